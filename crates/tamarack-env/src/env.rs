@@ -1,0 +1,248 @@
+//! The contract between an engine and the machine: what a file, a directory, a clock and a worker promise.
+//!
+//! # What "durable" means here
+//!
+//! * Bytes written with [`File::write_at`] survive the end of the process at once, and a crash of the machine only after
+//!   a [`File::sync`] that began after the write returned `Ok`. Until then the crash may keep any subset of the written
+//!   sectors (512 B), in any order: old bytes, new bytes, or a mixture at sector borders.
+//! * A file's length is durable after `sync`, like its bytes. Bytes never written that lie below the length read as zero.
+//! * A name (created, renamed, removed) survives a crash only after [`Env::sync_dir`] of its directory. Until then the
+//!   crash may keep any subset of the changes to that directory; one [`Env::rename`] is all or nothing.
+//! * A sync that failed says nothing about what reached the device, neither then nor after a later sync that succeeds:
+//!   callers must not build on a file whose sync failed.
+//!
+//! # Steps
+//!
+//! Every call that changes storage carries a [`Step`], the caller's name for what it is doing ("log: sync a commit
+//! group"). Errors, traces, and the simulator's switches that omit, delay, fail or count a step all use that one name.
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sync::{Condvar, Mutex};
+
+/// The caller's name for one place that changes storage, such as `"log: append"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Step(pub &'static str);
+
+/// How an existing file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads through the operating system's page cache.
+    Read,
+    /// Reads and writes through the page cache.
+    ReadWrite,
+    /// Reads that bypass the page cache where the device can do that; the implementation takes care of alignment. A file
+    /// must have been synced in full before its first direct read. Where it is not supported, this is `Read`.
+    ReadDirect,
+}
+
+/// Storage, clock, randomness and background work. All methods may be called from any thread.
+pub trait Env: Send + Sync + Debug {
+    /// Creates one directory. `AlreadyExists` if the name is taken. The name is durable after [`Env::sync_dir`] of the parent.
+    fn create_dir(&self, dir: &Path, step: Step) -> io::Result<()>;
+
+    /// Makes all changes to names in `dir` that returned before this call durable.
+    fn sync_dir(&self, dir: &Path, step: Step) -> io::Result<()>;
+
+    /// The names in `dir`, sorted. `NotFound` if there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Renames a file, replacing `to` atomically if it exists. Both must be in the same directory.
+    fn rename(&self, from: &Path, to: &Path, step: Step) -> io::Result<()>;
+
+    /// Removes the name of a file. Files that are open stay readable through their handles.
+    fn remove(&self, path: &Path, step: Step) -> io::Result<()>;
+
+    /// Creates an empty file for reading and writing. `AlreadyExists` if the name is taken.
+    fn create(&self, path: &Path, step: Step) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file. `NotFound` if there is none.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
+
+    /// Takes the lock file at `path`, creating it if needed. `WouldBlock` if another holder, in this process or another,
+    /// has it. The lock ends when the value is dropped or the process dies, and is not part of what a crash can keep.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+
+    /// Reads several places at once; each request is as by [`File::read_at`] and keeps its own result. The order in
+    /// which they are carried out is not specified.
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        for request in requests {
+            request.result = request.file.read_at(request.buffer, request.offset);
+        }
+    }
+
+    /// Time since some fixed moment; never goes back.
+    fn now(&self) -> Duration;
+
+    /// Time since 1970-01-01 00:00 UTC.
+    fn unix_time(&self) -> Duration;
+
+    /// 64 random bits; not for cryptography.
+    fn random(&self) -> u64;
+
+    /// Starts a background worker that calls [`Work::step`] again and again.
+    fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>>;
+
+    /// Waits until `ready` answers true, and returns true; or until `deadline` (on the clock of [`Env::now`]) has passed, and returns
+    /// false. `ready` is asked first, then again after every notification of `event`. Whoever makes `ready` true must
+    /// notify `event` afterwards. The caller must hold no lock that a background step may need: the simulator runs those steps here.
+    fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
+}
+
+/// One request of [`Env::read_batch`].
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// The file to read from.
+    pub file: &'a dyn File,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// Where to put the bytes; its length is what is asked for.
+    pub buffer: &'a mut [u8],
+    /// What came of it: the bytes read, which may be fewer than asked for.
+    pub result: io::Result<usize>,
+}
+
+/// An open file. It has no position of its own; all methods may be called from any thread.
+pub trait File: Send + Sync + Debug {
+    /// Reads at `offset`; may return fewer bytes than asked for, and 0 only at the end of the file (or for an empty buffer).
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at `offset`, extending the file if needed; may write fewer bytes than asked for. After an error, any part
+    /// of `bytes` may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64, step: Step) -> io::Result<usize>;
+
+    /// Makes everything written to the file so far durable, and its length.
+    fn sync(&self, step: Step) -> io::Result<()>;
+
+    /// Cuts the file, or extends it with zeros. Durable after [`File::sync`].
+    fn set_len(&self, length: u64, step: Step) -> io::Result<()>;
+
+    /// Reserves space and extends the file with zeros to at least `length`. Where reserving is not supported, only the
+    /// length changes. Later writes below `length` should not fail for want of space.
+    fn allocate(&self, length: u64, step: Step) -> io::Result<()>;
+
+    /// The file's length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// True if the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// A hint to start writing out dirty pages of the range without waiting, so that a later sync has less to do. Promises nothing.
+    fn start_writeback(&self, offset: u64, length: u64);
+
+    /// Reads until `buffer` is full. `UnexpectedEof` if the file ends before.
+    fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.read_at(buffer, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    buffer = &mut buffer[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes`.
+    fn write_all_at(&self, mut bytes: &[u8], mut offset: u64, step: Step) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write_at(bytes, offset, step) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    bytes = &bytes[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A held lock; dropping it releases it.
+pub trait Lock: Send + Sync + Debug {}
+
+/// Something that is done in the background, a little at a time.
+pub trait Work: Send + Sync {
+    /// Does a few milliseconds of work and says whether there is more. Must not wait for other background work except by
+    /// returning `Idle`.
+    fn step(&self) -> Progress;
+}
+
+/// What a [`Work::step`] left to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// There is more to do now.
+    More,
+    /// Nothing to do until [`Worker::wake`].
+    Idle,
+    /// Nothing to do until [`Worker::wake`] or that time (on the clock of [`Env::now`]).
+    IdleUntil(Duration),
+    /// Never call again.
+    Done,
+}
+
+/// A handle on a background worker.
+pub trait Worker: Send + Sync {
+    /// Makes an idle worker call its work again. Cheap when it is not idle.
+    fn wake(&self);
+
+    /// Ends the worker and waits until its current step, if any, has returned. Its `Work` is not called afterwards, and
+    /// is released. Must not be called from the work itself.
+    fn stop(&self);
+}
+
+/// Something that happened, to be waited for with [`Env::wait`]: a counter that [`Event::notify`] advances.
+#[derive(Debug, Default)]
+pub struct Event {
+    count: Mutex<u64>,
+    happened: Condvar,
+}
+
+impl Event {
+    /// An event that has not happened yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells all that wait to ask again.
+    pub fn notify(&self) {
+        *self.count.lock() += 1;
+        self.happened.notify_all();
+    }
+
+    /// How often it has happened.
+    pub fn count(&self) -> u64 {
+        *self.count.lock()
+    }
+
+    /// For implementations of [`Env`]: blocks until the count differs from `seen` or the time is over.
+    pub fn wait_past(&self, seen: u64, timeout: Option<Duration>) -> ControlFlow<()> {
+        let mut count = self.count.lock();
+        while *count == seen {
+            match timeout {
+                None => count = self.happened.wait(count),
+                Some(timeout) => {
+                    let (guard, timed_out) = self.happened.wait_timeout(count, timeout);
+                    if timed_out {
+                        return ControlFlow::Break(());
+                    }
+                    count = guard;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,113 @@
+//! The one error type.
+//!
+//! Few kinds, each with a different thing to do, and rich messages: what was being done, where, and what to do next. A
+//! kind is only split when callers would react differently. Errors can be cloned because one failure may have to
+//! be told to many: every writer of a commit group, or every writer after the log has failed.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A result with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation did not succeed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Storage answered a call with an error. Whether trying again can help depends on `source`: after "disk full" it does once space is
+    /// freed; after an input/output error look at the device.
+    Io {
+        /// What was being done, such as "log: append".
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the environment said.
+        source: Arc<io::Error>,
+    },
+    /// Bytes on storage are not what was written. Trying again does not help; `verify` shows the extent and `repair`
+    /// salvages the rest.
+    Corruption {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file the damage was noticed, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The caller asked for something that cannot be; nothing was changed.
+    InvalidArgument(String),
+    /// Another process, or another handle in this one, holds the database.
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The database was written by a newer version, or uses a feature that this build lacks.
+    Unsupported {
+        /// The file that says so.
+        path: PathBuf,
+        /// Which version or feature.
+        what: String,
+    },
+    /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
+    Stopped {
+        /// The failure that ended writing.
+        cause: Arc<Error>,
+    },
+}
+
+impl Error {
+    /// An [`Error::Io`].
+    pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { doing, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    /// An [`Error::Corruption`].
+    pub fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corruption { path: path.to_owned(), offset, what: what.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, path, source } => {
+                write!(f, "{doing}: {}: {source}", path.display())?;
+                match source.kind() {
+                    io::ErrorKind::StorageFull => f.write_str("; free some space and try again"),
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("; check the owner and mode of the file and its directory")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Corruption { path, offset, what } => {
+                write!(
+                    f,
+                    "{}: damaged at byte {offset}: {what}; `tamarack verify` shows the extent of the damage",
+                    path.display()
+                )
+            }
+            Self::InvalidArgument(what) => f.write_str(what),
+            Self::Locked { path } => {
+                write!(f, "{}: the database is open elsewhere; close it there first", path.display())
+            }
+            Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
+            Self::Stopped { cause } => write!(
+                f,
+                "the database stopped taking writes after a failure; reads still work; reopen it once the cause is mended: {cause}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source.as_ref()),
+            Self::Stopped { cause } => Some(cause.as_ref()),
+            _ => None,
+        }
+    }
+}

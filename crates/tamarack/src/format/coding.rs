@@ -1,0 +1,113 @@
+//! Integers and byte strings, and a reader that cannot run past the end.
+
+/// Appends `value` as a varint.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The bytes that [`put_varint`] appends.
+pub fn varint_len(value: u64) -> usize {
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
+/// Appends a byte string: its length as a varint, then the bytes.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads values off the front of a slice; `None` where the bytes do not hold one.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// True at the end.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    /// Four bytes, little-endian.
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    /// Eight bytes, little-endian.
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A varint; `None` also if it does not fit 64 bits or is longer than needed (one value has one encoding).
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7F);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return (byte != 0 || shift == 0).then_some(value);
+            }
+        }
+        None
+    }
+
+    /// A byte string.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        self.take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_round_trip_at_every_length() {
+        for value in (0..64).flat_map(|shift| [(1u64 << shift) - 1, 1 << shift, u64::MAX >> shift]) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!(bytes.len(), varint_len(value), "{value}");
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(reader.varint(), Some(value));
+            assert!(reader.is_empty());
+        }
+    }
+
+    #[test]
+    fn varints_that_are_too_long_or_cut_are_refused() {
+        for bytes in [&[0x80, 0x00][..], &[0xFF; 10], &[0x80; 11], &[0x80], &[]] {
+            assert_eq!(Reader::new(bytes).varint(), None, "{bytes:?}");
+        }
+    }
+}

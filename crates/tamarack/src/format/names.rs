@@ -1,0 +1,91 @@
+//! The names of a database's files.
+//!
+//! ```text
+//! LOCK                  held while the database is open
+//! CURRENT               one line: which manifest is the current one
+//! CURRENT.new           the next CURRENT, before it takes that name
+//! 0000000007.manifest   edits, one after another
+//! 0000000012.log        a segment of the write-ahead log
+//! 0000000031.table      a table
+//! ```
+
+use std::path::{Path, PathBuf};
+
+/// A file of a database, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum FileName {
+    /// `LOCK`.
+    Lock,
+    /// `CURRENT`.
+    Current,
+    /// `CURRENT.new`.
+    CurrentNew,
+    /// A manifest with its number.
+    Manifest(u64),
+    /// A log segment with its number.
+    Log(u64),
+    /// A table with its number.
+    Table(u64),
+}
+
+impl FileName {
+    /// The name as a string.
+    pub fn name(self) -> String {
+        match self {
+            Self::Lock => "LOCK".to_owned(),
+            Self::Current => "CURRENT".to_owned(),
+            Self::CurrentNew => "CURRENT.new".to_owned(),
+            Self::Manifest(number) => format!("{number:010}.manifest"),
+            Self::Log(number) => format!("{number:010}.log"),
+            Self::Table(number) => format!("{number:010}.table"),
+        }
+    }
+
+    /// The path in the database's directory.
+    pub fn path(self, dir: &Path) -> PathBuf {
+        dir.join(self.name())
+    }
+
+    /// What `name` is; `None` if it is none of ours.
+    pub fn parse(name: &str) -> Option<Self> {
+        let file = match name {
+            "LOCK" => Self::Lock,
+            "CURRENT" => Self::Current,
+            "CURRENT.new" => Self::CurrentNew,
+            _ => {
+                let (number, kind) = name.split_once('.')?;
+                let number = number.parse().ok()?;
+                match kind {
+                    "manifest" => Self::Manifest(number),
+                    "log" => Self::Log(number),
+                    "table" => Self::Table(number),
+                    _ => return None,
+                }
+            }
+        };
+        // One file has one name: "1.log" or "+000000001.log" are not ours.
+        (file.name() == name).then_some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_others_are_refused() {
+        for file in [
+            FileName::Lock,
+            FileName::Current,
+            FileName::CurrentNew,
+            FileName::Manifest(7),
+            FileName::Log(u64::MAX),
+            FileName::Table(0),
+        ] {
+            assert_eq!(FileName::parse(&file.name()), Some(file));
+        }
+        for name in ["", "1.log", "+000000001.log", "0000000001.sst", "lock", "0000000001.log.bak"] {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+}

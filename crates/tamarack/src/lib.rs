@@ -1,0 +1,15 @@
+//! An embedded, durable, ordered key-value store whose LSM-tree shapes itself to its workload, memory and device.
+//!
+//! Modules, high to low; a module imports only what stands below it (the `tidy` crate checks this list against the code).
+
+pub mod entry;
+pub mod error;
+#[doc(hidden)]
+pub mod format;
+#[doc(hidden)]
+pub mod merge;
+#[doc(hidden)]
+pub mod step;
+
+pub use entry::{Entry, EntryKind, Query, Sequence};
+pub use error::{Error, Result};

@@ -1,0 +1,6 @@
+//! Bringing sorted sources together, and deciding what of them is kept. Pure: no I/O of its own, knows no level and no
+//! run. Scans and jobs share it; buffers and tables implement [`Source`].
+
+pub mod source;
+
+pub use source::Source;

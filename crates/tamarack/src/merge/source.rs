@@ -1,0 +1,28 @@
+//! [`Source`]: a cursor over entries in entry order, the meeting point of buffers, tables and runs with scans and merges.
+
+use crate::entry::{Entry, Sequence};
+use crate::error::Result;
+
+/// A cursor over entries in entry order (key ascending, then youngest first), in both directions.
+///
+/// A new cursor stands nowhere: [`Source::entry`] is `None` until one of the seeks. Stepping past either end leaves it nowhere too.
+/// `next` and `prev` may only be called while it stands on an entry. After an error the cursor stands nowhere, and a seek starts anew.
+/// Directions may be mixed freely.
+pub trait Source {
+    /// Goes to the first entry.
+    fn seek_first(&mut self) -> Result<()>;
+    /// Goes to the last entry.
+    fn seek_last(&mut self) -> Result<()>;
+    /// Goes to the first entry at or after the place (`key`, `sequence`) in entry order: with `Sequence::MAX` the youngest
+    /// version of the first key that is `>= key`.
+    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()>;
+    /// Goes to the last entry strictly before the place (`key`, `sequence`) in entry order: with `Sequence::MAX` the oldest version of
+    /// the last key that is `< key`.
+    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()>;
+    /// Goes to the next entry in entry order.
+    fn next(&mut self) -> Result<()>;
+    /// Goes to the previous entry in entry order.
+    fn prev(&mut self) -> Result<()>;
+    /// Where the cursor stands.
+    fn entry(&self) -> Option<Entry<'_>>;
+}
