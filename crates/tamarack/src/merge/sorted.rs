@@ -137,7 +137,7 @@ impl Random {
 
     /// One of few keys: empty, short, around eight bytes long with the same beginning, and with bytes 0 and 255.
     pub(crate) fn key(&mut self) -> Vec<u8> {
-        let start: &[u8] = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
+        let start = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
         let end = *self.pick(&[&b""[..], b"a", b"b", b"bb", &[0], &[255]]);
         [start, end].concat()
     }
