@@ -2,6 +2,8 @@
 //!
 //! Modules, high to low; a module imports only what stands below it (the `tidy` crate checks this list against the code).
 
+#[doc(hidden)]
+pub mod buffer;
 pub mod entry;
 pub mod error;
 #[doc(hidden)]
