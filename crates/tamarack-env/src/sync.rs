@@ -30,7 +30,7 @@ use std as imp;
 /// Atomic integers and pointers: names of our own for the types of the standard library or of the schedule explorer, so
 /// that the lint which forbids the former everywhere else can tell them apart.
 pub mod atomic {
-    use super::imp::sync::atomic;
+    use crate::sync::imp::sync::atomic;
 
     pub use atomic::{Ordering, fence};
 
@@ -50,7 +50,7 @@ pub mod atomic {
 
 /// Threads, for environments and tests; an engine starts its own with [`crate::Env::start`].
 pub mod thread {
-    use super::imp::thread;
+    use crate::sync::imp::thread;
 
     pub use thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, current, scope, yield_now};
 
