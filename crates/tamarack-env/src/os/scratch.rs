@@ -40,7 +40,8 @@ impl Drop for TempDir {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(not(feature = "shuttle"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
