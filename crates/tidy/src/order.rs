@@ -42,7 +42,11 @@ const LAYERS: &[Layer] = &[
             "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
         ],
     },
-    Layer { directory: "tamarack-env", may_use: &[], modules: &["lib", "sim", "memory", "os", "env", "sync"] },
+    Layer {
+        directory: "tamarack-env",
+        may_use: &[],
+        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "random", "sync"],
+    },
 ];
 
 /// A crate's modules: dotted name (`tree::manifest`; empty for the root) to file.
