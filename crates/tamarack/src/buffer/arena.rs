@@ -169,8 +169,10 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests {
+    #![cfg(not(feature = "shuttle"))]
+
     use super::*;
 
     /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the chunk's end.
