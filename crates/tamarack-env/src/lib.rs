@@ -2,13 +2,14 @@
 //!
 //! The engine above reaches storage, time, chance and concurrency only through the traits of [`mod@env`], so one injected
 //! value decides whether it runs on the operating system ([`OsEnv`]), in memory ([`MemoryEnv`]), or on a simulator that
-//! replays crashes and faults from a seed. The locks and atomics of [`sync`] are part of the same bargain: a schedule
+//! replays crashes and faults from a seed ([`SimEnv`]). The locks and atomics of [`sync`] are part of the same bargain: a schedule
 //! explorer can replace them.
 //!
 //! Nothing in this crate knows what a key, a table or a log is.
 
 pub mod memory;
 pub mod os;
+pub mod sim;
 
 mod workers;
 
@@ -22,3 +23,4 @@ pub use env::{Access, Env, Event, File, Lock, Progress, ReadRequest, Step, Work,
 pub use memory::MemoryEnv;
 pub use os::{OsEnv, TempDir};
 pub use random::Random;
+pub use sim::SimEnv;

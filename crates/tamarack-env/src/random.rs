@@ -28,6 +28,11 @@ impl Random {
         Self::new(RandomState::new().hash_one(0))
     }
 
+    /// A generator whose numbers have nothing to do with those of the same seed and another `purpose`.
+    pub fn for_purpose(seed: u64, purpose: u64) -> Self {
+        Self::new(Self::new(seed).next() ^ purpose.wrapping_mul(STEP))
+    }
+
     /// The next 64 random bits.
     pub fn next(&self) -> u64 {
         let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -43,6 +48,11 @@ impl Random {
     pub fn below(&self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// True in `eighths` of eight cases.
+    pub fn eighths(&self, eighths: u64) -> bool {
+        self.next() >> 61 < eighths
     }
 }
 
