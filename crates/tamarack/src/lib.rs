@@ -11,6 +11,8 @@ pub mod format;
 #[doc(hidden)]
 pub mod merge;
 #[doc(hidden)]
+pub mod read;
+#[doc(hidden)]
 pub mod step;
 
 pub use entry::{Entry, EntryKind, Query, Sequence};
