@@ -20,8 +20,9 @@
 //!
 //! # Cost
 //!
-//! Forward, one step of the source per version met, one copy of each visible key, none of values. Backward, one step per version, one copy of each
-//! key and of each visible version's value, into buffers that are used again. A change of direction costs one seek.
+//! Forward, one step of the source per version met, one copy of each key, none of values. Backward, one step per version, one copy of each
+//! key and of each visible version's value, into buffers that are used again. A change of direction costs one seek. Of a key with very many
+//! versions only the first [`STEPS_BEFORE_SEEK`] are walked over, the others are leapt.
 //!
 //! # Tests
 //!
@@ -34,6 +35,10 @@ use super::range::KeyRange;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::merge::Source;
+
+/// After so many versions of one key without result, a seek is taken to cost less than to walk on: it costs every merged source a search, a
+/// step costs one source little. Keys that are overwritten again and again in one buffer have thousands.
+const STEPS_BEFORE_SEEK: u32 = 16;
 
 /// The visible keys and values of a source within a range. See the module's documentation.
 #[derive(Debug)]
@@ -69,6 +74,10 @@ impl<S: Source> VisibleCursor<S> {
     ///
     /// # Errors
     /// Those of the source.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "named like `Source::next`; an iterator could not lend what it found"
+    )]
     pub fn next(&mut self) -> Result<bool> {
         // An error on the way leaves the cursor nowhere.
         let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
@@ -147,22 +156,30 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// From where the source stands, finds the first visible version that is no tombstone. With `settled`, versions of the key in
-    /// `self.key` are passed over.
-    fn find_forward(&mut self, mut settled: bool) -> Result<bool> {
+    /// From where the source stands, finds the first visible version that is no tombstone. If the source stands `on_known_key`, which is
+    /// `self.key`, that key's versions are passed over.
+    fn find_forward(&mut self, on_known_key: bool) -> Result<bool> {
+        let (mut known, mut settled, mut steps) = (on_known_key, on_known_key, 0);
         while let Some(entry) = self.source.entry() {
-            let same_key = settled && entry.key == self.key;
-            if !same_key && self.range.ends_before(entry.key) {
+            if known && entry.key == self.key {
+                steps += 1;
+            } else if self.range.ends_before(entry.key) {
                 return Ok(false);
-            }
-            if !same_key && entry.sequence <= self.sequence {
+            } else {
                 replace(&mut self.key, entry.key);
+                (known, settled, steps) = (true, false, 0);
+            }
+            if !settled && entry.sequence <= self.sequence {
                 settled = true;
                 if is_put(&entry)? {
                     return Ok(true);
                 }
             }
-            self.source.next()?;
+            match steps < STEPS_BEFORE_SEEK {
+                true => self.source.next()?,
+                false if settled => self.source.seek(&self.key, Sequence::ZERO)?,
+                false => self.source.seek(&self.key, self.sequence)?,
+            }
         }
         Ok(false)
     }
@@ -183,13 +200,20 @@ impl<S: Source> VisibleCursor<S> {
     /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if a reader sees a value, which is then in
     /// `self.value`.
     fn pass_key_backward(&mut self) -> Result<bool> {
-        let mut found = false;
+        let (mut found, mut steps) = (false, 0);
         while let Some(entry) = self.source.entry().filter(|entry| entry.key == self.key) {
-            if entry.sequence <= self.sequence {
+            let visible = entry.sequence <= self.sequence;
+            if visible {
                 found = is_put(&entry)?;
                 replace(&mut self.value, entry.value);
             }
-            self.source.prev()?;
+            steps += 1;
+            match steps {
+                ..STEPS_BEFORE_SEEK => self.source.prev()?,
+                // There is a visible version, so the youngest of them is where this leads.
+                STEPS_BEFORE_SEEK if visible => self.source.seek(&self.key, self.sequence)?,
+                _ => self.source.seek_before(&self.key, Sequence::MAX)?,
+            }
         }
         Ok(found)
     }
@@ -252,7 +276,7 @@ pub(crate) mod tests {
         let mut failures = 0;
         for seed in 0..2000 {
             let mut random = Random(seed);
-            let versions = random.versions(80);
+            let versions = if random.below(2) == 0 { random.versions(80) } else { crowded(random.versions(300)) };
             let sequence = Sequence(random.below(versions.len() as u64 + 2));
             let range = random_range(&mut random);
             let visible: Vec<_> = visible(&versions, sequence, &range).into_iter().collect();
@@ -283,6 +307,30 @@ pub(crate) mod tests {
         assert!(failures > 200, "only {failures} failures were met");
     }
 
+    /// A key with thousands of versions, of which a reader sees none, some or all, must not cost thousands of steps.
+    #[test]
+    fn many_versions_of_one_key_are_leapt() {
+        for kind in [EntryKind::Put, EntryKind::Delete] {
+            for reader in [4, 5, 10, 2500, 4995, 5004, 5005, 9000] {
+                let mut versions = vec![Version::put("a", 1, "a"), Version::put("c", 2, "c")];
+                versions.extend((5..5005).map(|n| Version { kind, ..Version::put("b", n, n.to_string()) }));
+                let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::all()).into_iter().collect();
+                let mut cursor = VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::all());
+                for (key, value) in &expected {
+                    assert!(cursor.next().unwrap());
+                    assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
+                }
+                assert!(!cursor.next().unwrap());
+                for (key, value) in expected.iter().rev() {
+                    assert!(cursor.prev().unwrap());
+                    assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
+                }
+                assert!(!cursor.prev().unwrap());
+                assert!(cursor.source.asked() < 150, "asked {} times", cursor.source.asked());
+            }
+        }
+    }
+
     #[test]
     fn a_kind_of_the_future_is_refused_in_both_directions() {
         let merge = Version { kind: EntryKind::Merge, ..Version::put("a", 1, "") };
@@ -302,6 +350,12 @@ pub(crate) mod tests {
         }
         map.retain(|key, _| !range.starts_after(key) && !range.ends_before(key));
         map
+    }
+
+    /// The same versions, of half a dozen keys.
+    fn crowded(mut versions: Vec<Version>) -> Vec<Version> {
+        versions.iter_mut().for_each(|version| version.key.truncate(1));
+        versions
     }
 
     /// All kinds of bounds, empty and reversed ranges included.
