@@ -14,6 +14,8 @@ pub mod merge;
 pub mod read;
 #[doc(hidden)]
 pub mod step;
+#[doc(hidden)]
+pub mod tree;
 
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};

@@ -5,5 +5,7 @@
 
 pub mod checksum;
 pub mod coding;
+pub mod edit;
+pub mod manifest;
 pub mod meta;
 pub mod names;
