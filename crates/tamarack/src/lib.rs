@@ -4,6 +4,8 @@
 
 #[doc(hidden)]
 pub mod buffer;
+#[doc(hidden)]
+pub mod cache;
 pub mod entry;
 pub mod error;
 #[doc(hidden)]
@@ -14,6 +16,8 @@ pub mod merge;
 pub mod read;
 #[doc(hidden)]
 pub mod step;
+#[doc(hidden)]
+pub mod table;
 #[doc(hidden)]
 pub mod tree;
 

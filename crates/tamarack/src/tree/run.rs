@@ -26,8 +26,10 @@ use super::chunks::Chunks;
 use super::table_file::TableFile;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
+use crate::format::block::Block;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::merge::Source;
+use crate::table::{ReadPolicy, TableCursor};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -158,21 +160,21 @@ impl Run {
         self.slices.last_where(|slice| slice.first_key() <= key).filter(|slice| !slice.ends_before(key))
     }
 
-    /// Shows `visit` the versions of the key that the query sees, youngest first, until it breaks; says whether it did.
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get).
     pub fn get(
         &self,
-        query: &Query<'_>,
-        visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         match self.slice_of(query.key) {
-            Some(slice) => slice.table.reader()?.get(query, visit),
+            Some(slice) => slice.table.open()?.get(query, visit),
             None => Ok(ControlFlow::Continue(())),
         }
     }
 
-    /// A cursor over the run's entries. `bypassing` the block cache suits those who read much and only once.
-    pub fn cursor(self: &Arc<Self>, bypassing: bool) -> RunCursor {
-        RunCursor { run: self.clone(), bypassing, place: None }
+    /// A cursor over the run's entries.
+    pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
+        RunCursor { run: self.clone(), read, place: None }
     }
 
     /// The slices that may share a key with `slice`.
@@ -248,24 +250,26 @@ impl Run {
 }
 
 /// Walks over the entries of a run in both directions.
+#[derive(Debug)]
 pub struct RunCursor {
     run: Arc<Run>,
-    bypassing: bool,
+    read: ReadPolicy,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
 }
 
 /// A slice of the run, and a cursor that stands on one of its entries.
+#[derive(Debug)]
 struct CursorPlace {
     index: usize,
     slice: Slice,
-    cursor: Box<dyn Source + Send>,
+    cursor: TableCursor,
 }
 
 impl CursorPlace {
-    fn open(run: &Run, index: usize, bypassing: bool) -> Result<Option<Self>> {
+    fn open(run: &Run, index: usize, read: ReadPolicy) -> Result<Option<Self>> {
         let Some(slice) = run.slices.get(index) else { return Ok(None) };
-        let cursor = slice.table.reader()?.clone().cursor(bypassing);
+        let cursor = slice.table.open()?.cursor(read);
         Ok(Some(Self { index, slice: slice.clone(), cursor }))
     }
 
@@ -293,11 +297,16 @@ impl CursorPlace {
 }
 
 impl RunCursor {
+    /// The block of the entry it stands on, so that the value can be kept without copying.
+    pub fn block(&self) -> Option<&Arc<Block>> {
+        self.place.as_ref()?.cursor.block()
+    }
+
     /// Goes to the slice with that index, and in it to where `seek` leads; keeps the open table if it is the one.
     fn enter(&mut self, index: usize, seek: impl FnOnce(&mut CursorPlace) -> Result<()>) -> Result<()> {
         let place = match self.place.take() {
             Some(place) if place.index == index => Some(place),
-            _ => CursorPlace::open(&self.run, index, self.bypassing)?,
+            _ => CursorPlace::open(&self.run, index, self.read)?,
         };
         if let Some(mut place) = place {
             seek(&mut place)?;

@@ -1,6 +1,6 @@
 //! [`TableFile`]: the handle by which versions share one table, and the list of those that nothing shares any more.
 //!
-//! A handle knows what the manifest says about the table, and opens its reader when it is first needed. Every slice of every version
+//! A handle knows what the manifest says about the table, and opens it when it is first needed. Every slice of every version
 //! holds one, and so does whoever reads the table. When a durable edit has taken the last slice of the current version away,
 //! the handle is marked obsolete; when the last holder (an older version, an iterator, a checkpoint) lets go of
 //! it, the table's id goes to the garbage list of [`TableFiles`], from which background work removes the file. A handle
@@ -9,43 +9,31 @@
 //! Tests: here, and through versions in `tree/tests.rs`.
 
 use std::fmt;
-use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
-use crate::entry::{Entry, Query};
+use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::format::meta::{TableId, TableMeta};
-use crate::merge::Source;
+use crate::table::Table;
 
-/// Opens tables. The engine opens files; tests have tables in memory.
-pub trait OpenTable: Send + Sync + fmt::Debug {
-    /// The reader of a table of the database with that id.
-    fn open(&self, database: u64, meta: &TableMeta) -> Result<Arc<dyn ReadTable>>;
-}
-
-/// What a run needs of a table.
-pub trait ReadTable: Send + Sync + fmt::Debug {
-    /// Shows `visit` the versions of the key that the query sees, youngest first, until it breaks; says whether it did.
-    fn get(&self, query: &Query<'_>, visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>>;
-
-    /// A cursor over all entries, which may be read `bypassing` the block cache in large pieces.
-    fn cursor(self: Arc<Self>, bypassing: bool) -> Box<dyn Source + Send>;
-}
-
-/// Where table handles come from, and where the ids of dead ones collect.
+/// Where the tables of a database are opened, and where the ids of dead ones collect.
 #[derive(Debug)]
 pub struct TableFiles {
-    opener: Box<dyn OpenTable>,
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    cache: Arc<BlockCache>,
     garbage: Mutex<Vec<TableId>>,
 }
 
 impl TableFiles {
-    /// Handles whose tables `opener` opens.
-    pub fn new(opener: Box<dyn OpenTable>) -> Arc<Self> {
-        Arc::new(Self { opener, garbage: Mutex::new(Vec::new()) })
+    /// The tables in `dir`, which keep their blocks in `cache`.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<BlockCache>) -> Arc<Self> {
+        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage: Mutex::new(Vec::new()) })
     }
 
     /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed.
@@ -59,13 +47,13 @@ pub struct TableFile {
     database: u64,
     meta: Arc<TableMeta>,
     files: Arc<TableFiles>,
-    reader: OnceLock<Arc<dyn ReadTable>>,
+    opened: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
 }
 
 impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
-        Arc::new(Self { database, meta, files, reader: OnceLock::new(), obsolete: AtomicBool::new(false) })
+        Arc::new(Self { database, meta, files, opened: OnceLock::new(), obsolete: AtomicBool::new(false) })
     }
 
     /// The table's number.
@@ -78,14 +66,15 @@ impl TableFile {
         &self.meta
     }
 
-    /// The reader; opens the table if nobody has yet. A failure is not remembered.
-    pub fn reader(&self) -> Result<&Arc<dyn ReadTable>> {
-        if let Some(reader) = self.reader.get() {
-            return Ok(reader);
+    /// The open table; opens the table if nobody has yet. A failure is not remembered.
+    pub fn open(&self) -> Result<&Arc<Table>> {
+        if let Some(table) = self.opened.get() {
+            return Ok(table);
         }
-        // Two threads may open the table at once; the first to finish wins and the other reader is dropped.
-        let opened = self.files.opener.open(self.database, &self.meta)?;
-        Ok(self.reader.get_or_init(|| opened))
+        let files = &self.files;
+        // Two threads may open the table at once; the first to finish wins and the other's is dropped.
+        let opened = Table::open(&*files.env, &files.dir, self.database, &self.meta, &files.cache)?;
+        Ok(self.opened.get_or_init(|| opened))
     }
 
     /// The current version names the table no more, and the edit that says so is durable.
