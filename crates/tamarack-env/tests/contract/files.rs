@@ -93,8 +93,9 @@ pub(crate) fn a_batch_keeps_each_result(place: &Place) {
     }
 }
 
+/// Synced first, which the contract asks for before a direct read.
 pub(crate) fn a_reader_cannot_write(place: &Place) {
-    place.create("file", b"kept");
+    place.create("file", b"kept").sync(STEP).unwrap();
     for access in [Access::Read, Access::ReadDirect] {
         let file = place.env.open(&place.path("file"), access).unwrap();
         assert!(file.write_at(b"lost", 0, STEP).is_err(), "{access:?}");

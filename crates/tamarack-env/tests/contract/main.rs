@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, File, MemoryEnv, OsEnv, Step, TempDir};
+use tamarack_env::{Env, File, MemoryEnv, OsEnv, SimEnv, Step, TempDir};
 
 mod background;
 mod files;
@@ -28,6 +28,10 @@ mod memory {
     crate::thread_behaviours!(crate::Place::in_memory());
 }
 
+mod simulator {
+    crate::behaviours!(crate::Place::simulated());
+}
+
 /// An environment and an empty directory in it.
 struct Place {
     env: Arc<dyn Env>,
@@ -44,6 +48,10 @@ impl Place {
 
     fn in_memory() -> Self {
         Self::with_new_dir(MemoryEnv::new(1))
+    }
+
+    fn simulated() -> Self {
+        Self::with_new_dir(Arc::new(SimEnv::new(1)))
     }
 
     fn with_new_dir(env: Arc<dyn Env>) -> Self {
