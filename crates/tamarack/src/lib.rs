@@ -4,14 +4,24 @@
 
 #[doc(hidden)]
 pub mod buffer;
+#[doc(hidden)]
+pub mod cache;
 pub mod entry;
 pub mod error;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
+pub mod fuzz;
+#[doc(hidden)]
 pub mod merge;
 #[doc(hidden)]
+pub mod read;
+#[doc(hidden)]
 pub mod step;
+#[doc(hidden)]
+pub mod table;
+#[doc(hidden)]
+pub mod tree;
 
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};

@@ -170,9 +170,8 @@ impl Drop for Arena {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests {
-    #![cfg(not(feature = "shuttle"))]
-
     use super::*;
 
     /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the chunk's end.
