@@ -11,6 +11,8 @@ pub mod error;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
+pub mod fuzz;
+#[doc(hidden)]
 pub mod merge;
 #[doc(hidden)]
 pub mod read;
@@ -18,6 +20,8 @@ pub mod read;
 pub mod step;
 #[doc(hidden)]
 pub mod table;
+#[doc(hidden)]
+pub mod tree;
 
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
