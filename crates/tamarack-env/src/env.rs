@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
 /// The caller's name for one place that changes storage, such as `"log: append"`.
@@ -124,7 +125,8 @@ pub trait File: Send + Sync + Debug {
     fn set_len(&self, length: u64, step: Step) -> io::Result<()>;
 
     /// Reserves space and extends the file with zeros to at least `length`. Where reserving is not supported, only the
-    /// length changes. Later writes below `length` should not fail for want of space.
+    /// length changes. Later writes below `length` should not fail for want of space. The caller must not write beyond
+    /// the file's end meanwhile.
     fn allocate(&self, length: u64, step: Step) -> io::Result<()>;
 
     /// The file's length in bytes.
@@ -200,14 +202,33 @@ pub trait Worker: Send + Sync {
     fn wake(&self);
 
     /// Ends the worker and waits until its current step, if any, has returned. Its `Work` is not called afterwards, and
-    /// is released. Must not be called from the work itself.
+    /// is released. May be called again, and by several threads at once: each returns when the worker has ended. Must not
+    /// be called from the work itself. Whoever starts a worker must stop it.
+    ///
+    /// # Panics
+    /// With the work's own panic, if a step panicked, for the first caller.
     fn stop(&self);
 }
 
 /// Something that happened, to be waited for with [`Env::wait`]: a counter that [`Event::notify`] advances.
+///
+/// Notifying costs one atomic addition while nobody waits. That nobody is missed rests on the order of two steps on each
+/// side, which all threads see in the same order (`SeqCst`):
+///
+/// ```text
+/// notify:     advance `count`,    then look at `waiting`
+/// wait_past:  advance `waiting`,  then look at `count`
+/// ```
+///
+/// Of two such threads at least one sees what the other did: either the waiter sees the new count and does not block, or
+/// the notifier sees the waiter and wakes it.
 #[derive(Debug, Default)]
 pub struct Event {
-    count: Mutex<u64>,
+    count: AtomicU64,
+    /// How many threads are inside [`Event::wait_past`].
+    waiting: AtomicUsize,
+    /// Held by a waiter from its look at `count` until it sleeps, so that no notification falls between the two.
+    falling_asleep: Mutex<()>,
     happened: Condvar,
 }
 
@@ -217,32 +238,41 @@ impl Event {
         Self::default()
     }
 
-    /// Tells all that wait to ask again.
+    /// Tells all that wait to ask again. What this thread did before is visible to whoever sees the new count.
     pub fn notify(&self) {
-        *self.count.lock() += 1;
-        self.happened.notify_all();
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _guard = self.falling_asleep.lock();
+            self.happened.notify_all();
+        }
     }
 
     /// How often it has happened.
     pub fn count(&self) -> u64 {
-        *self.count.lock()
+        self.count.load(Ordering::SeqCst)
     }
 
-    /// For implementations of [`Env`]: blocks until the count differs from `seen` or the time is over.
+    /// For implementations of [`Env`]: blocks until the count differs from `seen`, and continues; or until `timeout` is
+    /// over, and breaks. May continue for no reason, so the caller looks at the count and at its clock, and comes again.
     pub fn wait_past(&self, seen: u64, timeout: Option<Duration>) -> ControlFlow<()> {
-        let mut count = self.count.lock();
-        while *count == seen {
-            match timeout {
-                None => count = self.happened.wait(count),
-                Some(timeout) => {
-                    let (guard, timed_out) = self.happened.wait_timeout(count, timeout);
-                    if timed_out {
-                        return ControlFlow::Break(());
-                    }
-                    count = guard;
-                }
-            }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let timed_out = self.sleep_unless_past(seen, timeout);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        if timed_out { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// One sleep on the condition variable; true if it lasted as long as `timeout`.
+    fn sleep_unless_past(&self, seen: u64, timeout: Option<Duration>) -> bool {
+        let guard = self.falling_asleep.lock();
+        if self.count() != seen {
+            return false;
         }
-        ControlFlow::Continue(())
+        match timeout {
+            None => {
+                drop(self.happened.wait(guard));
+                false
+            }
+            Some(timeout) => self.happened.wait_timeout(guard, timeout).1,
+        }
     }
 }

@@ -1,0 +1,81 @@
+//! Files that are read and written through the operating system's page cache.
+//!
+//! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`, `sync_file_range`. A
+//! file keeps nothing but its descriptor, so all calls may run at the same time.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::env::{File, Step};
+
+/// An open file.
+#[derive(Debug)]
+#[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+pub(super) struct BufferedFile(std::fs::File);
+
+impl BufferedFile {
+    #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+    pub(super) fn new(file: std::fs::File) -> Self {
+        Self(file)
+    }
+
+    /// Extends the file to `length`, if it is shorter, without reserving space.
+    fn extend(&self, length: u64) -> io::Result<()> {
+        if self.len()? < length { self.0.set_len(length) } else { Ok(()) }
+    }
+}
+
+impl File for BufferedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64, _step: Step) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    /// Not by the standard library, which repeats an interrupted call: what the first one left undone is unknown.
+    fn sync(&self, _step: Step) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.0)?)
+    }
+
+    fn set_len(&self, length: u64, _step: Step) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn allocate(&self, length: u64, _step: Step) -> io::Result<()> {
+        if length == 0 {
+            return Ok(()); // The system call refuses it.
+        }
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.extend(length),
+            result => Ok(result?),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn start_writeback(&self, offset: u64, length: u64) {
+        start_writeback(&self.0, offset, length);
+    }
+}
+
+/// Asks the kernel to start writing, and does not hear the answer: a failure to write shows in the next sync.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
+fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
+    // A length of 0 would mean "to the end"; positions from 2⁶³ on, which no file has, do not fit the call.
+    let (Ok(start), Ok(bytes @ 1..)) = (i64::try_from(offset), i64::try_from(length)) else { return };
+    // SAFETY: the call takes four numbers and touches no memory of ours. The descriptor is open for as long as `file` is
+    // borrowed; were it not, the call would fail without harm.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), start, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// Where there is no such call, the next sync does all the work.
+#[cfg(not(target_os = "linux"))]
+fn start_writeback<F>(_file: &F, _offset: u64, _length: u64) {}

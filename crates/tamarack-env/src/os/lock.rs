@@ -1,0 +1,34 @@
+//! The lock file that keeps a second process, or a second handle in this one, away.
+//!
+//! The file itself says nothing: it is empty, and stays when the lock ends, so its presence means nothing either. What
+//! counts is the `flock` on it, which the kernel releases with the last descriptor, so also when the process is killed.
+//! The file must not be removed while it may be locked: the next one would lock a new file of the same name.
+
+use std::fs::TryLockError;
+use std::io;
+use std::path::Path;
+
+use crate::env::Lock;
+
+/// A held lock. The descriptor is all there is to it: closing it releases the lock.
+#[derive(Debug)]
+#[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+pub(super) struct LockFile(#[expect(dead_code, reason = "only held")] std::fs::File);
+
+impl LockFile {
+    /// Takes the lock at `path`, or fails with `WouldBlock`.
+    #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+    pub(super) fn take(path: &Path) -> io::Result<Self> {
+        let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("{} is locked by another process or another handle of this one", path.display()),
+            )),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Lock for LockFile {}

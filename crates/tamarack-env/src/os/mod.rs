@@ -1,0 +1,130 @@
+//! The operating system's files, clock, randomness and threads.
+//!
+//! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state but the workers, the
+//! clock and the generator of random numbers: all that is on storage is what the operating system says it is.
+//!
+//! What we rest on (Linux; other Unix systems may do):
+//!
+//! * `fdatasync` of a file makes its bytes durable and the length needed to read them; `fsync` of a directory its names.
+//!   After either has failed, the operating system may have dropped the pages, so the failure is passed on, never retried.
+//! * `rename` within a directory is atomic, also when the machine stops in the middle.
+//! * A lock by `flock` belongs to the open file, so a second lock in the same process fails as one in another process does.
+//!   A network file system that imitates it with locks by process breaks this; a database does not belong there.
+//!
+//! Files are read and written through the page cache. [`Access::ReadDirect`] is [`Access::Read`] for now, as the contract
+//! allows; [`Env::read_batch`] reads one request after the other.
+//!
+//! Tested by the contract suite, on a scratch directory.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
+use crate::random::Random;
+use crate::workers::Workers;
+
+use buffered::BufferedFile;
+use lock::LockFile;
+pub use scratch::TempDir;
+
+mod buffered;
+mod lock;
+mod scratch;
+
+/// The environment that a database normally runs on.
+///
+/// ```
+/// use tamarack_env::{Env, OsEnv, Step, TempDir};
+///
+/// let (env, scratch) = (OsEnv::new(), TempDir::new()?);
+/// let file = env.create(&scratch.path().join("hello"), Step("example: create"))?;
+/// file.write_all_at(b"hello", 0, Step("example: write"))?;
+/// file.sync(Step("example: sync the file"))?;
+/// env.sync_dir(scratch.path(), Step("example: sync the directory"))?;
+/// assert_eq!(env.list(scratch.path())?, ["hello"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct OsEnv {
+    workers: Workers,
+    random: Random,
+}
+
+impl OsEnv {
+    /// An environment whose clock starts now.
+    #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
+    pub fn new() -> Arc<dyn Env> {
+        Arc::new(Self { workers: Workers::new(), random: Random::from_entropy() })
+    }
+}
+
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "this is what the others use instead")]
+impl Env for OsEnv {
+    fn create_dir(&self, dir: &Path, _step: Step) -> io::Result<()> {
+        std::fs::create_dir(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path, _step: Step) -> io::Result<()> {
+        let dir = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(rustix::fs::fsync(dir)?)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let names = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = names.collect::<io::Result<Vec<_>>>()?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &Path, to: &Path, _step: Step) -> io::Result<()> {
+        assert_eq!(from.parent(), to.parent(), "renames {from:?} to {to:?}, in another directory");
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path, _step: Step) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn create(&self, path: &Path, _step: Step) -> io::Result<Arc<dyn File>> {
+        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        Ok(Arc::new(BufferedFile::new(file)))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        let write = match access {
+            Access::Read | Access::ReadDirect => false,
+            Access::ReadWrite => true,
+        };
+        let file = std::fs::OpenOptions::new().read(true).write(write).open(path)?;
+        Ok(Arc::new(BufferedFile::new(file)))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        Ok(Box::new(LockFile::take(path)?))
+    }
+
+    fn now(&self) -> Duration {
+        self.workers.clock().now()
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.workers.clock().unix_time()
+    }
+
+    fn random(&self) -> u64 {
+        self.random.next()
+    }
+
+    fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {
+        self.workers.start(name, work)
+    }
+
+    fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+        self.workers.wait(event, deadline, ready)
+    }
+}

@@ -1,0 +1,60 @@
+//! Directories for tests and measurements, which vanish with the value that stands for them.
+
+#![expect(clippy::disallowed_methods, reason = "an environment does not remove directories; only scratch ones vanish")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::random::Random;
+
+/// A directory of its own that is removed, with all that is in it, when the value is dropped. A process that is killed
+/// leaves it behind.
+#[derive(Debug)]
+pub struct TempDir {
+    path: PathBuf,
+}
+
+impl TempDir {
+    /// A new directory where the system keeps temporary files; often in memory rather than on a disk.
+    pub fn new() -> io::Result<Self> {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// A new directory in `parent`, which must exist: for measurements, which need a certain disk.
+    pub fn below(parent: &Path) -> io::Result<Self> {
+        let path = parent.join(format!("tamarack-{:016x}", Random::from_entropy().next()));
+        std::fs::create_dir(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // Nobody is there to hear of a failure, and what is left lies where temporary things are expected.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(not(feature = "shuttle"))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two are never the same, and each is gone after the drop, with what was in it.
+    #[test]
+    fn vanishes_when_dropped() {
+        let outer = TempDir::new().unwrap();
+        let (one, two) = (TempDir::below(outer.path()).unwrap(), TempDir::below(outer.path()).unwrap());
+        assert_ne!(one.path(), two.path());
+        std::fs::write(one.path().join("file"), b"bytes").unwrap();
+        let path = one.path().to_owned();
+        drop(one);
+        assert!(!path.exists());
+        assert!(two.path().exists());
+    }
+}

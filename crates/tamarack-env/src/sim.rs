@@ -1,0 +1,505 @@
+//! A machine with disks that break and power that fails, repeatable from a seed.
+//!
+//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that contract allows: it is in memory and obeys it to
+//! the letter, and keeps nothing that was not promised. What it does follows from its seed and the calls alone, so whatever it finds can be found again.
+//!
+//! # What it can show, and why real machines do
+//!
+//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which writes them out when and in
+//! which order it likes: so any subset of what was not synced may be there afterwards. Devices write sectors of 512 or 4096 bytes
+//! whole, and nothing larger: so a write may be there in parts. A file's length, its data and its name are written by different
+//! parts of a file system: so each may be there without the others, data may be zeros below a new length, and a file that was
+//! written and synced with care may have no name if its directory was not. A removed file is back if its removal was not synced.
+//!
+//! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the operating system and survives; only locks,
+//! workers and handles are gone. What was unsynced still is, and a later loss of power may take it.
+//!
+//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on any call. An
+//! error may come although the thing was done, when only the answer got lost. Reads and writes may be short. Disks fill up
+//! ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short.
+//!
+//! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from fsync Failures?", 2020):
+//! pages stay dirty and the next sync writes them; pages are marked clean, so that they can be read and the next sync reports success
+//! without having written them; data is thrown away while the new length, being metadata, is kept.
+//!
+//! **Disks lie.** A write can be acknowledged and lost, or land in the wrong place ([`Failure::LostWrite`],
+//! [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or be exchanged ([`SimEnv::flip_bit`], [`SimEnv::truncate`], [`SimEnv::swap`]).
+//!
+//! **Disks are slow** ([`SimEnv::set_cost`]), on a virtual clock that otherwise moves only when everybody waits for it.
+//!
+//! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches that take one named step out of
+//! the code under test, or let it happen after a later one, to see whether a test notices. A test of crashes that passes without the syncs tests nothing.
+//!
+//! # How it is used
+//!
+//! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every call that changes storage and there makes as many
+//! images as it likes ([`Moment::image`]), each a machine of its own to open the database on. Images share all pages with their origin until one of
+//! them writes, so an image costs microseconds. [`SimEnv::identity`] tells images apart, so that only different ones are counted.
+//!
+//! Nothing runs by itself: background workers step inside [`Env::wait`] and [`SimEnv::step_background`], on the caller's thread.
+//!
+//! # Not shown
+//!
+//! Links, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss of power (bits can be flipped
+//! instead), and the effects of real threads: those belong to a schedule explorer.
+//!
+//! # How it is tested
+//!
+//! Each fault is provoked and seen, beside a control that does not show it (`sim/tests.rs`); the contract suite of this
+//! crate runs on it as on the other environments.
+
+mod background;
+mod content;
+mod crash;
+mod disk;
+mod fault;
+mod machine;
+#[cfg(not(feature = "shuttle"))]
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::crash::{Crash, Sector};
+pub use self::fault::{Call, CallKind, Failure, Fault};
+
+use self::background::Process;
+use self::disk::{Disk, Inode};
+use self::machine::{Machine, Operation, Outcome, call, input_output_error};
+use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
+
+/// A simulated machine as one simulated process sees it. Clones are handles on the same process.
+#[derive(Clone, Debug)]
+pub struct SimEnv {
+    machine: Arc<Machine>,
+    process: Arc<Process>,
+}
+
+/// The moment before a call that changes storage, as the hook sees it.
+#[derive(Debug)]
+pub struct Moment<'a> {
+    /// The call that is about to be made. A call that [`SimEnv::delay`] holds back appears when it takes effect.
+    pub call: &'a Call,
+    disk: &'a Disk,
+    seed: u64,
+    now: Duration,
+}
+
+#[derive(Debug)]
+struct SimFile {
+    machine: Arc<Machine>,
+    process: Arc<Process>,
+    inode: Inode,
+    path: Arc<Path>,
+    access: Access,
+}
+
+#[derive(Debug)]
+struct SimLock {
+    machine: Arc<Machine>,
+    inode: Inode,
+    number: u64,
+}
+
+/// Making machines from machines.
+impl SimEnv {
+    /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths begin there too.
+    pub fn new(seed: u64) -> Self {
+        Self::with_disk(seed, Disk::default(), Duration::ZERO)
+    }
+
+    /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched, injected, locked or
+    /// running on it, its disk holds what `crash` lets through, all of that durable, and its clock goes on from here.
+    pub fn image(&self, crash: Crash) -> Self {
+        Self::with_disk(self.machine.seed, crash::crashed(&self.machine.disk(), crash), self.now())
+    }
+
+    /// The machine after the death of the process at this moment, as a new and independent one: all is as it was, and what is not synced
+    /// can still be lost.
+    pub fn process_image(&self) -> Self {
+        Self::with_disk(self.machine.seed, crash::process_ended(&self.machine.disk()), self.now())
+    }
+
+    /// Ends the process and returns a new one on the same machine. From now on every call through an old handle (this one, its clones, files,
+    /// locks, workers) fails without effect or does nothing; locks are free; workers are gone without a last step; delayed calls
+    /// never happen. The hook, faults, switches and the log stay. Must not be called from a background step.
+    pub fn kill(&self) -> Self {
+        self.process.kill();
+        self.machine.process_ended();
+        Self { machine: self.machine.clone(), process: Process::new(self.machine.with(|state| state.random.next())) }
+    }
+
+    /// How many changes are not synced, over all files and directories.
+    pub fn unsynced_changes(&self) -> usize {
+        self.machine.disk().unsynced().len()
+    }
+
+    /// A hash of all names and contents as processes see them; equal for equal disks.
+    pub fn identity(&self) -> u64 {
+        crash::identity(&self.machine.disk())
+    }
+
+    /// Calls `hook` before every call that changes storage, in place of an earlier hook. It may make images and call this
+    /// environment's reading methods and [`SimEnv::kill`]; after the latter, the call that was about to be made fails.
+    pub fn set_hook(&self, mut hook: impl FnMut(&Moment<'_>) + Send + 'static) {
+        let seed = self.machine.seed;
+        self.machine.with(|state| {
+            state.hook = Some(Box::new(move |call, disk, now| hook(&Moment { call, disk, seed, now })));
+        });
+    }
+
+    /// Calls the hook no more. Not from within the hook, which is put back when it returns.
+    pub fn clear_hook(&self) {
+        self.machine.with(|state| state.hook = None);
+    }
+
+    fn with_disk(seed: u64, disk: Disk, clock: Duration) -> Self {
+        Self { machine: Machine::new(seed, disk, clock), process: Process::new(seed) }
+    }
+}
+
+impl Moment<'_> {
+    /// As [`SimEnv::image`].
+    pub fn image(&self, crash: Crash) -> SimEnv {
+        SimEnv::with_disk(self.seed, crash::crashed(self.disk, crash), self.now)
+    }
+
+    /// As [`SimEnv::process_image`].
+    pub fn process_image(&self) -> SimEnv {
+        SimEnv::with_disk(self.seed, crash::process_ended(self.disk), self.now)
+    }
+
+    /// As [`SimEnv::unsynced_changes`].
+    pub fn unsynced_changes(&self) -> usize {
+        self.disk.unsynced().len()
+    }
+}
+
+/// Switches, faults, and what they did.
+impl SimEnv {
+    /// Calls with this step return `Ok` and do nothing.
+    ///
+    /// # Panics
+    /// Later, if the step turns out to create a file or a directory.
+    pub fn omit(&self, step: Step) {
+        self.machine.with(|state| state.omitted.insert(step));
+    }
+
+    /// Calls with this step return `Ok` and happen right after the next call with step `until_after`: never, if that never comes.
+    /// The hook sees such a call when it happens, so it also sees the state in between; a failure then is not reported.
+    ///
+    /// # Panics
+    /// Later, if the step turns out to create a file or a directory.
+    pub fn delay(&self, step: Step, until_after: Step) {
+        self.machine.with(|state| state.delays.insert(step, until_after));
+    }
+
+    /// Lets calls fail. If several faults fit a call, the one that was injected first strikes.
+    pub fn inject(&self, fault: Fault) {
+        self.machine.with(|state| state.faults.push(fault));
+    }
+
+    /// Withdraws all faults.
+    pub fn clear_faults(&self) {
+        self.machine.with(|state| state.faults.clear());
+    }
+
+    /// How many calls faults have struck.
+    pub fn faults_shown(&self) -> u64 {
+        self.machine.with(|state| state.faults_shown)
+    }
+
+    /// Limits the disk to so many bytes, rounded down to pages of 4 KiB; `None` is without limit. Files take the pages up to their last written
+    /// one, or what was allocated; removed files take space while they are open.
+    pub fn set_capacity(&self, capacity_bytes: Option<u64>) {
+        self.machine.with(|state| state.disk_mut().capacity_bytes = capacity_bytes);
+    }
+
+    /// Space taken on the disk, in bytes, as [`SimEnv::set_capacity`] counts it.
+    pub fn used_bytes(&self) -> u64 {
+        self.machine.disk().used_bytes()
+    }
+
+    /// How many calls have been made, reading ones included: the number of the next one.
+    pub fn calls_made(&self) -> u64 {
+        self.machine.with(|state| state.next_call)
+    }
+
+    /// How many calls have been made with each step; those omitted or failed count too.
+    pub fn step_counts(&self) -> BTreeMap<Step, u64> {
+        self.machine.with(|state| state.step_counts.clone())
+    }
+
+    /// Begins to keep every call, with an empty list.
+    pub fn start_log(&self) {
+        self.machine.with(|state| state.log = Some(Vec::new()));
+    }
+
+    /// The calls since [`SimEnv::start_log`], and stops keeping them.
+    pub fn take_log(&self) -> Vec<Call> {
+        self.machine.with(|state| state.log.take().unwrap_or_default())
+    }
+}
+
+/// Time and background work.
+impl SimEnv {
+    /// Lets every call take so long, and so much longer per byte read or written. Both are zero at first.
+    pub fn set_cost(&self, per_call: Duration, per_byte: Duration) {
+        self.machine.with(|state| (state.cost_per_call, state.cost_per_byte) = (per_call, per_byte));
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, time: Duration) {
+        self.machine.advance_to(self.now() + time);
+    }
+
+    /// Lets one runnable worker take one step; false if all are idle.
+    pub fn step_background(&self) -> bool {
+        self.process.step(self.now())
+    }
+
+    /// Lets workers take steps until all are idle. Time does not pass, so those that wait for a time are idle.
+    pub fn run_background_until_idle(&self) {
+        while self.step_background() {}
+    }
+
+    /// Says that other threads use this process too: a wait that nothing on its own thread can end gives them time instead of panicking.
+    pub fn expect_threads(&self) {
+        self.process.expect_threads();
+    }
+}
+
+/// Looking at the disk, and damaging it. None of this is a call: nothing is counted, hooked or failed.
+impl SimEnv {
+    /// All bytes of a file as processes see them.
+    pub fn content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let disk = self.machine.disk();
+        Ok(disk.file(disk.file_at(path.as_ref())?).volatile.to_vec())
+    }
+
+    /// All bytes of a file that a loss of power would leave at least, for a file that has a name now.
+    pub fn durable_content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let disk = self.machine.disk();
+        Ok(disk.file(disk.file_at(path.as_ref())?).durable.to_vec())
+    }
+
+    /// The paths of all files, sorted, with their lengths in bytes.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        self.machine.disk().all_files()
+    }
+
+    /// The sum of all files' lengths in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.files().iter().map(|(_, length)| length).sum()
+    }
+
+    /// Flips one bit at rest: `bit` 0 is the lowest of the byte at `offset`, 8 and more lie in the bytes after it. Past the end nothing happens.
+    pub fn flip_bit(&self, path: impl AsRef<Path>, offset: u64, bit: u64) -> io::Result<()> {
+        let at = offset + bit / 8;
+        self.damage(path.as_ref(), |content| {
+            let mut byte = [0];
+            if content.read(&mut byte, at) == 1 {
+                content.put(&[byte[0] ^ 1 << (bit % 8)], at);
+            }
+        })
+    }
+
+    /// Overwrites bytes at rest, growing the file if needed.
+    pub fn overwrite(&self, path: impl AsRef<Path>, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.damage(path.as_ref(), |content| content.write(bytes, offset))
+    }
+
+    /// Cuts a file at rest, or extends it with zeros.
+    pub fn truncate(&self, path: impl AsRef<Path>, length: u64) -> io::Result<()> {
+        self.damage(path.as_ref(), |content| content.set_len(length))
+    }
+
+    /// Lets two files exchange their content at rest.
+    pub fn swap(&self, a: impl AsRef<Path>, b: impl AsRef<Path>) -> io::Result<()> {
+        self.machine.with(|state| {
+            let (a, b) = (state.disk.file_at(a.as_ref())?, state.disk.file_at(b.as_ref())?);
+            state.disk_mut().swap(a, b);
+            Ok(())
+        })
+    }
+
+    fn damage(&self, path: &Path, damage: impl FnMut(&mut content::Content)) -> io::Result<()> {
+        self.machine.with(|state| {
+            let inode = state.disk.file_at(path)?;
+            state.disk_mut().damage(inode, damage);
+            Ok(())
+        })
+    }
+}
+
+impl SimEnv {
+    fn change(&self, kind: CallKind, step: Step, path: &Path, operation: Operation) -> io::Result<Outcome> {
+        self.machine.change(&self.process.life, call(kind, Some(step), path.into(), 0, 0), operation)
+    }
+
+    fn observe(&self, kind: CallKind, path: &Path) -> io::Result<()> {
+        self.machine.observe(&self.process.life, call(kind, None, path.into(), 0, 0)).map(|_| ())
+    }
+
+    fn file(&self, inode: Inode, path: &Path, access: Access) -> Arc<dyn File> {
+        self.machine.with(|state| state.disk_mut().opened(inode));
+        Arc::new(SimFile {
+            machine: self.machine.clone(),
+            process: self.process.clone(),
+            inode,
+            path: path.into(),
+            access,
+        })
+    }
+}
+
+impl Env for SimEnv {
+    fn create_dir(&self, dir: &Path, step: Step) -> io::Result<()> {
+        self.change(CallKind::CreateDir, step, dir, Operation::CreateDir).map(|_| ())
+    }
+
+    fn sync_dir(&self, dir: &Path, step: Step) -> io::Result<()> {
+        self.change(CallKind::SyncDir, step, dir, Operation::SyncDir).map(|_| ())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.observe(CallKind::List, dir)?;
+        self.machine.disk().list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path, step: Step) -> io::Result<()> {
+        self.change(CallKind::Rename, step, from, Operation::Rename { to: to.to_owned() }).map(|_| ())
+    }
+
+    fn remove(&self, path: &Path, step: Step) -> io::Result<()> {
+        self.change(CallKind::Remove, step, path, Operation::Remove).map(|_| ())
+    }
+
+    fn create(&self, path: &Path, step: Step) -> io::Result<Arc<dyn File>> {
+        match self.change(CallKind::Create, step, path, Operation::Create)? {
+            Outcome::Created(inode) => Ok(self.file(inode, path, Access::ReadWrite)),
+            other => unreachable!("a create gave {other:?}"),
+        }
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        self.observe(CallKind::Open, path)?;
+        let inode = self.machine.disk().file_at(path)?;
+        Ok(self.file(inode, path, access))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.observe(CallKind::Lock, path)?;
+        let (inode, number) = self.machine.lock(path)?;
+        Ok(Box::new(SimLock { machine: self.machine.clone(), inode, number }))
+    }
+
+    fn now(&self) -> Duration {
+        self.machine.now()
+    }
+
+    fn unix_time(&self) -> Duration {
+        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion of the two clocks.
+        Duration::from_secs(1_600_000_000) + self.machine.now()
+    }
+
+    fn random(&self) -> u64 {
+        self.machine.with(|state| state.random.next())
+    }
+
+    fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {
+        self.process.start(name, work)
+    }
+
+    /// As the contract says; moreover, false at once if the process was killed.
+    ///
+    /// # Panics
+    /// If nothing can ever make `ready` true: see [`SimEnv::expect_threads`].
+    fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
+        self.process.wait(&self.machine, event, deadline, ready)
+    }
+}
+
+impl SimFile {
+    fn call(&self, kind: CallKind, step: Option<Step>, offset: u64, bytes: usize) -> Call {
+        call(kind, step, self.path.clone(), offset, bytes)
+    }
+
+    fn change(&self, call: Call, operation: Operation) -> io::Result<Outcome> {
+        if self.access != Access::ReadWrite {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file was opened for reading only"));
+        }
+        self.machine.change(&self.process.life, call, operation)
+    }
+
+    /// Reads that bypass the page cache see what is on the device, which after a full sync is the same.
+    fn is_direct(&self) -> bool {
+        self.access == Access::ReadDirect
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let call = self.call(CallKind::Read, None, offset, buffer.len());
+        let failure = self.machine.observe(&self.process.life, call)?;
+        self.machine.with(|state| {
+            let count = match failure {
+                Some(Failure::ShortRead) => state.short(buffer.len()),
+                Some(_) => return Err(input_output_error()),
+                None => buffer.len(),
+            };
+            Ok(state.disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset))
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64, step: Step) -> io::Result<usize> {
+        let call = self.call(CallKind::Write, Some(step), offset, bytes.len());
+        match self.change(call, Operation::Write { inode: self.inode, bytes: bytes.into() })? {
+            Outcome::Wrote(count) => Ok(count),
+            other => unreachable!("a write gave {other:?}"),
+        }
+    }
+
+    fn sync(&self, step: Step) -> io::Result<()> {
+        let call = self.call(CallKind::Sync, Some(step), 0, 0);
+        // Any handle may sync: it is the file that becomes durable, not the handle.
+        self.machine.change(&self.process.life, call, Operation::Sync { inode: self.inode }).map(|_| ())
+    }
+
+    fn set_len(&self, length: u64, step: Step) -> io::Result<()> {
+        let call = self.call(CallKind::SetLen, Some(step), length, 0);
+        self.change(call, Operation::SetLen { inode: self.inode }).map(|_| ())
+    }
+
+    fn allocate(&self, length: u64, step: Step) -> io::Result<()> {
+        let call = self.call(CallKind::Allocate, Some(step), length, 0);
+        self.change(call, Operation::Allocate { inode: self.inode }).map(|_| ())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.machine.observe(&self.process.life, self.call(CallKind::Len, None, 0, 0))?;
+        Ok(self.machine.with(|state| state.disk.file(self.inode).seen(self.is_direct()).len()))
+    }
+
+    /// Does nothing: the contract promises nothing, and a crash image may keep any unsynced write anyway.
+    fn start_writeback(&self, _offset: u64, _length: u64) {}
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.machine.with(|state| state.disk_mut().closed(self.inode));
+    }
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.machine.unlock(self.inode, self.number);
+    }
+}

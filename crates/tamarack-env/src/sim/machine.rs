@@ -1,0 +1,378 @@
+//! The machine: one disk, one clock, and the one path on which every call travels.
+//!
+//! ```text
+//! call ── delayed? ── numbered, counted, logged ── hook ── omitted? ── struck by a fault? ── disk ── delayed calls that waited for it
+//! ```
+//!
+//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the disk through a shared
+//! pointer taken before the lock is released. The disk is copied on write, so looking costs nothing unless another thread changes it meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::disk::{Disk, FailedSync, Inode};
+use super::fault::{Call, CallKind, Failure, Fault};
+use crate::env::Step;
+use crate::random::Random;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// Called with each call that changes storage, the disk as it is before, and the time.
+pub(super) type Hook = Box<dyn FnMut(&Call, &Disk, Duration) + Send>;
+
+pub(super) struct Machine {
+    pub(super) seed: u64,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) disk: Arc<Disk>,
+    pub(super) next_call: u64,
+    pub(super) hook: Option<Hook>,
+    /// The calls so far, if they are wanted.
+    pub(super) log: Option<Vec<Call>>,
+    pub(super) step_counts: BTreeMap<Step, u64>,
+    pub(super) omitted: BTreeSet<Step>,
+    /// Which step waits until after which.
+    pub(super) delays: BTreeMap<Step, Step>,
+    deferred: Vec<Deferred>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) faults_shown: u64,
+    /// Locked files, each with the number of its lock.
+    locks: BTreeMap<Inode, u64>,
+    locks_taken: u64,
+    clock: Duration,
+    pub(super) cost_per_call: Duration,
+    pub(super) cost_per_byte: Duration,
+    pub(super) random: Random,
+    fault_random: Random,
+}
+
+/// A call that has returned `Ok` and not happened yet.
+struct Deferred {
+    until_after: Step,
+    call: Call,
+    operation: Operation,
+}
+
+/// What a call does to the disk.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    CreateDir,
+    SyncDir,
+    Rename { to: PathBuf },
+    Remove,
+    Create,
+    Write { inode: Inode, bytes: Arc<[u8]> },
+    Sync { inode: Inode },
+    SetLen { inode: Inode },
+    Allocate { inode: Inode },
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Done,
+    Created(Inode),
+    Wrote(usize),
+}
+
+/// Whether a process still lives: the calls of a dead one change nothing.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    ended: AtomicBool,
+}
+
+impl Life {
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self.ended.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(io::Error::other("the simulated process was killed")),
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn new(seed: u64, disk: Disk, clock: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            seed,
+            state: Mutex::new(State {
+                disk: Arc::new(disk),
+                next_call: 0,
+                hook: None,
+                log: None,
+                step_counts: BTreeMap::new(),
+                omitted: BTreeSet::new(),
+                delays: BTreeMap::new(),
+                deferred: Vec::new(),
+                faults: Vec::new(),
+                faults_shown: 0,
+                locks: BTreeMap::new(),
+                locks_taken: 0,
+                clock,
+                cost_per_call: Duration::ZERO,
+                cost_per_byte: Duration::ZERO,
+                random: Random::for_purpose(seed, 0x0A11),
+                fault_random: Random::for_purpose(seed, 0xFA17),
+            }),
+        })
+    }
+
+    /// Runs `f` on the state, under its lock; `f` must not call the environment.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock())
+    }
+
+    /// The disk as it is now.
+    pub(super) fn disk(&self) -> Arc<Disk> {
+        self.state.lock().disk.clone()
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.state.lock().clock
+    }
+
+    pub(super) fn advance_to(&self, moment: Duration) {
+        let mut state = self.state.lock();
+        state.clock = state.clock.max(moment);
+    }
+
+    /// A call that changes storage.
+    pub(super) fn change(&self, life: &Life, call: Call, operation: Operation) -> io::Result<Outcome> {
+        life.check()?;
+        let step = call.step.expect("a call that changes storage carries its step");
+        if let Some(outcome) = self.defer(step, &call, &operation) {
+            return Ok(outcome);
+        }
+        let result = self.carry_out(life, call, operation);
+        self.release_deferred(life, step);
+        result
+    }
+
+    /// A call that only reads: counts it and says whether it is to fail.
+    pub(super) fn observe(&self, life: &Life, call: Call) -> io::Result<Option<Failure>> {
+        life.check()?;
+        let mut state = self.state.lock();
+        let call = state.enter(call);
+        match state.strike(&call) {
+            Some(Failure::Io) => Err(input_output_error()),
+            other => Ok(other),
+        }
+    }
+
+    /// Takes the lock of a file, which is created if needed.
+    pub(super) fn lock(&self, path: &Path) -> io::Result<(Inode, u64)> {
+        let mut state = self.state.lock();
+        let inode = match state.disk.file_at(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => state.disk_mut().create(path)?,
+            found => found?,
+        };
+        if state.locks.contains_key(&inode) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.locks_taken += 1;
+        let number = state.locks_taken;
+        state.locks.insert(inode, number);
+        state.disk_mut().opened(inode);
+        Ok((inode, number))
+    }
+
+    /// Gives a lock back, unless the end of its process has done so already.
+    pub(super) fn unlock(&self, inode: Inode, number: u64) {
+        let mut state = self.state.lock();
+        if state.locks.get(&inode) == Some(&number) {
+            state.locks.remove(&inode);
+        }
+        state.disk_mut().closed(inode);
+    }
+
+    /// What the end of a process leaves behind: no locks, and nothing that was still to happen.
+    pub(super) fn process_ended(&self) {
+        let mut state = self.state.lock();
+        state.locks.clear();
+        state.deferred.clear();
+    }
+
+    fn defer(&self, step: Step, call: &Call, operation: &Operation) -> Option<Outcome> {
+        let mut state = self.state.lock();
+        let until_after = *state.delays.get(&step)?;
+        state.deferred.push(Deferred { until_after, call: call.clone(), operation: operation.clone() });
+        Some(operation.pretended())
+    }
+
+    fn release_deferred(&self, life: &Life, step: Step) {
+        loop {
+            let deferred = {
+                let mut state = self.state.lock();
+                let Some(at) = state.deferred.iter().position(|deferred| deferred.until_after == step) else { return };
+                state.deferred.remove(at)
+            };
+            let late_step = deferred.call.step.expect("only calls with a step are delayed");
+            // Its caller was told `Ok` long ago, so there is nobody left to hear of a failure.
+            let _ = self.carry_out(life, deferred.call, deferred.operation);
+            self.release_deferred(life, late_step);
+        }
+    }
+
+    fn carry_out(&self, life: &Life, call: Call, operation: Operation) -> io::Result<Outcome> {
+        let call = self.state.lock().enter(call);
+        self.call_hook(&call);
+        // The hook may have cut the power.
+        life.check()?;
+        let mut state = self.state.lock();
+        if call.step.is_some_and(|step| state.omitted.contains(&step)) {
+            return Ok(operation.pretended());
+        }
+        match state.strike(&call) {
+            None => operation.apply(&call, state.disk_mut()),
+            Some(failure) => state.fail(&call, operation, failure),
+        }
+    }
+
+    fn call_hook(&self, call: &Call) {
+        let (mut hook, disk, now) = {
+            let mut state = self.state.lock();
+            let Some(hook) = state.hook.take() else { return };
+            (hook, state.disk.clone(), state.clock)
+        };
+        hook(call, &disk, now);
+        drop(disk);
+        self.state.lock().hook.get_or_insert(hook);
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    pub(super) fn disk_mut(&mut self) -> &mut Disk {
+        Arc::make_mut(&mut self.disk)
+    }
+
+    fn enter(&mut self, mut call: Call) -> Call {
+        call.number = self.next_call;
+        self.next_call += 1;
+        if let Some(step) = call.step {
+            *self.step_counts.entry(step).or_default() += 1;
+        }
+        if let Some(log) = &mut self.log {
+            log.push(call.clone());
+        }
+        self.clock += self.cost_per_call + self.cost_per_byte * u32::try_from(call.bytes).unwrap_or(u32::MAX);
+        call
+    }
+
+    fn strike(&mut self, call: &Call) -> Option<Failure> {
+        let at = self.faults.iter_mut().position(|fault| fault.strikes(call))?;
+        let failure = self.faults[at].failure.clone();
+        self.faults_shown += 1;
+        Some(failure)
+    }
+
+    fn fail(&mut self, call: &Call, operation: Operation, failure: Failure) -> io::Result<Outcome> {
+        match (failure, operation) {
+            (Failure::StorageFull, _) => Err(io::ErrorKind::StorageFull.into()),
+            (Failure::ErrorAfterEffect, operation) => {
+                operation.apply(call, self.disk_mut())?;
+                Err(input_output_error())
+            }
+            (Failure::ShortWrite, Operation::Write { inode, bytes }) => self.write_part(call, inode, &bytes),
+            (Failure::PartialWrite, Operation::Write { inode, bytes }) => {
+                self.write_part(call, inode, &bytes)?;
+                Err(input_output_error())
+            }
+            (Failure::LostWrite, Operation::Write { inode, bytes }) => {
+                self.disk_mut().lose_write(inode, call.offset, &bytes)?;
+                Ok(Outcome::Wrote(bytes.len()))
+            }
+            (Failure::MisdirectedWrite { path, offset }, Operation::Write { inode, bytes }) => {
+                self.misdirect(call, inode, &bytes, path, offset)
+            }
+            (Failure::SyncKeepsPages, Operation::Sync { inode }) => self.fail_sync(inode, FailedSync::KeepsPages),
+            (Failure::SyncDropsPages, Operation::Sync { inode }) => self.fail_sync(inode, FailedSync::DropsPages),
+            (Failure::SyncKeepsLengthOnly, Operation::Sync { inode }) => {
+                self.fail_sync(inode, FailedSync::KeepsLengthOnly)
+            }
+            _ => Err(input_output_error()),
+        }
+    }
+
+    fn write_part(&mut self, call: &Call, inode: Inode, bytes: &Arc<[u8]>) -> io::Result<Outcome> {
+        let count = self.short(bytes.len());
+        self.disk_mut().write(inode, call.offset, &bytes[..count].into()).map(Outcome::Wrote)
+    }
+
+    fn misdirect(
+        &mut self,
+        call: &Call,
+        inode: Inode,
+        bytes: &[u8],
+        path: Option<PathBuf>,
+        offset: u64,
+    ) -> io::Result<Outcome> {
+        self.disk_mut().lose_write(inode, call.offset, bytes)?;
+        let victim = path.map_or(Some(inode), |path| self.disk.file_at(&path).ok());
+        if let Some(victim) = victim {
+            self.disk_mut().stray_write(victim, offset, bytes);
+        }
+        Ok(Outcome::Wrote(bytes.len()))
+    }
+
+    fn fail_sync(&mut self, inode: Inode, way: FailedSync) -> io::Result<Outcome> {
+        self.disk_mut().fail_sync(inode, way);
+        Err(input_output_error())
+    }
+
+    /// A number of bytes from 1 to one less than `count`.
+    pub(super) fn short(&mut self, count: usize) -> usize {
+        1 + self.fault_random.below(count as u64 - 1) as usize
+    }
+}
+
+impl Operation {
+    fn apply(&self, call: &Call, disk: &mut Disk) -> io::Result<Outcome> {
+        match self {
+            Self::CreateDir => disk.create_dir(&call.path)?,
+            Self::SyncDir => disk.sync_dir(&call.path)?,
+            Self::Rename { to } => disk.rename(&call.path, to)?,
+            Self::Remove => disk.remove(&call.path)?,
+            Self::Create => return disk.create(&call.path).map(Outcome::Created),
+            Self::Write { inode, bytes } => return disk.write(*inode, call.offset, bytes).map(Outcome::Wrote),
+            Self::Sync { inode } => disk.sync(*inode),
+            Self::SetLen { inode } => disk.set_len(*inode, call.offset)?,
+            Self::Allocate { inode } => disk.allocate(*inode, call.offset)?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What a call is told that is omitted or delayed.
+    fn pretended(&self) -> Outcome {
+        match self {
+            Self::Write { bytes, .. } => Outcome::Wrote(bytes.len()),
+            Self::Create | Self::CreateDir => {
+                panic!("what is created is needed at once; it cannot be omitted or delayed")
+            }
+            _ => Outcome::Done,
+        }
+    }
+}
+
+/// A call that has not been numbered yet.
+pub(super) fn call(kind: CallKind, step: Option<Step>, path: Arc<Path>, offset: u64, bytes: usize) -> Call {
+    Call { number: 0, kind, step, path, offset, bytes: bytes as u64 }
+}
+
+pub(super) fn input_output_error() -> io::Error {
+    io::Error::other("simulated input/output error")
+}

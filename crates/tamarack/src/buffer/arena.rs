@@ -1,0 +1,213 @@
+//! The memory of one buffer: chunks that are only added to, and freed together.
+//!
+//! Allocating is one `fetch_add` on the current chunk. Only when that chunk is full is a lock taken, to add the next
+//! one, so that concurrent inserts hardly ever wait for each other. Nothing is freed or moved before the arena is dropped:
+//! that is what lets readers follow pointers without any protection.
+//!
+//! ```text
+//!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──► null
+//!                ▲
+//!   current ─────┘      chunk = [ header | entry | entry | ... | used ►   free        ]
+//! ```
+//!
+//! A chunk is an eighth of what is allocated already, between [`CHUNK_BYTES_MIN`] and [`CHUNK_BYTES_MAX`]: a buffer of a few entries stays
+//! small, and a large one has at most that much allocated and unused. What would take more than a quarter of a chunk gets a
+//! chunk of its own, of exactly its size, and the current one stays in use.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::{align_of, size_of};
+use std::ptr::{self, NonNull};
+
+use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+/// The first chunk: four pages.
+const CHUNK_BYTES_MIN: usize = 16 << 10;
+/// The largest ordinary chunk: 1/64 of a buffer of 64 MiB.
+const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// What every allocation is aligned to, in bytes.
+pub(super) const ALIGN_BYTES: usize = 8;
+
+/// Memory that grows by chunks and is freed as a whole.
+#[derive(Debug)]
+pub(super) struct Arena {
+    /// The chunk that small allocations are taken from; null before the first.
+    current: AtomicPtr<Chunk>,
+    /// Head of the list of all chunks.
+    newest: AtomicPtr<Chunk>,
+    /// Bytes of all chunks.
+    allocated_bytes: AtomicU64,
+    /// Held while a chunk is added.
+    growing: Mutex<()>,
+}
+
+/// What stands at the start of every chunk. On a cache line of its own, since every insert writes to it.
+#[repr(C, align(64))]
+struct Chunk {
+    /// Bytes taken, this header included; past `size_bytes` if several were after its last bytes at once.
+    used_bytes: AtomicUsize,
+    size_bytes: usize,
+    older: *mut Chunk,
+}
+
+const HEADER_BYTES: usize = size_of::<Chunk>();
+
+impl Arena {
+    /// An arena that has allocated nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(ptr::null_mut()),
+            newest: AtomicPtr::new(ptr::null_mut()),
+            allocated_bytes: AtomicU64::new(0),
+            growing: Mutex::new(()),
+        }
+    }
+
+    /// `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], which nobody else gets and which stays until the arena is dropped.
+    pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGN_BYTES);
+        loop {
+            let chunk = self.current.load(Ordering::Acquire);
+            if let Some(place) = Self::take(chunk, bytes) {
+                return place;
+            }
+            if let Some(place) = self.grow(chunk, bytes) {
+                return place;
+            }
+        }
+    }
+
+    /// Bytes of all chunks, headers included: exactly what was asked of the global allocator.
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        self.allocated_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if all of `bytes` lies in this arena.
+    pub(super) fn contains(&self, bytes: &[u8]) -> bool {
+        let range = bytes.as_ptr_range();
+        let mut chunk = self.newest.load(Ordering::Acquire);
+        while !chunk.is_null() {
+            // SAFETY: `chunk` came from `newest` or from `older`, so `add_chunk` wrote its header before publishing it, and
+            // chunks live as long as `self`. `size_bytes` and `older` are never written again.
+            let (size_bytes, older) = unsafe { ((*chunk).size_bytes, (*chunk).older) };
+            let start = chunk.cast::<u8>().cast_const();
+            if start <= range.start && range.end <= start.wrapping_add(size_bytes) {
+                return true;
+            }
+            chunk = older;
+        }
+        false
+    }
+
+    /// Takes `bytes` from `chunk` if there is one and it has them.
+    fn take(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
+        let chunk = NonNull::new(chunk)?;
+        // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives as long as the arena; the
+        // shared reference covers the header only, which is changed through its atomic alone.
+        let header = unsafe { chunk.as_ref() };
+        // Look first, so that a large request does not use up what is left for smaller ones.
+        if header.used_bytes.load(Ordering::Relaxed) + bytes > header.size_bytes {
+            return None;
+        }
+        // Relaxed is enough: the sum alone decides who gets which bytes. It cannot wrap: only threads that looked just before
+        // can be turned away here, each once.
+        let start = header.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if start + bytes > header.size_bytes {
+            return None;
+        }
+        // SAFETY: `start + bytes <= size_bytes`, so the offset stays within the chunk's allocation.
+        Some(unsafe { chunk.cast::<u8>().add(start) })
+    }
+
+    /// Adds a chunk because `full` had no room for `bytes`. None if somebody else did so meanwhile.
+    fn grow(&self, full: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
+        let _growing = self.growing.lock();
+        if self.current.load(Ordering::Acquire) != full {
+            return None;
+        }
+        let allocated_bytes = usize::try_from(self.allocated_bytes()).unwrap_or(usize::MAX);
+        let chunk_bytes = (allocated_bytes / 8).next_multiple_of(4096).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        if bytes > chunk_bytes / 4 {
+            let own = self.add_chunk(HEADER_BYTES + bytes);
+            return Self::take(own.as_ptr(), bytes);
+        }
+        let chunk = self.add_chunk(chunk_bytes);
+        let place = Self::take(chunk.as_ptr(), bytes);
+        self.current.store(chunk.as_ptr(), Ordering::Release);
+        place
+    }
+
+    /// Allocates a chunk and puts it into the list. The caller holds `growing`.
+    fn add_chunk(&self, size_bytes: usize) -> NonNull<Chunk> {
+        let layout = Self::layout(size_bytes);
+        // SAFETY: the layout is not of size zero: every chunk holds its header.
+        let memory = unsafe { alloc(layout) }.cast::<Chunk>();
+        let Some(chunk) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let older = self.newest.load(Ordering::Relaxed);
+        // SAFETY: freshly allocated with the size and alignment of at least a header.
+        unsafe { chunk.write(Chunk { used_bytes: AtomicUsize::new(HEADER_BYTES), size_bytes, older }) };
+        self.allocated_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
+        self.newest.store(chunk.as_ptr(), Ordering::Release);
+        chunk
+    }
+
+    fn layout(size_bytes: usize) -> Layout {
+        Layout::from_size_align(size_bytes, align_of::<Chunk>()).expect("a chunk is a little more than 1 GiB at most")
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let mut chunk = self.newest.load(Ordering::Acquire);
+        while !chunk.is_null() {
+            // SAFETY: every chunk is in the list once, with its header written; `&mut self` means that nobody uses it any more.
+            let Chunk { size_bytes, older, .. } = unsafe { chunk.read() };
+            // SAFETY: allocated by `add_chunk` with this very layout, and freed only here.
+            unsafe { dealloc(chunk.cast(), Self::layout(size_bytes)) };
+            chunk = older;
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
+mod tests {
+    use super::*;
+
+    /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the chunk's end.
+    #[test]
+    fn allocations_are_aligned_and_apart() {
+        let arena = Arena::new();
+        assert_eq!(arena.allocated_bytes(), 0);
+        let mut ranges = Vec::new();
+        for number in 0..3000_usize {
+            let bytes = if number % 500 == 499 { 300_000 } else { number * 7 % 900 };
+            let place = arena.allocate(bytes);
+            let start = place.as_ptr() as usize;
+            assert_eq!(start % ALIGN_BYTES, 0);
+            // SAFETY: `allocate` gave us these bytes; writing makes them readable.
+            let slice = unsafe {
+                place.write_bytes(number as u8, bytes);
+                std::slice::from_raw_parts(place.as_ptr(), bytes)
+            };
+            assert!(arena.contains(slice), "allocation {number} of {bytes} bytes");
+            ranges.push((start, start + bytes));
+        }
+        ranges.sort_unstable();
+        for pair in ranges.windows(2) {
+            assert!(pair[0].1 <= pair[1].0, "overlap: {pair:?}");
+        }
+        assert!(!arena.contains(&[1, 2, 3]));
+    }
+
+    /// A huge allocation leaves the current chunk in use.
+    #[test]
+    fn huge_allocations_stand_alone() {
+        let arena = Arena::new();
+        let small = arena.allocate(8).as_ptr() as usize;
+        let before = arena.allocated_bytes();
+        arena.allocate(10 << 20);
+        assert_eq!(arena.allocated_bytes(), before + HEADER_BYTES as u64 + (10 << 20));
+        assert_eq!(arena.allocate(8).as_ptr() as usize, small + 8);
+    }
+}

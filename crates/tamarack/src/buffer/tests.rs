@@ -1,0 +1,352 @@
+//! The buffer against a `BTreeMap`, under several threads, and under all schedules of a small case.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::*;
+use crate::entry::{Sequence, compare};
+use crate::merge::Source;
+
+/// Key and sequence, in entry order, with what stands there.
+type Model = BTreeMap<Version, Content>;
+type Version = (Vec<u8>, Reverse<Sequence>);
+type Content = (EntryKind, Vec<u8>);
+
+/// SplitMix64, as everywhere in the tests.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn bytes(&mut self, len: u64) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+
+    /// Keys that try the comparison: empty, short, of few letters with zeros among them, with long shared beginnings, and any.
+    fn key(&mut self) -> Vec<u8> {
+        let len = self.below(20);
+        match self.below(5) {
+            0 => (0..len % 4).map(|_| self.below(2) as u8).collect(),
+            1 => (0..len).map(|_| [0, 0, 1, 255][self.below(4) as usize]).collect(),
+            2 => [&b"a prefix of more than eight"[..], &self.bytes(len % 3)].concat(),
+            3 => [vec![self.below(2) as u8; 300], self.bytes(1)].concat(),
+            _ => self.bytes(len),
+        }
+    }
+}
+
+fn owned(entry: Entry<'_>) -> (Version, Content) {
+    ((entry.key.to_vec(), Reverse(entry.sequence)), (entry.kind, entry.value.to_vec()))
+}
+
+fn put<'a>(key: &'a [u8], sequence: u64, value: &'a [u8]) -> Entry<'a> {
+    Entry { key, sequence: Sequence(sequence), kind: EntryKind::Put, value }
+}
+
+fn stands(cursor: &BufferCursor) -> Option<(Version, Content)> {
+    cursor.entry().map(owned)
+}
+
+/// All versions up to `sequence`, as `get` shows them.
+fn versions(buffer: &Buffer, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
+    let mut found = Vec::new();
+    let flow = buffer.get(Query { key, sequence }, &mut |entry| {
+        assert_eq!(entry.key, key);
+        found.push((entry.sequence, entry.kind, entry.value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    assert!(flow.is_continue());
+    found
+}
+
+fn insert_random(random: &mut Random, buffer: &Buffer, model: &mut Model, sequence: u64) {
+    let kind = if random.below(4) == 0 { EntryKind::Delete } else { EntryKind::Put };
+    let len = if random.below(50) == 0 { random.below(20_000) } else { random.below(30) };
+    let value = if kind.has_value() { random.bytes(len) } else { Vec::new() };
+    // A third of the keys ascend, so that the finger has something to do.
+    let key = match random.below(3) {
+        0 => [&b"seq"[..], &sequence.to_be_bytes()].concat(),
+        _ => random.key(),
+    };
+    buffer.insert(Entry { key: &key, sequence: Sequence(sequence), kind, value: &value });
+    model.insert((key, Reverse(Sequence(sequence))), (kind, value));
+}
+
+/// A key of the model or any, with any sequence.
+fn random_place(random: &mut Random, model: &Model, sequence: u64) -> (Vec<u8>, Sequence) {
+    let known = model.keys().nth(random.below(model.len() as u64) as usize);
+    let key = match (known, random.below(2)) {
+        (Some(known), 0) => known.0.clone(),
+        _ => random.key(),
+    };
+    let sequence = if random.below(3) == 0 { Sequence::MAX } else { Sequence(random.below(sequence + 2)) };
+    (key, sequence)
+}
+
+/// One random history: inserts between reads of every kind, all compared with the model.
+fn history(seed: u64) {
+    let mut random = Random(seed);
+    let buffer = Arc::new(Buffer::new());
+    let mut model = Model::new();
+    assert!(buffer.is_empty());
+    let mut cursor = buffer.cursor();
+    for sequence in 1..400 {
+        insert_random(&mut random, &buffer, &mut model, sequence);
+        if random.below(4) != 0 {
+            continue;
+        }
+        let (key, until) = random_place(&mut random, &model, sequence);
+        let expected: Vec<_> = model
+            .range((key.clone(), Reverse(until))..=(key.clone(), Reverse(Sequence::ZERO)))
+            .map(|((_, sequence), (kind, value))| (sequence.0, *kind, value.clone()))
+            .collect();
+        assert_eq!(versions(&buffer, &key, until), expected, "seed {seed}: get {key:?} at {until:?}");
+        walk(&mut random, &mut cursor, &model, (key, until), seed);
+    }
+    assert_eq!(buffer.entries(), model.len() as u64);
+    assert_eq!(buffer.tombstones(), model.values().filter(|(kind, _)| *kind == EntryKind::Delete).count() as u64);
+    let raw_bytes = model.iter().map(|(key, value)| key.0.len() + value.1.len() + 8).sum::<usize>();
+    assert_eq!(buffer.raw_bytes(), raw_bytes as u64);
+}
+
+/// Seeks in one of the four ways, then takes some steps to and fro.
+fn walk(
+    random: &mut Random,
+    cursor: &mut BufferCursor,
+    model: &Model,
+    (key, sequence): (Vec<u8>, Sequence),
+    seed: u64,
+) {
+    let place = (key.clone(), Reverse(sequence));
+    let before = model.range(..place).count();
+    let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut expected = match random.below(4) {
+        0 => cursor.seek_first().map(|()| 0),
+        1 => cursor.seek_last().map(|()| all.len() - 1),
+        2 => cursor.seek(&key, sequence).map(|()| before),
+        _ => cursor.seek_before(&key, sequence).map(|()| before.wrapping_sub(1)),
+    }
+    .expect("a buffer's cursor does not fail");
+    for step in 0..10 {
+        assert_eq!(stands(cursor), all.get(expected).cloned(), "seed {seed}, step {step} from {key:?} {sequence:?}");
+        if cursor.entry().is_none() {
+            break;
+        }
+        let (moved, to) = match random.below(2) {
+            0 => (cursor.next(), expected + 1),
+            _ => (cursor.prev(), expected.wrapping_sub(1)),
+        };
+        moved.expect("a buffer's cursor does not fail");
+        expected = to;
+    }
+}
+
+#[cfg(not(feature = "shuttle"))]
+mod threads_and_models {
+    use super::*;
+
+    /// Shows that all reads agree with the model, in random histories.
+    #[test]
+    fn agrees_with_a_model() {
+        (0..60).for_each(history);
+    }
+
+    /// Shows that the whole order is right after many inserts that ascend, descend, and come from two interleaved sequences.
+    #[test]
+    fn orders_sequences() {
+        let orders: [fn(u64) -> u64; 4] = [|n| n, |n| 5000 - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
+        for order in orders {
+            let buffer = Arc::new(Buffer::new());
+            (0..5000).for_each(|n| buffer.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
+            let mut expected: Vec<u64> = (0..5000).map(order).collect();
+            expected.sort_unstable();
+            let mut cursor = buffer.cursor();
+            cursor.seek_first().unwrap();
+            for key in expected {
+                assert_eq!(cursor.entry().expect("an entry for each insert").key, key.to_be_bytes());
+                cursor.next().unwrap();
+            }
+            assert!(cursor.entry().is_none());
+        }
+    }
+
+    /// An entry of every largest size is kept as it is.
+    #[test]
+    fn keeps_the_largest_keys_and_sequences() {
+        let buffer = Buffer::new();
+        let (key, value) = (vec![255; 1 << 16], vec![7; 5 << 20]);
+        buffer.insert(put(&key, Sequence::MAX.0, &value));
+        assert_eq!(versions(&buffer, &key, Sequence::MAX), [(Sequence::MAX, EntryKind::Put, value)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a key of 65537 bytes")]
+    fn refuses_longer_keys() {
+        Buffer::new().insert(put(&[0; 65_537], 1, b""));
+    }
+
+    #[test]
+    #[should_panic(expected = "inserted twice")]
+    fn refuses_the_same_version_twice() {
+        let buffer = Buffer::new();
+        buffer.insert(put(b"key", 1, b"one"));
+        buffer.insert(put(b"key", 1, b"two"));
+    }
+
+    /// `get` stops when it is told to, and what it showed can outlive the buffer's other owners.
+    #[test]
+    fn pinned_values_outlive_the_buffer() {
+        let buffer = Arc::new(Buffer::new());
+        buffer.insert(put(b"key", 1, b"old"));
+        buffer.insert(put(b"key", 2, b"young"));
+        buffer.insert(put(b"key", 3, b""));
+        let mut values = Vec::new();
+        for sequence in [1, 2, 3] {
+            let flow = buffer.get(Query { key: b"key", sequence: Sequence(sequence) }, &mut |entry| {
+                values.push(buffer.pin(entry.value));
+                ControlFlow::Break(())
+            });
+            assert!(flow.is_break());
+        }
+        drop(buffer);
+        assert_eq!(values.iter().map(|value| &**value).collect::<Vec<_>>(), [&b"old"[..], b"young", b""]);
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot be pinned")]
+    fn pins_only_its_own_values() {
+        let (one, other) = (Buffer::new(), Arc::new(Buffer::new()));
+        one.insert(put(b"key", 1, b"value"));
+        let _ = one.get(Query { key: b"key", sequence: Sequence::MAX }, &mut |entry| {
+            other.pin(entry.value);
+            ControlFlow::Break(())
+        });
+    }
+
+    /// Four threads insert, in one order or scattered, while two walk over the buffer in both directions: every walk is in order, and
+    /// no thread misses what it inserted itself. At the end everything is there.
+    #[test]
+    fn many_threads_insert_and_read() {
+        const EACH: u64 = 4000;
+        let buffer = Arc::new(Buffer::new());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let buffer = &buffer;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let sequence = number * 4 + thread + 1;
+                        // Few different prefixes for half of the threads, so that keys collide and versions pile up.
+                        let key = if thread < 2 { sequence } else { (sequence * 7919 % 1009) << 40 }.to_be_bytes();
+                        buffer.insert(put(&key, sequence, &sequence.to_be_bytes()));
+                        let found = versions(buffer, &key, Sequence(sequence));
+                        assert_eq!(found[0], (Sequence(sequence), EntryKind::Put, sequence.to_be_bytes().to_vec()));
+                    }
+                });
+            }
+            for backward in [false, true] {
+                let buffer = &buffer;
+                scope.spawn(move || while count_in_order(buffer, backward) < 4 * EACH {});
+            }
+        });
+        assert_eq!(buffer.entries(), 4 * EACH);
+        assert_eq!(count_in_order(&buffer, false), 4 * EACH);
+        assert_eq!(count_in_order(&buffer, true), 4 * EACH);
+    }
+
+    /// Walks over everything and asserts its order.
+    fn count_in_order(buffer: &Arc<Buffer>, backward: bool) -> u64 {
+        let mut cursor = buffer.cursor();
+        let mut last: Option<(Vec<u8>, Sequence)> = None;
+        let mut count = 0;
+        if backward { cursor.seek_last() } else { cursor.seek_first() }.unwrap();
+        while let Some(entry) = cursor.entry() {
+            assert_eq!(entry.value, entry.sequence.0.to_be_bytes());
+            let here = (entry.key.to_vec(), entry.sequence);
+            if let Some(last) = &last {
+                let order = compare((&last.0, last.1), (&here.0, here.1));
+                assert!(if backward { order.is_gt() } else { order.is_lt() }, "{last:?} before {here:?}");
+            }
+            last = Some(here);
+            count += 1;
+            if backward { cursor.prev() } else { cursor.next() }.unwrap();
+        }
+        count
+    }
+}
+
+#[cfg(feature = "shuttle")]
+mod schedules {
+    use shuttle::thread;
+
+    use super::*;
+
+    /// Two threads insert neighbours, sharing prefixes or not, while a third reads: what a reader has seen stays, in order; an
+    /// insert that returned is found; at the end everything is there.
+    fn small_case() {
+        let buffer = Arc::new(Buffer::new());
+        let writers: Vec<_> = (0..2_u64)
+            .map(|thread| {
+                let buffer = buffer.clone();
+                thread::spawn(move || {
+                    for number in 0..3 {
+                        let sequence = number * 2 + thread + 1;
+                        let key = [b"12345678a", b"12345678b", b"1234567zc"][number as usize];
+                        buffer.insert(put(key, sequence, b"v"));
+                        assert_eq!(versions(&buffer, key, Sequence(sequence))[0].0, Sequence(sequence));
+                    }
+                })
+            })
+            .collect();
+        let seen = walk_in_order(&buffer);
+        let seen_later = walk_in_order(&buffer);
+        assert!(seen.iter().all(|place| seen_later.contains(place)), "{seen:?} then {seen_later:?}");
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        let places: Vec<_> = walk_in_order(&buffer).into_iter().map(|(_, sequence)| sequence.0).collect();
+        assert_eq!(places, [2, 1, 4, 3, 6, 5].map(Sequence));
+        for &(key, sequence) in &[(&b"12345678a"[..], 2), (b"12345678b", 4), (b"1234567zc", 6)] {
+            assert_eq!(versions(&buffer, key, Sequence::MAX).len(), 2);
+            assert_eq!(versions(&buffer, key, Sequence(sequence - 1)).len(), 1);
+        }
+    }
+
+    fn walk_in_order(buffer: &Arc<Buffer>) -> Vec<Version> {
+        let mut cursor = buffer.cursor();
+        let mut places = Vec::new();
+        cursor.seek_first().unwrap();
+        while let Some((place, _)) = stands(&cursor) {
+            places.push(place);
+            cursor.next().unwrap();
+        }
+        assert!(places.is_sorted_by(|a, b| a < b), "{places:?}");
+        places
+    }
+
+    #[test]
+    fn concurrent_inserts_under_random_schedules() {
+        shuttle::check_random(small_case, 2000);
+    }
+
+    #[test]
+    fn concurrent_inserts_under_few_preemptions() {
+        shuttle::check_pct(small_case, 2000, 3);
+    }
+
+    #[test]
+    fn agrees_with_a_model() {
+        shuttle::check_random(|| history(1), 1);
+    }
+}

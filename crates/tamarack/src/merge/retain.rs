@@ -1,0 +1,252 @@
+//! [`Retain`]: which versions of a key a flush or a merge must keep.
+//!
+//! In go the entries of a merge's inputs in entry order, and the sequences that must stay readable; out comes, for each
+//! entry, whether it is written to the output. Pure and streaming: no lookahead, no I/O.
+//!
+//! # What must stay readable
+//!
+//! The sequences of all registered snapshots, and the visible sequence of the moment when the list was taken (readers
+//! that come later read there or above). For each of them the youngest version at or below it must stay, and all versions above the
+//! largest, which nobody can see yet. Everything else is hidden for ever:
+//!
+//! ```text
+//!   versions of one key     12    9    7    4    3            readable: 5, 10
+//!   kept?                   yes   yes  no   yes  no
+//!                           │     │    │    │    └ hidden by 4
+//!                           │     │    │    └ what 5 reads
+//!                           │     │    └ hidden by 9, and too young for 5
+//!                           │     └ what 10 reads
+//!                           └ above all: not yet visible
+//! ```
+//!
+//! # Tombstones
+//!
+//! A tombstone that is not hidden is dropped only if it lies at or below *every* readable sequence, so that it hides all older versions
+//! of its key among the inputs and none of these is kept, and if nothing older than the inputs can hold the key, anywhere in the tree. Otherwise
+//! dropping it would bring an older version back.
+//!
+//! # Kinds that are reserved
+//!
+//! Only a put or a delete hides what is older. A merge operand needs what is older; whether a value pointer and an expiring put do is not
+//! settled, so they hide nothing. Entries of these three kinds are dropped when hidden themselves. A range delete concerns other keys than its
+//! own and is always kept.
+//!
+//! # Cost
+//!
+//! Per entry one comparison of its key with the previous one, and a binary search in the list for versions that have a younger sibling. No
+//! allocation but a buffer for the longest key.
+//!
+//! # Tests
+//!
+//! Random histories: every readable sequence reads the same before and after, and the kept set is exactly the one that the definition
+//! above, written down naively, gives.
+
+use crate::entry::{Entry, EntryKind, Sequence};
+
+/// Decides, entry by entry, what is kept. See the module's documentation.
+#[derive(Debug)]
+pub struct Retain {
+    /// What must stay readable, ascending, each once.
+    readable: Vec<Sequence>,
+    /// The last entry's key; meaningless before the first.
+    key: Vec<u8>,
+    /// The last entry's sequence; `None` before the first.
+    last: Option<Sequence>,
+    /// The oldest put or delete of `key` so far.
+    hider: Option<Sequence>,
+}
+
+impl Retain {
+    /// Keeps what the sequences in `readable` (in any order) must be able to read. The list must contain the visible sequence; without any
+    /// sequence everything is kept.
+    pub fn new(mut readable: Vec<Sequence>) -> Self {
+        readable.sort_unstable();
+        readable.dedup();
+        Self { readable, key: Vec::new(), last: None, hider: None }
+    }
+
+    /// Whether `entry` must be kept. Entries must be given in entry order, all that the inputs hold. `older_may_exist` says whether anything
+    /// older than the inputs might hold `entry.key`, and must only answer false if that is certain; it is asked for few tombstones only.
+    pub fn keep(&mut self, entry: &Entry<'_>, older_may_exist: impl FnOnce() -> bool) -> bool {
+        self.follow(entry);
+        let hidden = self.is_hidden(entry.sequence);
+        if matches!(entry.kind, EntryKind::Put | EntryKind::Delete) {
+            self.hider = Some(entry.sequence);
+        }
+        match entry.kind {
+            EntryKind::RangeDelete => true,
+            _ if hidden => false,
+            EntryKind::Delete => !self.all_can_see(entry.sequence) || older_may_exist(),
+            EntryKind::Put | EntryKind::Merge | EntryKind::ValuePointer | EntryKind::ExpiringPut => true,
+        }
+    }
+
+    /// Notices where a new key begins.
+    fn follow(&mut self, entry: &Entry<'_>) {
+        match self.last {
+            Some(last) if self.key == entry.key => {
+                assert!(
+                    entry.sequence < last,
+                    "versions of key {:02x?} out of order: {:?} after {last:?}",
+                    entry.key,
+                    entry.sequence
+                );
+            }
+            _ => {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+                self.hider = None;
+            }
+        }
+        self.last = Some(entry.sequence);
+    }
+
+    /// True if everyone who may look as far as `sequence` finds a younger version first.
+    fn is_hidden(&self, sequence: Sequence) -> bool {
+        let Some(hider) = self.hider else { return false };
+        let seen_by = self.readable.partition_point(|&readable| readable < sequence);
+        self.readable.get(seen_by).is_some_and(|&readable| hider <= readable)
+    }
+
+    fn all_can_see(&self, sequence: Sequence) -> bool {
+        self.readable.first().is_some_and(|&readable| sequence <= readable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is kept must read the same, and must be no more than the definition says.
+
+    use super::*;
+    use crate::merge::sorted::{Random, SortedSource, Version};
+
+    #[test]
+    fn the_picture_in_the_documentation() {
+        let versions: Vec<_> = [12, 9, 7, 4, 3].into_iter().map(|sequence| Version::put("k", sequence, "")).collect();
+        assert_eq!(kept_sequences(&versions, &[5, 10], true), [12, 9, 4]);
+    }
+
+    #[test]
+    fn a_tombstone_goes_only_when_nothing_older_is_left() {
+        let versions = [Version::delete("k", 8), Version::put("k", 3, "")];
+        assert_eq!(kept_sequences(&versions, &[10], false), [0; 0], "nobody needs either");
+        assert_eq!(kept_sequences(&versions, &[10], true), [8], "an older run may hold the key");
+        assert_eq!(kept_sequences(&versions, &[5, 10], false), [8, 3], "10 would see 3 again");
+        assert_eq!(kept_sequences(&versions, &[7], false), [8, 3], "not visible yet");
+        assert_eq!(kept_sequences(&versions, &[], false), [8, 3], "nothing is known");
+    }
+
+    #[test]
+    fn random_histories_of_puts_and_deletes_keep_exactly_what_the_definition_says() {
+        for seed in 0..3000 {
+            let mut random = Random(seed);
+            let older_may_exist = random.below(2) == 0;
+            let versions = SortedSource::new(random.versions(40));
+            let readable = random_readable(&mut random, 45);
+            let kept = retain(versions.versions(), &readable, older_may_exist);
+            let expected: Vec<_> = versions
+                .versions()
+                .iter()
+                .filter(|version| is_needed(version, versions.versions(), &readable, older_may_exist))
+                .cloned()
+                .collect();
+            assert_eq!(kept, expected, "seed {seed}, readable {readable:?}");
+        }
+    }
+
+    #[test]
+    fn random_histories_of_all_kinds_read_the_same() {
+        for seed in 0..3000 {
+            let mut random = Random(seed);
+            let older_may_exist = random.below(2) == 0;
+            let versions = SortedSource::new(versions_of_all_kinds(&mut random));
+            let readable = random_readable(&mut random, 45);
+            let kept = retain(versions.versions(), &readable, older_may_exist);
+            let largest = *readable.iter().max().unwrap();
+            let readers = readable.iter().copied().chain((largest.0..50).map(Sequence));
+            for reader in readers {
+                for version in versions.versions() {
+                    assert_eq!(
+                        fold(&kept, &version.key, reader, older_may_exist),
+                        fold(versions.versions(), &version.key, reader, older_may_exist),
+                        "seed {seed}, key {:?}, reader {reader:?} of {readable:?}",
+                        version.key
+                    );
+                }
+            }
+            let is_range_delete = |version: &&Version| version.kind == EntryKind::RangeDelete;
+            assert_eq!(
+                kept.iter().filter(is_range_delete).count(),
+                versions.versions().iter().filter(is_range_delete).count(),
+                "seed {seed}"
+            );
+        }
+    }
+
+    /// The definition, naively.
+    fn is_needed(version: &Version, all: &[Version], readable: &[Sequence], older_may_exist: bool) -> bool {
+        let read_by = |reader: Sequence| {
+            all.iter().filter(|v| v.key == version.key && v.sequence <= reader).max_by_key(|v| v.sequence)
+                == Some(version)
+        };
+        let not_yet_visible = readable.iter().all(|&reader| version.sequence > reader);
+        let is_last_tombstone =
+            version.kind == EntryKind::Delete && readable.iter().all(|&reader| version.sequence <= reader);
+        (not_yet_visible || readable.iter().any(|&reader| read_by(reader))) && (older_may_exist || !is_last_tombstone)
+    }
+
+    /// What a reader makes of a key: all that it meets from the youngest version it may see down to the first put or delete, or to what lies
+    /// below. An absent key is an empty list, however it came to be absent.
+    fn fold(versions: &[Version], key: &[u8], reader: Sequence, older_may_exist: bool) -> Vec<Vec<u8>> {
+        let mut met = Vec::new();
+        for version in versions.iter().filter(|v| v.key == key && v.sequence <= reader) {
+            match version.kind {
+                EntryKind::RangeDelete => {}
+                EntryKind::Delete => return met,
+                EntryKind::Put => {
+                    met.push(version.value.clone());
+                    return met;
+                }
+                _ => met.push(version.value.clone()),
+            }
+        }
+        if older_may_exist {
+            met.push(b"something older".to_vec());
+        }
+        met
+    }
+
+    fn retain(versions: &[Version], readable: &[Sequence], older_may_exist: bool) -> Vec<Version> {
+        let mut retain = Retain::new(readable.to_vec());
+        versions.iter().filter(|version| retain.keep(&version.entry(), || older_may_exist)).cloned().collect()
+    }
+
+    fn kept_sequences(versions: &[Version], readable: &[u64], older_may_exist: bool) -> Vec<u64> {
+        let readable: Vec<_> = readable.iter().copied().map(Sequence).collect();
+        retain(versions, &readable, older_may_exist).iter().map(|version| version.sequence.0).collect()
+    }
+
+    fn random_readable(random: &mut Random, bound: u64) -> Vec<Sequence> {
+        (0..=random.below(5)).map(|_| Sequence(random.below(bound))).collect()
+    }
+
+    /// Few keys, so that each has many versions.
+    fn versions_of_all_kinds(random: &mut Random) -> Vec<Version> {
+        let kinds = [
+            EntryKind::Put,
+            EntryKind::Delete,
+            EntryKind::Delete,
+            EntryKind::Merge,
+            EntryKind::RangeDelete,
+            EntryKind::ValuePointer,
+            EntryKind::ExpiringPut,
+        ];
+        (1..40)
+            .map(|sequence| {
+                let kind = *random.pick(&kinds);
+                let value = if kind.has_value() { sequence.to_string().into_bytes() } else { Vec::new() };
+                Version { key: vec![random.below(4) as u8], sequence: Sequence(sequence), kind, value }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! The slow, obvious twin of every source: a sorted vector, and random ones from a seed. For tests.
+
+use std::cell::Cell;
+use std::io;
+use std::path::Path;
+
+use super::Source;
+use crate::entry::{Entry, EntryKind, Sequence, compare};
+use crate::error::{Error, Result};
+
+/// One version of one key, owned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Version {
+    pub(crate) key: Vec<u8>,
+    pub(crate) sequence: Sequence,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Version {
+    pub(crate) fn put(key: impl Into<Vec<u8>>, sequence: u64, value: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Put, value: value.into() }
+    }
+
+    pub(crate) fn delete(key: impl Into<Vec<u8>>, sequence: u64) -> Self {
+        Self { key: key.into(), sequence: Sequence(sequence), kind: EntryKind::Delete, value: Vec::new() }
+    }
+
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
+    }
+
+    fn place(&self) -> (&[u8], Sequence) {
+        (&self.key, self.sequence)
+    }
+}
+
+/// A sorted vector as a [`Source`]. Can be told to fail, and counts how often it is asked for its entry.
+pub(crate) struct SortedSource {
+    versions: Vec<Version>,
+    at: Option<usize>,
+    calls_until_failure: Option<u64>,
+    asked: Cell<u64>,
+}
+
+impl SortedSource {
+    pub(crate) fn new(mut versions: Vec<Version>) -> Self {
+        versions.sort_by(|a, b| compare(a.place(), b.place()));
+        Self { versions, at: None, calls_until_failure: None, asked: Cell::new(0) }
+    }
+
+    /// Lets one call fail, after that many which succeed.
+    pub(crate) fn fail_after(&mut self, calls: u64) {
+        self.calls_until_failure = Some(calls);
+    }
+
+    pub(crate) fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.get()
+    }
+
+    fn go(&mut self, at: Option<usize>) -> Result<()> {
+        self.at = at.filter(|&at| at < self.versions.len());
+        match &mut self.calls_until_failure {
+            Some(0) => {
+                self.at = None;
+                self.calls_until_failure = None;
+                Err(Error::io("test", Path::new("sorted"), io::Error::other("as told")))
+            }
+            Some(calls) => {
+                *calls -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn first_at_or_after(&self, key: &[u8], sequence: Sequence) -> usize {
+        self.versions.partition_point(|version| compare(version.place(), (key, sequence)).is_lt())
+    }
+
+    fn standing(&self) -> usize {
+        self.at.expect("a source must stand on an entry to be moved")
+    }
+}
+
+impl Source for SortedSource {
+    fn seek_first(&mut self) -> Result<()> {
+        self.go(Some(0))
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.go(self.versions.len().checked_sub(1))
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        self.go(Some(self.first_at_or_after(key, sequence)))
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        self.go(self.first_at_or_after(key, sequence).checked_sub(1))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.go(Some(self.standing() + 1))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.go(self.standing().checked_sub(1))
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.asked.set(self.asked.get() + 1);
+        self.at.map(|at| self.versions[at].entry())
+    }
+}
+
+/// Random numbers from a seed (splitmix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number from 0 to `bound - 1`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// One of few keys: empty, short, around eight bytes long with the same beginning, and with bytes 0 and 255.
+    pub(crate) fn key(&mut self) -> Vec<u8> {
+        let start = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
+        let end = *self.pick(&[&b""[..], b"a", b"b", b"bb", &[0], &[255]]);
+        [start, end].concat()
+    }
+
+    /// Up to `count` versions of random keys, with different sequences, in commit order.
+    pub(crate) fn versions(&mut self, count: u64) -> Vec<Version> {
+        let count = self.below(count + 1);
+        (1..=count)
+            .map(|sequence| match self.below(4) {
+                0 => Version::delete(self.key(), sequence),
+                _ => Version::put(self.key(), sequence, sequence.to_string()),
+            })
+            .collect()
+    }
+}
