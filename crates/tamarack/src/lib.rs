@@ -62,6 +62,8 @@ mod options;
 pub mod read;
 mod stats;
 #[doc(hidden)]
+pub mod read;
+#[doc(hidden)]
 pub mod step;
 mod structure;
 #[doc(hidden)]

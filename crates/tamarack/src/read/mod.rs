@@ -1,9 +1,14 @@
-//! The way up: lookups, scans and snapshots over a pinned [`crate::tree::state::State`]. Never waits for writes or background work.
+//! The way up: which version of a key a reader at some sequence sees, lookups, scans and snapshots over a pinned state. Never
+//! waits for writes or background work.
 
 pub mod get;
+pub mod range;
 pub mod scan;
 pub mod snapshot;
 pub mod value;
+pub mod visible;
 
-pub use snapshot::Snapshot;
+pub use range::KeyRange;
+pub use snapshot::{Scan, Snapshot};
 pub use value::Value;
+pub use visible::VisibleCursor;

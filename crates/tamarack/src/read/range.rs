@@ -1,0 +1,90 @@
+//! [`KeyRange`]: the keys a scan covers, as two bounds or as a prefix.
+
+use std::ops::{Bound, RangeBounds};
+
+/// A range of keys. If the start lies after the end, it is empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyRange {
+    /// Where it begins.
+    pub start: Bound<Vec<u8>>,
+    /// Where it ends.
+    pub end: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// The keys within `bounds`, such as `"a".."b"`.
+    pub fn new<K: AsRef<[u8]>>(bounds: impl RangeBounds<K>) -> Self {
+        let to_owned = |key: &K| key.as_ref().to_vec();
+        Self { start: bounds.start_bound().map(to_owned), end: bounds.end_bound().map(to_owned) }
+    }
+
+    /// All keys.
+    pub fn all() -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+
+    /// The keys that begin with `prefix`, itself included.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let end = after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+        Self { start: Bound::Included(prefix.to_vec()), end }
+    }
+
+    /// True if `key` lies before the range's start.
+    pub fn starts_after(&self, key: &[u8]) -> bool {
+        match &self.start {
+            Bound::Included(start) => key < start.as_slice(),
+            Bound::Excluded(start) => key <= start.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    /// True if `key` lies past the range's end.
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        match &self.end {
+            Bound::Included(end) => key > end.as_slice(),
+            Bound::Excluded(end) => key >= end.as_slice(),
+            Bound::Unbounded => false,
+        }
+    }
+}
+
+/// The smallest key that is larger than every key with this prefix; `None` if there is none, because the prefix consists of bytes 255.
+pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut after = prefix[..=last].to_vec();
+    after[last] += 1;
+    Some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Membership by bounds must agree with `starts_with` and with the standard library's ranges.
+
+    use super::*;
+    use crate::merge::sorted::Random;
+
+    fn contains(range: &KeyRange, key: &[u8]) -> bool {
+        !range.starts_after(key) && !range.ends_before(key)
+    }
+
+    #[test]
+    fn the_key_after_a_prefix() {
+        assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after_prefix(&[1, 255, 255]), Some(vec![2]));
+        assert_eq!(after_prefix(&[255, 255]), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+
+    #[test]
+    fn ranges_contain_what_they_should() {
+        let mut random = Random(7);
+        for _ in 0..20_000 {
+            let (a, b, key) = (random.key(), random.key(), random.key());
+            assert_eq!(contains(&KeyRange::prefix(&a), &key), key.starts_with(&a), "{a:?} {key:?}");
+            assert_eq!(contains(&KeyRange::new(a.clone()..b.clone()), &key), (a.clone()..b.clone()).contains(&key));
+            assert_eq!(contains(&KeyRange::new(a.clone()..=b.clone()), &key), (a.clone()..=b.clone()).contains(&key));
+            let open = (Bound::Excluded(a), Bound::Unbounded);
+            assert_eq!(contains(&KeyRange::new(open.clone()), &key), open.contains(&key));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! [`Scan`]: the iterator over keys and values that users see, from both ends.
+//!
+//! A scan holds an [`Origin`] (the pinned state and what else it needs to make a source) and up to two cursors over it, one for each end,
+//! each made when its end is first asked:
+//!
+//! ```text
+//!   range      ├────────────────────────────────────────┤
+//!   front          a → c → d →                                next()
+//!   back                              ← m ← q ← x             next_back()
+//!                         └ not yet ┘
+//!                          delivered
+//! ```
+//!
+//! # Invariants
+//!
+//! * The two ends never meet a key twice: an end that comes to the other's last key is at its end, and so is the scan.
+//! * Once the scan has ended, or an error came out, only `None` follows, and the origin and all cursors have been released.
+//! * All keys come from one sequence, whatever is written meanwhile.
+//!
+//! # Cost
+//!
+//! Per key, that of [`VisibleCursor`] and the two allocations of what is given out. A scan in one direction makes one source.
+//!
+//! # Tests
+//!
+//! Random multi-version histories against a map, for all bounds and random mixtures of both ends; a count of the sources made; failing
+//! sources and origins.
+
+use super::range::KeyRange;
+use super::visible::VisibleCursor;
+use crate::entry::Sequence;
+use crate::error::Result;
+use crate::merge::Source;
+
+/// What a scan reads from: makes a source over all versions of all keys, once for each end that is used.
+pub trait Origin {
+    /// The cursor it makes.
+    type Source: Source;
+    /// Makes one, which stands nowhere.
+    ///
+    /// # Errors
+    /// Whatever stands in the way of reading; the scan hands it on and ends.
+    fn open(&self) -> Result<Self::Source>;
+}
+
+/// Any function that makes a source will do.
+impl<S: Source, F: Fn() -> Result<S>> Origin for F {
+    type Source = S;
+    fn open(&self) -> Result<S> {
+        self()
+    }
+}
+
+/// An iterator over the keys and values in a range as they were at one moment, in order of keys, from both ends.
+#[must_use = "a scan reads nothing until it is iterated"]
+pub struct Scan<O: Origin> {
+    /// `None` once it has ended.
+    open: Option<Open<O>>,
+}
+
+/// A scan that has not ended. An end with a cursor has delivered at least one key, and its cursor stands on the last one.
+struct Open<O: Origin> {
+    origin: O,
+    sequence: Sequence,
+    range: KeyRange,
+    front: Option<VisibleCursor<O::Source>>,
+    back: Option<VisibleCursor<O::Source>>,
+}
+
+impl<O: Origin> Scan<O> {
+    /// The keys and values in `range` that a reader at `sequence` sees in `origin`.
+    pub fn new(origin: O, sequence: Sequence, range: KeyRange) -> Self {
+        Self { open: Some(Open { origin, sequence, range, front: None, back: None }) }
+    }
+
+    /// Hands out what one end delivered, and ends the scan if that was nothing or an error.
+    fn deliver(
+        &mut self,
+        advance: impl FnOnce(&mut Open<O>) -> Result<Option<(Vec<u8>, Vec<u8>)>>,
+    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        let delivered = advance(self.open.as_mut()?).transpose();
+        if !matches!(delivered, Some(Ok(_))) {
+            self.open = None;
+        }
+        delivered
+    }
+}
+
+impl<O: Origin> Iterator for Scan<O> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.deliver(Open::advance_front)
+    }
+}
+
+impl<O: Origin> DoubleEndedIterator for Scan<O> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.deliver(Open::advance_back)
+    }
+}
+
+impl<O: Origin> std::iter::FusedIterator for Scan<O> {}
+
+impl<O: Origin> Open<O> {
+    fn advance_front(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.front.is_none() {
+            self.front = Some(self.cursor()?);
+        }
+        let front = self.front.as_mut().expect("it was just made");
+        if !front.next()? {
+            return Ok(None);
+        }
+        let met = self.back.as_ref().is_some_and(|back| front.key() >= back.key());
+        Ok((!met).then(|| (front.key().to_vec(), front.take_value())))
+    }
+
+    fn advance_back(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.back.is_none() {
+            self.back = Some(self.cursor()?);
+        }
+        let back = self.back.as_mut().expect("it was just made");
+        if !back.prev()? {
+            return Ok(None);
+        }
+        let met = self.front.as_ref().is_some_and(|front| back.key() <= front.key());
+        Ok((!met).then(|| (back.key().to_vec(), back.take_value())))
+    }
+
+    fn cursor(&self) -> Result<VisibleCursor<O::Source>> {
+        Ok(VisibleCursor::new(self.origin.open()?, self.sequence, self.range.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Whatever mixture of ends a scan is asked for, front and back together must deliver exactly what a map holds.
+
+    use std::cell::Cell;
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::merge::MergedSource;
+    use crate::merge::sorted::{Random, SortedSource, Version};
+    use crate::read::visible::tests::{random_range, visible};
+
+    #[test]
+    fn random_mixtures_of_both_ends_agree_with_a_map() {
+        for seed in 0..3000 {
+            let mut random = Random(seed);
+            let versions = random.versions(80);
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let range = random_range(&mut random);
+            let mut expected = visible(&versions, sequence, &range).into_iter();
+            let backward_per_mille = *random.pick(&[0, 100, 500, 900, 1000]);
+            let made = Cell::new(0);
+            let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone());
+            assert_eq!(made.get(), 0, "nothing is made before it is needed");
+
+            let (mut used_front, mut used_back) = (false, false);
+            loop {
+                let backward = random.below(1000) < backward_per_mille;
+                let (found, wanted) = match backward {
+                    true => (scan.next_back(), expected.next_back()),
+                    false => (scan.next(), expected.next()),
+                };
+                used_front |= !backward;
+                used_back |= backward;
+                assert_eq!(found.transpose().unwrap(), wanted, "seed {seed}, {range:?}");
+                if wanted.is_none() {
+                    break;
+                }
+            }
+            assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
+            assert_eq!(made.get(), u32::from(used_front) + u32::from(used_back), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_error_comes_out_once_and_ends_the_scan() {
+        let mut failures = 0;
+        for seed in 0..500 {
+            let mut random = Random(seed);
+            let versions = random.versions(40);
+            let calls = random.below(60);
+            let failing = || {
+                let mut source = SortedSource::new(versions.clone());
+                source.fail_after(calls);
+                Ok(source)
+            };
+            let mut expected = visible(&versions, Sequence::MAX, &KeyRange::all()).into_iter();
+            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all());
+            loop {
+                let (found, wanted) = match random.below(2) {
+                    0 => (scan.next(), expected.next()),
+                    _ => (scan.next_back(), expected.next_back()),
+                };
+                match found {
+                    Some(Ok(pair)) => assert_eq!(Some(pair), wanted, "seed {seed}"),
+                    Some(Err(_)) => {
+                        failures += 1;
+                        break;
+                    }
+                    None => {
+                        assert_eq!(wanted, None, "seed {seed}");
+                        break;
+                    }
+                }
+            }
+            assert!(scan.next().is_none() && scan.next_back().is_none(), "seed {seed}: the scan has ended");
+        }
+        assert!(failures > 100, "only {failures} failures were met");
+    }
+
+    #[test]
+    fn an_origin_that_fails_ends_the_scan_too() {
+        let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("as told")));
+        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all());
+        assert!(matches!(scan.next_back(), Some(Err(Error::Io { .. }))));
+        assert!(scan.next_back().is_none() && scan.next().is_none());
+    }
+
+    /// What is pinned is released when the scan ends, even if the user keeps the iterator.
+    #[test]
+    fn an_ended_scan_releases_its_origin() {
+        let pinned = std::sync::Arc::new(());
+        let origin = {
+            let pinned = pinned.clone();
+            move || {
+                let _ = &pinned;
+                Ok(SortedSource::new(Vec::new()))
+            }
+        };
+        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::all());
+        assert_eq!(std::sync::Arc::strong_count(&pinned), 2);
+        assert!(scan.next().is_none());
+        assert_eq!(std::sync::Arc::strong_count(&pinned), 1);
+        drop(scan);
+    }
+
+    /// The same versions always go to the same of three sources, and `made` counts the calls.
+    fn three_sources(versions: &[Version], made: &Cell<u32>) -> MergedSource<SortedSource> {
+        made.set(made.get() + 1);
+        let hand = |n: u64| versions.iter().filter(|v| v.sequence.0 * 7 / 5 % 3 == n).cloned().collect();
+        MergedSource::new((0..3).map(|n| SortedSource::new(hand(n))).collect())
+    }
+}

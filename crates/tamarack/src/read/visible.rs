@@ -1,0 +1,370 @@
+//! [`VisibleCursor`]: what a reader at one sequence sees of a source, key by key, in both directions.
+//!
+//! In goes a [`Source`] with all versions of all keys; out come, for each key in a range, the key and value of its youngest
+//! version at or below the reader's sequence, unless that is a tombstone.
+//!
+//! ```text
+//!   source, in entry order     a9 a4   b7✝ b2   c8   d3        a9 = key a, sequence 9; ✝ = tombstone
+//!   a reader at 7 sees            a4                 d3
+//!   going forward                 a4 → skip b7✝ → skip b2 → skip c8 → d3
+//!   going backward                d3 → skip c8 → b2, no: b7✝ → a4, not a9 → end
+//! ```
+//!
+//! Forward, the first visible version of a key is the right one. Backward, versions come oldest first, so that the right one is known
+//! only when the next version is invisible or belongs to another key. The source has moved on by then; so each candidate's value is copied.
+//!
+//! # Invariants
+//!
+//! * After `next` or `prev` returned true, the cursor stands on a key: `key` and `value` are those of that key.
+//! * Otherwise (new, past either end, after an error) it stands nowhere, and `next` begins at the range's start, `prev` at its end.
+//!
+//! # Cost
+//!
+//! Forward, one step of the source per version met, one copy of each key, none of values. Backward, one step per version, one copy of each
+//! key and of each visible version's value, into buffers that are used again. A change of direction costs one seek. Of a key with very many
+//! versions only the first [`STEPS_BEFORE_SEEK`] are walked over, the others are leapt.
+//!
+//! # Tests
+//!
+//! Random histories against a map from key to value at each sequence; random walks; a failing source.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use super::range::KeyRange;
+use crate::entry::{Entry, EntryKind, Sequence};
+use crate::error::{Error, Result};
+use crate::merge::Source;
+
+/// After so many versions of one key without result, a seek is taken to cost less than to walk on: it costs every merged source a search, a
+/// step costs one source little. Keys that are overwritten again and again in one buffer have thousands.
+const STEPS_BEFORE_SEEK: u32 = 16;
+
+/// The visible keys and values of a source within a range. See the module's documentation.
+#[derive(Debug)]
+pub struct VisibleCursor<S> {
+    source: S,
+    sequence: Sequence,
+    range: KeyRange,
+    standing: Standing,
+    /// The key that was met last, visible or not.
+    key: Vec<u8>,
+    /// The value, if the cursor came to its key backward.
+    value: Vec<u8>,
+}
+
+/// Where the cursor stands, and its source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// On no key; the source anywhere.
+    Nowhere,
+    /// On `key`; the source on the version that the reader sees.
+    Forward,
+    /// On `key`; the source before all its versions, or nowhere if there is nothing before.
+    Backward,
+}
+
+impl<S: Source> VisibleCursor<S> {
+    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere.
+    pub fn new(source: S, sequence: Sequence, range: KeyRange) -> Self {
+        Self { source, sequence, range, standing: Standing::Nowhere, key: Vec::new(), value: Vec::new() }
+    }
+
+    /// Goes to the next visible key, from nowhere to the first one; false if there is none.
+    ///
+    /// # Errors
+    /// Those of the source.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "named like `Source::next`; an iterator could not lend what it found"
+    )]
+    pub fn next(&mut self) -> Result<bool> {
+        // An error on the way leaves the cursor nowhere.
+        let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
+            Standing::Nowhere => self.seek_start().and_then(|()| self.find_forward(false)),
+            Standing::Forward => self.find_forward(true),
+            Standing::Backward => self.source.seek(&self.key, Sequence::ZERO).and_then(|()| self.find_forward(false)),
+        }?;
+        if found {
+            self.standing = Standing::Forward;
+        }
+        Ok(found)
+    }
+
+    /// Goes to the previous visible key, from nowhere to the last one; false if there is none.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn prev(&mut self) -> Result<bool> {
+        let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
+            Standing::Nowhere => self.seek_end(),
+            Standing::Forward => self.source.seek_before(&self.key, Sequence::MAX),
+            Standing::Backward => Ok(()),
+        }
+        .and_then(|()| self.find_backward())?;
+        if found {
+            self.standing = Standing::Backward;
+        }
+        Ok(found)
+    }
+
+    /// The key on which the cursor stands.
+    ///
+    /// # Panics
+    /// If it stands nowhere.
+    pub fn key(&self) -> &[u8] {
+        assert_ne!(self.standing, Standing::Nowhere, "the cursor must stand on a key");
+        &self.key
+    }
+
+    /// The value of the key on which the cursor stands.
+    ///
+    /// # Panics
+    /// If it stands nowhere.
+    pub fn value(&self) -> &[u8] {
+        match self.standing {
+            Standing::Nowhere => panic!("the cursor must stand on a key"),
+            Standing::Forward => self.source.entry().expect("the source stands on the visible version").value,
+            Standing::Backward => &self.value,
+        }
+    }
+
+    /// The value of the key on which the cursor stands, with the least copying. [`VisibleCursor::value`] must not be asked for afterwards.
+    ///
+    /// # Panics
+    /// If it stands nowhere.
+    pub fn take_value(&mut self) -> Vec<u8> {
+        match self.standing {
+            Standing::Backward => std::mem::take(&mut self.value),
+            _ => self.value().to_vec(),
+        }
+    }
+
+    fn seek_start(&mut self) -> Result<()> {
+        match &self.range.start {
+            Bound::Included(key) => self.source.seek(key, Sequence::MAX),
+            Bound::Excluded(key) => self.source.seek(key, Sequence::ZERO),
+            Bound::Unbounded => self.source.seek_first(),
+        }
+    }
+
+    fn seek_end(&mut self) -> Result<()> {
+        match &self.range.end {
+            Bound::Included(key) => self.source.seek_before(key, Sequence::ZERO),
+            Bound::Excluded(key) => self.source.seek_before(key, Sequence::MAX),
+            Bound::Unbounded => self.source.seek_last(),
+        }
+    }
+
+    /// From where the source stands, finds the first visible version that is no tombstone. If the source stands `on_known_key`, which is
+    /// `self.key`, that key's versions are passed over.
+    fn find_forward(&mut self, on_known_key: bool) -> Result<bool> {
+        let (mut known, mut settled, mut steps) = (on_known_key, on_known_key, 0);
+        while let Some(entry) = self.source.entry() {
+            if known && entry.key == self.key {
+                steps += 1;
+            } else if self.range.ends_before(entry.key) {
+                return Ok(false);
+            } else {
+                replace(&mut self.key, entry.key);
+                (known, settled, steps) = (true, false, 0);
+            }
+            if !settled && entry.sequence <= self.sequence {
+                settled = true;
+                if is_put(&entry)? {
+                    return Ok(true);
+                }
+            }
+            match steps < STEPS_BEFORE_SEEK {
+                true => self.source.next()?,
+                false if settled => self.source.seek(&self.key, Sequence::ZERO)?,
+                false => self.source.seek(&self.key, self.sequence)?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// From where the source stands, goes back over all versions of a key, and again until a key's youngest visible version is no tombstone.
+    fn find_backward(&mut self) -> Result<bool> {
+        loop {
+            match self.source.entry() {
+                Some(entry) if !self.range.starts_after(entry.key) => replace(&mut self.key, entry.key),
+                _ => return Ok(false),
+            }
+            if self.pass_key_backward()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if a reader sees a value, which is then in
+    /// `self.value`.
+    fn pass_key_backward(&mut self) -> Result<bool> {
+        let (mut found, mut steps) = (false, 0);
+        while let Some(entry) = self.source.entry().filter(|entry| entry.key == self.key) {
+            let visible = entry.sequence <= self.sequence;
+            if visible {
+                found = is_put(&entry)?;
+                replace(&mut self.value, entry.value);
+            }
+            steps += 1;
+            match steps {
+                ..STEPS_BEFORE_SEEK => self.source.prev()?,
+                // There is a visible version, so the youngest of them is where this leads.
+                STEPS_BEFORE_SEEK if visible => self.source.seek(&self.key, self.sequence)?,
+                _ => self.source.seek_before(&self.key, Sequence::MAX)?,
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// True for a value, false for a tombstone.
+fn is_put(entry: &Entry<'_>) -> Result<bool> {
+    match entry.kind {
+        EntryKind::Put => Ok(true),
+        EntryKind::Delete => Ok(false),
+        kind => Err(Error::Unsupported {
+            path: Path::new("scan").to_owned(),
+            what: format!("met an entry of kind {kind:?}, which only a newer version can read"),
+        }),
+    }
+}
+
+fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! A cursor must see what a map holds after all commits up to its sequence.
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::merge::sorted::{Random, SortedSource, Version};
+
+    #[test]
+    fn the_picture_in_the_documentation() {
+        let versions = || {
+            vec![
+                Version::put("a", 9, "a9"),
+                Version::put("a", 4, "a4"),
+                Version::delete("b", 7),
+                Version::put("b", 2, "b2"),
+                Version::put("c", 8, "c8"),
+                Version::put("d", 3, "d3"),
+            ]
+        };
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::all());
+        assert!(cursor.next().unwrap());
+        assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
+        assert!(cursor.next().unwrap());
+        assert_eq!((cursor.key(), cursor.value()), (&b"d"[..], &b"d3"[..]));
+        assert!(!cursor.next().unwrap());
+        assert!(cursor.prev().unwrap(), "from nowhere, `prev` begins at the end");
+        assert_eq!((cursor.key(), cursor.value()), (&b"d"[..], &b"d3"[..]));
+        assert!(cursor.prev().unwrap());
+        assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
+        assert!(!cursor.prev().unwrap());
+    }
+
+    /// Random steps in both directions; some calls of the source fail, after which the cursor starts anew.
+    #[test]
+    fn random_walks_agree_with_a_map() {
+        let mut failures = 0;
+        for seed in 0..2000 {
+            let mut random = Random(seed);
+            let versions = if random.below(2) == 0 { random.versions(80) } else { crowded(random.versions(300)) };
+            let sequence = Sequence(random.below(versions.len() as u64 + 2));
+            let range = random_range(&mut random);
+            let visible: Vec<_> = visible(&versions, sequence, &range).into_iter().collect();
+            let mut source = SortedSource::new(versions);
+            if random.below(2) == 0 {
+                source.fail_after(random.below(100));
+            }
+            let mut cursor = VisibleCursor::new(source, sequence, range);
+            let mut at: Option<usize> = None;
+            for _ in 0..40 {
+                let forward = random.below(2) == 0;
+                let Ok(found) = (if forward { cursor.next() } else { cursor.prev() }) else {
+                    failures += 1;
+                    at = None;
+                    continue;
+                };
+                at = match (forward, at) {
+                    (true, None) => Some(0),
+                    (true, Some(at)) => Some(at + 1),
+                    (false, None) => visible.len().checked_sub(1),
+                    (false, Some(at)) => at.checked_sub(1),
+                }
+                .filter(|&at| at < visible.len());
+                let expected = at.map(|at| visible[at].clone());
+                assert_eq!(found.then(|| (cursor.key().to_vec(), cursor.value().to_vec())), expected, "seed {seed}");
+            }
+        }
+        assert!(failures > 200, "only {failures} failures were met");
+    }
+
+    /// A key with thousands of versions, of which a reader sees none, some or all, must not cost thousands of steps.
+    #[test]
+    fn many_versions_of_one_key_are_leapt() {
+        for kind in [EntryKind::Put, EntryKind::Delete] {
+            for reader in [4, 5, 10, 2500, 4995, 5004, 5005, 9000] {
+                let mut versions = vec![Version::put("a", 1, "a"), Version::put("c", 2, "c")];
+                versions.extend((5..5005).map(|n| Version { kind, ..Version::put("b", n, n.to_string()) }));
+                let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::all()).into_iter().collect();
+                let mut cursor = VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::all());
+                for (key, value) in &expected {
+                    assert!(cursor.next().unwrap());
+                    assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
+                }
+                assert!(!cursor.next().unwrap());
+                for (key, value) in expected.iter().rev() {
+                    assert!(cursor.prev().unwrap());
+                    assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
+                }
+                assert!(!cursor.prev().unwrap());
+                assert!(cursor.source.asked() < 150, "asked {} times", cursor.source.asked());
+            }
+        }
+    }
+
+    #[test]
+    fn a_kind_of_the_future_is_refused_in_both_directions() {
+        let merge = Version { kind: EntryKind::Merge, ..Version::put("a", 1, "") };
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::all());
+        assert!(matches!(cursor.next(), Err(Error::Unsupported { .. })));
+        assert!(matches!(cursor.prev(), Err(Error::Unsupported { .. })));
+    }
+
+    /// What a map holds after all commits up to `sequence`.
+    pub(crate) fn visible(versions: &[Version], sequence: Sequence, range: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut map = BTreeMap::new();
+        for version in versions.iter().filter(|version| version.sequence <= sequence) {
+            match version.kind {
+                EntryKind::Put => map.insert(version.key.clone(), version.value.clone()),
+                _ => map.remove(&version.key),
+            };
+        }
+        map.retain(|key, _| !range.starts_after(key) && !range.ends_before(key));
+        map
+    }
+
+    /// The same versions, of half a dozen keys.
+    fn crowded(mut versions: Vec<Version>) -> Vec<Version> {
+        versions.iter_mut().for_each(|version| version.key.truncate(1));
+        versions
+    }
+
+    /// All kinds of bounds, empty and reversed ranges included.
+    pub(crate) fn random_range(random: &mut Random) -> KeyRange {
+        let mut bound = || match random.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(random.key()),
+            _ => Bound::Excluded(random.key()),
+        };
+        KeyRange { start: bound(), end: bound() }
+    }
+}
