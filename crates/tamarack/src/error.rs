@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A result with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// A result, with this crate's [`Error`] unless said otherwise.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation did not succeed.
 #[derive(Clone, Debug)]

@@ -3,7 +3,10 @@
 //! Integers are little-endian unless a file says otherwise; `varint` is LEB128 of at most ten bytes. Decoders never panic and
 //! never allocate more than the input could justify: what they read may be anything.
 
+pub mod block;
 pub mod checksum;
 pub mod coding;
 pub mod meta;
 pub mod names;
+pub mod stored;
+pub mod table;

@@ -1,0 +1,534 @@
+//! Entries in a block: how they are written, searched, and walked in both directions.
+//!
+//! ```text
+//! payload   │ entry │ entry │ … │ restart 0 │ restart 1 │ … │ restarts │
+//!           │       in entry order      │ u32 each: offset of an entry    │ u32: how many │
+//!
+//! entry     │ shared │ suffix bytes │ tag │ sequence │ value bytes │ suffix │ value │
+//!           │ varint │ varint       │ u8  │ varint   │ varint      │        │       │
+//! ```
+//!
+//! An entry's key is the first `shared` bytes of the key before it, then `suffix`. At a restart, `shared` is 0, so a search can begin
+//! there. The tag is the entry's kind; bit 7 says that the sequence is [`Sequence::MAX`] and left out (fences: see [`super::table`]).
+//! Kinds without a value have no `value bytes`. Every value has one encoding.
+//!
+//! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries it compares with, then walks
+//! one interval, and allocates nothing; it compares keys without assembling them. A [`BlockCursor`] assembles keys in a
+//! buffer of its own; its steps backward decode an interval once and then take entries from there, so a
+//! walk backward decodes each entry once more than a walk forward.
+//!
+//! Decoding is total: any bytes give entries or a [`Flaw`]. Bytes that come from storage had their checksum checked
+//! before, so a flaw here means a writer's mistake or malice.
+//!
+//! Tested against a plain sorted list, and by the fuzz target `block`.
+
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+use super::coding::{Reader, put_varint, varint_len};
+pub use super::stored::{Compression, Flaw};
+use crate::entry::{self, Entry, EntryKind, Sequence};
+
+/// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
+const TAG_SEQUENCE_MAX: u8 = 0x80;
+
+const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
+
+/// A block in memory: its payload, checked as far as its restarts.
+#[derive(Debug)]
+pub struct Block {
+    payload: Vec<u8>,
+    /// Where the entries end and the restarts begin.
+    entries_end: usize,
+    restarts: usize,
+}
+
+/// An entry as it stands in a block; offsets are into the payload.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: usize,
+    shared: usize,
+    suffix_start: usize,
+    value_start: usize,
+    end: usize,
+    kind: EntryKind,
+    sequence: Sequence,
+}
+
+/// What [`Block::floor`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Floor<'a> {
+    /// The value of the last entry at or before the place.
+    pub value: &'a [u8],
+    /// What stands after it.
+    pub next: Next,
+}
+
+/// What stands after the entry that [`Block::floor`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// An entry with another key.
+    OtherKey,
+    /// An entry with the key that was asked for, and this sequence.
+    SameKey(Sequence),
+    /// Nothing.
+    End,
+}
+
+/// How [`Block::versions`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Versions {
+    /// The visitor had enough.
+    Stopped,
+    /// A larger key came: there are no more versions.
+    Complete,
+    /// The block ended: the next one may hold more.
+    BlockEnded,
+}
+
+impl Block {
+    /// A block with this payload, if its restarts are sound.
+    pub fn decode(payload: Vec<u8>) -> Result<Self, Flaw> {
+        const UNSOUND: Flaw = Flaw::Damaged("the restarts of a block are malformed");
+        let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
+        let restarts = u32::from_le_bytes(*count) as usize;
+        let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
+        let block = Self { entries_end, restarts, payload };
+        let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
+        if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
+            return Err(UNSOUND);
+        }
+        Ok(block)
+    }
+
+    /// All bytes of the payload. Values that entries of this block borrow are parts of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.payload.capacity() + size_of::<Self>()
+    }
+
+    /// Where `part`, which must be borrowed from this block, stands in [`Block::bytes`]: what is needed to keep a value together with
+    /// the `Arc` of its block instead of copying it.
+    ///
+    /// # Panics
+    /// If `part` is not from this block.
+    pub fn range_of(&self, part: &[u8]) -> Range<usize> {
+        let start = (part.as_ptr() as usize).wrapping_sub(self.payload.as_ptr() as usize);
+        let inside = start <= self.payload.len() && part.len() <= self.payload.len() - start;
+        assert!(inside, "{} bytes at {start} are not inside a block of {}", part.len(), self.payload.len());
+        start..start + part.len()
+    }
+
+    /// Checks that the restarts lead to entries of the block, and that those have their whole keys.
+    pub fn check_restarts(&self) -> Result<(), Flaw> {
+        let (mut at, mut restart) = (0, 0);
+        while let Some(slot) = self.slot(at)? {
+            if restart < self.restarts && at == self.restart(restart) {
+                restart += 1;
+                if slot.shared != 0 {
+                    return Err(MALFORMED);
+                }
+            }
+            at = slot.end;
+        }
+        if restart == self.restarts { Ok(()) } else { Err(MALFORMED) }
+    }
+
+    /// The last entry at or before a place in entry order; `None` if the first entry stands after it.
+    pub fn floor(&self, key: &[u8], sequence: Sequence) -> Result<Option<Floor<'_>>, Flaw> {
+        let mut at = self.restart(self.last_restart(key, sequence, Ordering::is_le)?);
+        let mut matched = 0;
+        let mut found = None;
+        while let Some(slot) = self.slot(at)? {
+            if self.compare(&slot, key, sequence, &mut matched).is_gt() {
+                let same_key = matched == key.len() && slot.key_bytes() == key.len();
+                let next = if same_key { Next::SameKey(slot.sequence) } else { Next::OtherKey };
+                return Ok(found.map(|value| Floor { value, next }));
+            }
+            found = Some(self.value(&slot));
+            at = slot.end;
+        }
+        Ok(found.map(|value| Floor { value, next: Next::End }))
+    }
+
+    /// Visits the versions of `key` up to `sequence` that stand in this block, youngest first, until the visitor breaks.
+    pub fn versions<'a>(
+        &'a self,
+        key: &'a [u8],
+        sequence: Sequence,
+        visit: &mut dyn FnMut(Entry<'a>) -> ControlFlow<()>,
+    ) -> Result<Versions, Flaw> {
+        let mut at = self.restart(self.last_restart(key, sequence, Ordering::is_lt)?);
+        let mut matched = 0;
+        while let Some(slot) = self.slot(at)? {
+            if self.compare(&slot, key, sequence, &mut matched).is_ge() {
+                if matched != key.len() || slot.key_bytes() != key.len() {
+                    return Ok(Versions::Complete);
+                }
+                let entry = Entry { key, sequence: slot.sequence, kind: slot.kind, value: self.value(&slot) };
+                if visit(entry).is_break() {
+                    return Ok(Versions::Stopped);
+                }
+            }
+            at = slot.end;
+        }
+        Ok(Versions::BlockEnded)
+    }
+
+    /// Compares an entry with a place. `matched` is how many bytes the entry before had in common with `key`; that entry stood before the
+    /// place or had the same key. Updated for this entry.
+    ///
+    /// If this entry shares more with the one before than that one with `key`, it differs from `key` at the same byte
+    /// in the same way. Otherwise only the suffix has to be looked at.
+    fn compare(&self, slot: &Slot, key: &[u8], sequence: Sequence, matched: &mut usize) -> Ordering {
+        if slot.shared > *matched {
+            return Ordering::Less;
+        }
+        let (suffix, rest) = (self.suffix(slot), &key[slot.shared..]);
+        let common = common_prefix(suffix, rest);
+        *matched = slot.shared + common;
+        suffix[common..].cmp(&rest[common..]).then_with(|| sequence.cmp(&slot.sequence))
+    }
+
+    /// The last restart whose entry compares with the place as `before` wants (all that stand before do); 0 if none does.
+    fn last_restart(&self, key: &[u8], sequence: Sequence, before: fn(Ordering) -> bool) -> Result<usize, Flaw> {
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let slot = self.slot(self.restart(middle))?.ok_or(MALFORMED)?;
+            if slot.shared != 0 {
+                return Err(MALFORMED);
+            }
+            if before(entry::compare((self.suffix(&slot), slot.sequence), (key, sequence))) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The last restart whose entry begins before `offset`, which is not 0.
+    fn restart_before(&self, offset: usize) -> usize {
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.restart(middle) < offset {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.restart(low)
+    }
+
+    fn restart(&self, index: usize) -> usize {
+        let at = self.entries_end + 4 * index;
+        let bytes: [u8; 4] = self.payload[at..at + 4].try_into().expect("four bytes");
+        u32::from_le_bytes(bytes) as usize
+    }
+
+    /// The entry at `start`; `None` at the end.
+    fn slot(&self, start: usize) -> Result<Option<Slot>, Flaw> {
+        if start == self.entries_end {
+            return Ok(None);
+        }
+        self.parse(start).map(Some).ok_or(MALFORMED)
+    }
+
+    fn parse(&self, start: usize) -> Option<Slot> {
+        let mut reader = Reader::new(self.payload.get(start..self.entries_end)?);
+        let shared = usize::try_from(reader.varint()?).ok()?;
+        let suffix_bytes = usize::try_from(reader.varint()?).ok()?;
+        let tag = reader.u8()?;
+        let kind = EntryKind::from_number(tag & !TAG_SEQUENCE_MAX)?;
+        let sequence = if tag & TAG_SEQUENCE_MAX != 0 {
+            Sequence::MAX
+        } else {
+            // One value has one encoding: the largest is never written out.
+            Some(Sequence(reader.varint()?)).filter(|&sequence| sequence < Sequence::MAX)?
+        };
+        let value_bytes = if kind.has_value() { usize::try_from(reader.varint()?).ok()? } else { 0 };
+        let suffix_start = self.entries_end - reader.rest().len();
+        let value_start = suffix_start.checked_add(suffix_bytes)?;
+        let end = value_start.checked_add(value_bytes).filter(|&end| end <= self.entries_end)?;
+        Some(Slot { start, shared, suffix_start, value_start, end, kind, sequence })
+    }
+
+    fn suffix(&self, slot: &Slot) -> &[u8] {
+        &self.payload[slot.suffix_start..slot.value_start]
+    }
+
+    fn value(&self, slot: &Slot) -> &[u8] {
+        &self.payload[slot.value_start..slot.end]
+    }
+}
+
+impl Slot {
+    fn key_bytes(&self) -> usize {
+        self.shared + (self.value_start - self.suffix_start)
+    }
+}
+
+/// How many bytes `a` and `b` have in common at their beginning.
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut common = 0;
+    // Eight bytes at a time while both have them.
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let x = u64::from_le_bytes(x.try_into().expect("eight bytes"));
+        let y = u64::from_le_bytes(y.try_into().expect("eight bytes"));
+        if x != y {
+            return common + ((x ^ y).trailing_zeros() / 8) as usize;
+        }
+        common += 8;
+    }
+    common + a[common..].iter().zip(&b[common..]).take_while(|(x, y)| x == y).count()
+}
+
+/// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
+///
+/// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
+#[derive(Debug, Default)]
+pub struct BlockCursor {
+    /// The key of the entry it stands on.
+    key: Vec<u8>,
+    slot: Option<Slot>,
+    /// Entries of the same interval that stand before it, once a step backward has decoded them.
+    behind: Behind,
+}
+
+/// Decoded entries, in order, to be taken from the end.
+#[derive(Debug, Default)]
+struct Behind {
+    /// Their keys, one after another.
+    keys: Vec<u8>,
+    /// Each with where its key begins in `keys`.
+    slots: Vec<(usize, Slot)>,
+}
+
+impl BlockCursor {
+    /// The entry it stands on.
+    pub fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
+        let slot = self.slot.as_ref()?;
+        Some(Entry { key: &self.key, sequence: slot.sequence, kind: slot.kind, value: block.value(slot) })
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_first(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.restart_at(block, 0)
+    }
+
+    /// Goes to the last entry.
+    pub fn seek_last(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.leave();
+        self.last_before(block, block.entries_end)
+    }
+
+    /// Goes to the first entry at or after a place; nowhere if there is none.
+    pub fn seek(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
+        self.leave();
+        let restart = block.last_restart(key, sequence, Ordering::is_lt)?;
+        self.restart_at(block, block.restart(restart))?;
+        while self.stands_before(key, sequence) {
+            self.next(block)?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the last entry before a place; nowhere if there is none.
+    pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
+        self.seek(block, key, sequence)?;
+        if self.slot.is_some() { self.prev(block) } else { self.seek_last(block) }
+    }
+
+    /// Goes to the last entry at or before a place; nowhere if there is none.
+    pub fn seek_floor(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
+        self.seek(block, key, sequence)?;
+        match self.slot {
+            Some(slot) if slot.sequence == sequence && self.key == key => Ok(()),
+            Some(_) => self.prev(block),
+            None => self.seek_last(block),
+        }
+    }
+
+    /// Goes to the next entry, or past the end. It must stand on one.
+    pub fn next(&mut self, block: &Block) -> Result<(), Flaw> {
+        let end = self.slot.expect("next() on a cursor that stands on an entry").end;
+        self.behind.clear();
+        self.read(block, end)
+    }
+
+    /// Goes to the previous entry, or past the beginning. It must stand on one.
+    pub fn prev(&mut self, block: &Block) -> Result<(), Flaw> {
+        let start = self.slot.take().expect("prev() on a cursor that stands on an entry").start;
+        if self.take_behind() || start == 0 { Ok(()) } else { self.last_before(block, start) }
+    }
+
+    /// Stands nowhere from now on.
+    pub fn leave(&mut self) {
+        self.slot = None;
+        self.behind.clear();
+    }
+
+    /// Goes to the restart at `offset`.
+    fn restart_at(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.leave();
+        self.key.clear();
+        self.read(block, offset)
+    }
+
+    fn stands_before(&self, key: &[u8], sequence: Sequence) -> bool {
+        self.slot.is_some_and(|slot| entry::compare((&self.key, slot.sequence), (key, sequence)).is_lt())
+    }
+
+    /// Reads the entry at `offset`; `self.key` is the key before it (empty at a restart).
+    fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.slot = None;
+        if let Some(slot) = block.slot(offset)? {
+            if slot.shared > self.key.len() {
+                return Err(MALFORMED);
+            }
+            self.key.truncate(slot.shared);
+            self.key.extend_from_slice(block.suffix(&slot));
+            self.slot = Some(slot);
+        }
+        Ok(())
+    }
+
+    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further steps.
+    fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.restart_at(block, block.restart_before(offset))?;
+        while let Some(slot) = self.slot {
+            self.behind.push(&self.key, slot);
+            if slot.end >= offset {
+                break;
+            }
+            self.read(block, slot.end)?;
+        }
+        let ends_there = self.slot.take().is_some_and(|slot| slot.end == offset);
+        if !ends_there || !self.take_behind() {
+            self.leave();
+            return Err(MALFORMED);
+        }
+        Ok(())
+    }
+
+    /// Goes to the last of the decoded entries; false if there is none.
+    fn take_behind(&mut self) -> bool {
+        let Some((key_start, slot)) = self.behind.slots.pop() else { return false };
+        self.key.clear();
+        self.key.extend_from_slice(&self.behind.keys[key_start..]);
+        self.behind.keys.truncate(key_start);
+        self.slot = Some(slot);
+        true
+    }
+}
+
+impl Behind {
+    fn push(&mut self, key: &[u8], slot: Slot) {
+        self.slots.push((self.keys.len(), slot));
+        self.keys.extend_from_slice(key);
+    }
+
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.slots.clear();
+    }
+}
+
+/// Makes the payload of one block after another.
+#[derive(Debug)]
+pub struct BlockBuilder {
+    /// Every so many entries there is a restart.
+    restart_interval: usize,
+    payload: Vec<u8>,
+    restarts: Vec<u32>,
+    since_restart: usize,
+    /// The last key added, also to the block before.
+    last_key: Vec<u8>,
+}
+
+/// How an entry would be added.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    shared: usize,
+    restart: bool,
+}
+
+impl BlockBuilder {
+    /// Blocks with a restart every `restart_interval` entries.
+    pub fn new(restart_interval: usize) -> Self {
+        assert!(restart_interval > 0, "a block needs restarts");
+        Self { restart_interval, payload: Vec::new(), restarts: Vec::new(), since_restart: 0, last_key: Vec::new() }
+    }
+
+    /// True if nothing was added since the last block was finished.
+    pub fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// The key added last, also to a block that is finished; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// The length the payload would have with `entry` as its last.
+    pub fn payload_bytes_with(&self, entry: &Entry<'_>) -> usize {
+        let plan = self.plan(entry.key);
+        let suffix_bytes = entry.key.len() - plan.shared;
+        let sequence_bytes = if entry.sequence == Sequence::MAX { 0 } else { varint_len(entry.sequence.0) };
+        let value_bytes =
+            if entry.kind.has_value() { varint_len(entry.value.len() as u64) + entry.value.len() } else { 0 };
+        let header = varint_len(plan.shared as u64) + varint_len(suffix_bytes as u64) + 1 + sequence_bytes;
+        let restarts = self.restarts.len() + usize::from(plan.restart);
+        self.payload.len() + header + suffix_bytes + value_bytes + 4 * restarts + 4
+    }
+
+    /// Appends an entry, which must follow the last one in entry order (the caller checks).
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let Plan { shared, restart } = self.plan(entry.key);
+        if restart {
+            self.restarts.push(u32::try_from(self.payload.len()).expect("blocks are shorter than 4 GiB"));
+            self.since_restart = 0;
+        }
+        self.since_restart += 1;
+        let suffix = &entry.key[shared..];
+        put_varint(&mut self.payload, shared as u64);
+        put_varint(&mut self.payload, suffix.len() as u64);
+        if entry.sequence == Sequence::MAX {
+            self.payload.push(entry.kind as u8 | TAG_SEQUENCE_MAX);
+        } else {
+            self.payload.push(entry.kind as u8);
+            put_varint(&mut self.payload, entry.sequence.0);
+        }
+        if entry.kind.has_value() {
+            put_varint(&mut self.payload, entry.value.len() as u64);
+        }
+        self.payload.extend_from_slice(suffix);
+        if entry.kind.has_value() {
+            self.payload.extend_from_slice(entry.value);
+        }
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(suffix);
+    }
+
+    /// Completes the payload and leaves it in `payload`, whose space the next block takes over.
+    pub fn finish_into(&mut self, payload: &mut Vec<u8>) {
+        for restart in &self.restarts {
+            self.payload.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.payload.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        std::mem::swap(&mut self.payload, payload);
+        self.payload.clear();
+        self.restarts.clear();
+    }
+
+    fn plan(&self, key: &[u8]) -> Plan {
+        let restart = self.restarts.is_empty() || self.since_restart == self.restart_interval;
+        Plan { shared: if restart { 0 } else { common_prefix(&self.last_key, key) }, restart }
+    }
+}

@@ -1,0 +1,340 @@
+//! A block as it stands in a table file: its payload, perhaps compressed, and a trailer.
+//!
+//! ```text
+//! │ body                                          │ compression │ checksum │
+//! │ the payload, or its length and it compressed  │ 1 byte      │ 8 bytes  │
+//! ```
+//!
+//! The checksum covers the body and the compression byte, and is seeded with the file and the offset where the block begins.
+//! Whatever points to a block holds its [`BlockHandle`]: offset, length and the same checksum. So a reader compares three values, and a
+//! block that an old write left behind, or that belongs elsewhere, is noticed although it is whole.
+//!
+//! A compressed body begins with the payload's length as a varint. That length is believed only as far as the method could have
+//! expanded the bytes that follow, so no input makes a reader allocate much more than it was given.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::checksum::Place;
+use super::coding::{Reader, put_varint};
+use crate::error::Error;
+
+/// The bytes after the body: compression and checksum.
+pub const TRAILER_BYTES: usize = 9;
+
+/// No payload is longer: room for the largest entry (a value of 1 GiB, a key of 64 KiB) and what surrounds it in a block.
+pub const PAYLOAD_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+
+const TAG_NONE: u8 = 0;
+const TAG_LZ4: u8 = 1;
+const TAG_ZSTD: u8 = 2;
+
+/// How blocks are compressed. A block that would not shrink by an eighth is stored as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// LZ4: fast. Needs the feature `lz4` (on by default).
+    Lz4,
+    /// Zstandard: smaller. Needs the feature `zstd`.
+    Zstd {
+        /// 1 (fast) to 22 (small); 3 is usual.
+        level: i32,
+    },
+}
+
+impl Compression {
+    /// True if this build can compress and read blocks so.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Lz4 => cfg!(feature = "lz4"),
+            Self::Zstd { .. } => cfg!(feature = "zstd"),
+        }
+    }
+}
+
+/// What a decoder found wrong with bytes. The reader, who knows where they came from, makes an [`Error`] of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// They are not what a writer wrote.
+    Damaged(&'static str),
+    /// They need something that this build lacks.
+    Unsupported(&'static str),
+}
+
+impl Flaw {
+    /// The error for bytes at `offset` of the file at `path`.
+    pub fn at(self, path: &Path, offset: u64) -> Error {
+        match self {
+            Self::Damaged(what) => Error::corruption(path, offset, what),
+            Self::Unsupported(what) => Error::Unsupported { path: path.to_owned(), what: what.to_owned() },
+        }
+    }
+}
+
+/// Where a block stands, and what it must contain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlockHandle {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length there, trailer included. At most [`PAYLOAD_BYTES_MAX`] + [`TRAILER_BYTES`].
+    pub bytes: usize,
+    /// The checksum in its trailer.
+    pub checksum: u64,
+}
+
+impl BlockHandle {
+    /// Where the block ends in the file.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes as u64
+    }
+
+    /// Appends the handle: offset and length as varints, checksum in 8 bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.offset);
+        put_varint(out, self.bytes as u64);
+        out.extend_from_slice(&self.checksum.to_le_bytes());
+    }
+
+    /// Reads what [`BlockHandle::encode`] wrote, to the end of `bytes`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Flaw> {
+        let mut reader = Reader::new(bytes);
+        let parts = (reader.varint(), reader.varint(), reader.u64());
+        let (Some(offset), Some(length), Some(checksum)) = parts else {
+            return Err(Flaw::Damaged("a block's location is cut short"));
+        };
+        if !reader.is_empty() {
+            return Err(Flaw::Damaged("a block's location has bytes left over"));
+        }
+        Self::new(offset, length, checksum)
+    }
+
+    /// A handle, if the numbers are possible at all.
+    pub fn new(offset: u64, length: u64, checksum: u64) -> Result<Self, Flaw> {
+        let too_long = length > (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64;
+        if too_long || length < TRAILER_BYTES as u64 || offset.checked_add(length).is_none() {
+            return Err(Flaw::Damaged("a block's location is impossible"));
+        }
+        Ok(Self { offset, bytes: length as usize, checksum })
+    }
+}
+
+/// Turns payloads into stored blocks. Keeps its buffers from block to block.
+pub struct Sealer {
+    place: Place,
+    compressed: Vec<u8>,
+    #[cfg(feature = "lz4")]
+    lz4: lz4_flex::block::CompressTable,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sealer").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// For blocks of the file at `place`.
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            compressed: Vec::new(),
+            #[cfg(feature = "lz4")]
+            lz4: lz4_flex::block::CompressTable::default(),
+        }
+    }
+
+    /// Makes the stored block out of `payload`, in place: compresses it if that pays, and appends the trailer. The block
+    /// must then be written at `offset`.
+    pub fn seal(&mut self, payload: &mut Vec<u8>, compression: Compression, offset: u64) -> BlockHandle {
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a block of {} bytes", payload.len());
+        let tag = match compression {
+            Compression::None => TAG_NONE,
+            Compression::Lz4 => self.lz4(payload),
+            Compression::Zstd { level } => self.zstd(payload, level),
+        };
+        let pays = tag != TAG_NONE && self.compressed.len() <= payload.len() - payload.len() / 8;
+        if pays {
+            std::mem::swap(payload, &mut self.compressed);
+        }
+        payload.push(if pays { tag } else { TAG_NONE });
+        let checksum = self.place.checksum(offset, payload);
+        payload.extend_from_slice(&checksum.to_le_bytes());
+        BlockHandle { offset, bytes: payload.len(), checksum }
+    }
+
+    /// Leaves the compressed body in `self.compressed` and gives its tag.
+    #[cfg(feature = "lz4")]
+    fn lz4(&mut self, payload: &[u8]) -> u8 {
+        use lz4_flex::block::{compress_into_with_table, get_maximum_output_size};
+        self.compressed.clear();
+        put_varint(&mut self.compressed, payload.len() as u64);
+        let header = self.compressed.len();
+        self.compressed.resize(header + get_maximum_output_size(payload.len()), 0);
+        let written = compress_into_with_table(payload, &mut self.compressed[header..], &mut self.lz4)
+            .expect("the output has room for the worst case");
+        self.compressed.truncate(header + written);
+        TAG_LZ4
+    }
+
+    #[cfg(not(feature = "lz4"))]
+    fn lz4(&mut self, _: &[u8]) -> u8 {
+        panic!("this build has no LZ4; Compression::is_available was not asked")
+    }
+
+    /// Leaves the compressed body in `self.compressed` and gives its tag.
+    #[cfg(feature = "zstd")]
+    fn zstd(&mut self, payload: &[u8], level: i32) -> u8 {
+        self.compressed.clear();
+        put_varint(&mut self.compressed, payload.len() as u64);
+        match zstd::bulk::compress(payload, level) {
+            Ok(body) => {
+                self.compressed.extend_from_slice(&body);
+                TAG_ZSTD
+            }
+            // Compression is a courtesy: a block that cannot be compressed is stored as it is.
+            Err(_) => TAG_NONE,
+        }
+    }
+
+    #[cfg(not(feature = "zstd"))]
+    fn zstd(&mut self, _: &[u8], _: i32) -> u8 {
+        panic!("this build has no Zstandard; Compression::is_available was not asked")
+    }
+}
+
+/// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are copied, owned ones reused.
+pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
+    let Some(body_bytes) = stored.len().checked_sub(TRAILER_BYTES).filter(|_| stored.len() == handle.bytes) else {
+        return Err(Flaw::Damaged("a block is shorter than its index entry says"));
+    };
+    let (checked, trailer) = stored.split_at(body_bytes + 1);
+    let checksum = place.checksum(handle.offset, checked);
+    if trailer != checksum.to_le_bytes() {
+        return Err(Flaw::Damaged("a block does not have its checksum"));
+    }
+    if handle.checksum != checksum {
+        return Err(Flaw::Damaged("a block is whole but not the one its index entry means: stale or misdirected"));
+    }
+    match checked[body_bytes] {
+        TAG_NONE => Ok(match stored {
+            Cow::Borrowed(bytes) => bytes[..body_bytes].to_vec(),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(body_bytes);
+                bytes
+            }
+        }),
+        TAG_LZ4 => decompress_lz4(&checked[..body_bytes]),
+        TAG_ZSTD => decompress_zstd(&checked[..body_bytes]),
+        _ => Err(Flaw::Unsupported("a block is compressed by a method that this version does not know")),
+    }
+}
+
+/// The payload's length and its compressed bytes, if the method could have made so much of so little.
+#[cfg(any(feature = "lz4", feature = "zstd"))]
+fn claimed_length(body: &[u8], expansion_max: usize) -> Result<(usize, &[u8]), Flaw> {
+    let mut reader = Reader::new(body);
+    let length = reader.varint().and_then(|length| usize::try_from(length).ok());
+    let compressed = reader.rest();
+    let possible = compressed.len().saturating_mul(expansion_max).min(PAYLOAD_BYTES_MAX);
+    match length {
+        Some(length) if length <= possible => Ok((length, compressed)),
+        _ => Err(Flaw::Damaged("a compressed block claims an impossible length")),
+    }
+}
+
+#[cfg(feature = "lz4")]
+fn decompress_lz4(body: &[u8]) -> Result<Vec<u8>, Flaw> {
+    // One byte of LZ4 stands for at most 255.
+    let (length, compressed) = claimed_length(body, 255)?;
+    let mut payload = vec![0; length];
+    match lz4_flex::block::decompress_into(compressed, &mut payload) {
+        Ok(written) if written == length => Ok(payload),
+        _ => Err(Flaw::Damaged("a block cannot be decompressed")),
+    }
+}
+
+#[cfg(not(feature = "lz4"))]
+fn decompress_lz4(_: &[u8]) -> Result<Vec<u8>, Flaw> {
+    Err(Flaw::Unsupported("a block is compressed by LZ4; build with the feature `lz4`"))
+}
+
+#[cfg(feature = "zstd")]
+fn decompress_zstd(body: &[u8]) -> Result<Vec<u8>, Flaw> {
+    // Four bytes of Zstandard (a block header and one byte repeated) stand for at most 128 KiB.
+    let (length, compressed) = claimed_length(body, 32 << 10)?;
+    match zstd::bulk::decompress(compressed, length) {
+        Ok(payload) if payload.len() == length => Ok(payload),
+        _ => Err(Flaw::Damaged("a block cannot be decompressed")),
+    }
+}
+
+#[cfg(not(feature = "zstd"))]
+fn decompress_zstd(_: &[u8]) -> Result<Vec<u8>, Flaw> {
+    Err(Flaw::Unsupported("a block is compressed by Zstandard; build with the feature `zstd`"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Stored blocks come back for every method; anything else about them is refused.
+
+    use super::*;
+    use crate::format::checksum::FileKind;
+
+    fn methods() -> impl Iterator<Item = Compression> {
+        [Compression::None, Compression::Lz4, Compression::Zstd { level: 3 }].into_iter().filter(|c| c.is_available())
+    }
+
+    fn place() -> Place {
+        Place::new(1, FileKind::Table, 2)
+    }
+
+    #[test]
+    fn payloads_come_back_by_every_method() {
+        let noise: Vec<u8> = (0..5000u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
+        for payload in [vec![], b"x".to_vec(), vec![7; 100_000], noise] {
+            for method in methods() {
+                let mut stored = payload.clone();
+                let handle = Sealer::new(place()).seal(&mut stored, method, 4096);
+                assert!(stored.len() <= payload.len() + TRAILER_BYTES, "{method:?}");
+                assert_eq!(unseal(Cow::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(unseal(Cow::Owned(stored), place(), &handle), Ok(payload.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_block_is_refused_where_it_does_not_belong() {
+        let mut stored = b"payload".to_vec();
+        let handle = Sealer::new(place()).seal(&mut stored, Compression::None, 4096);
+        let elsewhere = BlockHandle { offset: 8192, ..handle };
+        let newer = BlockHandle { checksum: handle.checksum + 1, ..handle };
+        let other_file = Place::new(1, FileKind::Table, 3);
+        assert!(unseal(Cow::Borrowed(&stored), place(), &elsewhere).is_err());
+        assert!(unseal(Cow::Borrowed(&stored), place(), &newer).is_err());
+        assert!(unseal(Cow::Borrowed(&stored), other_file, &handle).is_err());
+    }
+
+    #[test]
+    fn a_compressed_block_cannot_claim_more_than_its_bytes_could_become() {
+        for (tag, expansion) in [(TAG_LZ4, 255u64), (TAG_ZSTD, 32 << 10)] {
+            let mut stored = Vec::new();
+            put_varint(&mut stored, 10 * expansion + 1);
+            stored.extend_from_slice(&[0; 10]);
+            stored.push(tag);
+            let checksum = place().checksum(0, &stored);
+            stored.extend_from_slice(&checksum.to_le_bytes());
+            let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
+            let answer = unseal(Cow::Owned(stored), place(), &handle);
+            assert!(
+                matches!(
+                    answer,
+                    Err(Flaw::Damaged("a compressed block claims an impossible length") | Flaw::Unsupported(_))
+                ),
+                "{answer:?}"
+            );
+        }
+    }
+}

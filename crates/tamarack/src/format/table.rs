@@ -1,0 +1,262 @@
+//! The parts of a table file: fences, properties, footer.
+//!
+//! ```text
+//! │ data block │ … │ lower index block │ … │ properties │ top index │ footer │
+//! 0                                                                 file_bytes
+//! ```
+//!
+//! Everything but the footer is a stored block ([`super::stored`]), one directly after another. Index blocks have the form of data
+//! blocks ([`super::block`]); their entries are **fences**, each of which stands for one block of the level below:
+//!
+//! * The place of a fence, (key, sequence) in entry order, is after the last entry of the block before and at or before the
+//!   first entry of its own block. Where the two keys differ it is the shortest key that does that, with the sequence
+//!   `MAX` (left out); within the versions of one key it is exactly the first entry's. The first fence is the empty key.
+//! * Its kind is `Put`, its value the block's [`BlockHandle`].
+//!
+//! So for any place, the last fence at or before it names the only block that can hold an entry with that place.
+//!
+//! The footer has a fixed length and stands at the end, so the file's length alone leads to it. Its last 24 bytes keep their meaning in
+//! all versions of the format, so that a newer version can be told from damage:
+//!
+//! ```text
+//!   0  24  top index           offset u64, bytes u64, checksum u64
+//!  24  24  properties          likewise
+//!  48  24  filter              likewise; zero: none. Reserved
+//!  72  24  digests             likewise; zero: none. Reserved
+//!  96  24  range deletes       likewise; zero: none. Reserved
+//! 120   8  database            random id
+//! 128   8  table               number, as in the file's name
+//! 136   8  created after       number of the last durable edit at creation
+//! 144   4  version             of the format: 1
+//! 148   4  footer bytes        168
+//! 152   8  magic               "tamarTBL"
+//! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
+//! ```
+
+use super::checksum::{FileKind, Place};
+use super::coding::{Reader, put_bytes, put_varint};
+use super::meta::{EditNumber, TableId, TableMeta};
+use super::stored::{BlockHandle, Flaw};
+use crate::entry::{Entry, EntryKind, Sequence};
+
+/// The length of the footer.
+pub const FOOTER_BYTES: usize = 168;
+/// The length of its part that all versions share.
+const TAIL_BYTES: usize = 24;
+/// The version that is written, and the only one that is read.
+const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"tamarTBL";
+
+/// The end of a table file, from which all else is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Footer {
+    /// The index of the lower index blocks.
+    pub top_index: BlockHandle,
+    /// The encoded [`Properties`].
+    pub properties: BlockHandle,
+    /// Which database the table belongs to.
+    pub database: u64,
+    /// Its number.
+    pub table: TableId,
+    /// The last durable edit when it was made.
+    pub created_after: EditNumber,
+}
+
+impl Footer {
+    /// The footer's bytes, for `offset` of the file.
+    pub fn encode(&self, offset: u64) -> [u8; FOOTER_BYTES] {
+        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        for handle in [self.top_index, self.properties] {
+            for number in [handle.offset, handle.bytes as u64, handle.checksum] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        // No filter, no digests, no range deletes yet.
+        out.resize(out.len() + 3 * 24, 0);
+        for number in [self.database, self.table.0, self.created_after.0] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&(FOOTER_BYTES as u32).to_le_bytes());
+        out.extend_from_slice(&MAGIC);
+        let checksum = self.place().checksum(offset, &out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out.try_into().expect("the fields add up to the footer's length")
+    }
+
+    /// Reads the footer of table `table` of `database` from `tail`, the last bytes of a file of `file_bytes`; gives its checksum too.
+    pub fn decode(tail: &[u8], file_bytes: u64, database: u64, table: TableId) -> Result<(Self, u64), Flaw> {
+        const NOT_A_TABLE: Flaw = Flaw::Damaged("the file does not end like a table");
+        let last: &[u8; TAIL_BYTES] = tail.last_chunk().ok_or(NOT_A_TABLE)?;
+        let mut reader = Reader::new(last);
+        let parts = (reader.u32(), reader.u32(), reader.take(8), reader.u64());
+        let (Some(version), Some(footer_bytes), Some(magic), Some(checksum)) = parts else { return Err(NOT_A_TABLE) };
+        let footer_bytes = footer_bytes as usize;
+        if magic != MAGIC || footer_bytes < TAIL_BYTES || footer_bytes > tail.len() {
+            return Err(NOT_A_TABLE);
+        }
+        let (bytes, offset) = (&tail[tail.len() - footer_bytes..], file_bytes - footer_bytes as u64);
+        if checksum != place(database, table).checksum(offset, &bytes[..footer_bytes - 8]) {
+            return Err(Flaw::Damaged(
+                "the footer does not have its checksum: damaged, or of another table or database",
+            ));
+        }
+        if version > VERSION {
+            return Err(Flaw::Unsupported("the table was written by a newer version of Tamarack"));
+        }
+        let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| NOT_A_TABLE)?;
+        let footer = Self::fields(bytes, offset)?;
+        if (version, footer.database, footer.table) != (VERSION, database, table) {
+            return Err(Flaw::Damaged("the footer names another version, database or table than its checksum"));
+        }
+        Ok((footer, checksum))
+    }
+
+    /// What the checksums of the file are seeded with.
+    pub fn place(&self) -> Place {
+        place(self.database, self.table)
+    }
+
+    fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let handle = |at: usize| BlockHandle::new(number(at), number(at + 8), number(at + 16));
+        let footer = Self {
+            top_index: handle(0)?,
+            properties: handle(24)?,
+            database: number(120),
+            table: TableId(number(128)),
+            created_after: EditNumber(number(136)),
+        };
+        if footer.top_index.end() > offset || footer.properties.end() > offset {
+            return Err(Flaw::Damaged("the footer points past the blocks"));
+        }
+        if bytes[48..120] != [0; 72] {
+            return Err(Flaw::Unsupported(
+                "the table has a filter, digests or range deletes, which this version cannot read",
+            ));
+        }
+        Ok(footer)
+    }
+}
+
+/// What the checksums of a table are seeded with.
+pub fn place(database: u64, table: TableId) -> Place {
+    Place::new(database, FileKind::Table, table.0)
+}
+
+/// The fence of a block that begins with (`key`, `sequence`), after a block that ended with `previous` (`None`: it is the first).
+/// Gives the fence's place; its key is a part of `key`.
+pub fn fence<'a>(previous: Option<&[u8]>, key: &'a [u8], sequence: Sequence) -> (&'a [u8], Sequence) {
+    match previous {
+        None => (&[], Sequence::MAX),
+        Some(previous) if previous == key => (key, sequence),
+        // `previous` is smaller, so `key` goes on after what they have in common, and one more byte tells them apart.
+        Some(previous) => (&key[..super::block::common_prefix(previous, key) + 1], Sequence::MAX),
+    }
+}
+
+/// The index entry for a fence at that place, with an encoded handle as its value.
+pub fn fence_entry<'a>(key: &'a [u8], sequence: Sequence, handle: &'a [u8]) -> Entry<'a> {
+    Entry { key, sequence, kind: EntryKind::Put, value: handle }
+}
+
+/// What a table says about itself: the properties of [`TableMeta`] that are not in the footer.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Properties {
+    /// Entries, all versions and tombstones included.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub tombstones: u64,
+    /// The sum of [`Entry::raw_bytes`].
+    pub raw_bytes: u64,
+    /// The smallest sequence.
+    pub smallest_sequence: Sequence,
+    /// The largest sequence.
+    pub largest_sequence: Sequence,
+    /// Which filter it carries; 0 is none.
+    pub filter_kind: u8,
+    /// The size of its filter in bits.
+    pub filter_bits: u64,
+    /// The smallest key.
+    pub smallest_key: Vec<u8>,
+    /// The largest key.
+    pub largest_key: Vec<u8>,
+}
+
+impl Properties {
+    /// Counts one more entry, which follows all before in entry order.
+    pub fn count(&mut self, entry: &Entry<'_>) {
+        if self.entries == 0 {
+            self.smallest_key = entry.key.to_vec();
+            self.smallest_sequence = entry.sequence;
+            self.largest_sequence = entry.sequence;
+        }
+        self.entries += 1;
+        self.tombstones += u64::from(entry.kind == EntryKind::Delete);
+        self.raw_bytes += entry.raw_bytes();
+        self.smallest_sequence = self.smallest_sequence.min(entry.sequence);
+        self.largest_sequence = self.largest_sequence.max(entry.sequence);
+        // `largest_key` is filled in at the end, not copied for each entry.
+    }
+
+    /// The payload of the properties block: varints, then the keys as byte strings.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for number in [
+            self.entries,
+            self.tombstones,
+            self.raw_bytes,
+            self.smallest_sequence.0,
+            self.largest_sequence.0,
+            u64::from(self.filter_kind),
+            self.filter_bits,
+        ] {
+            put_varint(&mut out, number);
+        }
+        put_bytes(&mut out, &self.smallest_key);
+        put_bytes(&mut out, &self.largest_key);
+        out
+    }
+
+    /// Reads what [`Properties::encode`] wrote.
+    pub fn decode(payload: &[u8]) -> Result<Self, Flaw> {
+        let mut reader = Reader::new(payload);
+        Self::read(&mut reader)
+            .filter(|_| reader.is_empty())
+            .ok_or(Flaw::Damaged("the properties of the table are malformed"))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let sequence = |number| Some(Sequence(number)).filter(|&sequence| sequence <= Sequence::MAX);
+        Some(Self {
+            entries: reader.varint()?,
+            tombstones: reader.varint()?,
+            raw_bytes: reader.varint()?,
+            smallest_sequence: sequence(reader.varint()?)?,
+            largest_sequence: sequence(reader.varint()?)?,
+            filter_kind: u8::try_from(reader.varint()?).ok()?,
+            filter_bits: reader.varint()?,
+            smallest_key: reader.bytes()?.to_vec(),
+            largest_key: reader.bytes()?.to_vec(),
+        })
+    }
+
+    /// The table's record in the manifest.
+    pub fn into_meta(self, footer: &Footer, root_checksum: u64, file_bytes: u64) -> TableMeta {
+        TableMeta {
+            id: footer.table,
+            file_bytes,
+            root_checksum,
+            entries: self.entries,
+            tombstones: self.tombstones,
+            raw_bytes: self.raw_bytes,
+            smallest_key: self.smallest_key,
+            largest_key: self.largest_key,
+            smallest_sequence: self.smallest_sequence,
+            largest_sequence: self.largest_sequence,
+            filter_kind: self.filter_kind,
+            filter_bits: self.filter_bits,
+            created_after: footer.created_after,
+        }
+    }
+}

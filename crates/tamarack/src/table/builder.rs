@@ -1,0 +1,275 @@
+//! [`TableBuilder`]: entries in, a table file out.
+//!
+//! ```text
+//! add(entry) ─► data BlockBuilder ─► seal ─► out (512 KiB) ─► file, write-back started
+//!                                     └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
+//! ```
+//!
+//! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose checksums need
+//! offsets that are known only when all data is written. Calls the environment only to create, write and sync the file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::{Env, File};
+
+use crate::entry::{self, Entry, Sequence};
+use crate::error::{Error, Result};
+use crate::format::block::BlockBuilder;
+use crate::format::meta::{EditNumber, TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
+use crate::format::table::{Footer, Properties, fence, fence_entry, place};
+use crate::step;
+
+/// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
+const WRITE_BYTES: usize = 512 << 10;
+
+/// Entries between restarts in data blocks: a search walks 8 of them on average.
+const DATA_RESTART_INTERVAL: usize = 16;
+
+/// Fences between restarts in index blocks, which are searched more often than they are stored.
+const INDEX_RESTART_INTERVAL: usize = 4;
+
+/// What a new table is told about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableSettings {
+    /// The random id of the database.
+    pub database: u64,
+    /// The table's number.
+    pub id: TableId,
+    /// The last durable edit when the file is made.
+    pub created_after: EditNumber,
+    /// What a block takes in the file at most before compression, trailer included, unless a single entry is larger.
+    pub block_bytes: usize,
+    /// How data blocks are compressed. Index blocks never are: they hold checksums, which do not shrink.
+    pub compression: Compression,
+}
+
+/// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
+#[derive(Debug)]
+pub struct TableBuilder {
+    settings: TableSettings,
+    sealer: Sealer,
+    output: Output,
+    data: BlockBuilder,
+    index: BlockBuilder,
+    /// The place of the fence of the data block that is being filled.
+    fence: (Vec<u8>, Sequence),
+    /// The sequence of the last entry.
+    last_sequence: Sequence,
+    /// Finished lower index blocks, each with the place of its first fence.
+    lower: Vec<(Vec<u8>, Sequence, Vec<u8>)>,
+    /// The place of the first fence in `index`.
+    lower_fence: (Vec<u8>, Sequence),
+    properties: Properties,
+    /// Space for one block, and for one encoded handle.
+    payload: Vec<u8>,
+    handle: Vec<u8>,
+}
+
+impl TableBuilder {
+    /// Creates the file in `dir`. [`Error::InvalidArgument`] if this build lacks the compression.
+    pub fn create(env: &dyn Env, dir: &Path, settings: TableSettings) -> Result<Self> {
+        if !settings.compression.is_available() {
+            return Err(Error::InvalidArgument(format!("this build does not have {:?}", settings.compression)));
+        }
+        Ok(Self {
+            settings,
+            sealer: Sealer::new(place(settings.database, settings.id)),
+            output: Output::create(env, FileName::Table(settings.id.0).path(dir))?,
+            data: BlockBuilder::new(DATA_RESTART_INTERVAL),
+            index: BlockBuilder::new(INDEX_RESTART_INTERVAL),
+            fence: (Vec::new(), Sequence::MAX),
+            last_sequence: Sequence::MAX,
+            lower: Vec::new(),
+            lower_fence: (Vec::new(), Sequence::MAX),
+            properties: Properties::default(),
+            payload: Vec::new(),
+            handle: Vec::new(),
+        })
+    }
+
+    /// Adds an entry. After an error the table cannot be finished.
+    ///
+    /// # Panics
+    /// If the entry does not follow the last one in entry order.
+    pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        self.assert_in_order(&entry);
+        if !self.data.is_empty() && !fits(&self.data, &entry, self.settings.block_bytes) {
+            self.end_data_block()?;
+        }
+        if self.data.is_empty() {
+            let previous = (!self.is_empty()).then(|| self.data.last_key());
+            let (key, sequence) = fence(previous, entry.key, entry.sequence);
+            self.fence.0.clear();
+            self.fence.0.extend_from_slice(key);
+            self.fence.1 = sequence;
+        }
+        self.data.add(&entry);
+        self.properties.count(&entry);
+        self.last_sequence = entry.sequence;
+        Ok(())
+    }
+
+    /// The raw bytes of the entries so far.
+    pub fn raw_bytes(&self) -> u64 {
+        self.properties.raw_bytes
+    }
+
+    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, and the index.
+    pub fn file_bytes(&self) -> u64 {
+        self.output.end()
+    }
+
+    /// True before the first entry.
+    pub fn is_empty(&self) -> bool {
+        self.properties.entries == 0
+    }
+
+    /// Writes the rest and makes the file durable; its name is durable once the caller has synced the directory.
+    ///
+    /// # Panics
+    /// If no entry was added: there are no empty tables.
+    pub fn finish(mut self) -> Result<TableMeta> {
+        assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
+        self.end_data_block()?;
+        self.end_lower_block();
+        let top = self.write_lower_blocks()?;
+        self.properties.largest_key = self.data.last_key().to_vec();
+        let properties = self.properties.encode();
+        let footer = Footer {
+            properties: self.write_block(properties)?,
+            top_index: self.write_block(top)?,
+            database: self.settings.database,
+            table: self.settings.id,
+            created_after: self.settings.created_after,
+        };
+        let bytes = footer.encode(self.output.end());
+        self.output.append(&bytes)?;
+        let root_checksum = u64::from_le_bytes(*bytes.last_chunk().expect("a footer is longer than its checksum"));
+        let file_bytes = self.output.finish()?;
+        Ok(self.properties.into_meta(&footer, root_checksum, file_bytes))
+    }
+
+    fn assert_in_order(&self, entry: &Entry<'_>) {
+        let last = (self.data.last_key(), self.last_sequence);
+        let ascends = self.is_empty() || entry::compare(last, (entry.key, entry.sequence)).is_lt();
+        assert!(ascends, "{:?} {:?} was added after {last:?}", entry.key, entry.sequence);
+    }
+
+    /// Writes the data block and notes its fence.
+    fn end_data_block(&mut self) -> Result<()> {
+        self.data.finish_into(&mut self.payload);
+        let handle = self.sealer.seal(&mut self.payload, self.settings.compression, self.output.end());
+        self.output.append(&self.payload)?;
+        self.handle.clear();
+        handle.encode(&mut self.handle);
+        let entry = fence_entry(&self.fence.0, self.fence.1, &self.handle);
+        if !self.index.is_empty() && !fits(&self.index, &entry, self.settings.block_bytes) {
+            self.end_lower_block();
+        }
+        if self.index.is_empty() {
+            self.lower_fence.clone_from(&self.fence);
+        }
+        self.index.add(&fence_entry(&self.fence.0, self.fence.1, &self.handle));
+        Ok(())
+    }
+
+    fn end_lower_block(&mut self) {
+        let mut payload = Vec::new();
+        self.index.finish_into(&mut payload);
+        let (key, sequence) = std::mem::replace(&mut self.lower_fence, (Vec::new(), Sequence::MAX));
+        self.lower.push((key, sequence, payload));
+    }
+
+    /// Writes the lower index blocks and gives the payload of the top index.
+    fn write_lower_blocks(&mut self) -> Result<Vec<u8>> {
+        let mut top = BlockBuilder::new(INDEX_RESTART_INTERVAL);
+        for (key, sequence, payload) in std::mem::take(&mut self.lower) {
+            let handle = self.write_block(payload)?;
+            self.handle.clear();
+            handle.encode(&mut self.handle);
+            top.add(&fence_entry(&key, sequence, &self.handle));
+        }
+        let mut payload = Vec::new();
+        top.finish_into(&mut payload);
+        Ok(payload)
+    }
+
+    /// Writes a block that is not compressed.
+    fn write_block(&mut self, mut payload: Vec<u8>) -> Result<BlockHandle> {
+        let handle = self.sealer.seal(&mut payload, Compression::None, self.output.end());
+        self.output.append(&payload)?;
+        Ok(handle)
+    }
+}
+
+/// True if the block, with `entry` as its last, takes at most `block_bytes` in the file.
+fn fits(block: &BlockBuilder, entry: &Entry<'_>, block_bytes: usize) -> bool {
+    block.payload_bytes_with(entry) + TRAILER_BYTES <= block_bytes
+}
+
+/// The file, written in large pieces.
+#[derive(Debug)]
+struct Output {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    /// What is in the file already.
+    written_bytes: u64,
+    /// What comes after that.
+    pending: Vec<u8>,
+}
+
+impl Output {
+    fn create(env: &dyn Env, path: PathBuf) -> Result<Self> {
+        let file =
+            env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
+        Ok(Self { file, path, written_bytes: 0, pending: Vec::new() })
+    }
+
+    /// Where the next byte will stand.
+    fn end(&self) -> u64 {
+        self.written_bytes + self.pending.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.pending.len() + bytes.len() > WRITE_BYTES {
+            self.write_pending()?;
+        }
+        if bytes.len() >= WRITE_BYTES {
+            // A huge block is not copied once more.
+            return self.write(bytes);
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let result = self.write(&pending);
+        pending.clear();
+        self.pending = pending;
+        result
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.file
+            .write_all_at(bytes, self.written_bytes, step::TABLE_WRITE)
+            .map_err(|source| Error::io(step::TABLE_WRITE.0, &self.path, source))?;
+        // Early, so that the sync at the end, and a sync of the log meanwhile, find little left to do.
+        self.file.start_writeback(self.written_bytes, bytes.len() as u64);
+        self.written_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes what is pending, syncs, and gives the file's length.
+    fn finish(&mut self) -> Result<u64> {
+        self.write_pending()?;
+        self.file.sync(step::TABLE_SYNC).map_err(|source| Error::io(step::TABLE_SYNC.0, &self.path, source))?;
+        Ok(self.written_bytes)
+    }
+}

@@ -1,0 +1,253 @@
+//! [`Table`]: an open table file, and point lookups in it.
+//!
+//! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, and the top
+//! index, which stays in memory. Everything else is read when it is needed, one block in one read.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::{Access, Env, File};
+
+use super::fences::Fences;
+use crate::cache::BlockCache;
+use crate::entry::{Entry, Query, Sequence};
+use crate::error::{Error, Result};
+use crate::format::block::{Block, Next, Versions};
+use crate::format::checksum::Place;
+use crate::format::meta::{TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::format::stored::{BlockHandle, Flaw, unseal};
+use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+
+/// What the first read at the end of a file brings: enough for footer, top index and properties of most tables.
+const TAIL_BYTES: u64 = 8 << 10;
+
+/// An open table. Shared by all readers.
+#[derive(Debug)]
+pub struct Table {
+    pub(super) file: TableFile,
+    pub(super) footer: Footer,
+    pub(super) meta: TableMeta,
+    pub(super) fences: Fences,
+    cache: Arc<BlockCache>,
+}
+
+impl Table {
+    /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not that table; [`Error::Unsupported`] if
+    /// a newer version wrote it.
+    pub fn open(
+        env: &dyn Env,
+        dir: &Path,
+        database: u64,
+        meta: &TableMeta,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        let file = TableFile::open(env, FileName::Table(meta.id.0).path(dir), database, meta.id)?;
+        if file.bytes != meta.file_bytes {
+            let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
+            return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
+        }
+        let tail = file.read_tail()?;
+        let (footer, root_checksum) = file.footer(&tail)?;
+        if root_checksum != meta.root_checksum {
+            return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
+        }
+        let top = file.block_near_end(&footer.top_index, &tail)?;
+        let fences = Block::decode(top).and_then(|block| Fences::decode(&block));
+        let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
+        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, cache: Arc::clone(cache) }))
+    }
+
+    /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
+    pub fn read_meta(env: &dyn Env, path: &Path, database: u64) -> Result<TableMeta> {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
+        let Some(FileName::Table(id)) = name else {
+            return Err(Error::InvalidArgument(format!("{}: not the name of a table", path.display())));
+        };
+        let file = TableFile::open(env, path.to_owned(), database, TableId(id))?;
+        let tail = file.read_tail()?;
+        let (footer, root_checksum) = file.footer(&tail)?;
+        let properties = file.properties(&footer, &tail)?;
+        Ok(properties.into_meta(&footer, root_checksum, file.bytes))
+    }
+
+    /// Its number.
+    pub fn id(&self) -> TableId {
+        self.meta.id
+    }
+
+    /// What the manifest knows about it.
+    pub fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// The memory that the open table takes, in bytes: mostly its top index. Blocks are the cache's account.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.fences.memory_bytes()
+    }
+
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is given each
+    /// entry's block too, so that a value can be kept without copying ([`Block::range_of`]).
+    ///
+    /// Gives what the visitor gave last; `Continue` if there were no versions.
+    pub fn get(
+        &self,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut sequence = query.sequence;
+        loop {
+            let (handle, next) = self.find(query.key, sequence)?;
+            let block = self.cached_block(&handle)?;
+            let ended = block
+                .versions(query.key, sequence, &mut |entry| visit(entry, &block))
+                .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
+            match (ended, next) {
+                (Versions::Stopped, _) => return Ok(ControlFlow::Break(())),
+                // The next block begins with another version of the key: its fence is exactly that version's place.
+                (Versions::BlockEnded, Some(next)) if next < sequence => sequence = next,
+                _ => return Ok(ControlFlow::Continue(())),
+            }
+        }
+    }
+
+    /// The data block that holds the place if any does, and the sequence of the next block's fence if that has the same key.
+    fn find(&self, key: &[u8], sequence: Sequence) -> Result<(BlockHandle, Option<Sequence>)> {
+        let top = self.fences.floor(key, sequence);
+        let lower_handle = self.fences.handle(top);
+        let lower = self.cached_block(lower_handle)?;
+        let found = lower.floor(key, sequence).and_then(|floor| {
+            let floor = floor.ok_or(Flaw::Damaged("an index block begins after its fence"))?;
+            Ok((BlockHandle::decode(floor.value)?, floor.next))
+        });
+        let (handle, next) = found.map_err(|flaw| self.file.flaw(flaw, lower_handle.offset))?;
+        let next = match next {
+            Next::SameKey(sequence) => Some(sequence),
+            Next::OtherKey => None,
+            Next::End => {
+                let after = top + 1;
+                (after < self.fences.len() && self.fences.key(after) == key).then(|| self.fences.sequence(after))
+            }
+        };
+        Ok((handle, next))
+    }
+
+    /// Where the data blocks end and the index blocks begin.
+    pub(super) fn data_end(&self) -> u64 {
+        self.fences.handle(0).offset
+    }
+
+    /// A block, from the cache or through it.
+    pub(super) fn cached_block(&self, handle: &BlockHandle) -> Result<Arc<Block>> {
+        if let Some(block) = self.cache.get(self.meta.id, handle.offset) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.file.read_block(handle)?);
+        self.cache.insert(self.meta.id, handle.offset, Arc::clone(&block));
+        Ok(block)
+    }
+}
+
+/// The file of a table: reads that check what they bring, and errors that say where.
+#[derive(Debug)]
+pub(super) struct TableFile {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    database: u64,
+    id: TableId,
+    place: Place,
+    /// Its length.
+    pub(super) bytes: u64,
+}
+
+impl TableFile {
+    fn open(env: &dyn Env, path: PathBuf, database: u64, id: TableId) -> Result<Self> {
+        let doing = "table: open";
+        let file = match env.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::corruption(&path, 0, "the table is missing"));
+            }
+            Err(error) => return Err(Error::io(doing, &path, error)),
+        };
+        let bytes = file.len().map_err(|error| Error::io(doing, &path, error))?;
+        Ok(Self { file, path, database, id, place: place(database, id), bytes })
+    }
+
+    /// Reads a block and checks it.
+    pub(super) fn read_block(&self, handle: &BlockHandle) -> Result<Block> {
+        self.check_inside(handle)?;
+        let stored = self.read(handle.offset, handle.bytes)?;
+        self.decode_block(Cow::Owned(stored), handle)
+    }
+
+    /// Checks and decodes the bytes of a block.
+    pub(super) fn decode_block(&self, stored: Cow<'_, [u8]>, handle: &BlockHandle) -> Result<Block> {
+        unseal(stored, self.place, handle).and_then(Block::decode).map_err(|flaw| self.flaw(flaw, handle.offset))
+    }
+
+    /// Reads bytes, which must lie inside the file.
+    pub(super) fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        self.read_into(&mut buffer, offset)?;
+        Ok(buffer)
+    }
+
+    /// Fills the buffer with the bytes at `offset`.
+    pub(super) fn read_into(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.corruption(offset, "the file ends too early"),
+            _ => Error::io("table: read", &self.path, error),
+        })
+    }
+
+    /// An error unless the block lies before the footer. Checked before memory is taken for it.
+    pub(super) fn check_inside(&self, handle: &BlockHandle) -> Result<()> {
+        if handle.end() > self.footer_offset() {
+            return Err(self.corruption(handle.offset, "an index entry points past the blocks"));
+        }
+        Ok(())
+    }
+
+    /// Where the blocks end.
+    pub(super) fn footer_offset(&self) -> u64 {
+        self.bytes.saturating_sub(FOOTER_BYTES as u64)
+    }
+
+    pub(super) fn properties(&self, footer: &Footer, tail: &[u8]) -> Result<Properties> {
+        let payload = self.block_near_end(&footer.properties, tail)?;
+        Properties::decode(&payload).map_err(|flaw| self.flaw(flaw, footer.properties.offset))
+    }
+
+    /// The last bytes of the file.
+    pub(super) fn read_tail(&self) -> Result<Vec<u8>> {
+        let bytes = self.bytes.min(TAIL_BYTES);
+        self.read(self.bytes - bytes, bytes as usize)
+    }
+
+    fn footer(&self, tail: &[u8]) -> Result<(Footer, u64)> {
+        Footer::decode(tail, self.bytes, self.database, self.id).map_err(|flaw| self.flaw(flaw, self.footer_offset()))
+    }
+
+    /// The payload of a block that may be part of `tail`.
+    fn block_near_end(&self, handle: &BlockHandle, tail: &[u8]) -> Result<Vec<u8>> {
+        self.check_inside(handle)?;
+        let tail_offset = self.bytes - tail.len() as u64;
+        let stored = match handle.offset.checked_sub(tail_offset) {
+            Some(start) => Cow::Borrowed(&tail[start as usize..][..handle.bytes]),
+            None => Cow::Owned(self.read(handle.offset, handle.bytes)?),
+        };
+        unseal(stored, self.place, handle).map_err(|flaw| self.flaw(flaw, handle.offset))
+    }
+
+    pub(super) fn flaw(&self, flaw: Flaw, offset: u64) -> Error {
+        flaw.at(&self.path, offset)
+    }
+
+    pub(super) fn corruption(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corruption(&self.path, offset, what)
+    }
+}

@@ -1,0 +1,274 @@
+//! Tables against a sorted list: whatever entries, block sizes and compression, gets and walks in both directions
+//! give what the list gives. Every random case is made from a seed that a failure prints.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::cache::BlockCache;
+use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
+use tamarack::format::block::Compression;
+use tamarack::format::meta::{EditNumber, TableId, TableMeta};
+use tamarack::format::names::FileName;
+use tamarack::merge::Source;
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack_env::{Env, MemoryEnv};
+
+const DATABASE: u64 = 0xDA7A_BA5E;
+const STEP: tamarack_env::Step = tamarack_env::Step("test: change a file");
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Owned {
+    key: Vec<u8>,
+    sequence: Sequence,
+    kind: EntryKind,
+    value: Vec<u8>,
+}
+
+impl Owned {
+    fn as_entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
+    }
+
+    fn of(entry: Entry<'_>) -> Self {
+        Self { key: entry.key.to_vec(), sequence: entry.sequence, kind: entry.kind, value: entry.value.to_vec() }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// How random entries look.
+struct Style {
+    count: u64,
+    alphabet: &'static [u8],
+    key_bytes_max: u64,
+    value_bytes_max: u64,
+    sequence_max: u64,
+}
+
+fn random_key(random: &mut Random, style: &Style) -> Vec<u8> {
+    if style.key_bytes_max >= 60_000 && random.one_in(20) {
+        return vec![random.pick(style.alphabet); 60_000 + random.below(5537) as usize];
+    }
+    (0..random.below(style.key_bytes_max.min(20) + 1)).map(|_| random.pick(style.alphabet)).collect()
+}
+
+fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
+    const KINDS: &[EntryKind] = &[
+        EntryKind::Put,
+        EntryKind::Put,
+        EntryKind::Delete,
+        EntryKind::Merge,
+        EntryKind::RangeDelete,
+        EntryKind::ValuePointer,
+        EntryKind::ExpiringPut,
+    ];
+    let mut entries: Vec<Owned> = Vec::new();
+    for _ in 0..style.count {
+        let key = match entries.last() {
+            Some(last) if random.one_in(3) => last.key.clone(),
+            _ => random_key(random, style),
+        };
+        let kind = random.pick(KINDS);
+        let value_bytes = if kind.has_value() { random.below(style.value_bytes_max + 1) } else { 0 };
+        let filler = random.next() as u8;
+        let noisy = random.one_in(2);
+        let value = (0..value_bytes).map(|_| if noisy { random.next() as u8 } else { filler }).collect();
+        let sequence = if random.one_in(50) { Sequence::MAX } else { Sequence(random.below(style.sequence_max + 1)) };
+        entries.push(Owned { key, sequence, kind, value });
+    }
+    entries.sort_by(|a, b| entry::compare((&a.key, a.sequence), (&b.key, b.sequence)));
+    entries.dedup_by(|a, b| (&a.key, a.sequence) == (&b.key, b.sequence));
+    entries
+}
+
+fn settings(block_bytes: usize, compression: Compression) -> TableSettings {
+    TableSettings { database: DATABASE, id: TableId(7), created_after: EditNumber(3), block_bytes, compression }
+}
+
+fn memory() -> Arc<dyn Env> {
+    let env = MemoryEnv::new(1);
+    env.create_dir(Path::new("db"), STEP).expect("a new directory");
+    env
+}
+
+fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned]) -> TableMeta {
+    let mut builder = TableBuilder::create(env, Path::new("db"), settings).expect("a new file");
+    for entry in entries {
+        builder.add(entry.as_entry()).expect("room");
+    }
+    builder.finish().expect("room")
+}
+
+fn open(env: &dyn Env, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
+    let cache = Arc::new(BlockCache::new(cache_bytes));
+    Table::open(env, Path::new("db"), DATABASE, meta, &cache).expect("a whole table")
+}
+
+/// What the table answers to a query: all versions that a visitor is shown before it has `limit`.
+fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
+    let mut found = Vec::new();
+    let answer = table.get(query, &mut |entry, block| {
+        assert_eq!(&block.bytes()[block.range_of(entry.value)], entry.value);
+        found.push(Owned::of(entry));
+        if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(answer.expect("a whole table").is_break(), found.len() == limit);
+    found
+}
+
+/// Where a cursor stands, compared with a position in the list (`None`: nowhere).
+fn assert_stands(cursor: &impl Source, entries: &[Owned], at: Option<usize>, what: &str) {
+    assert_eq!(cursor.entry(), at.map(|at| entries[at].as_entry()), "{what}");
+}
+
+/// Where places are sought: all that exist, their neighbours, and some that do not exist.
+fn random_place(random: &mut Random, style: &Style, entries: &[Owned]) -> (Vec<u8>, Sequence) {
+    let near = &entries[random.below(entries.len() as u64) as usize];
+    let key = if random.one_in(3) { random_key(random, style) } else { near.key.clone() };
+    let around = near.sequence.0.saturating_sub(1) + random.below(3);
+    (key, random.pick(&[Sequence::MAX, Sequence::ZERO, near.sequence, Sequence(around).min(Sequence::MAX)]))
+}
+
+fn check_gets(random: &mut Random, style: &Style, table: &Table, entries: &[Owned], times: u64) {
+    for _ in 0..times {
+        let (key, sequence) = random_place(random, style, entries);
+        let limit = 1 + random.below(5) as usize;
+        let expected: Vec<Owned> =
+            entries.iter().filter(|e| e.key == key && e.sequence <= sequence).take(limit).cloned().collect();
+        assert_eq!(versions(table, Query { key: &key, sequence }, limit), expected, "get {key:?} at {sequence:?}");
+    }
+}
+
+fn check_walks(
+    random: &mut Random,
+    style: &Style,
+    table: &Arc<Table>,
+    entries: &[Owned],
+    read: ReadPolicy,
+    steps: u64,
+) {
+    let mut cursor = table.cursor(read);
+    assert_stands(&cursor, entries, None, "new");
+    let mut at: Option<usize> = None;
+    let mut forward = true;
+    for _ in 0..steps {
+        forward ^= random.one_in(8);
+        let what = match (at, random.below(40)) {
+            (None, _) | (_, 0) => {
+                let (key, sequence) = random_place(random, style, entries);
+                let before =
+                    entries.partition_point(|e| entry::compare((&e.key, e.sequence), (&key, sequence)).is_lt());
+                match random.below(4) {
+                    0 => {
+                        cursor.seek_first().expect("whole");
+                        at = Some(0);
+                        "seek_first".to_owned()
+                    }
+                    1 => {
+                        cursor.seek_last().expect("whole");
+                        at = Some(entries.len() - 1);
+                        "seek_last".to_owned()
+                    }
+                    2 => {
+                        cursor.seek(&key, sequence).expect("whole");
+                        at = Some(before).filter(|&at| at < entries.len());
+                        format!("seek {key:?} {sequence:?}")
+                    }
+                    _ => {
+                        cursor.seek_before(&key, sequence).expect("whole");
+                        at = before.checked_sub(1);
+                        format!("seek_before {key:?} {sequence:?}")
+                    }
+                }
+            }
+            (Some(i), _) if forward => {
+                cursor.next().expect("whole");
+                at = Some(i + 1).filter(|&at| at < entries.len());
+                "next".to_owned()
+            }
+            (Some(i), _) => {
+                cursor.prev().expect("whole");
+                at = i.checked_sub(1);
+                "prev".to_owned()
+            }
+        };
+        assert_stands(&cursor, entries, at, &what);
+    }
+}
+
+fn check_everything(random: &mut Random, style: &Style, settings: TableSettings, steps: u64) {
+    let entries = random_entries(random, style);
+    let env = memory();
+    let meta = build(&*env, settings, &entries);
+    assert_eq!(meta.entries, entries.len() as u64);
+    assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.as_entry().raw_bytes()).sum::<u64>());
+    let path = FileName::Table(7).path(Path::new("db"));
+    assert_eq!(Table::read_meta(&*env, &path, DATABASE).expect("whole"), meta);
+    let table = open(&*env, &meta, random.pick(&[0, 20_000, 10 << 20]));
+    let mut verified_bytes = 0;
+    table.verify(&mut |bytes| verified_bytes += bytes).expect("whole");
+    assert_eq!(verified_bytes, meta.file_bytes);
+    check_gets(random, style, &table, &entries, steps / 4);
+    check_walks(random, style, &table, &entries, ReadPolicy::Cached, steps);
+    check_walks(random, style, &table, &entries, ReadPolicy::Sequential, steps);
+}
+
+fn compressions() -> Vec<Compression> {
+    let all = [Compression::None, Compression::Lz4, Compression::Zstd { level: 1 }];
+    all.into_iter().filter(|compression| compression.is_available()).collect()
+}
+
+#[test]
+fn tables_answer_like_a_sorted_list() {
+    for seed in 0..400 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let style = Style {
+            count: 1 + random.pick(&[0, 1, 10, 100, 1000]),
+            alphabet: random.pick(&[b"ab".as_slice(), b"\0\xFF", b"abcdefghijklmnopqrstuvwxyz"]),
+            key_bytes_max: random.pick(&[0, 1, 3, 20]),
+            value_bytes_max: random.pick(&[0, 10, 200]),
+            sequence_max: random.pick(&[3, 1000, Sequence::MAX.0]),
+        };
+        let block_bytes = random.pick(&[64, 100, 512, 4096, 65536]);
+        let compression = random.pick(&compressions());
+        check_everything(&mut random, &style, settings(block_bytes, compression), 600);
+    }
+}
+
+#[test]
+fn long_keys_and_large_values_come_back() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let value_bytes_max = random.pick(&[100, 3 << 20]);
+        let style = Style { count: 30, alphabet: b"ab", key_bytes_max: 65_536, value_bytes_max, sequence_max: 1000 };
+        let block_bytes = random.pick(&[64, 4096]);
+        let compression = random.pick(&compressions());
+        check_everything(&mut random, &style, settings(block_bytes, compression), 60);
+    }
+}
