@@ -70,7 +70,7 @@ pub use self::fault::{Call, CallKind, Failure, Fault};
 
 use self::background::Process;
 use self::disk::{Disk, Inode};
-use self::machine::{Machine, Operation, Outcome, call, input_output_error};
+use self::machine::{Machine, Operation, Outcome, call};
 use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
@@ -446,15 +446,9 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let call = self.call(CallKind::Read, None, offset, buffer.len());
-        let failure = self.machine.observe(&self.process.life, call)?;
-        self.machine.with(|state| {
-            let count = match failure {
-                Some(Failure::ShortRead) => state.short(buffer.len()),
-                Some(_) => return Err(input_output_error()),
-                None => buffer.len(),
-            };
-            Ok(state.disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset))
-        })
+        let count = self.machine.observe(&self.process.life, call)?;
+        let disk = self.machine.disk();
+        Ok(disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64, step: Step) -> io::Result<usize> {
@@ -483,7 +477,7 @@ impl File for SimFile {
 
     fn len(&self) -> io::Result<u64> {
         self.machine.observe(&self.process.life, self.call(CallKind::Len, None, 0, 0))?;
-        Ok(self.machine.with(|state| state.disk.file(self.inode).seen(self.is_direct()).len()))
+        Ok(self.machine.disk().file(self.inode).seen(self.is_direct()).len())
     }
 
     /// Does nothing: the contract promises nothing, and a crash image may keep any unsynced write anyway.

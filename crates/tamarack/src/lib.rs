@@ -55,6 +55,8 @@ mod error;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
+pub mod fuzz;
+#[doc(hidden)]
 pub mod merge;
 mod open;
 mod options;

@@ -77,10 +77,16 @@ steps! {
     MANIFEST_APPEND = "manifest: append";
     /// An edit becomes durable.
     MANIFEST_SYNC = "manifest: sync";
+    /// What is durable is marked as such, for the next one who reads.
+    MANIFEST_MARK = "manifest: mark durable";
     /// A torn tail is cut off at recovery.
     MANIFEST_CUT = "manifest: cut torn tail";
+    /// What recovery read and nothing says to be durable is written once more, so that the next sync carries it to the device.
+    MANIFEST_RECOVERY_WRITE = "manifest: write recovered again";
     /// What recovery read becomes durable before anything is built on it.
     MANIFEST_RECOVERY_SYNC = "manifest: sync recovered";
+    /// The names that recovery found become durable before anything is removed or built on them.
+    MANIFEST_RECOVERY_SYNC_DIRECTORY = "manifest: sync directory at recovery";
     /// A manifest that `CURRENT` does not name is removed.
     MANIFEST_REMOVE = "manifest: remove";
     /// The temporary file that will become `CURRENT` is made.

@@ -38,7 +38,7 @@ const LAYERS: &[Layer] = &[
         directory: "tamarack",
         may_use: &["tamarack-env"],
         modules: &[
-            "lib", "db", "options", "open", "repair", "verify", "tune", "compact", "write", "read", "tree", "wal",
+            "lib", "fuzz", "db", "options", "open", "repair", "verify", "tune", "compact", "write", "read", "tree", "wal",
             "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
         ],
     },

@@ -151,7 +151,11 @@ impl Process {
             let elsewhere = |slot: &Slot| slot.running_on.is_some_and(|thread| thread != here);
             (state.expects_threads, state.workers.values().any(elsewhere))
         };
-        stepping || (expected && event.wait_past(seen, Some(PATIENCE)).is_continue())
+        if !expected && !stepping {
+            return false;
+        }
+        let notified = event.wait_past(seen, Some(PATIENCE)).is_continue();
+        notified || stepping
     }
 
     fn let_time_pass(&self, machine: &Machine, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) {

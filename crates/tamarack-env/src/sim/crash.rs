@@ -205,7 +205,8 @@ impl Judge {
         }
     }
 
-    /// Lets each sector through for itself, and the growth of the length for itself.
+    /// Lets each sector through for itself, and the growth of the length for itself: in full, up to some sector, or not at all. File systems
+    /// that give space to pages as they write them out raise the durable length page by page.
     fn tear(&mut self, content: &mut Content, offset: u64, bytes: &[u8], sector_bytes: u64) {
         let mut from = 0;
         while from < bytes.len() {
@@ -216,8 +217,12 @@ impl Judge {
             }
             from = to;
         }
+        let end = offset + bytes.len() as u64;
         if self.random.eighths(self.eighths) {
-            content.extend(offset + bytes.len() as u64);
+            content.extend(end);
+        } else if self.random.eighths(4) {
+            let border = (offset + self.random.below(bytes.len() as u64)) / sector_bytes * sector_bytes;
+            content.extend(border.max(offset));
         }
     }
 }

@@ -6,7 +6,11 @@
 pub mod block;
 pub mod checksum;
 pub mod coding;
+pub mod edit;
+pub mod manifest;
 pub mod meta;
 pub mod names;
+pub mod record;
+pub mod reseal;
 pub mod stored;
 pub mod table;

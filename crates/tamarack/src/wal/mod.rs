@@ -28,9 +28,6 @@
 mod recovery;
 mod writer;
 
-#[cfg(test)]
-mod tests;
-
 pub use crate::format::record::Position;
 pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, recover};
 pub use writer::{Log, LogSettings, SegmentStats};

@@ -1,0 +1,534 @@
+//! Edits: what the manifest's records say about how the tree on storage changes.
+//!
+//! ```text
+//! edit     number varint │ change │ change │ …            to the end of the record
+//! change   tag u8 │ fields, as the tag says
+//! ```
+//!
+//! An [`Edit`] is the unit of atomicity: all of its changes become true together. Bytes in, values out, and back; what the changes mean
+//! is decided by `tree::version`. One value has one encoding, so decoding and encoding again yields the same bytes.
+//!
+//! A tag that this version does not know was written by a newer one: that is not damage, and is told apart from it.
+//!
+//! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target `manifest`); stored bytes of each
+//! kind of change in `tests/golden/edit.txt`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::coding::{Reader, put_bytes, put_varint};
+use super::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::entry::Sequence;
+
+/// A user's key as a bound of slices and ranges; versions share it.
+pub type Key = Arc<[u8]>;
+
+/// The number of a run. Never used twice in a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunId(pub u64);
+
+/// The number of a merge. Never used twice in a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MergeId(pub u64);
+
+/// One atomic change of what is on storage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edit {
+    /// Its place in the order of edits; each is one more than the one before.
+    pub number: EditNumber,
+    /// What changes, in the order in which it is applied.
+    pub changes: Vec<Change>,
+}
+
+/// A range of user keys: `from` belongs to it, `to` does not. Without a bound it is open on that side.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct KeyRange {
+    /// The first key, or none: from the smallest.
+    pub from: Option<Key>,
+    /// The first key past the end, or none: to the largest, inclusive.
+    pub to: Option<Key>,
+}
+
+/// A slice of a table as an edit names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SliceSpec {
+    /// The table, which the tree has already, or gets in the same edit before this change.
+    pub table: TableId,
+    /// The part of it; a bound that is missing is the table's own.
+    pub range: KeyRange,
+}
+
+/// A tree's shape as bytes that only its owner reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShapeBlob {
+    /// Which encoding the bytes have.
+    pub kind: u32,
+    /// The shape.
+    pub bytes: Arc<[u8]>,
+}
+
+/// One part of an [`Edit`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The identity of the database. First in a manifest's base, and nowhere else.
+    Database {
+        /// Its random id.
+        id: u64,
+    },
+    /// The ids below these have been given out. They only grow.
+    IdsUsed {
+        /// The next table's.
+        tables: u64,
+        /// The next run's.
+        runs: u64,
+        /// The next merge's.
+        merges: u64,
+    },
+    /// An empty tree comes into being.
+    TreeCreated {
+        /// Its number.
+        tree: TreeId,
+    },
+    /// A table becomes part of a tree. A slice must name it before the edit ends.
+    TableAdded {
+        /// The tree.
+        tree: TreeId,
+        /// What is known of the table.
+        meta: Arc<TableMeta>,
+    },
+    /// An empty run comes into being.
+    RunAdded {
+        /// The tree.
+        tree: TreeId,
+        /// The run.
+        run: RunId,
+        /// The level, 1 the smallest.
+        level: u32,
+        /// Its place in the level, 0 the youngest; the runs that stand there move one place to the old.
+        index: u32,
+    },
+    /// A run gets slices, at the places where their keys belong.
+    SlicesAdded {
+        /// The tree.
+        tree: TreeId,
+        /// The run; no merge names it.
+        run: RunId,
+        /// What it gets, in key order.
+        slices: Vec<SliceSpec>,
+    },
+    /// A run loses all keys of a range.
+    RunCut {
+        /// The tree.
+        tree: TreeId,
+        /// The run; no merge names it.
+        run: RunId,
+        /// What it loses.
+        range: KeyRange,
+    },
+    /// A run ends, with all slices it has.
+    RunRemoved {
+        /// The tree.
+        tree: TreeId,
+        /// The run; no merge names it.
+        run: RunId,
+    },
+    /// A merge begins.
+    MergeBegun {
+        /// The tree.
+        tree: TreeId,
+        /// The merge.
+        merge: MergeId,
+        /// The runs it takes: neighbours, young to old, in no other merge.
+        inputs: Vec<RunId>,
+        /// The run it fills: next to the inputs, in no other merge.
+        output: RunId,
+    },
+    /// A merge hands over a range: every input loses it, and the output gets what became of it.
+    MergeAdvanced {
+        /// The tree.
+        tree: TreeId,
+        /// The merge.
+        merge: MergeId,
+        /// The range; no part of it has been handed over before.
+        range: KeyRange,
+        /// What the output gets, in key order, within the range; nothing if nothing was left.
+        outputs: Vec<SliceSpec>,
+    },
+    /// A merge has handed over everything. Its inputs, which are empty, end; so does its output if that is empty.
+    MergeEnded {
+        /// The tree.
+        tree: TreeId,
+        /// The merge.
+        merge: MergeId,
+    },
+    /// Runs change levels without passing each other.
+    Relabelled {
+        /// The tree.
+        tree: TreeId,
+        /// All runs: level by level from 1, young to old.
+        levels: Vec<Vec<RunId>>,
+    },
+    /// The tree has a new shape.
+    ShapeSet {
+        /// The tree.
+        tree: TreeId,
+        /// The shape.
+        shape: ShapeBlob,
+    },
+    /// All writes to the tree up to this one are in its tables. It only grows.
+    FlushedThrough {
+        /// The tree.
+        tree: TreeId,
+        /// The last of them.
+        sequence: Sequence,
+    },
+    /// The database was closed cleanly, and its log ends here.
+    LogEnd {
+        /// The log position.
+        position: u64,
+    },
+    /// The log is written again: its end is no longer known. First in the first edit after [`Change::LogEnd`].
+    LogReopened,
+    /// The log was durable up to here when the edit was made, or further.
+    LogDurable {
+        /// The log position.
+        position: u64,
+    },
+}
+
+/// Why bytes are not an edit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EditError {
+    /// They are damaged, or were never an edit.
+    Malformed(&'static str),
+    /// A newer version wrote them: it knows a change with this tag.
+    UnknownChange(u8),
+}
+
+impl Edit {
+    /// The edit as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.number.0);
+        for change in &self.changes {
+            change.encode(&mut out);
+        }
+        out
+    }
+
+    /// The edit that [`Edit::encode`] made `bytes` of.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EditError> {
+        let mut reader = Reader::new(bytes);
+        let number = EditNumber(field(reader.varint(), "an edit's number")?);
+        let mut changes = Vec::new();
+        while let Some(tag) = reader.u8() {
+            changes.push(Change::decode(tag, &mut reader)?);
+        }
+        Ok(Self { number, changes })
+    }
+}
+
+impl KeyRange {
+    /// The range between two bounds.
+    pub fn new(from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
+        Self { from: from.map(Key::from), to: to.map(Key::from) }
+    }
+
+    /// All keys.
+    pub const ALL: Self = Self { from: None, to: None };
+
+    /// True if no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        matches!((&self.from, &self.to), (Some(from), Some(to)) if from >= to) || self.to.as_deref() == Some(&[])
+    }
+
+    /// True if `key` is in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.from.as_deref().is_none_or(|from| from <= key) && self.to.as_deref().is_none_or(|to| key < to)
+    }
+
+    /// True if it ends before `other` begins, so that no key is in both and all of its keys are smaller.
+    pub fn is_before(&self, other: &Self) -> bool {
+        matches!((&self.to, &other.from), (Some(to), Some(from)) if to <= from)
+    }
+}
+
+impl fmt::Debug for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |bound: &Option<Key>| bound.as_ref().map(|key| key.escape_ascii().to_string()).unwrap_or_default();
+        write!(f, "[{}..{})", bound(&self.from), bound(&self.to))
+    }
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "{what} is not well formed"),
+            Self::UnknownChange(tag) => {
+                write!(f, "a newer version wrote a change of kind {tag}, which this one does not know")
+            }
+        }
+    }
+}
+
+/// The numbers of the kinds of change. They are part of the format and never given twice.
+mod tag {
+    pub(super) const DATABASE: u8 = 1;
+    pub(super) const IDS_USED: u8 = 2;
+    pub(super) const TREE_CREATED: u8 = 3;
+    pub(super) const TABLE_ADDED: u8 = 4;
+    pub(super) const RUN_ADDED: u8 = 5;
+    pub(super) const SLICES_ADDED: u8 = 6;
+    pub(super) const RUN_CUT: u8 = 7;
+    pub(super) const RUN_REMOVED: u8 = 8;
+    pub(super) const MERGE_BEGUN: u8 = 9;
+    pub(super) const MERGE_ADVANCED: u8 = 10;
+    pub(super) const MERGE_ENDED: u8 = 11;
+    pub(super) const RELABELLED: u8 = 12;
+    pub(super) const SHAPE_SET: u8 = 13;
+    pub(super) const FLUSHED_THROUGH: u8 = 14;
+    pub(super) const LOG_END: u8 = 15;
+    pub(super) const LOG_REOPENED: u8 = 16;
+    pub(super) const LOG_DURABLE: u8 = 17;
+    pub(super) const LAST: u8 = LOG_DURABLE;
+}
+
+impl Change {
+    /// The largest tag in use; all from 1 to this one are.
+    pub const TAG_LAST: u8 = tag::LAST;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Database { id } => {
+                out.push(tag::DATABASE);
+                out.extend_from_slice(&id.to_le_bytes());
+            }
+            Self::IdsUsed { tables, runs, merges } => put_numbers(out, tag::IDS_USED, &[*tables, *runs, *merges]),
+            Self::TreeCreated { tree } => put_numbers(out, tag::TREE_CREATED, &[tree.0.into()]),
+            Self::TableAdded { tree, meta } => {
+                put_numbers(out, tag::TABLE_ADDED, &[tree.0.into()]);
+                put_meta(out, meta);
+            }
+            Self::RunAdded { tree, run, level, index } => {
+                put_numbers(out, tag::RUN_ADDED, &[tree.0.into(), run.0, u64::from(*level), u64::from(*index)]);
+            }
+            Self::SlicesAdded { tree, run, slices } => {
+                put_numbers(out, tag::SLICES_ADDED, &[tree.0.into(), run.0]);
+                put_list(out, slices, put_slice);
+            }
+            Self::RunCut { tree, run, range } => {
+                put_numbers(out, tag::RUN_CUT, &[tree.0.into(), run.0]);
+                put_range(out, range);
+            }
+            Self::RunRemoved { tree, run } => put_numbers(out, tag::RUN_REMOVED, &[tree.0.into(), run.0]),
+            Self::MergeBegun { tree, merge, inputs, output } => {
+                put_numbers(out, tag::MERGE_BEGUN, &[tree.0.into(), merge.0]);
+                put_list(out, inputs, put_run);
+                put_run(out, output);
+            }
+            Self::MergeAdvanced { tree, merge, range, outputs } => {
+                put_numbers(out, tag::MERGE_ADVANCED, &[tree.0.into(), merge.0]);
+                put_range(out, range);
+                put_list(out, outputs, put_slice);
+            }
+            Self::MergeEnded { tree, merge } => put_numbers(out, tag::MERGE_ENDED, &[tree.0.into(), merge.0]),
+            Self::Relabelled { tree, levels } => {
+                put_numbers(out, tag::RELABELLED, &[tree.0.into()]);
+                put_list(out, levels, |out, runs| put_list(out, runs, put_run));
+            }
+            Self::ShapeSet { tree, shape } => {
+                put_numbers(out, tag::SHAPE_SET, &[tree.0.into(), shape.kind.into()]);
+                put_bytes(out, &shape.bytes);
+            }
+            Self::FlushedThrough { tree, sequence } => {
+                put_numbers(out, tag::FLUSHED_THROUGH, &[tree.0.into(), sequence.0]);
+            }
+            Self::LogEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
+            Self::LogReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
+            Self::LogDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
+        }
+    }
+
+    fn decode(tag: u8, reader: &mut Reader<'_>) -> Result<Self, EditError> {
+        Ok(match tag {
+            tag::DATABASE => Self::Database { id: field(reader.u64(), "the database's id")? },
+            tag::IDS_USED => Self::IdsUsed { tables: number(reader)?, runs: number(reader)?, merges: number(reader)? },
+            tag::TREE_CREATED => Self::TreeCreated { tree: tree(reader)? },
+            tag::TABLE_ADDED => Self::TableAdded {
+                tree: tree(reader)?,
+                meta: Arc::new(field(meta(reader), "the description of a table")?),
+            },
+            tag::RUN_ADDED => Self::RunAdded {
+                tree: tree(reader)?,
+                run: run(reader)?,
+                level: small_number(reader)?,
+                index: small_number(reader)?,
+            },
+            tag::SLICES_ADDED => {
+                Self::SlicesAdded { tree: tree(reader)?, run: run(reader)?, slices: list(reader, slice)? }
+            }
+            tag::RUN_CUT => Self::RunCut { tree: tree(reader)?, run: run(reader)?, range: range(reader)? },
+            tag::RUN_REMOVED => Self::RunRemoved { tree: tree(reader)?, run: run(reader)? },
+            tag::MERGE_BEGUN => Self::MergeBegun {
+                tree: tree(reader)?,
+                merge: merge(reader)?,
+                inputs: list(reader, run)?,
+                output: run(reader)?,
+            },
+            tag::MERGE_ADVANCED => Self::MergeAdvanced {
+                tree: tree(reader)?,
+                merge: merge(reader)?,
+                range: range(reader)?,
+                outputs: list(reader, slice)?,
+            },
+            tag::MERGE_ENDED => Self::MergeEnded { tree: tree(reader)?, merge: merge(reader)? },
+            tag::RELABELLED => {
+                Self::Relabelled { tree: tree(reader)?, levels: list(reader, |reader| list(reader, run))? }
+            }
+            tag::SHAPE_SET => Self::ShapeSet {
+                tree: tree(reader)?,
+                shape: ShapeBlob { kind: small_number(reader)?, bytes: field(reader.bytes(), "a shape")?.into() },
+            },
+            tag::FLUSHED_THROUGH => Self::FlushedThrough { tree: tree(reader)?, sequence: sequence(reader)? },
+            tag::LOG_END => Self::LogEnd { position: number(reader)? },
+            tag::LOG_REOPENED => Self::LogReopened,
+            tag::LOG_DURABLE => Self::LogDurable { position: number(reader)? },
+            unknown => return Err(EditError::UnknownChange(unknown)),
+        })
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    for number in numbers {
+        put_varint(out, *number);
+    }
+}
+
+fn put_run(out: &mut Vec<u8>, run: &RunId) {
+    put_varint(out, run.0);
+}
+
+/// A count, then the items.
+fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+    put_varint(out, items.len() as u64);
+    for item in items {
+        put(out, item);
+    }
+}
+
+fn put_slice(out: &mut Vec<u8>, slice: &SliceSpec) {
+    put_varint(out, slice.table.0);
+    put_range(out, &slice.range);
+}
+
+fn put_range(out: &mut Vec<u8>, range: &KeyRange) {
+    put_bound(out, range.from.as_deref());
+    put_bound(out, range.to.as_deref());
+}
+
+/// 0 without a bound, else 1 + the key's length, and the key. (An empty key is a key.)
+fn put_bound(out: &mut Vec<u8>, bound: Option<&[u8]>) {
+    match bound {
+        None => put_varint(out, 0),
+        Some(key) => {
+            put_varint(out, key.len() as u64 + 1);
+            out.extend_from_slice(key);
+        }
+    }
+}
+
+fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
+    put_varint(out, meta.id.0);
+    put_varint(out, meta.file_bytes);
+    out.extend_from_slice(&meta.root_checksum.to_le_bytes());
+    for number in [meta.entries, meta.tombstones, meta.raw_bytes] {
+        put_varint(out, number);
+    }
+    put_bytes(out, &meta.smallest_key);
+    put_bytes(out, &meta.largest_key);
+    put_varint(out, meta.smallest_sequence.0);
+    put_varint(out, meta.largest_sequence.0);
+    out.push(meta.filter_kind);
+    put_varint(out, meta.filter_bits);
+    put_varint(out, meta.created_after.0);
+}
+
+fn meta(reader: &mut Reader<'_>) -> Option<TableMeta> {
+    Some(TableMeta {
+        id: TableId(reader.varint()?),
+        file_bytes: reader.varint()?,
+        root_checksum: reader.u64()?,
+        entries: reader.varint()?,
+        tombstones: reader.varint()?,
+        raw_bytes: reader.varint()?,
+        smallest_key: reader.bytes()?.to_vec(),
+        largest_key: reader.bytes()?.to_vec(),
+        smallest_sequence: sequence(reader).ok()?,
+        largest_sequence: sequence(reader).ok()?,
+        filter_kind: reader.u8()?,
+        filter_bits: reader.varint()?,
+        created_after: EditNumber(reader.varint()?),
+    })
+}
+
+fn field<T>(value: Option<T>, what: &'static str) -> Result<T, EditError> {
+    value.ok_or(EditError::Malformed(what))
+}
+
+fn number(reader: &mut Reader<'_>) -> Result<u64, EditError> {
+    field(reader.varint(), "a number")
+}
+
+fn small_number(reader: &mut Reader<'_>) -> Result<u32, EditError> {
+    field(reader.varint().and_then(|number| u32::try_from(number).ok()), "a number")
+}
+
+fn tree(reader: &mut Reader<'_>) -> Result<TreeId, EditError> {
+    small_number(reader).map(TreeId)
+}
+
+fn run(reader: &mut Reader<'_>) -> Result<RunId, EditError> {
+    number(reader).map(RunId)
+}
+
+fn merge(reader: &mut Reader<'_>) -> Result<MergeId, EditError> {
+    number(reader).map(MergeId)
+}
+
+fn sequence(reader: &mut Reader<'_>) -> Result<Sequence, EditError> {
+    let sequence = Sequence(number(reader)?);
+    field((sequence <= Sequence::MAX).then_some(sequence), "a sequence")
+}
+
+fn slice(reader: &mut Reader<'_>) -> Result<SliceSpec, EditError> {
+    Ok(SliceSpec { table: TableId(number(reader)?), range: range(reader)? })
+}
+
+fn range(reader: &mut Reader<'_>) -> Result<KeyRange, EditError> {
+    Ok(KeyRange { from: bound(reader)?, to: bound(reader)? })
+}
+
+fn bound(reader: &mut Reader<'_>) -> Result<Option<Key>, EditError> {
+    match number(reader)?.checked_sub(1) {
+        None => Ok(None),
+        Some(length) => {
+            let key = usize::try_from(length).ok().and_then(|length| reader.take(length));
+            field(key, "a bound").map(|key| Some(key.into()))
+        }
+    }
+}
+
+/// A list as [`put_list`] writes it. Its count is not believed: memory is taken as the items come.
+fn list<T>(
+    reader: &mut Reader<'_>,
+    mut item: impl FnMut(&mut Reader<'_>) -> Result<T, EditError>,
+) -> Result<Vec<T>, EditError> {
+    let count = number(reader)?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(item(reader)?);
+    }
+    Ok(items)
+}

@@ -1,0 +1,449 @@
+//! [`Version::apply`]: an edit makes a new version out of the one before.
+//!
+//! The changes of an edit are applied one after another to a draft; what must hold only once all of them are in is checked at the end.
+//! The same code serves before an edit is written, where a refusal is our own mistake, and when a manifest is read, where it is damage.
+//!
+//! The draft shares everything with the version it came from, and `Arc::make_mut` copies what a change touches: one
+//! tree, one level's list of runs, one run, and one piece of its list of slices.
+
+use std::sync::Arc;
+
+use super::broken::{Broken, broken};
+use super::run::{Cut, Run, Slice};
+use super::table_file::{TableFile, TableFiles};
+use super::version::{Level, Merge, TableUse, TreeVersion, Version};
+use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::meta::{TableId, TableMeta, TreeId};
+
+/// More levels than any tree has: with the smallest useful size ratio, 2, they hold 2^63 buffers.
+const LEVELS_MAX: u32 = 64;
+
+/// What an edit came to.
+#[derive(Debug)]
+pub struct Applied {
+    /// The new version.
+    pub version: Version,
+    /// The tables whose last slice went.
+    pub released: Vec<Arc<TableFile>>,
+}
+
+impl Version {
+    /// The version that a manifest's base describes.
+    pub fn from_base(base: &Edit, files: Arc<TableFiles>) -> Result<Self, Broken> {
+        let Some((Change::Database { id }, changes)) = base.changes.split_first() else {
+            return broken("the base does not begin with the database's id");
+        };
+        let mut version = Self::nothing(files);
+        version.database = *id;
+        version.edit = base.number;
+        Ok(Draft::new(version).carry_out(changes)?.version)
+    }
+
+    /// The version after `edit`. This one does not change.
+    pub fn apply(&self, edit: &Edit) -> Result<Applied, Broken> {
+        if edit.number.0 != self.edit.0 + 1 {
+            return broken(format!("edit {:?} cannot follow edit {:?}", edit.number, self.edit));
+        }
+        if self.log_end.is_some() && !edit.changes.contains(&Change::LogReopened) {
+            return broken(format!(
+                "edit {:?} of a closed database does not say that its log is reopened",
+                edit.number
+            ));
+        }
+        let mut version = self.clone();
+        version.edit = edit.number;
+        Draft::new(version).carry_out(&edit.changes)
+    }
+}
+
+/// A version that is being changed.
+struct Draft {
+    version: Version,
+    /// Slices that runs got.
+    added: Vec<(TreeId, RunId, Slice)>,
+    /// Runs that lost something, or are new.
+    touched: Vec<(TreeId, RunId)>,
+    /// Tables that no slice named at some moment, and whether they are new.
+    unnamed: Vec<(TreeId, TableId, bool)>,
+}
+
+impl Draft {
+    fn new(version: Version) -> Self {
+        Self { version, added: Vec::new(), touched: Vec::new(), unnamed: Vec::new() }
+    }
+
+    fn carry_out(mut self, changes: &[Change]) -> Result<Applied, Broken> {
+        for change in changes {
+            self.change(change)?;
+        }
+        for tree in self.version.trees.values_mut() {
+            if tree.levels.last().is_some_and(|level| level.runs.is_empty()) {
+                let tree = Arc::make_mut(tree);
+                let used = tree.levels.iter().rposition(|level| !level.runs.is_empty()).map_or(0, |last| last + 1);
+                tree.levels.truncate(used);
+            }
+        }
+        self.check_touched()?;
+        self.check_added()?;
+        let released = self.release()?;
+        Ok(Applied { version: self.version, released })
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Broken> {
+        match change {
+            Change::Database { id } => broken(format!("the database's id {id:016x} is not at the start of a base")),
+            Change::IdsUsed { tables, runs, merges } => self.use_ids(*tables, *runs, *merges),
+            Change::TreeCreated { tree } => match self.version.trees.insert(*tree, Arc::default()) {
+                None => Ok(()),
+                Some(_) => broken(format!("{tree:?} exists already")),
+            },
+            Change::TableAdded { tree, meta } => self.add_table(*tree, meta),
+            Change::RunAdded { tree, run, level, index } => self.add_run(*tree, *run, *level, *index),
+            Change::SlicesAdded { tree, run, slices } => {
+                self.refuse_merging(*tree, *run)?;
+                self.add_slices(*tree, *run, slices, &KeyRange::ALL)
+            }
+            Change::RunCut { tree, run, range } => {
+                self.refuse_merging(*tree, *run)?;
+                self.cut(*tree, *run, range)
+            }
+            Change::RunRemoved { tree, run } => {
+                self.refuse_merging(*tree, *run)?;
+                self.cut(*tree, *run, &KeyRange::ALL)?;
+                self.remove_run(*tree, *run)
+            }
+            Change::MergeBegun { tree, merge, inputs, output } => self.begin_merge(*tree, *merge, inputs, *output),
+            Change::MergeAdvanced { tree, merge, range, outputs } => self.advance_merge(*tree, *merge, range, outputs),
+            Change::MergeEnded { tree, merge } => self.end_merge(*tree, *merge),
+            Change::Relabelled { tree, levels } => relabel(self.tree_mut(*tree)?, levels),
+            Change::ShapeSet { tree, shape } => {
+                self.tree_mut(*tree)?.shape = Some(shape.clone());
+                Ok(())
+            }
+            Change::FlushedThrough { tree, sequence } => {
+                let flushed = &mut self.tree_mut(*tree)?.flushed_through;
+                if sequence < flushed {
+                    return broken(format!("{tree:?} was flushed through {flushed:?}, not only {sequence:?}"));
+                }
+                *flushed = *sequence;
+                Ok(())
+            }
+            Change::LogEnd { position } => {
+                self.version.log_end = Some(*position);
+                Ok(())
+            }
+            Change::LogReopened => {
+                self.version.log_end = None;
+                Ok(())
+            }
+            Change::LogDurable { position } => {
+                self.version.log_durable = self.version.log_durable.max(*position);
+                Ok(())
+            }
+        }
+    }
+
+    fn use_ids(&mut self, tables: u64, runs: u64, merges: u64) -> Result<(), Broken> {
+        let next = &mut self.version.next;
+        if tables < next.table || runs < next.run || merges < next.merge {
+            return broken(format!("ids {tables}, {runs}, {merges} are taken back: {next:?}"));
+        }
+        (next.table, next.run, next.merge) = (tables, runs, merges);
+        Ok(())
+    }
+
+    fn add_table(&mut self, tree: TreeId, meta: &Arc<TableMeta>) -> Result<(), Broken> {
+        let (id, next, edit) = (meta.id, self.version.next.table, self.version.edit);
+        if id.0 >= next || self.version.trees.values().any(|tree| tree.table(id).1.is_some()) {
+            return broken(format!("{id:?} is not a new table: the next is {next}"));
+        }
+        if meta.smallest_key > meta.largest_key || meta.smallest_sequence > meta.largest_sequence {
+            return broken(format!("the bounds of a table are the wrong way round: {meta:?}"));
+        }
+        if meta.created_after > edit {
+            return broken(format!("a table is from the future of edit {edit:?}: {meta:?}"));
+        }
+        let file = TableFile::new(self.version.database, meta.clone(), self.version.files.clone());
+        let tables = self.tree_mut(tree)?;
+        let at = tables.table(id).0;
+        tables.tables.splice(at..at, [TableUse { file, slices: 0 }]);
+        self.unnamed.push((tree, id, true));
+        Ok(())
+    }
+
+    fn add_run(&mut self, tree: TreeId, run: RunId, level: u32, index: u32) -> Result<(), Broken> {
+        let next = self.version.next.run;
+        let levels = self.tree_mut(tree)?;
+        if run.0 >= next || levels.position(run).is_some() {
+            return broken(format!("{run:?} is not a new run: the next is {next}"));
+        }
+        if !(1..=LEVELS_MAX).contains(&level) {
+            return broken(format!("{run:?} cannot be in level {level}"));
+        }
+        let count = levels.levels.len().max(level as usize);
+        levels.levels.resize_with(count, Arc::default);
+        let runs = &mut Arc::make_mut(&mut levels.levels[level as usize - 1]).runs;
+        if index as usize > runs.len() {
+            return broken(format!("{run:?} cannot be number {index} of {} runs in level {level}", runs.len()));
+        }
+        runs.insert(index as usize, Arc::new(Run::new(run)));
+        self.touched.push((tree, run));
+        Ok(())
+    }
+
+    fn add_slices(&mut self, tree: TreeId, run: RunId, specs: &[SliceSpec], within: &KeyRange) -> Result<(), Broken> {
+        let version = self.tree_mut(tree)?;
+        let mut slices = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let (at, Some(_)) = version.table(spec.table) else {
+                return broken(format!("{:?} gets a slice of a table that is not there: {spec:?}", run));
+            };
+            let table = version.tables.get_mut(at).expect("it was found there");
+            table.slices += 1;
+            slices.push(Slice::new(table.file.clone(), spec)?);
+        }
+        if let Some(outside) = slices.iter().find(|slice| !slice.is_within(within)) {
+            return broken(format!("the slice {:?} is not within {within:?}", outside.spec()));
+        }
+        run_mut(version, run)?.add(slices.clone())?;
+        self.added.extend(slices.into_iter().map(|slice| (tree, run, slice)));
+        Ok(())
+    }
+
+    fn cut(&mut self, tree: TreeId, run: RunId, range: &KeyRange) -> Result<(), Broken> {
+        if range.is_empty() {
+            return broken(format!("{run:?} is cut by the empty range {range:?}"));
+        }
+        let version = self.tree_mut(tree)?;
+        let cuts = run_mut(version, run)?.cut(range);
+        let mut unnamed = Vec::new();
+        for Cut { table, left } in cuts {
+            let (at, _) = version.table(table.id());
+            let table =
+                version.tables.get_mut(at).unwrap_or_else(|| panic!("a slice names {table:?}, which is not there"));
+            table.slices = table.slices + left - 1;
+            if table.slices == 0 {
+                unnamed.push((tree, table.file.id(), false));
+            }
+        }
+        self.unnamed.extend(unnamed);
+        self.touched.push((tree, run));
+        Ok(())
+    }
+
+    fn remove_run(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
+        let version = self.tree_mut(tree)?;
+        let Some((level, index)) = version.position(run) else { return missing_run(run) };
+        Arc::make_mut(&mut version.levels[level]).runs.remove(index);
+        Ok(())
+    }
+
+    fn begin_merge(&mut self, tree: TreeId, id: MergeId, inputs: &[RunId], output: RunId) -> Result<(), Broken> {
+        let next = self.version.next.merge;
+        let version = self.tree_mut(tree)?;
+        if id.0 >= next || version.merges.iter().any(|merge| merge.id == id) {
+            return broken(format!("{id:?} is not a new merge: the next is {next}"));
+        }
+        if let Some(merge) = inputs.iter().chain([&output]).find_map(|run| version.merge_of(*run)) {
+            return broken(format!("{id:?} shares a run with {merge:?}"));
+        }
+        let merge = Merge { id, inputs: inputs.to_vec(), output, done: Vec::new() };
+        check_neighbours(version, &merge)?;
+        version.merges.push(Arc::new(merge));
+        Ok(())
+    }
+
+    fn advance_merge(
+        &mut self,
+        tree: TreeId,
+        id: MergeId,
+        range: &KeyRange,
+        outputs: &[SliceSpec],
+    ) -> Result<(), Broken> {
+        let version = self.tree_mut(tree)?;
+        let Some(merge) = version.merges.iter_mut().find(|merge| merge.id == id) else { return missing_merge(id) };
+        let merge = Arc::make_mut(merge);
+        add_range(&mut merge.done, range).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
+        let (inputs, output) = (merge.inputs.clone(), merge.output);
+        for input in inputs {
+            self.cut(tree, input, range)?;
+        }
+        self.add_slices(tree, output, outputs, range)
+    }
+
+    fn end_merge(&mut self, tree: TreeId, id: MergeId) -> Result<(), Broken> {
+        let version = self.tree_mut(tree)?;
+        let Some(index) = version.merges.iter().position(|merge| merge.id == id) else { return missing_merge(id) };
+        let merge = version.merges.remove(index);
+        for input in &merge.inputs {
+            let Some((run, ..)) = version.run(*input) else { return missing_run(*input) };
+            if !run.is_empty() {
+                return broken(format!("{id:?} ends, but its input {input:?} still has slices"));
+            }
+        }
+        let Some((output, ..)) = version.run(merge.output) else { return missing_run(merge.output) };
+        let output_is_empty = output.is_empty();
+        for input in &merge.inputs {
+            self.remove_run(tree, *input)?;
+        }
+        if output_is_empty { self.remove_run(tree, merge.output) } else { Ok(()) }
+    }
+
+    /// Runs that a merge names change only by its handovers: a cut of one input alone would let deleted keys come back.
+    fn refuse_merging(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
+        match self.tree_mut(tree)?.merge_of(run) {
+            None => Ok(()),
+            Some(merge) => broken(format!("{run:?} is changed outside of {merge:?}")),
+        }
+    }
+
+    fn tree_mut(&mut self, tree: TreeId) -> Result<&mut TreeVersion, Broken> {
+        match self.version.trees.get_mut(&tree) {
+            Some(version) => Ok(Arc::make_mut(version)),
+            None => broken(format!("{tree:?} does not exist")),
+        }
+    }
+
+    /// A run without slices is there only for a merge.
+    fn check_touched(&self) -> Result<(), Broken> {
+        for (tree, run) in &self.touched {
+            let tree = &self.version.trees[tree];
+            if tree.run(*run).is_some_and(|(run, ..)| run.is_empty()) && tree.merge_of(*run).is_none() {
+                return broken(format!("{run:?} has no slices and is in no merge"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What runs got is younger than what older runs hold of the same keys, and older than what younger runs hold.
+    fn check_added(&self) -> Result<(), Broken> {
+        for (tree, run, slice) in &self.added {
+            self.version.trees[tree].check_age(*run, slice)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out the tables that no slice names.
+    fn release(&mut self) -> Result<Vec<Arc<TableFile>>, Broken> {
+        let mut released = Vec::new();
+        for (tree, id, is_new) in std::mem::take(&mut self.unnamed) {
+            let version = self.tree_mut(tree)?;
+            let (at, Some(table)) = version.table(id) else { continue };
+            if table.slices > 0 {
+                continue;
+            }
+            if is_new {
+                return broken(format!("no slice names the new table {id:?}"));
+            }
+            released.push(table.file.clone());
+            version.tables.splice(at..at + 1, []);
+        }
+        Ok(released)
+    }
+}
+
+impl TreeVersion {
+    /// Checks one slice of a run against the slices of all other runs that overlap it.
+    pub(super) fn check_age(&self, run: RunId, slice: &Slice) -> Result<(), Broken> {
+        let meta = slice.table().meta();
+        let mut is_older = false;
+        for other in self.runs() {
+            if other.id() == run {
+                is_older = true;
+                continue;
+            }
+            let Some((smallest, largest)) = other.sequences() else { continue };
+            let in_order = |smallest, largest| {
+                if is_older { largest < meta.smallest_sequence } else { smallest > meta.largest_sequence }
+            };
+            if in_order(smallest, largest) {
+                continue;
+            }
+            let wrong = other.overlapping(slice).find(|other| {
+                let other = other.table().meta();
+                !in_order(other.smallest_sequence, other.largest_sequence)
+            });
+            if let Some(wrong) = wrong {
+                return broken(format!(
+                    "slice {:?} of {run:?} and slice {:?} of {:?} share keys, and the younger one is not younger",
+                    slice.spec(),
+                    wrong.spec(),
+                    other.id()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a merge's inputs are neighbours and its output stands among them.
+pub(super) fn check_neighbours(tree: &TreeVersion, merge: &Merge) -> Result<(), Broken> {
+    let order: Vec<RunId> = tree.runs().map(|run| run.id()).collect();
+    let block = merge.inputs.len() + 1;
+    let mut expected = merge.inputs.iter();
+    let start = order.iter().position(|run| merge.names(*run)).unwrap_or(order.len());
+    let found = order[start..].iter().take(block);
+    let neighbours = found.clone().count() == block
+        && found.clone().any(|run| *run == merge.output)
+        && found.filter(|run| **run != merge.output).all(|run| expected.next() == Some(run));
+    if neighbours && !merge.inputs.is_empty() {
+        return Ok(());
+    }
+    broken(format!("the runs of {merge:?} are not neighbours in {order:?}"))
+}
+
+/// Moves runs between levels; their order must stay as it is.
+fn relabel(tree: &mut TreeVersion, levels: &[Vec<RunId>]) -> Result<(), Broken> {
+    if !levels.iter().flatten().eq(tree.runs().map(|run| run.id()).collect::<Vec<_>>().iter()) {
+        return broken(format!("relabelling as {levels:?} changes the runs or their order"));
+    }
+    if levels.len() > LEVELS_MAX as usize {
+        return broken(format!("relabelling makes {} levels", levels.len()));
+    }
+    let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();
+    let mut runs = runs.into_iter();
+    tree.levels =
+        levels.iter().map(|level| Arc::new(Level { runs: runs.by_ref().take(level.len()).collect() })).collect();
+    Ok(())
+}
+
+fn run_mut(tree: &mut TreeVersion, run: RunId) -> Result<&mut Run, Broken> {
+    let Some((level, index)) = tree.position(run) else { return missing_run(run) };
+    let level = Arc::make_mut(&mut tree.levels[level]);
+    Ok(Arc::make_mut(&mut level.runs[index]))
+}
+
+/// Adds a range to the ordered, disjoint, non-touching `ranges`, of which it must not share any key.
+fn add_range(ranges: &mut Vec<KeyRange>, range: &KeyRange) -> Result<(), Broken> {
+    if range.is_empty() {
+        return broken(format!("the range {range:?} is empty"));
+    }
+    let at = ranges.partition_point(|other| other.is_before(range));
+    if ranges.get(at).is_some_and(|next| !range.is_before(next)) {
+        return broken(format!("the range {range:?} has been handed over before, or part of it: {ranges:?}"));
+    }
+    let mut joined = range.clone();
+    let (mut start, mut end) = (at, at);
+    if let Some(previous) = at.checked_sub(1).map(|previous| &ranges[previous])
+        && previous.to == range.from
+    {
+        joined.from = previous.from.clone();
+        start -= 1;
+    }
+    if let Some(next) = ranges.get(at)
+        && next.from == range.to
+    {
+        joined.to = next.to.clone();
+        end += 1;
+    }
+    ranges.splice(start..end, [joined]);
+    Ok(())
+}
+
+fn missing_run<T>(run: RunId) -> Result<T, Broken> {
+    broken(format!("{run:?} does not exist"))
+}
+
+fn missing_merge<T>(merge: MergeId) -> Result<T, Broken> {
+    broken(format!("{merge:?} is not in progress"))
+}

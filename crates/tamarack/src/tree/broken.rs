@@ -1,0 +1,21 @@
+//! [`Broken`]: why an edit does not fit a version, or a version contradicts itself.
+//!
+//! Not an [`Error`](crate::Error): only the caller knows whose mistake it is. Before an edit is written it is our own, and an assertion; when
+//! a manifest is read it is damage.
+
+use std::fmt;
+
+/// A rule of versions that does not hold, with the values that break it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken(pub String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The refusal for that reason.
+pub(super) fn broken<T>(why: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken(why.into()))
+}

@@ -1,0 +1,522 @@
+//! [`Manifest`]: the file that says what exists, and the only code that changes it.
+//!
+//! ```text
+//! CURRENT ──names──▶ 0000000007.manifest    header │ base │ edit │ edit │ …
+//! ```
+//!
+//! The manifest begins with a **base**, one edit that describes everything, and grows by one record per edit. An edit is committed when its
+//! record is synced; until then the version before it is the current one, and after a crash it is one or the
+//! other. What is committed was first applied to the version, so an edit that does not fit never reaches storage. After the sync
+//! a **mark** is appended, a record without an edit, which is not waited for: it says that what stands before it was durable, and so makes damage of
+//! the last edit an error rather than something that looks like an append which a crash cut short.
+//!
+//! **Rolling.** When the file has grown well past its base, the next commit first writes a new manifest whose base is the current version. The
+//! switch is one rename:
+//!
+//! 1. write the new manifest's header and base, sync it, sync the directory;
+//! 2. write `CURRENT.new`, sync it, rename it to `CURRENT`, sync the directory;
+//! 3. remove the old manifest.
+//!
+//! A crash before the rename is durable leaves the old manifest in charge, one after it the new; both say the same. A new database
+//! is made by steps 1 and 2, and nothing else is put into its directory before: so a directory without `CURRENT` and without tables and
+//! log is where making a database was cut short.
+//!
+//! **Failures.** A failed append or sync leaves it open whether the edit is on storage, so nothing may be built on either answer: all
+//! later commits are refused, until opening the database again finds out.
+//!
+//! **Recovery** reads the manifest that `CURRENT` names. A record that is not whole ends it. Every record says up to where the file was
+//! durable when it was written; if a whole record after the damage says that the damaged place was durable, or if the base is
+//! damaged, something is lost: an error. Otherwise the damage is an append that was never acknowledged: it is cut off and reported.
+//! What no mark says to be durable may have been read from a page cache that no sync ever carried to the device (even one whose sync
+//! *failed*, and whose pages the system then took for clean). So it is written once more in place, the file is synced, and so is the
+//! directory, before anything is built on what was read or anything stale is removed.
+//!
+//! Tests: `tree/tests.rs`: every prefix, truncation and flipped bit of a small manifest; every step failing and every crash at a
+//! step.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{Access, Env, File, Step};
+
+use super::broken::Broken;
+use super::table_file::TableFiles;
+use super::version::{NextIds, Version};
+use crate::error::{Error, Result};
+use crate::format::checksum::Place;
+use crate::format::edit::{Change, Edit, EditError, MergeId, RunId};
+use crate::format::manifest::{
+    HEADER_BYTES, Header, HeaderError, Record, decode_current, decode_record, durable_mark_after, encode_current,
+    encode_record,
+};
+use crate::format::meta::{EditNumber, TableId};
+use crate::format::names::FileName;
+use crate::step;
+
+/// A manifest is not rolled before it has this size: a megabyte is read in milliseconds, and holds thousands of edits.
+const ROLL_BYTES_MIN: u64 = 1 << 20;
+
+/// A manifest is rolled when it is this many times as large as its base: so the bytes written to bases are at most a third of those written
+/// as edits, and recovery reads at most four times what describing the version takes.
+const ROLL_GROWTH: u64 = 4;
+
+/// The file that says what exists. All methods may be called from any thread; commits wait for each other.
+#[derive(Debug)]
+pub struct Manifest {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    next_table: AtomicU64,
+    next_run: AtomicU64,
+    next_merge: AtomicU64,
+    /// Held while an edit is written and synced.
+    log: Mutex<EditLog>,
+}
+
+/// What recovery does with a last edit that is damaged and was never acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TornTail {
+    /// Cuts it off and reports it: what a crash leaves behind is no reason for refusing to open.
+    Cut,
+    /// Answers with an error and changes nothing.
+    Refuse,
+}
+
+/// A manifest that was there.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The manifest; its version is the one that the database opens with.
+    pub manifest: Manifest,
+    /// What was cut off its end.
+    pub dropped: Option<Dropped>,
+}
+
+/// Bytes at the end of a file that were cut off at recovery: a write that a crash interrupted before it was acknowledged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it ends now.
+    pub offset: u64,
+    /// How many bytes were cut off.
+    pub bytes: u64,
+}
+
+/// The current file and what it says.
+#[derive(Debug)]
+struct EditLog {
+    version: Arc<Version>,
+    file: OpenManifest,
+    /// Why nothing more is written.
+    failure: Option<Arc<Error>>,
+}
+
+/// A manifest file, open for appending.
+#[derive(Debug)]
+struct OpenManifest {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    number: u64,
+    place: Place,
+    /// Where the base ends.
+    base_end: u64,
+    /// Up to where the file is durable: all but the mark at its end.
+    durable: u64,
+    /// Where the next record goes.
+    end: u64,
+}
+
+impl Manifest {
+    /// Makes a new database in `dir`, which exists and in which [`Manifest::recover`] found none. It has one empty tree.
+    pub fn create(env: &Arc<dyn Env>, dir: &Path, files: Arc<TableFiles>) -> Result<Self> {
+        // 0 stands for "not known yet" where checksums are seeded.
+        let database = env.random().max(1);
+        let version = Version::new(database, files);
+        let file = OpenManifest::create(&**env, dir, FIRST_NUMBER, &version)?;
+        switch_current(&**env, dir, FIRST_NUMBER)?;
+        Ok(Self::new(env, dir, EditLog { version: Arc::new(version), file, failure: None }))
+    }
+
+    /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case whatever an attempt to make one left behind
+    /// has been removed. Files other than manifests and `CURRENT.new` are left alone. Nothing is changed if it answers with an error about
+    /// the content of files.
+    pub fn recover(
+        env: &Arc<dyn Env>,
+        dir: &Path,
+        tail: TornTail,
+        files: Arc<TableFiles>,
+    ) -> Result<Option<Recovered>> {
+        let Some(names) = list(&**env, dir)? else { return Ok(None) };
+        if !names.contains(&FileName::Current) {
+            remove_unfinished(&**env, dir, &names, &Version::new(1, files))?;
+            return Ok(None);
+        }
+        let number = read_current(&**env, dir)?;
+        let content = Content::read(&**env, dir, number, files)?;
+        let dropped = content.torn_tail(tail)?;
+        let (version, file) = content.make_durable(&**env, dir)?;
+        remove_stale(&**env, dir, &names, number)?;
+        let manifest = Self::new(env, dir, EditLog { version: Arc::new(version), file, failure: None });
+        Ok(Some(Recovered { manifest, dropped }))
+    }
+
+    fn new(env: &Arc<dyn Env>, dir: &Path, log: EditLog) -> Self {
+        let NextIds { table, run, merge } = log.version.next_ids();
+        Self {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            next_table: AtomicU64::new(table),
+            next_run: AtomicU64::new(run),
+            next_merge: AtomicU64::new(merge),
+            log: Mutex::new(log),
+        }
+    }
+
+    /// The version after the last edit. Waits for a commit that is going on; what readers pin is published elsewhere.
+    pub fn version(&self) -> Arc<Version> {
+        self.log.lock().version.clone()
+    }
+
+    /// An id for a new table.
+    pub fn new_table_id(&self) -> TableId {
+        TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new run.
+    pub fn new_run_id(&self) -> RunId {
+        RunId(self.next_run.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new merge.
+    pub fn new_merge_id(&self) -> MergeId {
+        MergeId(self.next_merge.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes sure that no new table gets `id` or a smaller one; for files that are in the directory although no edit names them.
+    pub fn skip_table_id(&self, id: TableId) {
+        self.next_table.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Makes all of `changes` true at once and for ever, and returns the version in which they are. The ids that were given out need no change
+    /// of their own. After [`Change::LogEnd`] the next commit must contain [`Change::LogReopened`].
+    ///
+    /// After an error of storage, whether the changes are durable is unknown until the database is opened again, and every later commit
+    /// answers [`Error::Stopped`].
+    ///
+    /// # Panics
+    /// If the changes do not fit the version; then nothing was written.
+    pub fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
+        let mut log = self.log.lock();
+        if let Some(cause) = &log.failure {
+            return Err(Error::Stopped { cause: cause.clone() });
+        }
+        let edit = Edit { number: EditNumber(log.version.edit_number().0 + 1), changes: self.with_ids(&log, changes) };
+        let applied = log.version.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
+        debug_assert_eq!(applied.version.check(), Ok(()), "after {edit:#?}");
+        if let Err(error) = self.write(&mut log, &edit) {
+            log.failure = Some(Arc::new(error.clone()));
+            return Err(error);
+        }
+        log.version = Arc::new(applied.version);
+        for table in applied.released {
+            table.mark_obsolete();
+        }
+        if let Err(error) = log.file.append_mark() {
+            // The edit is durable; but there may now be half a mark where the next one belongs.
+            log.failure = Some(Arc::new(error));
+        }
+        Ok(log.version.clone())
+    }
+
+    /// Puts what ids have been given out since the last edit before the changes.
+    fn with_ids(&self, log: &EditLog, mut changes: Vec<Change>) -> Vec<Change> {
+        let next = NextIds {
+            table: self.next_table.load(Ordering::Relaxed),
+            run: self.next_run.load(Ordering::Relaxed),
+            merge: self.next_merge.load(Ordering::Relaxed),
+        };
+        if next != log.version.next_ids() {
+            changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, merges: next.merge });
+        }
+        changes
+    }
+
+    fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
+        if log.file.end > ROLL_BYTES_MIN.max(ROLL_GROWTH * log.file.base_end) {
+            self.roll(log)?;
+        }
+        log.file.append(edit)
+    }
+
+    /// Goes on in a new manifest whose base is the current version.
+    fn roll(&self, log: &mut EditLog) -> Result<()> {
+        let next = OpenManifest::create(&*self.env, &self.dir, log.file.number + 1, &log.version)?;
+        switch_current(&*self.env, &self.dir, next.number)?;
+        let old = std::mem::replace(&mut log.file, next);
+        if let Err(error) = self.env.remove(&old.path, step::MANIFEST_REMOVE) {
+            // It does no harm, and opening the database removes what is stale.
+            tracing::warn!(path = %old.path.display(), %error, "an old manifest could not be removed");
+        }
+        Ok(())
+    }
+}
+
+impl OpenManifest {
+    /// Makes a manifest whose base is `version`; when it returns, the file and its name are durable.
+    fn create(env: &dyn Env, dir: &Path, number: u64, version: &Version) -> Result<Self> {
+        let path = FileName::Manifest(number).path(dir);
+        let (bytes, place) = base_bytes(number, version);
+        let failed = |step: Step| move |source| Error::io(step.0, &FileName::Manifest(number).path(dir), source);
+        let file = env.create(&path, step::MANIFEST_CREATE).map_err(failed(step::MANIFEST_CREATE))?;
+        file.write_all_at(&bytes, 0, step::MANIFEST_WRITE_BASE).map_err(failed(step::MANIFEST_WRITE_BASE))?;
+        file.sync(step::MANIFEST_SYNC_BASE).map_err(failed(step::MANIFEST_SYNC_BASE))?;
+        sync_dir(env, dir, step::MANIFEST_SYNC_DIRECTORY)?;
+        let end = bytes.len() as u64;
+        Ok(Self { path, file, number, place, base_end: end, durable: end, end })
+    }
+
+    /// Appends an edit and makes it durable.
+    fn append(&mut self, edit: &Edit) -> Result<()> {
+        self.write(&edit.encode(), step::MANIFEST_APPEND)?;
+        self.file.sync(step::MANIFEST_SYNC).map_err(|source| Error::io(step::MANIFEST_SYNC.0, &self.path, source))?;
+        self.durable = self.end;
+        Ok(())
+    }
+
+    /// Appends the mark that says that everything before it is durable.
+    fn append_mark(&mut self) -> Result<()> {
+        self.write(&[], step::MANIFEST_MARK)
+    }
+
+    fn write(&mut self, edit: &[u8], step: Step) -> Result<()> {
+        let record = encode_record(self.place, self.end, self.durable, edit);
+        let written = self.file.write_all_at(&record, self.end, step);
+        written.map_err(|source| Error::io(step.0, &self.path, source))?;
+        self.end += record.len() as u64;
+        Ok(())
+    }
+}
+
+/// The number of a new database's manifest.
+const FIRST_NUMBER: u64 = 1;
+
+/// The header and the base of a manifest, and where its records belong.
+fn base_bytes(number: u64, version: &Version) -> (Vec<u8>, Place) {
+    let header = Header { number, database: version.database() };
+    let mut bytes = header.encode();
+    let place = header.place();
+    bytes.extend(encode_record(place, HEADER_BYTES, 0, &version.state_edit().encode()));
+    (bytes, place)
+}
+
+/// Makes `CURRENT` name a manifest, atomically and durably.
+fn switch_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
+    let (new, current) = (FileName::CurrentNew.path(dir), FileName::Current.path(dir));
+    let failed = |step: Step| move |source| Error::io(step.0, &FileName::CurrentNew.path(dir), source);
+    let file = env.create(&new, step::CURRENT_CREATE).map_err(failed(step::CURRENT_CREATE))?;
+    let content = encode_current(number);
+    file.write_all_at(content.as_bytes(), 0, step::CURRENT_WRITE).map_err(failed(step::CURRENT_WRITE))?;
+    file.sync(step::CURRENT_SYNC).map_err(failed(step::CURRENT_SYNC))?;
+    env.rename(&new, &current, step::CURRENT_RENAME).map_err(failed(step::CURRENT_RENAME))?;
+    sync_dir(env, dir, step::CURRENT_SYNC_DIRECTORY)
+}
+
+fn sync_dir(env: &dyn Env, dir: &Path, step: Step) -> Result<()> {
+    env.sync_dir(dir, step).map_err(|source| Error::io(step.0, dir, source))
+}
+
+/// Our files in the directory; `None` if there is no such directory.
+fn list(env: &dyn Env, dir: &Path) -> Result<Option<Vec<FileName>>> {
+    match env.list(dir) {
+        Ok(names) => Ok(Some(names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect())),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::io("database: list directory", dir, source)),
+    }
+}
+
+/// Removes what is left of a database whose making was cut short. Anything that such an attempt cannot have left means that `CURRENT` was
+/// there once.
+fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Version) -> Result<()> {
+    // The base of a new database has the same length whatever its id.
+    let unfinished_bytes_max = base_bytes(FIRST_NUMBER, new).0.len() as u64;
+    let lost = |name: FileName| {
+        let what = format!("the file is missing, though {} is there", name.name());
+        Error::corruption(&FileName::Current.path(dir), 0, what)
+    };
+    for name in names {
+        let bytes_max = match name {
+            FileName::Lock | FileName::Current | FileName::CurrentNew => continue,
+            FileName::Manifest(FIRST_NUMBER) => unfinished_bytes_max,
+            FileName::Manifest(_) => return Err(lost(*name)),
+            FileName::Log(_) | FileName::Table(_) => 0,
+        };
+        if length(env, &name.path(dir))? > bytes_max {
+            return Err(lost(*name));
+        }
+    }
+    for name in names {
+        let step = match name {
+            FileName::Lock | FileName::Current => continue,
+            FileName::CurrentNew => step::CURRENT_REMOVE,
+            FileName::Manifest(_) => step::MANIFEST_REMOVE,
+            FileName::Log(_) => step::LOG_RECOVERY_REMOVE,
+            FileName::Table(_) => step::TABLE_REMOVE,
+        };
+        remove(env, &name.path(dir), step)?;
+    }
+    Ok(())
+}
+
+fn length(env: &dyn Env, path: &Path) -> Result<u64> {
+    let file = open(env, path, Access::Read)?;
+    file.len().map_err(|source| Error::io("database: read length", path, source))
+}
+
+fn open(env: &dyn Env, path: &Path, access: Access) -> Result<Arc<dyn File>> {
+    env.open(path, access).map_err(|source| Error::io("manifest: open", path, source))
+}
+
+fn read_all(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
+    let read = || {
+        let length = usize::try_from(file.len()?).map_err(std::io::Error::other)?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    read().map_err(|source| Error::io("manifest: read", path, source))
+}
+
+fn remove(env: &dyn Env, path: &Path, step: Step) -> Result<()> {
+    env.remove(path, step).map_err(|source| Error::io(step.0, path, source))
+}
+
+/// The number of the manifest that `CURRENT` names.
+fn read_current(env: &dyn Env, dir: &Path) -> Result<u64> {
+    let path = FileName::Current.path(dir);
+    let content = read_all(&*open(env, &path, Access::Read)?, &path)?;
+    decode_current(&content)
+        .ok_or_else(|| Error::corruption(&path, 0, "it does not name a manifest, or its checksum is wrong"))
+}
+
+/// Removes the manifests that `CURRENT` does not name, and `CURRENT.new`.
+fn remove_stale(env: &dyn Env, dir: &Path, names: &[FileName], current: u64) -> Result<()> {
+    for name in names {
+        match name {
+            FileName::Manifest(number) if *number != current => remove(env, &name.path(dir), step::MANIFEST_REMOVE)?,
+            FileName::CurrentNew => remove(env, &name.path(dir), step::CURRENT_REMOVE)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is in a manifest file.
+struct Content {
+    path: PathBuf,
+    number: u64,
+    bytes: Vec<u8>,
+    place: Place,
+    version: Version,
+    base_end: u64,
+    /// Up to where it is known to be durable.
+    durable: u64,
+    /// Where the last whole record ends.
+    end: u64,
+}
+
+impl Content {
+    /// Reads the manifest that `CURRENT` names, up to the first record that is not whole.
+    fn read(env: &dyn Env, dir: &Path, number: u64, files: Arc<TableFiles>) -> Result<Self> {
+        let path = FileName::Manifest(number).path(dir);
+        let file = match env.open(&path, Access::Read) {
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::corruption(&path, 0, "the file is missing, though CURRENT names it"));
+            }
+            file => file.map_err(|source| Error::io("manifest: open", &path, source))?,
+        };
+        let bytes = read_all(&*file, &path)?;
+        let header = Header::decode(&bytes, number).map_err(|error| match error {
+            HeaderError::Damaged(what) => Error::corruption(&path, 0, what),
+            HeaderError::NewerVersion(version) => {
+                let what = format!(
+                    "the manifest has format version {version}; this program reads up to {}",
+                    crate::format::manifest::VERSION
+                );
+                Error::Unsupported { path: path.clone(), what }
+            }
+        })?;
+        let place = header.place();
+        let Some(base) = decode_record(place, &bytes, HEADER_BYTES) else {
+            return Err(Error::corruption(&path, HEADER_BYTES, "the base is damaged"));
+        };
+        let version = Version::from_base(&decode_edit(&path, HEADER_BYTES, &base)?, files)
+            .map_err(|Broken(why)| Error::corruption(&path, HEADER_BYTES, why))?;
+        if version.database() != header.database {
+            return Err(Error::corruption(&path, HEADER_BYTES, "header and base name different databases"));
+        }
+        let base_end = base.end;
+        let mut content = Self { path, number, bytes, place, version, base_end, durable: base_end, end: base_end };
+        content.read_edits()?;
+        Ok(content)
+    }
+
+    fn read_edits(&mut self) -> Result<()> {
+        while let Some(record) = decode_record(self.place, &self.bytes, self.end) {
+            if !record.is_mark() {
+                let edit = decode_edit(&self.path, self.end, &record)?;
+                let applied = self.version.apply(&edit);
+                self.version = applied.map_err(|Broken(why)| Error::corruption(&self.path, self.end, why))?.version;
+            }
+            // `CURRENT` named the file after its base was durable.
+            self.durable = record.durable.max(self.base_end);
+            self.end = record.end;
+        }
+        Ok(())
+    }
+
+    /// What stands after the last whole record, if that is what a crash leaves behind.
+    fn torn_tail(&self, tail: TornTail) -> Result<Option<Dropped>> {
+        let (offset, length) = (self.end, self.bytes.len() as u64);
+        if offset == length {
+            return Ok(None);
+        }
+        let durable = durable_mark_after(self.place, &self.bytes, offset);
+        if durable > offset {
+            let what = format!("an edit is damaged that was durable: the file was up to byte {durable}");
+            return Err(Error::corruption(&self.path, offset, what));
+        }
+        if tail == TornTail::Refuse {
+            return Err(Error::corruption(&self.path, offset, "the last edit is torn"));
+        }
+        Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset }))
+    }
+
+    /// Makes what was read durable, without the torn tail, and the name `CURRENT` as well.
+    fn make_durable(self, env: &dyn Env, dir: &Path) -> Result<(Version, OpenManifest)> {
+        let Self { path, number, bytes, place, version, base_end, durable, end } = self;
+        let file = open(env, &path, Access::ReadWrite)?;
+        let failed = |step: Step| {
+            let path = &path;
+            move |source| Error::io(step.0, path, source)
+        };
+        if end < bytes.len() as u64 {
+            file.set_len(end, step::MANIFEST_CUT).map_err(failed(step::MANIFEST_CUT))?;
+        }
+        if durable < end {
+            let unsure = &bytes[durable as usize..end as usize];
+            file.write_all_at(unsure, durable, step::MANIFEST_RECOVERY_WRITE)
+                .map_err(failed(step::MANIFEST_RECOVERY_WRITE))?;
+        }
+        file.sync(step::MANIFEST_RECOVERY_SYNC).map_err(failed(step::MANIFEST_RECOVERY_SYNC))?;
+        sync_dir(env, dir, step::MANIFEST_RECOVERY_SYNC_DIRECTORY)?;
+        Ok((version, OpenManifest { path, file, number, place, base_end, durable: end, end }))
+    }
+}
+
+fn decode_edit(path: &Path, offset: u64, record: &Record<'_>) -> Result<Edit> {
+    Edit::decode(record.edit).map_err(|error| match error {
+        EditError::Malformed(_) => Error::corruption(path, offset, error.to_string()),
+        EditError::UnknownChange(_) => Error::Unsupported { path: path.to_owned(), what: error.to_string() },
+    })
+}

@@ -1,0 +1,35 @@
+//! What a tree consists of on storage, and the only code that changes it.
+//!
+//! ```text
+//! Manifest ── current ──▶ Version            immutable; a new one per edit, sharing what did not change
+//!                           └ TreeVersion    one per tree (keyspace)
+//!                               ├ Level      1, 2, … small (young) to large (old)
+//!                               │   └ Run    young to old; a list of slices without overlap
+//!                               │       └ Slice ──▶ TableFile ──▶ reader, opened when first needed
+//!                               └ Merge      in progress: input runs, output run, key ranges done
+//! ```
+//!
+//! Only [`manifest::Manifest`] changes what exists, by committing an [`Edit`](crate::format::edit::Edit). Readers hold a
+//! [`version::Version`] for as long as they need it and are never waited for: a table's file lives until the last version
+//! that names it is gone.
+//!
+//! Nothing here knows a policy, decides a merge, or touches a buffer.
+
+pub mod manifest;
+
+pub mod state;
+
+pub mod visible;
+
+mod apply;
+mod check;
+
+pub mod version;
+
+pub mod run;
+
+pub mod table_file;
+
+pub mod chunks;
+
+pub mod broken;

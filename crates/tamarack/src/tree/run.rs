@@ -1,0 +1,403 @@
+//! [`Run`]: one sorted sequence of entries, as an ordered list of slices of tables; and [`RunCursor`], which walks over it.
+//!
+//! ```text
+//! keys      a        f        m        t        z
+//! tables    ├── 7 ──┤├── 8 ─────┤  ├──── 9 ─────┤
+//! slices    ├── 7 ──┤    ├─ 8 ──┤  ├─ 9 ─┤           what belongs to the run: the rest has been handed over
+//! ```
+//!
+//! A [`Slice`] is a table and the part [from, to) of it. Slices of a run do not overlap, so a key is in at most one table, and a search
+//! is a binary search among slices. Bounds are user keys: all versions of a key are on the same side of a cut.
+//!
+//! Normal form: a bound that cuts nothing off is absent, so `from` is past the table's smallest key and `to` at most its
+//! largest. A slice may contain no entry (its keys may all fall between two entries), but never no possible key.
+//!
+//! A run is immutable once published; the edits of `apply` change fresh copies, which share all but a piece of the list.
+//!
+//! Cost: a lookup is one binary search, then at most one table's. A cursor opens a table when it gets there.
+//!
+//! Tests: random slices and cuts against a plain map, in `tree/tests.rs`.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::broken::Broken;
+use super::chunks::Chunks;
+use super::table_file::TableFile;
+use crate::entry::{Entry, Query, Sequence};
+use crate::error::Result;
+use crate::format::block::Block;
+use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
+use crate::merge::Source;
+use crate::table::{ReadPolicy, TableCursor};
+
+/// A sorted sequence of entries.
+#[derive(Clone, Debug)]
+pub struct Run {
+    id: RunId,
+    slices: Chunks<Slice>,
+    /// All sequences of all tables it ever had slices of lie between these. Only narrows a search.
+    sequences: Option<(Sequence, Sequence)>,
+}
+
+/// A part of a table that belongs to a run.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    table: Arc<TableFile>,
+    from: Option<Key>,
+    to: Option<Key>,
+}
+
+/// What a change of a run did to one slice of a table: it is gone, or there are now more slices of the same table.
+pub(super) struct Cut {
+    pub(super) table: Arc<TableFile>,
+    /// The slices that are left of the one there was: 0, 1 or 2.
+    pub(super) left: usize,
+}
+
+impl Slice {
+    /// The slice of `table` that `spec` describes.
+    pub(super) fn new(table: Arc<TableFile>, spec: &SliceSpec) -> std::result::Result<Self, Broken> {
+        let meta = table.meta();
+        let (from, to) = (spec.range.from.clone(), spec.range.to.clone());
+        let (from, to) = (from.filter(|from| **from > *meta.smallest_key), to.filter(|to| **to <= *meta.largest_key));
+        let slice = Self { from, to, table: table.clone() };
+        let starts_inside = *slice.first_key() <= *meta.largest_key;
+        let ends_after_start = slice.to.as_deref().is_none_or(|to| slice.first_key() < to);
+        if !(starts_inside && ends_after_start) {
+            return Err(Broken(format!("slice {spec:?} has no key of its table {meta:?}")));
+        }
+        Ok(slice)
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<TableFile> {
+        &self.table
+    }
+
+    /// The bound below which the table's keys do not belong to the run, if it has keys there.
+    pub fn from(&self) -> Option<&Key> {
+        self.from.as_ref()
+    }
+
+    /// The bound from which on the table's keys do not belong to the run, if it has keys there.
+    pub fn to(&self) -> Option<&Key> {
+        self.to.as_ref()
+    }
+
+    /// The smallest key that the slice may hold.
+    pub fn first_key(&self) -> &[u8] {
+        self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
+    }
+
+    /// True if all keys that the slice may hold are smaller than `key`.
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        match &self.to {
+            Some(to) => **to <= *key,
+            None => *self.table.meta().largest_key < *key,
+        }
+    }
+
+    /// True if all keys that this slice may hold are smaller than all of `other`.
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.ends_before(other.first_key())
+    }
+
+    /// True if the slice may hold `key`.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.first_key() <= key && !self.ends_before(key)
+    }
+
+    /// True if all keys that the slice may hold are in `range`.
+    pub fn is_within(&self, range: &KeyRange) -> bool {
+        range.from.as_deref().is_none_or(|from| from <= self.first_key())
+            && range.to.as_deref().is_none_or(|to| self.ends_before(to))
+    }
+
+    /// The slice as an edit names it.
+    pub fn spec(&self) -> SliceSpec {
+        SliceSpec { table: self.table.id(), range: KeyRange { from: self.from.clone(), to: self.to.clone() } }
+    }
+
+    /// What is left of the slice without `range`: the part below it and the part above, if any.
+    fn without(&self, range: &KeyRange) -> [Option<Self>; 2] {
+        let below = range.from.as_ref().filter(|from| self.first_key() < &***from);
+        let below = below.map(|from| {
+            let to = if self.ends_before(from) { self.to.clone() } else { Some(from.clone()) };
+            Self { to, ..self.clone() }
+        });
+        let above = range.to.as_ref().filter(|to| !self.ends_before(to));
+        let above = above.map(|to| {
+            let from = if **to <= *self.first_key() { self.from.clone() } else { Some(to.clone()) };
+            Self { from, ..self.clone() }
+        });
+        [below, above]
+    }
+}
+
+impl Run {
+    pub(super) fn new(id: RunId) -> Self {
+        Self { id, slices: Chunks::default(), sequences: None }
+    }
+
+    /// The run's number.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The slices in key order.
+    pub fn slices(&self) -> &Chunks<Slice> {
+        &self.slices
+    }
+
+    /// True if it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    /// The slice that may hold `key`.
+    pub fn slice_of(&self, key: &[u8]) -> Option<&Slice> {
+        self.slices.last_where(|slice| slice.first_key() <= key).filter(|slice| !slice.ends_before(key))
+    }
+
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get).
+    pub fn get(
+        &self,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        match self.slice_of(query.key) {
+            Some(slice) => slice.table.open()?.get(query, visit),
+            None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// A cursor over the run's entries.
+    pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
+        RunCursor { run: self.clone(), read, place: None }
+    }
+
+    /// The slices that may share a key with `slice`.
+    pub fn overlapping<'a>(&'a self, slice: &'a Slice) -> impl Iterator<Item = &'a Slice> {
+        let start = self.slices.partition_point(|other| other.is_before(slice));
+        self.slices.iter_from(start).take_while(|other| !slice.is_before(other))
+    }
+
+    /// Bounds on the sequences of its entries; `None` if it never had any.
+    pub fn sequences(&self) -> Option<(Sequence, Sequence)> {
+        self.sequences
+    }
+
+    /// Adds slices, in key order, where their keys belong. Those between which nothing stands go in together.
+    pub(super) fn add(&mut self, slices: Vec<Slice>) -> std::result::Result<(), Broken> {
+        let mut rest = slices.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let at = self.slices.partition_point(|other| other.first_key() < first.first_key());
+            let older = self.slices.get(at).cloned();
+            let mut batch = vec![first];
+            while let Some(slice) = rest.next_if(|slice| older.as_ref().is_none_or(|o| slice.is_before(o))) {
+                batch.push(slice);
+            }
+            for slice in &batch {
+                self.widen(slice);
+            }
+            let count = batch.len();
+            self.slices.splice(at..at, batch);
+            self.check_order(at.saturating_sub(1), count + 2)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all keys of `range`, and says what became of each slice that had some.
+    pub(super) fn cut(&mut self, range: &KeyRange) -> Vec<Cut> {
+        let start =
+            range.from.as_deref().map_or(0, |from| self.slices.partition_point(|slice| slice.ends_before(from)));
+        let end = match &range.to {
+            Some(to) => self.slices.partition_point(|slice| slice.first_key() < &**to),
+            None => self.slices.len(),
+        };
+        let (mut cuts, mut left) = (Vec::new(), Vec::new());
+        for slice in self.slices.iter_from(start).take(end.saturating_sub(start)) {
+            let before = left.len();
+            left.extend(slice.without(range).into_iter().flatten());
+            cuts.push(Cut { table: slice.table.clone(), left: left.len() - before });
+        }
+        if !cuts.is_empty() {
+            self.slices.splice(start..end, left);
+        }
+        cuts
+    }
+
+    /// Checks that `count` neighbours from index `start` on are in order and disjoint.
+    pub(super) fn check_order(&self, start: usize, count: usize) -> std::result::Result<(), Broken> {
+        let slices = || self.slices.iter_from(start).take(count);
+        match slices().zip(slices().skip(1)).find(|(a, b)| !a.is_before(b)) {
+            None => Ok(()),
+            Some((a, b)) => Err(Broken(format!(
+                "slices {:?} and {:?} of {:?} overlap or are out of order",
+                a.spec(),
+                b.spec(),
+                self.id
+            ))),
+        }
+    }
+
+    fn widen(&mut self, slice: &Slice) {
+        let meta = slice.table.meta();
+        let (smallest, largest) = self.sequences.unwrap_or((Sequence::MAX, Sequence::ZERO));
+        self.sequences = Some((smallest.min(meta.smallest_sequence), largest.max(meta.largest_sequence)));
+    }
+}
+
+/// Walks over the entries of a run in both directions.
+#[derive(Debug)]
+pub struct RunCursor {
+    run: Arc<Run>,
+    read: ReadPolicy,
+    /// Where it stands; `None` is nowhere.
+    place: Option<CursorPlace>,
+}
+
+/// A slice of the run, and a cursor that stands on one of its entries.
+#[derive(Debug)]
+struct CursorPlace {
+    index: usize,
+    slice: Slice,
+    cursor: TableCursor,
+}
+
+impl CursorPlace {
+    fn open(run: &Run, index: usize, read: ReadPolicy) -> Result<Option<Self>> {
+        let Some(slice) = run.slices.get(index) else { return Ok(None) };
+        let cursor = slice.table.open()?.cursor(read);
+        Ok(Some(Self { index, slice: slice.clone(), cursor }))
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        match &self.slice.from {
+            Some(from) => self.cursor.seek(from, Sequence::MAX),
+            None => self.cursor.seek_first(),
+        }
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        match &self.slice.to {
+            Some(to) => self.cursor.seek_before(to, Sequence::MAX),
+            None => self.cursor.seek_last(),
+        }
+    }
+
+    /// True if the cursor stands on an entry of the slice.
+    fn is_inside(&self) -> bool {
+        self.cursor.entry().is_some_and(|entry| {
+            self.slice.from.as_deref().is_none_or(|from| from <= entry.key)
+                && self.slice.to.as_deref().is_none_or(|to| entry.key < to)
+        })
+    }
+}
+
+impl RunCursor {
+    /// The block of the entry it stands on, so that the value can be kept without copying.
+    pub fn block(&self) -> Option<&Arc<Block>> {
+        self.place.as_ref()?.cursor.block()
+    }
+
+    /// Goes to the slice with that index, and in it to where `seek` leads; keeps the open table if it is the one.
+    fn enter(&mut self, index: usize, seek: impl FnOnce(&mut CursorPlace) -> Result<()>) -> Result<()> {
+        let place = match self.place.take() {
+            Some(place) if place.index == index => Some(place),
+            _ => CursorPlace::open(&self.run, index, self.read)?,
+        };
+        if let Some(mut place) = place {
+            seek(&mut place)?;
+            self.place = Some(place);
+        }
+        Ok(())
+    }
+
+    /// If the cursor has left its slice at the end, goes on to the first entry after it.
+    fn settle_forward(&mut self) -> Result<()> {
+        while let Some(place) = &self.place
+            && !place.is_inside()
+        {
+            let next = place.index + 1;
+            self.enter(next, CursorPlace::seek_first)?;
+        }
+        Ok(())
+    }
+
+    /// If the cursor has left its slice at the start, goes back to the last entry before it.
+    fn settle_backward(&mut self) -> Result<()> {
+        while let Some(place) = &self.place
+            && !place.is_inside()
+        {
+            match place.index.checked_sub(1) {
+                Some(index) => self.enter(index, CursorPlace::seek_last)?,
+                None => self.place = None,
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one step of the table's cursor; after an error it stands nowhere.
+    fn step(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<()>) -> Result<()> {
+        let place = self.place.take();
+        let mut place =
+            place.unwrap_or_else(|| panic!("a cursor over {:?} was moved that stands nowhere", self.run.id));
+        step(&mut place)?;
+        self.place = Some(place);
+        Ok(())
+    }
+
+    /// The index of the last slice that begins at or below `key`.
+    fn slice_at_or_below(&self, key: &[u8]) -> Option<usize> {
+        self.run.slices.partition_point(|slice| slice.first_key() <= key).checked_sub(1)
+    }
+}
+
+impl Source for RunCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.enter(0, CursorPlace::seek_first)?;
+        self.settle_forward()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        match self.run.slices.len().checked_sub(1) {
+            Some(last) => self.enter(last, CursorPlace::seek_last)?,
+            None => self.place = None,
+        }
+        self.settle_backward()
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        let index = self.run.slices.partition_point(|slice| slice.ends_before(key));
+        self.enter(index, |place| {
+            if key < place.slice.first_key() { place.seek_first() } else { place.cursor.seek(key, sequence) }
+        })?;
+        self.settle_forward()
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        match self.slice_at_or_below(key) {
+            Some(index) => self.enter(index, |place| {
+                if place.slice.ends_before(key) { place.seek_last() } else { place.cursor.seek_before(key, sequence) }
+            })?,
+            None => self.place = None,
+        }
+        self.settle_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(|place| place.cursor.next())?;
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(|place| place.cursor.prev())?;
+        self.settle_backward()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.place.as_ref()?.cursor.entry()
+    }
+}

@@ -1,0 +1,98 @@
+//! [`TableFile`]: the handle by which versions share one table, and the list of those that nothing shares any more.
+//!
+//! A handle knows what the manifest says about the table, and opens it when it is first needed. Every slice of every version
+//! holds one, and so does whoever reads the table. When a durable edit has taken the last slice of the current version away,
+//! the handle is marked obsolete; when the last holder (an older version, an iterator, a checkpoint) lets go of
+//! it, the table's id goes to the garbage list of [`TableFiles`], from which background work removes the file. A handle
+//! that is not obsolete leaves its file alone: closing a database deletes nothing.
+//!
+//! Tests: here, and through versions in `tree/tests.rs`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tamarack_env::Env;
+use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cache::BlockCache;
+use crate::error::Result;
+use crate::format::meta::{TableId, TableMeta};
+use crate::table::Table;
+
+/// Where the tables of a database are opened, and where the ids of dead ones collect.
+#[derive(Debug)]
+pub struct TableFiles {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    cache: Arc<BlockCache>,
+    garbage: Mutex<Vec<TableId>>,
+}
+
+impl TableFiles {
+    /// The tables in `dir`, which keep their blocks in `cache`.
+    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<BlockCache>) -> Arc<Self> {
+        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage: Mutex::new(Vec::new()) })
+    }
+
+    /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed.
+    pub fn take_garbage(&self) -> Vec<TableId> {
+        std::mem::take(&mut *self.garbage.lock())
+    }
+}
+
+/// A table that versions share.
+pub struct TableFile {
+    database: u64,
+    meta: Arc<TableMeta>,
+    files: Arc<TableFiles>,
+    opened: OnceLock<Arc<Table>>,
+    obsolete: AtomicBool,
+}
+
+impl TableFile {
+    pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
+        Arc::new(Self { database, meta, files, opened: OnceLock::new(), obsolete: AtomicBool::new(false) })
+    }
+
+    /// The table's number.
+    pub fn id(&self) -> TableId {
+        self.meta.id
+    }
+
+    /// What the manifest knows of the table.
+    pub fn meta(&self) -> &Arc<TableMeta> {
+        &self.meta
+    }
+
+    /// The open table; opens the table if nobody has yet. A failure is not remembered.
+    pub fn open(&self) -> Result<&Arc<Table>> {
+        if let Some(table) = self.opened.get() {
+            return Ok(table);
+        }
+        let files = &self.files;
+        // Two threads may open the table at once; the first to finish wins and the other's is dropped.
+        let opened = Table::open(&*files.env, &files.dir, self.database, &self.meta, &files.cache)?;
+        Ok(self.opened.get_or_init(|| opened))
+    }
+
+    /// The current version names the table no more, and the edit that says so is durable.
+    pub(super) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.files.garbage.lock().push(self.meta.id);
+        }
+    }
+}
+
+impl fmt::Debug for TableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableFile").field("meta", &self.meta).field("obsolete", &self.obsolete).finish_non_exhaustive()
+    }
+}
