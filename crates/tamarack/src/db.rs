@@ -5,7 +5,6 @@ use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
@@ -26,7 +25,7 @@ use crate::write::{Batch, CommitQueue, Durability, Write};
 /// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
 ///
 /// ```
-/// # let env = std::sync::Arc::new(tamarack_env::memory::MemoryEnv::new(1));
+/// # let env = tamarack_env::MemoryEnv::new(1);
 /// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
 /// let db = options.open("/prices")?;
 /// db.put("maple", "12.50")?;
@@ -51,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) durability: Durability,
     pub(crate) tree: Arc<Tree>,
     pub(crate) log: Arc<Log>,
-    pub(crate) manifest: Arc<Mutex<Manifest>>,
+    pub(crate) manifest: Arc<Manifest>,
     pub(crate) commits: CommitQueue,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) counters: Arc<Counters>,
@@ -229,7 +228,9 @@ impl Db {
         inner.tree.report_stop(Error::Closed);
         inner.stop_workers();
         let end = inner.log.close()?;
-        let version = inner.manifest.lock().commit(vec![Change::LogEnd(end)])?;
+        let reopened = inner.manifest.version().log_end().map(|_| Change::LogReopened);
+        let version =
+            inner.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
         inner.tree.publish(version);
         Ok(())
     }

@@ -64,8 +64,6 @@ mod options;
 pub mod read;
 mod stats;
 #[doc(hidden)]
-pub mod read;
-#[doc(hidden)]
 pub mod step;
 mod structure;
 #[doc(hidden)]
@@ -82,11 +80,10 @@ pub use db::Db;
 #[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
-pub use open::RecoveryReport;
+pub use format::block::Compression;
+pub use open::{Dropped, RecoveryReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use structure::{BufferStats, LevelStats, RunStats, Stats};
-pub use table::Compression;
 pub use verify::VerifyReport;
-pub use wal::Dropped;
 pub use write::{Batch, Durability};

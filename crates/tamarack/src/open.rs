@@ -14,7 +14,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Work};
 
 use crate::buffer::Buffer;
@@ -29,10 +28,11 @@ use crate::options::Resolved;
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
-use crate::tree::manifest::Manifest;
+use crate::tree::manifest::{self, Manifest, TornTail};
 use crate::tree::state::{Sealed, State, Tree};
+use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
+use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings, Tail};
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -41,14 +41,39 @@ const TREE: TreeId = TreeId(0);
 /// What opening found.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
-    /// The end of the log, if it was torn or damaged past everything known durable, and was dropped.
-    pub log_dropped: Option<Dropped>,
-    /// The same for the manifest.
-    pub manifest_dropped: Option<Dropped>,
+    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised.
+    pub dropped: Vec<Dropped>,
     /// Entries read back from the log.
     pub entries_replayed: u64,
     /// Files that nothing named, left by a crash, and removed.
     pub orphans_removed: Vec<PathBuf>,
+}
+
+/// The end of a file that was dropped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file what was kept ends.
+    pub offset: u64,
+    /// Bytes dropped, later segments of the log included.
+    pub bytes: u64,
+    /// Whole commit groups among them.
+    pub commit_groups: u64,
+    /// What ended it.
+    pub why: String,
+}
+
+impl From<wal::Dropped> for Dropped {
+    fn from(wal::Dropped { path, offset, bytes, records, why }: wal::Dropped) -> Self {
+        Self { path, offset, bytes, commit_groups: records, why }
+    }
+}
+
+impl From<manifest::Dropped> for Dropped {
+    fn from(manifest::Dropped { path, offset, bytes }: manifest::Dropped) -> Self {
+        Self { path, offset, bytes, commit_groups: 0, why: "what stands here is not a whole edit".to_owned() }
+    }
 }
 
 /// Opens the database in `dir`.
@@ -56,30 +81,36 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Inner> {
     let env = &options.env;
     prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
     let lock = take_lock(env.as_ref(), dir)?;
-    let (manifest, version, manifest_dropped) = recover_manifest(env, dir, options)?;
+    let cache = Arc::new(BlockCache::new(options.cache_bytes));
+    let tables = TableFiles::new(env.clone(), dir, cache.clone());
+    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables)?;
+    let version = manifest.version();
     let files = Files::look(env.as_ref(), dir)?;
     files.check_against(env.as_ref(), dir, &version)?;
-    let mut replay = Replay::new(options.buffer_bytes, version.flushed_through(TREE));
+    files.skip_ids(&manifest);
+    let mut replay = Replay::new(options.buffer_bytes, flushed_through(&version));
     let recovered = recover_log(env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
-        log_dropped: recovered.dropped.clone(),
-        manifest_dropped,
+        dropped: manifest_dropped
+            .map(Dropped::from)
+            .into_iter()
+            .chain(recovered.dropped.clone().map(Dropped::from))
+            .collect(),
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let parts = Recovery { manifest, version, replay, recovered, report, next_table: files.next_table() };
+    let parts = Recovery { cache, manifest, replay, recovered, report };
     assemble(dir, options, lock, parts)
 }
 
 /// What recovery brought together.
 struct Recovery {
+    cache: Arc<BlockCache>,
     manifest: Manifest,
-    version: Arc<Version>,
     replay: Replay,
     recovered: Recovered,
     report: RecoveryReport,
-    next_table: u64,
 }
 
 fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
@@ -124,9 +155,11 @@ impl Files {
         Ok(Self { tables: tables.collect() })
     }
 
-    /// A number that no table has had.
-    fn next_table(&self) -> u64 {
-        self.tables.last().map_or(1, |last| last + 1)
+    /// Sees to it that no new table gets the number of one that stands here, orphan or not.
+    fn skip_ids(&self, manifest: &Manifest) {
+        if let Some(&last) = self.tables.last() {
+            manifest.skip_table_id(TableId(last));
+        }
     }
 
     fn orphans(&self, version: &Version) -> impl Iterator<Item = u64> {
@@ -210,17 +243,23 @@ impl Replay {
     }
 }
 
-fn recover_log(env: &Arc<dyn Env>, dir: &Path, options: &Resolved, version: &Version, replay: &mut Replay) -> Result<Recovered> {
+fn recover_log(
+    env: &Arc<dyn Env>,
+    dir: &Path,
+    options: &Resolved,
+    version: &Version,
+    replay: &mut Replay,
+) -> Result<Recovered> {
     let settings = RecoverySettings {
         env: env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        flushed_through: version.flushed_through(TREE),
+        flushed_through: flushed_through(&version),
         last_edit: version.edit_number(),
         durable: Position(version.log_durable()),
         tail: options.tail,
     };
-    wal::recover(settings, &mut |tree, entry| {
+    wal::recover(&settings, &mut |tree, entry| {
         assert_eq!(tree, TREE, "there is one tree");
         replay.insert(entry);
         Ok(())
@@ -228,27 +267,35 @@ fn recover_log(env: &Arc<dyn Env>, dir: &Path, options: &Resolved, version: &Ver
 }
 
 fn recover_manifest(
-    env: &Arc<dyn Env>,
     dir: &Path,
     options: &Resolved,
-) -> Result<(Manifest, Arc<Version>, Option<Dropped>)> {
-    if let Some(found) = Manifest::recover(env.clone(), dir, options.tail)? {
-        return Ok(found);
+    tables: Arc<TableFiles>,
+) -> Result<(Manifest, Option<manifest::Dropped>)> {
+    let tail = match options.tail {
+        Tail::Strict => TornTail::Refuse,
+        Tail::MayBeTorn => TornTail::Cut,
+    };
+    if let Some(found) = Manifest::recover(&options.env, dir, tail, tables.clone())? {
+        return Ok((found.manifest, found.dropped));
     }
     if !options.create_if_missing {
         return Err(no_database(dir));
     }
-    let (manifest, version) = Manifest::create(env.clone(), dir, env.random())?;
-    Ok((manifest, version, None))
+    Ok((Manifest::create(&options.env, dir, tables)?, None))
+}
+
+/// Up to which sequence everything is in tables.
+fn flushed_through(version: &Version) -> Sequence {
+    version.tree(TREE).map_or(Sequence::ZERO, |tree| tree.flushed_through())
 }
 
 /// Puts the parts together and starts the background work.
 fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Inner> {
-    let Recovery { manifest, version, replay, recovered, report, next_table } = parts;
+    let Recovery { cache, manifest, replay, recovered, report } = parts;
+    let version = manifest.version();
     let env = options.env.clone();
     let database = version.database();
     let last = recovered.last_sequence;
-    let next_table = TableId(next_table.max(version.next_table_id().0));
     let log_settings = LogSettings {
         env: env.clone(),
         dir: dir.to_owned(),
@@ -256,10 +303,9 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         allocate_bytes: options.buffer_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
     };
     let log = Arc::new(Log::start(log_settings, &recovered, version.edit_number())?);
-    let cache = Arc::new(BlockCache::new(options.cache_bytes));
     let counters = Arc::new(Counters::default());
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
-    let manifest = Arc::new(Mutex::new(manifest));
+    let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
     let flusher = Arc::new(Flusher::new(
         FlushSettings {
@@ -274,7 +320,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         log.clone(),
         manifest.clone(),
         counters.clone(),
-        next_table,
     ));
     let commit_settings = CommitSettings {
         buffer_bytes: options.buffer_bytes,

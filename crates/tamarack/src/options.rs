@@ -12,7 +12,7 @@ use tamarack_env::os::OsEnv;
 
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::table::Compression;
+use crate::format::block::Compression;
 use crate::wal::Tail;
 use crate::write::Durability;
 use crate::write::batch::VALUE_BYTES_MAX;
@@ -124,7 +124,7 @@ impl Options {
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
         Ok(Resolved {
-            env: expert.env.clone().unwrap_or_else(|| Arc::new(OsEnv::new())),
+            env: expert.env.clone().unwrap_or_else(|| OsEnv::new()),
             durability: self.durability,
             compression: self.compression,
             create_if_missing: self.create_if_missing,

@@ -80,7 +80,7 @@ impl Stats {
     pub(crate) fn of(inner: &Inner) -> Self {
         let state = inner.tree.pin();
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
-        let levels = state.version.levels(TreeId(0));
+        let levels = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.levels());
         let counters = &inner.counters;
         Self {
             buffers: buffers
@@ -90,7 +90,9 @@ impl Stats {
                     memory_bytes: buffer.memory_bytes(),
                 })
                 .collect(),
-            levels: levels.map(|level| LevelStats { runs: level.runs().map(|run| RunStats::of(run)).collect() }).collect(),
+            levels: levels
+                .map(|level| LevelStats { runs: level.runs().iter().map(|run| RunStats::of(run)).collect() })
+                .collect(),
             log_segments: inner.log.segments().len(),
             log_bytes: inner.log.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: inner.tree.visible.sequence().0,
@@ -112,7 +114,7 @@ impl Stats {
 
 impl RunStats {
     fn of(run: &Run) -> Self {
-        run.slices().fold(Self::default(), |sum, slice| {
+        run.slices().iter().fold(Self::default(), |sum, slice| {
             let meta = slice.table().meta();
             Self {
                 tables: sum.tables + 1,

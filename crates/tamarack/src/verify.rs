@@ -1,7 +1,5 @@
 //! Verification: everything on storage is read and checked.
 
-use std::path::PathBuf;
-
 use crate::db::Inner;
 use crate::error::{Error, Result};
 
@@ -30,7 +28,7 @@ pub(crate) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Resul
     let state = inner.tree.pin_owned();
     let mut report = VerifyReport::default();
     let all_bytes = state.version.tables().map(|table| table.meta().file_bytes).sum();
-    let mut note = |outcome: Result<()>, problems: &mut Vec<Error>| match outcome {
+    let note = |outcome: Result<()>, problems: &mut Vec<Error>| match outcome {
         Err(error @ Error::Io { .. }) => Err(error),
         Err(error) => {
             problems.push(error);
@@ -38,7 +36,7 @@ pub(crate) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Resul
         }
         Ok(()) => Ok(()),
     };
-    note(inner.manifest.lock().verify(), &mut report.problems)?;
+    note(inner.manifest.verify(), &mut report.problems)?;
     for table in state.version.tables() {
         let before = report.bytes;
         let outcome = table.open().and_then(|table| table.verify(&mut |bytes| progress(before + bytes, all_bytes)));

@@ -21,18 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::{Env, Progress, Work};
 
 use crate::buffer::BufferCursor;
 use crate::error::{Error, Result};
+use crate::format::block::Compression;
 use crate::format::edit::{Change, KeyRange, SliceSpec};
-use crate::format::meta::{TableId, TableMeta, TreeId};
+use crate::format::meta::{TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::merge::{Retain, Source};
 use crate::stats::Counters;
 use crate::step;
-use crate::table::{Compression, TableBuilder, TableSettings};
+use crate::table::{TableBuilder, TableSettings};
 use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, Tree};
 use crate::wal::Log;
@@ -67,10 +67,8 @@ pub struct Flusher {
     env: Arc<dyn Env>,
     tree: Arc<Tree>,
     log: Arc<Log>,
-    manifest: Arc<Mutex<Manifest>>,
+    manifest: Arc<Manifest>,
     counters: Arc<Counters>,
-    /// The number of the next table; never given out twice, not even after a failed flush.
-    next_table: AtomicU64,
     job: Mutex<Option<Job>>,
 }
 
@@ -113,18 +111,16 @@ impl Work for Flusher {
 }
 
 impl Flusher {
-    /// Flushes what `tree` seals. Tables are numbered from `next_table`.
+    /// Flushes what `tree` seals.
     pub fn new(
         settings: FlushSettings,
         env: Arc<dyn Env>,
         tree: Arc<Tree>,
         log: Arc<Log>,
-        manifest: Arc<Mutex<Manifest>>,
+        manifest: Arc<Manifest>,
         counters: Arc<Counters>,
-        next_table: TableId,
     ) -> Self {
-        let next_table = AtomicU64::new(next_table.0);
-        Self { settings, env, tree, log, manifest, counters, next_table, job: Mutex::new(None) }
+        Self { settings, env, tree, log, manifest, counters, job: Mutex::new(None) }
     }
 
     /// Takes the oldest sealed buffer, if it is complete.
@@ -141,7 +137,7 @@ impl Flusher {
             entries,
             // Asked for only now that the buffer is complete: what is visible covers all of it.
             retain: Retain::new(self.tree.visible.readable()),
-            older_may_exist: state.version.runs_young_to_old(TREE).next().is_some(),
+            older_may_exist: state.version.tree(TREE).is_some_and(|tree| tree.runs().next().is_some()),
             open: None,
             last_key: Vec::new(),
             finished: Vec::new(),
@@ -177,7 +173,7 @@ impl Flusher {
     }
 
     fn create_table(&self, made: &mut Vec<PathBuf>) -> Result<TableBuilder> {
-        let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
+        let id = self.manifest.new_table_id();
         let settings = TableSettings {
             database: self.settings.database,
             id,
@@ -198,11 +194,7 @@ impl Flusher {
                 .sync_dir(dir, step::TABLE_SYNC_DIRECTORY)
                 .map_err(|error| failed_sync(Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error)))?;
         }
-        let version = {
-            let mut manifest = self.manifest.lock();
-            let changes = self.changes(&manifest, job);
-            manifest.commit(changes).map_err(failed_sync)?
-        };
+        let version = self.manifest.commit(self.changes(job)).map_err(failed_sync)?;
         self.tree.publish_flush(&job.sealed, version);
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(job.finished.iter().map(|meta| meta.file_bytes).sum());
@@ -214,20 +206,15 @@ impl Flusher {
         Ok(())
     }
 
-    fn changes(&self, manifest: &Manifest, job: &Job) -> Vec<Change> {
-        let version = manifest.version();
+    fn changes(&self, job: &Job) -> Vec<Change> {
         let mut changes = Vec::new();
-        if version.log_end().is_some() {
+        if self.manifest.version().log_end().is_some() {
             changes.push(Change::LogReopened);
         }
         if !job.finished.is_empty() {
-            let run = version.next_run_id();
-            changes.push(Change::IdsUsed {
-                tables: self.next_table.load(Ordering::Relaxed),
-                runs: run.0 + 1,
-                merges: version.next_merge_id().0,
-            });
-            let tables = job.finished.iter().map(|meta| Change::TableAdded { tree: TREE, meta: Arc::new(meta.clone()) });
+            let run = self.manifest.new_run_id();
+            let tables =
+                job.finished.iter().map(|meta| Change::TableAdded { tree: TREE, meta: Arc::new(meta.clone()) });
             changes.extend(tables);
             changes.push(Change::RunAdded { tree: TREE, run, level: 1, index: 0 });
             let whole = |meta: &TableMeta| SliceSpec { table: meta.id, range: KeyRange::default() };

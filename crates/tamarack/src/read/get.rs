@@ -5,14 +5,17 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::{Error, Result};
+use crate::format::meta::TreeId;
 use crate::read::value::Value;
 use crate::tree::state::State;
 
-use std::sync::Arc;
+/// The one tree there is.
+const TREE: TreeId = TreeId(0);
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> Contro
 
 /// Visits the versions of the query's key, youngest first, until `visit` has seen enough.
 fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow<()>> {
-    let mut in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
+    let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
         buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
     };
     if in_buffer(&state.active, visit).is_break() {
@@ -67,7 +70,7 @@ fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow
             return Ok(ControlFlow::Break(()));
         }
     }
-    for run in state.version.runs_young_to_old() {
+    for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
         let flow = run.get(query, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
         if flow.is_break() {
             return Ok(flow);
@@ -79,6 +82,8 @@ fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow
 fn reserved(dir: &Path, kind: EntryKind) -> Error {
     Error::Unsupported {
         path: dir.to_owned(),
-        what: format!("the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"),
+        what: format!(
+            "the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"
+        ),
     }
 }

@@ -17,6 +17,7 @@ use crate::read::get;
 use crate::read::range::KeyRange;
 use crate::read::scan::{self, Origin};
 use crate::read::value::Value;
+use crate::table::ReadPolicy;
 use crate::tree::run::RunCursor;
 use crate::tree::state::{State, Tree};
 
@@ -138,7 +139,8 @@ impl Origin for PinnedState {
         let state = &self.state;
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let buffers = buffers.map(|buffer| StateSource::Buffer(buffer.cursor()));
-        let runs = state.version.runs_young_to_old(TreeId(0)).map(|run| StateSource::Run(run.cursor(false)));
+        let runs = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.runs());
+        let runs = runs.map(|run| StateSource::Run(run.cursor(ReadPolicy::Cached)));
         Ok(MergedSource::new(buffers.chain(runs).collect()))
     }
 }

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::buffer::PinnedValue;
-use crate::table::Block;
+use crate::format::block::Block;
 
 /// A value, borrowed from the buffer or the cached block where it stands, which it keeps in memory until it is dropped.
 /// It dereferences to its bytes.

@@ -127,7 +127,11 @@ impl Tree {
         let _changing = self.trouble.lock();
         let state = self.pin_owned();
         let mut sealed = vec![Arc::new(Sealed { buffer: state.active.clone(), last })];
-        assert!(state.sealed.first().is_none_or(|s| s.last <= last), "sealed {:?} after {last:?}", state.sealed.first());
+        assert!(
+            state.sealed.first().is_none_or(|s| s.last <= last),
+            "sealed {:?} after {last:?}",
+            state.sealed.first()
+        );
         sealed.extend(state.sealed.iter().cloned());
         self.state.store(Arc::new(State { active: active.clone(), sealed, version: state.version.clone() }));
         active
@@ -147,7 +151,12 @@ impl Tree {
             let mut trouble = self.trouble.lock();
             let state = self.pin_owned();
             let (oldest, younger) = state.sealed.split_last().expect("the flushed buffer is among the sealed ones");
-            assert!(Arc::ptr_eq(oldest, flushed), "flushes install in sealing order: {:?} before {:?}", flushed.last, oldest.last);
+            assert!(
+                Arc::ptr_eq(oldest, flushed),
+                "flushes install in sealing order: {:?} before {:?}",
+                flushed.last,
+                oldest.last
+            );
             self.durable_edit.store(version.edit_number().0, Ordering::Release);
             self.state.store(Arc::new(State { active: state.active.clone(), sealed: younger.to_vec(), version }));
             if matches!(*trouble, Some(Trouble::Retrying(_))) {

@@ -30,8 +30,8 @@ use crate::error::{Error, Result};
 use crate::format::meta::{EditNumber, TreeId};
 use crate::format::names::FileName;
 use crate::format::record::{
-    Entries, HeaderFlaw, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES, SegmentHeader, record_at,
-    segment_place,
+    Entries, HeaderFlaw, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES, SegmentHeader,
+    record_at, segment_place,
 };
 use crate::step;
 
@@ -130,13 +130,8 @@ pub fn recover(
     }
     make_durable(settings, &stale, kept, past_end, &chain)?;
     let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
-    Ok(Recovered {
-        last_sequence: chain.last_sequence,
-        end: chain.end,
-        dropped: chain.dropped,
-        segments: found.collect::<Result<_>>()?,
-        next_number,
-    })
+    let segments = found.collect::<Result<_>>()?;
+    Ok(Recovered { last_sequence: chain.last_sequence, end: chain.end, dropped: chain.dropped, segments, next_number })
 }
 
 /// What one segment holds.
@@ -252,7 +247,11 @@ impl Survey {
         let place = segment_place(settings.database, self.number);
         for &(offset, head) in self.records.iter().take_while(|(offset, _)| *offset < end) {
             let Some((again, body)) = record_at(&bytes, offset, place).filter(|(again, _)| *again == head) else {
-                return Err(Error::corruption(&self.path, offset, "a record was whole, and is not when it is read again"));
+                return Err(Error::corruption(
+                    &self.path,
+                    offset,
+                    "a record was whole, and is not when it is read again",
+                ));
             };
             let mut entries = 0;
             for entry in Entries::new(body, again.first) {
@@ -272,7 +271,9 @@ impl Survey {
 
     fn malformed(&self, offset: u64, malformed: Malformed) -> Error {
         match malformed {
-            Malformed::Cut => Error::corruption(&self.path, offset, "a record whose checksum is right does not hold entries"),
+            Malformed::Cut => {
+                Error::corruption(&self.path, offset, "a record whose checksum is right does not hold entries")
+            }
             Malformed::UnknownKind(kind) => Error::Unsupported {
                 path: self.path.clone(),
                 what: format!("an entry of kind {kind}, which this program does not know; a newer one wrote it"),
@@ -326,7 +327,9 @@ impl Chain {
         for survey in surveys {
             let why = match survey.header {
                 Err(_) => Some("the segment has no whole header"),
-                Ok(header) if chain.segments > 0 && (header.base != chain.end || Some(header.first_sequence) != next) => {
+                Ok(header)
+                    if chain.segments > 0 && (header.base != chain.end || Some(header.first_sequence) != next) =>
+                {
                     Some("the segment does not begin where the one before ends")
                 }
                 Ok(header) if chain.segments == 0 && header.first_sequence > flushed_through.next() => {
@@ -418,7 +421,10 @@ impl Chain {
             return Err(Error::corruption(&first.path, 0, format!("{why}, and the segments before it are gone")));
         }
         if let (Tail::Strict, Some(dropped)) = (settings.tail, &self.dropped) {
-            return lost(dropped.offset, format!("{}; opening with a torn end allowed would drop the rest", dropped.why));
+            return lost(
+                dropped.offset,
+                format!("{}; opening with a torn end allowed would drop the rest", dropped.why),
+            );
         }
         Ok(())
     }

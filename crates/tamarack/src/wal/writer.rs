@@ -204,7 +204,8 @@ impl Log {
         let (unsynced, end) = {
             let segments = self.segments.lock();
             segments.check()?;
-            let unsynced: Vec<_> = segments.all.iter().filter(|segment| segment.synced < segment.end).cloned().collect();
+            let unsynced: Vec<_> =
+                segments.all.iter().filter(|segment| segment.synced < segment.end).cloned().collect();
             (unsynced, self.end())
         };
         let youngest = unsynced.last().map(|segment| segment.header.number);
@@ -265,7 +266,10 @@ impl Log {
             }
             return Err(error);
         }
-        let synced = segment.file.sync(step::LOG_SYNC_HEADER).map_err(|error| stopped(step::LOG_SYNC_HEADER, &segment.path, error));
+        let synced = segment
+            .file
+            .sync(step::LOG_SYNC_HEADER)
+            .map_err(|error| stopped(step::LOG_SYNC_HEADER, &segment.path, error));
         synced?;
         env.sync_dir(dir, step::LOG_SYNC_DIRECTORY).map_err(|error| stopped(step::LOG_SYNC_DIRECTORY, dir, error))?;
         Ok(segment)
@@ -280,7 +284,9 @@ impl Log {
             let path = {
                 let segments = self.segments.lock();
                 match segments.all.get(1) {
-                    Some(second) if second.header.first_sequence.0 <= flushed_through.0 + 1 => segments.all[0].path.clone(),
+                    Some(second) if second.header.first_sequence.0 <= flushed_through.0 + 1 => {
+                        segments.all[0].path.clone()
+                    }
                     _ => return Ok(()),
                 }
             };
@@ -307,7 +313,8 @@ impl Log {
         let mut segments = self.segments.lock();
         segments.check()?;
         let segment = segments.all.back().expect("a log has a segment to append to");
-        let trimmed = segment.file.set_len(segment.end, step::LOG_TRIM).and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM));
+        let trimmed =
+            segment.file.set_len(segment.end, step::LOG_TRIM).and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM));
         if let Err(error) = trimmed {
             let error = Error::io(step::LOG_TRIM.0, &segment.path, error);
             return Err(segments.fail(error));

@@ -1,8 +1,8 @@
 //! [`Batch`]: writes that become durable and visible together, already in the form in which the log stores them.
 
+use crate::buffer::Buffer;
 use crate::entry::{EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
-use crate::buffer::Buffer;
 use crate::format::meta::TreeId;
 use crate::format::record::{self, Entries};
 
@@ -117,7 +117,9 @@ impl Write<'_> {
             Self::Many(batch) => (batch.longest_key_bytes, batch.longest_value_bytes),
         };
         if key_bytes > KEY_BYTES_MAX {
-            return Err(Error::InvalidArgument(format!("a key of {key_bytes} bytes: at most {KEY_BYTES_MAX} are allowed")));
+            return Err(Error::InvalidArgument(format!(
+                "a key of {key_bytes} bytes: at most {KEY_BYTES_MAX} are allowed"
+            )));
         }
         let value_limit = limit_bytes.min(VALUE_BYTES_MAX);
         if value_bytes as u64 > value_limit {

@@ -33,9 +33,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicU32, Ordering};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard};
-use tamarack_env::Env;
 
 use crate::buffer::Buffer;
 use crate::entry::Sequence;
@@ -308,8 +308,7 @@ impl CommitQueue {
     /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups in the order of their sequences.
     fn log_group(&self, forming: &mut Forming) -> Result<Logged> {
         let mut lead = self.lead.lock();
-        if lead.filled_bytes > 0
-            && (forming.seal || lead.filled_bytes + forming.raw_bytes > self.settings.buffer_bytes)
+        if lead.filled_bytes > 0 && (forming.seal || lead.filled_bytes + forming.raw_bytes > self.settings.buffer_bytes)
         {
             self.seal_buffer(&mut lead)?;
         }
