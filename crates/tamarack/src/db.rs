@@ -2,25 +2,20 @@
 
 use std::fmt;
 use std::ops::RangeBounds;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_env::{Env, Worker};
-
-use crate::cache::BlockCache;
+use crate::engine::Engine;
+use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
-use crate::open::{self, RecoveryReport};
-use crate::options::{Options, Resolved};
+use crate::open;
+use crate::options::Options;
 use crate::read::{Scan, Snapshot, Value, get};
-use crate::stats::Counters;
 use crate::structure::Stats;
-use crate::tree::manifest::Manifest;
-use crate::tree::state::Tree;
 use crate::verify::{self, VerifyReport};
-use crate::wal::Log;
-use crate::write::{Batch, CommitQueue, Durability, Write};
+use crate::write::{Batch, Durability, Write};
 
 /// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
 ///
@@ -40,41 +35,24 @@ use crate::write::{Batch, CommitQueue, Durability, Write};
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
 }
 
-/// The parts. Background work holds some of them, never this.
-pub(crate) struct Inner {
-    pub(crate) env: Arc<dyn Env>,
-    pub(crate) dir: PathBuf,
-    pub(crate) durability: Durability,
-    pub(crate) tree: Arc<Tree>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) manifest: Arc<Manifest>,
-    pub(crate) commits: CommitQueue,
-    pub(crate) cache: Arc<BlockCache>,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) recovery: RecoveryReport,
-    pub(crate) workers: Vec<Arc<dyn Worker>>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.stop_workers();
-    }
-}
-
-impl Inner {
-    fn stop_workers(&self) {
-        for worker in &self.workers {
-            worker.stop();
-        }
+impl Options {
+    /// Opens the database in `dir`, recovering what an earlier process left.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open elsewhere; [`Error::Corruption`] if files are damaged (nothing is changed then);
+    /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or
+    /// if there is no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
+    pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
+        Ok(Db { engine: Arc::new(open::open(dir.as_ref(), &self.resolve()?)?) })
     }
 }
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Db").field("dir", &self.inner.dir).finish_non_exhaustive()
+        f.debug_struct("Db").field("dir", &self.engine.dir).finish_non_exhaustive()
     }
 }
 
@@ -85,10 +63,6 @@ impl Db {
     /// As [`Options::open`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         Options::new().open(dir)
-    }
-
-    pub(crate) fn open_with(dir: &Path, options: &Resolved) -> Result<Self> {
-        Ok(Self { inner: Arc::new(open::open(dir, options)?) })
     }
 
     /// Sets `key` to `value`.
@@ -122,11 +96,11 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.inner.commits.commit(Write::Many(batch), durability)
+        self.engine.commits.commit(Write::Many(batch), durability)
     }
 
     fn commit(&self, write: Write<'_>) -> Result<()> {
-        self.inner.commits.commit(write, self.inner.durability)
+        self.engine.commits.commit(write, self.engine.durability)
     }
 
     /// The value of `key`, if it has one.
@@ -134,9 +108,9 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let state = self.inner.tree.pin();
-        let query = Query { key: key.as_ref(), sequence: self.inner.tree.visible.sequence() };
-        Ok(get::get(&state, &self.inner.dir, query)?.and_then(|found| found.value))
+        let state = self.engine.tree.pin();
+        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
+        Ok(get::get(&state, &self.engine.dir, query)?.and_then(|found| found.value))
     }
 
     /// True if `key` has a value.
@@ -144,9 +118,9 @@ impl Db {
     /// # Errors
     /// As [`Db::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let state = self.inner.tree.pin();
-        let query = Query { key: key.as_ref(), sequence: self.inner.tree.visible.sequence() };
-        get::contains(&state, &self.inner.dir, query)
+        let state = self.engine.tree.pin();
+        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
+        get::contains(&state, &self.engine.dir, query)
     }
 
     /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.
@@ -168,7 +142,7 @@ impl Db {
     /// The database as it is now, for as long as the snapshot lives. It holds space: what is overwritten or deleted
     /// later is kept while it can see it.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::now(&self.inner.tree, &self.inner.dir)
+        Snapshot::now(&self.engine.tree, &self.engine.dir)
     }
 
     /// Writes everything that is in memory to tables, and waits for that.
@@ -176,12 +150,12 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] if storage refused; nothing is lost, and the flush is tried again in the background. [`Error::Stopped`] if writing has ended.
     pub fn flush(&self) -> Result<()> {
-        self.inner.commits.seal()?;
-        let Some(youngest) = self.inner.tree.pin().sealed.first().cloned() else { return Ok(()) };
-        let flushed = || self.inner.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
+        self.engine.commits.seal()?;
+        let Some(youngest) = self.engine.tree.pin().sealed.first().cloned() else { return Ok(()) };
+        let flushed = || self.engine.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
         let mut outcome = Ok(());
-        self.inner.env.wait(&self.inner.tree.flushed, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.inner.tree.check_progress() };
+        self.engine.env.wait(&self.engine.tree.flushed, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.engine.tree.check_progress() };
             outcome.is_err() || flushed()
         });
         outcome
@@ -192,12 +166,12 @@ impl Db {
     /// # Errors
     /// [`Error::Stopped`] if that failed, now or before.
     pub fn sync(&self) -> Result<()> {
-        self.inner.commits.sync()
+        self.engine.commits.sync()
     }
 
     /// What the database looks like and what it did since it was opened.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.inner)
+        Stats::of(&self.engine)
     }
 
     /// Reads everything on storage and checks it: every checksum and every invariant. `progress` is told the bytes read so far and the bytes
@@ -206,12 +180,12 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] if storage fails; damage is not an error but part of the report.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-        verify::verify(&self.inner, progress)
+        verify::verify(&self.engine, progress)
     }
 
     /// What opening found: whether the log ended cleanly, and what was dropped if not.
     pub fn recovery(&self) -> &RecoveryReport {
-        &self.inner.recovery
+        &self.engine.recovery
     }
 
     /// Makes everything durable, notes in the manifest where the log ends, and ends writing for all clones of this handle.
@@ -223,15 +197,15 @@ impl Db {
     /// # Errors
     /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.
     pub fn close(self) -> Result<()> {
-        let inner = &self.inner;
-        inner.tree.check_running()?;
-        inner.tree.report_stop(Error::Closed);
-        inner.stop_workers();
-        let end = inner.log.close()?;
-        let reopened = inner.manifest.version().log_end().map(|_| Change::LogReopened);
+        let engine = &self.engine;
+        engine.tree.check_running()?;
+        engine.tree.report_stop(Error::Closed);
+        engine.stop_workers();
+        let end = engine.log.close()?;
+        let reopened = engine.manifest.version().log_end().map(|_| Change::LogReopened);
         let version =
-            inner.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
-        inner.tree.publish(version);
+            engine.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
+        engine.tree.publish(version);
         Ok(())
     }
 }

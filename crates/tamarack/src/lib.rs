@@ -27,8 +27,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | `db` | [`Db`]: wires the parts |
+//! | `open` | opening and recovery |
 //! | `options` | [`Options`], [`Expert`] |
-//! | `open`, `verify`, `structure` | opening and recovery; checking everything; the numbers of [`Stats`] |
+//! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
+//! | `engine` | the parts of an open database |
 //! | `compact` | background jobs: the flush |
 //! | `write` | [`Batch`], the commit queue, durability |
 //! | `read` | lookups, scans, [`Snapshot`] |
@@ -49,6 +51,7 @@ pub mod cache;
 #[doc(hidden)]
 pub mod compact;
 mod db;
+mod engine;
 #[doc(hidden)]
 pub mod entry;
 mod error;
@@ -77,11 +80,11 @@ pub mod wal;
 pub mod write;
 
 pub use db::Db;
+pub use engine::{Dropped, RecoveryReport};
 #[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
 pub use format::block::Compression;
-pub use open::{Dropped, RecoveryReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use structure::{BufferStats, LevelStats, RunStats, Stats};

@@ -19,7 +19,7 @@ use tamarack_env::{Env, Lock, Work};
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
 use crate::compact::{FlushSettings, Flusher};
-use crate::db::Inner;
+use crate::engine::{Dropped, Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta, TreeId};
@@ -38,46 +38,8 @@ use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 /// The one tree there is.
 const TREE: TreeId = TreeId(0);
 
-/// What opening found.
-#[derive(Clone, Debug, Default)]
-pub struct RecoveryReport {
-    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised.
-    pub dropped: Vec<Dropped>,
-    /// Entries read back from the log.
-    pub entries_replayed: u64,
-    /// Files that nothing named, left by a crash, and removed.
-    pub orphans_removed: Vec<PathBuf>,
-}
-
-/// The end of a file that was dropped.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dropped {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in the file what was kept ends.
-    pub offset: u64,
-    /// Bytes dropped, later segments of the log included.
-    pub bytes: u64,
-    /// Whole commit groups among them.
-    pub commit_groups: u64,
-    /// What ended it.
-    pub why: String,
-}
-
-impl From<wal::Dropped> for Dropped {
-    fn from(wal::Dropped { path, offset, bytes, records, why }: wal::Dropped) -> Self {
-        Self { path, offset, bytes, commit_groups: records, why }
-    }
-}
-
-impl From<manifest::Dropped> for Dropped {
-    fn from(manifest::Dropped { path, offset, bytes }: manifest::Dropped) -> Self {
-        Self { path, offset, bytes, commit_groups: 0, why: "what stands here is not a whole edit".to_owned() }
-    }
-}
-
 /// Opens the database in `dir`.
-pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Inner> {
+pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let env = &options.env;
     prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
     let lock = take_lock(env.as_ref(), dir)?;
@@ -254,7 +216,7 @@ fn recover_log(
         env: env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        flushed_through: flushed_through(&version),
+        flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
         durable: Position(version.log_durable()),
         tail: options.tail,
@@ -290,7 +252,7 @@ fn flushed_through(version: &Version) -> Sequence {
 }
 
 /// Puts the parts together and starts the background work.
-fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Inner> {
+fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
     let Recovery { cache, manifest, replay, recovered, report } = parts;
     let version = manifest.version();
     let env = options.env.clone();
@@ -345,7 +307,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     tree.wake_flusher();
     let sync_worker = start("tamarack-sync", interval.clone()).inspect_err(|_| flush_worker.stop())?;
     interval.set_worker(sync_worker.clone());
-    Ok(Inner {
+    Ok(Engine {
         env,
         dir: dir.to_owned(),
         durability: options.durability,

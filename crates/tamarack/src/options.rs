@@ -4,13 +4,11 @@
 //! whoever does.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::Env;
 use tamarack_env::os::OsEnv;
 
-use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
 use crate::wal::Tail;
@@ -65,7 +63,7 @@ impl Options {
     }
 
     /// What a write survives once it is acknowledged. Default [`Durability::Buffered`]: the end of the process, but a crash of the
-    /// machine can cost the last writes. One write can ask for another level with [`Db::write_with`].
+    /// machine can cost the last writes. One write can ask for another level with [`crate::Db::write_with`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -94,18 +92,8 @@ impl Options {
         self
     }
 
-    /// Opens the database in `dir`, recovering what an earlier process left.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] if it is open elsewhere; [`Error::Corruption`] if files are damaged (nothing is changed then);
-    /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or if there is no database and
-    /// [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
-    pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
-        Db::open_with(dir.as_ref(), &self.resolve()?)
-    }
-
     /// Checks the options and derives what was not set.
-    fn resolve(&self) -> Result<Resolved> {
+    pub(crate) fn resolve(&self) -> Result<Resolved> {
         if self.memory_bytes < MEMORY_BYTES_MIN {
             return Err(Error::InvalidArgument(format!(
                 "a memory budget of {} bytes: at least {MEMORY_BYTES_MIN} are needed",

@@ -1,6 +1,6 @@
 //! [`Stats`]: what a database looks like, as plain numbers.
 
-use crate::db::Inner;
+use crate::engine::Engine;
 use crate::format::meta::TreeId;
 use crate::tree::run::Run;
 
@@ -77,11 +77,11 @@ pub struct RunStats {
 }
 
 impl Stats {
-    pub(crate) fn of(inner: &Inner) -> Self {
-        let state = inner.tree.pin();
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let state = engine.tree.pin();
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let levels = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.levels());
-        let counters = &inner.counters;
+        let counters = &engine.counters;
         Self {
             buffers: buffers
                 .map(|buffer| BufferStats {
@@ -93,13 +93,13 @@ impl Stats {
             levels: levels
                 .map(|level| LevelStats { runs: level.runs().iter().map(|run| RunStats::of(run)).collect() })
                 .collect(),
-            log_segments: inner.log.segments().len(),
-            log_bytes: inner.log.segments().iter().map(|segment| segment.bytes).sum(),
-            visible_sequence: inner.tree.visible.sequence().0,
-            snapshots: inner.tree.visible.snapshots(),
-            cache_bytes: inner.cache.used_bytes(),
-            cache_hits: inner.cache.hits(),
-            cache_misses: inner.cache.misses(),
+            log_segments: engine.log.segments().len(),
+            log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
+            visible_sequence: engine.tree.visible.sequence().0,
+            snapshots: engine.tree.visible.snapshots(),
+            cache_bytes: engine.cache.used_bytes(),
+            cache_hits: engine.cache.hits(),
+            cache_misses: engine.cache.misses(),
             entries_written: counters.entries_written.get(),
             raw_bytes_written: counters.raw_bytes_written.get(),
             commit_groups: counters.commit_groups.get(),

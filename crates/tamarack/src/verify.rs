@@ -1,6 +1,6 @@
 //! Verification: everything on storage is read and checked.
 
-use crate::db::Inner;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 /// What verification found.
@@ -24,8 +24,8 @@ impl VerifyReport {
 }
 
 /// Checks what the current version names. (What the log holds was checked when it was opened.)
-pub(crate) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-    let state = inner.tree.pin_owned();
+pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    let state = engine.tree.pin_owned();
     let mut report = VerifyReport::default();
     let all_bytes = state.version.tables().map(|table| table.meta().file_bytes).sum();
     let note = |outcome: Result<()>, problems: &mut Vec<Error>| match outcome {
@@ -36,7 +36,7 @@ pub(crate) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Resul
         }
         Ok(()) => Ok(()),
     };
-    note(inner.manifest.verify(), &mut report.problems)?;
+    note(engine.manifest.verify(), &mut report.problems)?;
     for table in state.version.tables() {
         let before = report.bytes;
         let outcome = table.open().and_then(|table| table.verify(&mut |bytes| progress(before + bytes, all_bytes)));

@@ -114,7 +114,9 @@ fn a_closed_database_takes_no_writes() -> Result<()> {
 #[test]
 fn each_durability_level_is_taken() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
-    for durability in [Durability::Buffered, Durability::Sync, Durability::Interval(std::time::Duration::from_millis(1))] {
+    for durability in
+        [Durability::Buffered, Durability::Sync, Durability::Interval(std::time::Duration::from_millis(1))]
+    {
         let db = options(&env).durability(durability).open("/db")?;
         db.put(format!("{durability:?}"), "")?;
         db.write_with(Batch::new().put("with", "sync"), Durability::Sync)?;

@@ -38,8 +38,8 @@ const LAYERS: &[Layer] = &[
         directory: "tamarack",
         may_use: &["tamarack-env"],
         modules: &[
-            "lib", "fuzz", "db", "options", "open", "repair", "verify", "tune", "compact", "write", "read", "tree", "wal",
-            "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
+            "lib", "fuzz", "db", "open", "options", "repair", "verify", "structure", "engine", "tune", "compact", "write", "read", "tree",
+            "wal", "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
         ],
     },
     Layer {

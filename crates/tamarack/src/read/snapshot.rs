@@ -140,7 +140,7 @@ impl Origin for PinnedState {
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let buffers = buffers.map(|buffer| StateSource::Buffer(buffer.cursor()));
         let runs = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.runs());
-        let runs = runs.map(|run| StateSource::Run(run.cursor(ReadPolicy::Cached)));
+        let runs = runs.map(|run| StateSource::Run(Box::new(run.cursor(ReadPolicy::Cached))));
         Ok(MergedSource::new(buffers.chain(runs).collect()))
     }
 }
@@ -148,7 +148,8 @@ impl Origin for PinnedState {
 /// One of the sources that a state consists of.
 enum StateSource {
     Buffer(BufferCursor),
-    Run(RunCursor),
+    /// Boxed, since it is many times as large, and merging moves sources about.
+    Run(Box<RunCursor>),
 }
 
 /// Hands a call on to whichever source it is.
