@@ -43,6 +43,30 @@
 //! database on. Images share all pages with their origin until one of them writes, so an image costs microseconds.
 //! [`SimEnv::identity`] tells images apart, so that only different ones are counted.
 //!
+//! ```
+//! use std::path::Path;
+//! use tamarack_env::sim::{Crash, Moment};
+//! use tamarack_env::{Env, SimEnv, Step};
+//!
+//! // The workload: what is acknowledged must be there after any crash. Without either sync, it is not.
+//! let env = SimEnv::new(7);
+//! let file = env.create(Path::new("/f"), Step("create"))?;
+//! file.write_all_at(b"acknowledged", 0, Step("write"))?;
+//! file.sync(Step("sync"))?;
+//! env.sync_dir(Path::new("/"), Step("sync directory"))?;
+//!
+//! // From here on, it is checked before each further change, in four crashes each.
+//! env.set_hook(|moment: &Moment<'_>| {
+//!     for seed in 0..4 {
+//!         let image = moment.image(Crash::draw(seed, moment.unsynced_changes()));
+//!         assert!(image.content("/f").unwrap().starts_with(b"acknowledged"), "seed {seed}, {:?}", moment.call);
+//!     }
+//! });
+//! file.write_all_at(b"more", 12, Step("write"))?;
+//! file.sync(Step("sync"))?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Nothing runs by itself: background workers step inside [`Env::wait`] and [`SimEnv::step_background`], on the
 //! caller's thread.
 //!
