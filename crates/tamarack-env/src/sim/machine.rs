@@ -1,11 +1,13 @@
 //! The machine: one disk, one clock, and the one path on which every call travels.
 //!
 //! ```text
-//! call ── delayed? ── numbered, counted, logged ── hook ── omitted? ── struck by a fault? ── disk ── delayed calls that waited for it
+//! call ──┬──────────▶ numbered, counted, logged ── hook ── omitted? ── struck by a fault? ── disk
+//!        └─ delayed? ──┘ once a call with the awaited step has come to the end of this line
 //! ```
 //!
-//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the disk through a shared
-//! pointer taken before the lock is released. The disk is copied on write, so looking costs nothing unless another thread changes it meanwhile.
+//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the
+//! disk through a shared pointer taken before the lock is released. The disk is copied on write, so looking costs
+//! nothing unless another thread changes it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::disk::{Disk, FailedSync, Inode};
+use super::disk::Disk;
 use super::fault::{Call, CallKind, Failure, Fault};
+use super::inode::{FailedSync, Inode};
 use crate::env::Step;
 use crate::random::Random;
 use crate::sync::Mutex;
@@ -370,7 +373,8 @@ impl Operation {
         }
     }
 
-    /// What a call is told that is omitted or delayed. Panics for what cannot be, and so must be called without the lock.
+    /// What a call is told that is omitted or delayed. Panics for what cannot be, and so must be called without the
+    /// lock.
     fn pretended(&self) -> Outcome {
         match self {
             Self::Write { bytes, .. } => Outcome::Wrote(bytes.len()),

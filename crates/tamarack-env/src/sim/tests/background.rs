@@ -169,6 +169,24 @@ fn stopping_and_killing_release_the_work_without_another_step() {
     assert!(!env.wait(&Event::new(), None, &mut || false), "a dead process does not wait");
 }
 
+/// The power fails at a call of a background step, as a hook may decide: the step runs to its end without effect, and
+/// is not called again.
+#[test]
+fn a_process_may_be_killed_within_a_step() {
+    let env = SimEnv::new(9);
+    let handle = env.clone();
+    env.set_hook(move |_| drop(handle.kill()));
+    let held = Arc::new(());
+    let inside = (env.clone(), held.clone());
+    start(&env, "victim", move || {
+        let inside = &inside;
+        assert!(inside.0.create(Path::new("f"), CREATE).is_err());
+        Progress::More
+    });
+    assert!(!env.wait(&Event::new(), None, &mut || false));
+    assert_eq!((Arc::strong_count(&held), env.files()), (1, Vec::new()));
+}
+
 #[test]
 fn work_that_is_done_is_released() {
     let env = SimEnv::new(8);

@@ -14,8 +14,8 @@ fn an_unsynced_write_is_lost_in_some_image_and_a_synced_one_in_none() {
     assert_eq!(found(&env, |image| text(image, "f")), ["new"]);
 }
 
-/// Four sectors of a file are overwritten by one write. Each of the 16 patterns of old and new sectors appears, and none in which a
-/// sector is a mixture.
+/// Four sectors of a file are overwritten by one write. Each of the 16 patterns of old and new sectors appears, and
+/// none in which a sector is a mixture.
 #[test]
 fn every_tear_between_sectors_appears_and_none_within() {
     for sector in [Sector::Bytes512, Sector::Bytes4096] {
@@ -34,7 +34,8 @@ fn every_tear_between_sectors_appears_and_none_within() {
     }
 }
 
-/// A write from the middle of one sector to the middle of the next is torn at the border in the file, not at multiples of its own length.
+/// A write from the middle of one sector to the middle of the next is torn at the border in the file, not at multiples
+/// of its own length.
 #[test]
 fn tears_lie_at_the_borders_of_the_file() {
     let env = SimEnv::new(3);
@@ -236,8 +237,9 @@ fn equal_crashes_give_equal_images_and_different_contents_different_identities()
     }
 }
 
-/// Random histories of writes, cuts, allocations and syncs on one file. Whatever the crash, every byte of every image is one that it had at some
-/// time since the last sync, so nothing older and nothing invented is ever shown; and the length lies between the shortest and the longest.
+/// Random histories of writes, cuts, allocations and syncs on one file. Whatever the crash, every byte of every image
+/// is one that it had at some time since the last sync, so nothing older and nothing invented is ever shown; and the
+/// length lies between the shortest and the longest.
 #[test]
 fn an_image_shows_only_what_was_there_since_the_last_sync() {
     for seed in 0..300 {

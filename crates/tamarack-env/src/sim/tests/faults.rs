@@ -90,7 +90,8 @@ fn short_reads_and_writes_are_continued() {
     assert!(env.faults_shown() >= 4, "{}", env.faults_shown());
 }
 
-/// Every call of a small workload fails in turn, in every way that fits it, once and for ever; the numbers of calls do not depend on the faults before.
+/// Every call of a small workload fails in turn, in every way that fits it, once and for ever; the numbers of calls do
+/// not depend on the faults before.
 #[test]
 fn every_call_can_fail_in_every_way_that_fits() {
     fn workload(env: &SimEnv) -> io::Result<()> {
