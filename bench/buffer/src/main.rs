@@ -109,7 +109,10 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let rounds: usize = args.next().map_or(5, |text| text.parse().expect("the number of rounds"));
     let (structure, workload) = (args.next(), args.next());
-    println!("{:<14}{:<12}{:>12}{:>12}{:>12}{:>12}", "workload", "structure", "insert ns", "(least)", "get ns", "(least)");
+    println!(
+        "{:<14}{:<12}{:>12}{:>12}{:>12}{:>12}",
+        "workload", "structure", "insert ns", "(least)", "get ns", "(least)"
+    );
     for each in WORKLOADS.iter().filter(|each| workload.as_ref().is_none_or(|name| name == each.name)) {
         for (name, run) in [
             ("tamarack", Workload::run::<Buffer> as fn(Workload) -> (f64, f64)),
