@@ -13,7 +13,7 @@ use crate::operation::{Ending, Environment, History, Level, Operation, Range, Re
 const SLOTS: u64 = 3;
 
 /// The history of a seed.
-pub fn history(environment: Environment, seed: u64) -> History {
+pub(crate) fn history(environment: Environment, seed: u64) -> History {
     let random = Random::for_purpose(seed, environment as u64);
     let setup = Setup {
         environment,

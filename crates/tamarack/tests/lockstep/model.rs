@@ -21,14 +21,14 @@ use std::time::Duration;
 use crate::operation::{Level, Quoted, Range, Reader, Write};
 
 /// Keys and values.
-pub type State = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
+pub(crate) type State = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
 
 /// A key and its value.
-pub type Pair = (Arc<[u8]>, Arc<[u8]>);
+pub(crate) type Pair = (Arc<[u8]>, Arc<[u8]>);
 
 /// All that is known of a database.
 #[derive(Clone)]
-pub struct Model {
+pub(crate) struct Model {
     states: Vec<Arc<State>>,
     visible: usize,
     durable: usize,
@@ -37,15 +37,15 @@ pub struct Model {
     /// After how many commits a failed write was tried, and the state it would have made.
     ghosts: Vec<(usize, Arc<State>)>,
     /// True once an operation said that no more writes are taken.
-    pub stopped: bool,
-    pub snapshots: BTreeMap<u8, Arc<State>>,
+    pub(crate) stopped: bool,
+    pub(crate) snapshots: BTreeMap<u8, Arc<State>>,
     /// What open scans have not delivered yet.
-    pub scans: BTreeMap<u8, VecDeque<Pair>>,
+    pub(crate) scans: BTreeMap<u8, VecDeque<Pair>>,
 }
 
 /// What an end must leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Promise {
+pub(crate) enum Promise {
     /// All that was durable.
     Durable,
     /// All that was acknowledged.
@@ -56,7 +56,7 @@ pub enum Promise {
 
 /// How the state that was found after an end compares with the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recovered {
+pub(crate) enum Recovered {
     All,
     /// Acknowledged writes were lost, as they might be.
     Less,
@@ -66,7 +66,7 @@ pub enum Recovered {
 
 impl Model {
     /// An empty database.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             states: vec![Arc::default()],
             visible: 0,
@@ -80,7 +80,7 @@ impl Model {
     }
 
     /// What a reader must see; `None` if there is no such snapshot.
-    pub fn state(&self, reader: Reader) -> Option<Arc<State>> {
+    pub(crate) fn state(&self, reader: Reader) -> Option<Arc<State>> {
         match reader {
             Reader::Now => Some(self.states[self.visible].clone()),
             Reader::Snapshot(slot) => self.snapshots.get(&slot).cloned(),
@@ -88,7 +88,7 @@ impl Model {
     }
 
     /// A write was acknowledged.
-    pub fn acknowledge(&mut self, writes: &[Write], level: Level, now: Duration) {
+    pub(crate) fn acknowledge(&mut self, writes: &[Write], level: Level, now: Duration) {
         self.states.push(self.after(writes));
         self.visible += 1;
         assert_eq!(self.visible + 1, self.states.len(), "no write is acknowledged after one whose fate is unknown");
@@ -100,22 +100,22 @@ impl Model {
     }
 
     /// A write was refused: nothing was written.
-    pub fn refuse(&mut self, writes: &[Write]) {
+    pub(crate) fn refuse(&mut self, writes: &[Write]) {
         self.ghosts.push((self.visible, self.after(writes)));
     }
 
     /// A write ended without an answer, or with the answer that its fate is unknown. It is not visible.
-    pub fn lose_track(&mut self, writes: &[Write]) {
+    pub(crate) fn lose_track(&mut self, writes: &[Write]) {
         self.states.push(self.after(writes));
     }
 
     /// All that was acknowledged has become durable.
-    pub fn make_durable(&mut self) {
+    pub(crate) fn make_durable(&mut self) {
         self.durable = self.visible;
     }
 
     /// It is so late, and all background work is done.
-    pub fn time_passed(&mut self, now: Duration) {
+    pub(crate) fn time_passed(&mut self, now: Duration) {
         let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, commits)| *commits).max();
         self.durable = self.durable.max(due.unwrap_or(0));
     }
@@ -124,7 +124,7 @@ impl Model {
     ///
     /// # Errors
     /// Says what was expected instead.
-    pub fn recover(&mut self, found: State, promise: Promise) -> Result<Recovered, String> {
+    pub(crate) fn recover(&mut self, found: State, promise: Promise) -> Result<Recovered, String> {
         let before = self.visible;
         let (first, last) = match promise {
             Promise::Durable => (self.durable, self.states.len() - 1),
@@ -135,7 +135,7 @@ impl Model {
         if let Some(least) = matching.next() {
             // Several may look alike. What follows is judged as if the last of them had been found, but no more is taken to be durable than
             // the first one tells.
-            let most = matching.last().unwrap_or(least);
+            let most = matching.next_back().unwrap_or(least);
             self.states.truncate(most + 1);
             self.visible = most;
             if promise != Promise::Acknowledged {
@@ -199,7 +199,7 @@ impl Model {
 }
 
 /// The pairs of a state in a range.
-pub fn pairs(state: &State, range: &Range) -> VecDeque<Pair> {
+pub(crate) fn pairs(state: &State, range: &Range) -> VecDeque<Pair> {
     let contains = |key: &[u8]| match range {
         Range::Prefix(prefix) => key.starts_with(prefix),
         Range::Bounds(start, end) => {
@@ -220,7 +220,7 @@ pub fn pairs(state: &State, range: &Range) -> VecDeque<Pair> {
 }
 
 /// A state in a line.
-pub fn show(state: &State) -> String {
+pub(crate) fn show(state: &State) -> String {
     let pairs: Vec<_> = state.iter().map(|(key, value)| format!("{}: {}", Quoted(key), Quoted(value))).collect();
     format!("{{{}}}", pairs.join(", "))
 }

@@ -18,26 +18,26 @@ use tamarack_env::sim::Failure;
 
 /// A database's setup, and what is done to it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct History {
-    pub setup: Setup,
-    pub operations: Vec<Operation>,
+pub(crate) struct History {
+    pub(crate) setup: Setup,
+    pub(crate) operations: Vec<Operation>,
 }
 
 /// Where the database lives and how small its parts are.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Setup {
-    pub environment: Environment,
+pub(crate) struct Setup {
+    pub(crate) environment: Environment,
     /// The environment's seed.
-    pub seed: u64,
-    pub buffer_bytes: u64,
-    pub sealed_max: u64,
-    pub block_bytes: u64,
-    pub table_bytes: u64,
-    pub cache_bytes: u64,
+    pub(crate) seed: u64,
+    pub(crate) buffer_bytes: u64,
+    pub(crate) sealed_max: u64,
+    pub(crate) block_bytes: u64,
+    pub(crate) table_bytes: u64,
+    pub(crate) cache_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Environment {
+pub(crate) enum Environment {
     Memory,
     Files,
     Simulator,
@@ -46,7 +46,7 @@ pub enum Environment {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// One write, or a batch of none or several.
     Write {
         writes: Vec<Write>,
@@ -107,13 +107,13 @@ pub enum Operation {
 
 /// A put, or a delete if there is no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Write {
-    pub key: Vec<u8>,
-    pub value: Option<Vec<u8>>,
+pub(crate) struct Write {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub(crate) enum Level {
     Buffered,
     Sync,
     /// In milliseconds.
@@ -121,25 +121,25 @@ pub enum Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reader {
+pub(crate) enum Reader {
     Now,
     Snapshot(u8),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Range {
+pub(crate) enum Range {
     Bounds(Bound<Vec<u8>>, Bound<Vec<u8>>),
     Prefix(Vec<u8>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     Front,
     Back,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The process ends.
     Kill,
     /// The machine loses power; the seed draws what survives.
@@ -168,12 +168,12 @@ const ENVIRONMENTS: [(&str, Environment); 4] = [
 ];
 
 /// The failures that histories may have.
-pub fn failures() -> impl Iterator<Item = Failure> {
+pub(crate) fn failures() -> impl Iterator<Item = Failure> {
     FAILURES.iter().map(|(_, failure)| failure.clone())
 }
 
 impl Environment {
-    pub fn is_simulated(self) -> bool {
+    pub(crate) fn is_simulated(self) -> bool {
         matches!(self, Self::Simulator | Self::Faulty)
     }
 }
@@ -278,7 +278,7 @@ impl fmt::Display for Turns<'_> {
 }
 
 /// Bytes in quotes.
-pub struct Quoted<'a>(pub &'a [u8]);
+pub(crate) struct Quoted<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -300,7 +300,7 @@ impl History {
     ///
     /// # Errors
     /// Says which line is none.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut setup = None;
         let mut operations = Vec::new();

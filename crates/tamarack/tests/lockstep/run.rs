@@ -16,32 +16,32 @@ use crate::world::{Items, Sabotage, Survives, World, is_stop};
 
 /// Where a history and the model parted.
 #[derive(Clone, Debug)]
-pub struct Mismatch {
+pub(crate) struct Mismatch {
     /// The operation's place in the history; its length for the last check.
-    pub operation: usize,
-    pub what: String,
+    pub(crate) operation: usize,
+    pub(crate) what: String,
 }
 
 /// What histories met: a harness that never sees a lost write does not test durability.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Coverage {
-    pub operations: u64,
-    pub recoveries: u64,
+pub(crate) struct Coverage {
+    pub(crate) operations: u64,
+    pub(crate) recoveries: u64,
     /// Ends after which unsynced writes were gone.
-    pub recovered_less: u64,
+    pub(crate) recovered_less: u64,
     /// Ends after which a write was there that nobody had acknowledged.
-    pub recovered_more: u64,
-    pub interrupted: u64,
-    pub errors: u64,
-    pub stops: u64,
-    pub items_scanned: u64,
+    pub(crate) recovered_more: u64,
+    pub(crate) interrupted: u64,
+    pub(crate) errors: u64,
+    pub(crate) stops: u64,
+    pub(crate) items_scanned: u64,
 }
 
 /// Runs a history from an empty machine on.
 ///
 /// # Errors
 /// At the first answer that is wrong; a panic is one.
-pub fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut Coverage) -> Result<(), Mismatch> {
+pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut Coverage) -> Result<(), Mismatch> {
     let mut at = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut run = Run::new(history, sabotage, coverage)?;

@@ -9,7 +9,7 @@ use crate::operation::{Ending, History, Level, Operation, Range, Reader, Turn, W
 const TRIES_MAX: u32 = 4000;
 
 /// The smallest history found for which `fails` is true, as it must be for the one given.
-pub fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
+pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
     let mut shrinker = Shrinker { best: history, fails, tries: 0 };
     loop {
         let before = shrinker.best.clone();

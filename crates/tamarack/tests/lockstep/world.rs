@@ -4,7 +4,7 @@
 //! simulator has background steps, faults, and crashes that lose something.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use tamarack_env::{Env, SimEnv};
 use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, Write};
 
 /// What a scan delivers, from both ends.
-pub type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
+pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
 
 /// A database that is open, or about to be.
-pub struct World {
+pub(crate) struct World {
     setup: Setup,
     place: Place,
     db: Option<Db>,
     snapshots: BTreeMap<u8, Snapshot>,
-    pub scans: BTreeMap<u8, Items>,
+    pub(crate) scans: BTreeMap<u8, Items>,
     /// The failure that was injected last.
     failure: Option<Failure>,
     /// The faults that had struck when the database was opened, and when the machine started.
@@ -59,7 +59,7 @@ struct Watch {
 
 /// What is still there after an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Survives {
+pub(crate) enum Survives {
     WhatWasWritten,
     WhatWasSynced,
 }
@@ -71,7 +71,7 @@ struct Images {
 
 /// A deliberate mistake between the harness and the database, to see whether the harness notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sabotage {
+pub(crate) enum Sabotage {
     /// Every fifth write is acknowledged and forgotten.
     LostWrite,
     /// After a flush, deletes do nothing.
@@ -90,15 +90,15 @@ pub enum Sabotage {
 
 impl World {
     /// A machine without a database.
-    pub fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
         let place = match setup.environment {
             Environment::Memory => {
                 Place::Real { env: MemoryEnv::new(setup.seed), dir: "/database".into(), _temporary: None }
             }
             Environment::Files => {
-                let temporary = TempDir::new().expect("a temporary directory can be made");
+                let temporary = temporary_directory().expect("a temporary directory can be made");
                 let dir = temporary.path().join("database");
-                Place::Real { env: Arc::new(OsEnv::new()), dir, _temporary: Some(temporary) }
+                Place::Real { env: OsEnv::new(), dir, _temporary: Some(temporary) }
             }
             Environment::Simulator | Environment::Faulty => Place::Simulated(SimEnv::new(setup.seed)),
         };
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Opens the database, making it the first time.
-    pub fn open(&mut self) -> Result<()> {
+    pub(crate) fn open(&mut self) -> Result<()> {
         let (env, dir): (Arc<dyn Env>, _) = match &self.place {
             Place::Real { env, dir, .. } => (env.clone(), dir.clone()),
             Place::Simulated(env) => (Arc::new(env.clone()), "/database".into()),
@@ -143,14 +143,14 @@ impl World {
     }
 
     /// Ends writing, then lets go of everything that was open.
-    pub fn close(&mut self) -> Result<()> {
+    pub(crate) fn close(&mut self) -> Result<()> {
         let outcome = self.db.take().map_or(Ok(()), Db::close);
         self.drop_handles();
         outcome
     }
 
     /// The process or the machine ends.
-    pub fn end(&mut self, ending: Ending) {
+    pub(crate) fn end(&mut self, ending: Ending) {
         let after = match &self.place {
             Place::Real { .. } => None,
             Place::Simulated(env) => Some(match ending {
@@ -165,12 +165,12 @@ impl World {
     }
 
     /// True if this machine can lose something.
-    pub fn is_simulated(&self) -> bool {
+    pub(crate) fn is_simulated(&self) -> bool {
         self.simulator().is_some()
     }
 
     /// Writes with one call, or as a batch where that is the only way.
-    pub fn write(&mut self, writes: &[Write], level: Level) -> Result<()> {
+    pub(crate) fn write(&mut self, writes: &[Write], level: Level) -> Result<()> {
         self.writes_seen += 1;
         match self.sabotage {
             Some(Sabotage::LostWrite) if self.writes_seen.is_multiple_of(5) => Ok(()),
@@ -178,7 +178,7 @@ impl World {
             Some(Sabotage::DividedBatch) => {
                 writes.iter().try_for_each(|write| self.commit(std::slice::from_ref(write), level))
             }
-            Some(Sabotage::SwallowedError) => Ok(self.commit(writes, level).unwrap_or_default()),
+            Some(Sabotage::SwallowedError) => self.commit(writes, level).or(Ok(())),
             Some(Sabotage::ResurrectedDelete) if self.flushed => {
                 let puts: Vec<_> = writes.iter().filter(|write| write.value.is_some()).cloned().collect();
                 self.commit(&puts, level)
@@ -208,7 +208,7 @@ impl World {
         self.db().write_with(&batch, durability)
     }
 
-    pub fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let value = match self.snapshot(reader) {
             None => self.db().get(key)?,
             Some(snapshot) => snapshot.get(key)?,
@@ -216,14 +216,14 @@ impl World {
         Ok(value.map(|value| value.to_vec()))
     }
 
-    pub fn contains(&self, reader: Reader, key: &[u8]) -> Result<bool> {
+    pub(crate) fn contains(&self, reader: Reader, key: &[u8]) -> Result<bool> {
         match self.snapshot(reader) {
             None => self.db().contains(key),
             Some(snapshot) => snapshot.contains(key),
         }
     }
 
-    pub fn scan(&self, reader: Reader, range: &Range) -> Items {
+    pub(crate) fn scan(&self, reader: Reader, range: &Range) -> Items {
         let scan = match (self.snapshot(reader), range.clone()) {
             (None, Range::Bounds(start, end)) => self.db().scan((start, end)),
             (None, Range::Prefix(prefix)) => self.db().prefix(prefix),
@@ -240,36 +240,36 @@ impl World {
         Box::new(items.into_iter())
     }
 
-    pub fn take_snapshot(&mut self, slot: u8) {
+    pub(crate) fn take_snapshot(&mut self, slot: u8) {
         let snapshot = self.db().snapshot();
         self.snapshots.insert(slot, snapshot);
     }
 
-    pub fn drop_snapshot(&mut self, slot: u8) {
+    pub(crate) fn drop_snapshot(&mut self, slot: u8) {
         self.snapshots.remove(&slot);
     }
 
-    pub fn flush(&mut self) -> Result<()> {
+    pub(crate) fn flush(&mut self) -> Result<()> {
         self.flushed = true;
         self.db().flush()
     }
 
-    pub fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         self.db().sync()
     }
 
     /// The time, if it is simulated.
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.simulator().map_or(Duration::ZERO, |env| env.now())
     }
 
-    pub fn step_background(&self, steps: u64) {
+    pub(crate) fn step_background(&self, steps: u64) {
         if let Some(env) = self.simulator() {
             (0..steps).take_while(|_| env.step_background()).for_each(drop);
         }
     }
 
-    pub fn advance(&self, time: Duration) {
+    pub(crate) fn advance(&self, time: Duration) {
         if let Some(env) = self.simulator() {
             env.advance(time);
             env.run_background_until_idle();
@@ -277,7 +277,7 @@ impl World {
     }
 
     /// Replaces a fault that has not struck yet.
-    pub fn inject(&mut self, failure: &Failure, after: u64) {
+    pub(crate) fn inject(&mut self, failure: &Failure, after: u64) {
         self.look_for_faults();
         let Some(env) = self.simulator() else { return };
         env.clear_faults();
@@ -292,7 +292,7 @@ impl World {
         self.failure = Some(failure.clone());
     }
 
-    pub fn limit(&mut self, more_bytes: Option<u64>) {
+    pub(crate) fn limit(&mut self, more_bytes: Option<u64>) {
         let Some(env) = self.simulator() else { return };
         env.set_capacity(more_bytes.map(|bytes| env.used_bytes() + bytes));
         self.limited = more_bytes.is_some();
@@ -300,7 +300,7 @@ impl World {
     }
 
     /// Takes back all faults and limits. What they did may still lead to errors, until the database is opened again.
-    pub fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.look_for_faults();
         if let Some(env) = self.simulator() {
             env.clear_faults();
@@ -310,27 +310,27 @@ impl World {
     }
 
     /// Whether anything went wrong since the database was opened that excuses an error.
-    pub fn is_troubled(&mut self) -> bool {
+    pub(crate) fn is_troubled(&mut self) -> bool {
         self.look_for_faults();
         self.was_limited || self.faults_at_last_look > self.faults_at_open
     }
 
     /// Whether a failed sync has thrown pages away. The process must not be trusted to have written anything then; neither must the next one,
     /// since it finds pages that look well and are not on the disk.
-    pub fn has_lost_pages(&mut self) -> bool {
+    pub(crate) fn has_lost_pages(&mut self) -> bool {
         self.look_for_faults();
         self.pages_lost
     }
 
     /// Makes images of the machine before the call with that number.
-    pub fn start_watch(&mut self, calls: u64, ending: Ending) {
+    pub(crate) fn start_watch(&mut self, calls: u64, ending: Ending) {
         let crash_seed = if let Ending::Crash(seed) = ending { seed } else { 0 };
         self.watch = Some(Arc::new(Mutex::new(Watch { calls_left: calls, crash_seed, images: None, crashed: false })));
         self.install_watch();
     }
 
     /// Goes on from an image, if one was made, and says what it is an image of. `None`, and nothing changed, if there were not so many calls.
-    pub fn end_watch(&mut self, ending: Ending) -> Option<Survives> {
+    pub(crate) fn end_watch(&mut self, ending: Ending) -> Option<Survives> {
         let lost_pages = self.has_lost_pages();
         if let Some(env) = self.simulator() {
             env.clear_hook();
@@ -355,12 +355,14 @@ impl World {
     /// the old one must be dropped afterwards.
     fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
         self.look_for_faults();
-        self.place = Place::Simulated(env);
         if other_machine {
-            // Nothing is injected there.
+            // Nothing is injected there, but a limit comes along, and may be one that was lifted here since the image was made.
+            env.set_capacity(None);
             self.failure = None;
             (self.faults_at_open, self.faults_at_last_look) = (0, 0);
+            (self.limited, self.was_limited) = (false, false);
         }
+        self.place = Place::Simulated(env);
         if crashed {
             self.pages_lost = false;
             if let Some(watch) = &self.watch {
@@ -425,7 +427,12 @@ impl Watch {
     }
 }
 
+/// Files in memory are real files too; only their syncs cost nothing, which leaves time for more histories.
+fn temporary_directory() -> std::io::Result<TempDir> {
+    TempDir::below(Path::new("/dev/shm")).or_else(|_| TempDir::new())
+}
+
 /// True for an answer that says: from now on, no writes.
-pub fn is_stop(error: &Error) -> bool {
+pub(crate) fn is_stop(error: &Error) -> bool {
     matches!(error, Error::Stopped { .. })
 }
