@@ -162,7 +162,8 @@ pub fn record_at(segment: &[u8], offset: u64, place: Place) -> Option<(RecordHea
     };
     let body = reader.take(head.body_bytes as usize)?;
     let covered = &bytes[CHECKSUM_END..RECORD_HEAD_BYTES + body.len()];
-    let sound = head.entries > 0 && head.first.0 > 0 && u64::from(head.entries) <= Sequence::MAX.0 - head.first.0;
+    let past_last = head.first.0.checked_add(u64::from(head.entries));
+    let sound = head.entries > 0 && head.first.0 > 0 && past_last.is_some_and(|past| past <= Sequence::MAX.0);
     (place.checksum(offset, covered) == checksum && sound).then_some((head, body))
 }
 

@@ -1,0 +1,385 @@
+//! The log alone: what is appended comes back in order, up to where it must, and never more than that.
+//!
+//! The reference is a list of the groups that were appended. Logs are small and made on memory; damage is done to their bytes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack::entry::{EntryKind, Sequence};
+use tamarack::format::meta::{EditNumber, TreeId};
+use tamarack::format::names::FileName;
+use tamarack::format::record::Group;
+use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+use tamarack::{Error, Result};
+use tamarack_env::sim::{Crash, Failure, Fault};
+use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};
+
+const DATABASE: u64 = 0xDA7A;
+const DIR: &str = "/log";
+const EDIT: EditNumber = EditNumber(9);
+const STEP: Step = Step("test: change a file");
+
+/// One entry as it came back.
+type Item = (u64, EntryKind, Vec<u8>, Vec<u8>);
+
+fn empty_dir() -> Arc<dyn Env> {
+    let env = MemoryEnv::new(1);
+    env.create_dir(Path::new(DIR), STEP).unwrap();
+    env
+}
+
+fn settings(env: &Arc<dyn Env>) -> LogSettings {
+    LogSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 }
+}
+
+fn recovery(env: &Arc<dyn Env>) -> RecoverySettings {
+    RecoverySettings {
+        env: env.clone(),
+        dir: DIR.into(),
+        database: DATABASE,
+        flushed_through: Sequence(0),
+        last_edit: EDIT,
+        durable: Position(0),
+        tail: Tail::MayBeTorn,
+    }
+}
+
+fn read_back(settings: &RecoverySettings) -> Result<(Vec<Item>, Recovered)> {
+    let mut items = Vec::new();
+    let recovered = recover(settings, &mut |tree, entry| {
+        assert_eq!(tree, TreeId(0));
+        items.push((entry.sequence.0, entry.kind, entry.key.to_vec(), entry.value.to_vec()));
+        Ok(())
+    })?;
+    Ok((items, recovered))
+}
+
+/// A log that is written, and what was written to it.
+struct Writer {
+    log: Log,
+    written: Vec<Item>,
+    group: Group,
+}
+
+impl Writer {
+    fn new(env: &Arc<dyn Env>) -> Self {
+        let (_, nothing) = read_back(&recovery(env)).unwrap();
+        Self { log: Log::start(settings(env), &nothing, EDIT).unwrap(), written: Vec::new(), group: Group::new() }
+    }
+
+    fn reopen(env: &Arc<dyn Env>) -> Self {
+        let (written, recovered) = read_back(&recovery(env)).unwrap();
+        Self { log: Log::start(settings(env), &recovered, EDIT).unwrap(), written, group: Group::new() }
+    }
+
+    fn next(&self) -> u64 {
+        self.written.last().map_or(1, |item| item.0 + 1)
+    }
+
+    /// Appends one group of puts with these values.
+    fn append(&mut self, values: &[&str]) -> Result<Position> {
+        let first = self.next();
+        self.group.clear();
+        let items: Vec<Item> = values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| {
+                let sequence = first + index as u64;
+                (sequence, EntryKind::Put, format!("key {sequence}").into_bytes(), value.as_bytes().to_vec())
+            })
+            .collect();
+        for (_, kind, key, value) in &items {
+            self.group.push_entry(TreeId(0), *kind, key, value);
+        }
+        let end = self.log.append(&mut self.group, Sequence(first))?;
+        self.written.extend(items);
+        Ok(end)
+    }
+
+    fn rotate(&self) {
+        self.log.rotate(Sequence(self.next()), EDIT).unwrap();
+    }
+}
+
+fn segment(number: u64) -> PathBuf {
+    FileName::Log(number).path(Path::new(DIR))
+}
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
+    let file = env.open(path, Access::ReadWrite).unwrap();
+    file.set_len(0, STEP).unwrap();
+    file.write_all_at(bytes, 0, STEP).unwrap();
+}
+
+#[test]
+fn what_is_appended_comes_back_across_segments_and_reopenings() {
+    for seed in 0..50 {
+        let random = Random::new(seed);
+        let env = empty_dir();
+        let mut writer = Writer::new(&env);
+        for _ in 0..random.below(60) {
+            match random.below(10) {
+                0 => writer.rotate(),
+                1 => {
+                    let before = std::mem::take(&mut writer.written);
+                    drop(writer);
+                    writer = Writer::reopen(&env);
+                    assert_eq!(writer.written, before, "seed {seed}");
+                }
+                2 => writer.log.sync_to(writer.log.end()).unwrap(),
+                _ => {
+                    let value = "v".repeat(random.below(200) as usize);
+                    let values = vec![value.as_str(); 1 + random.below(4) as usize];
+                    writer.append(&values).unwrap();
+                }
+            }
+        }
+        let end = writer.log.close().unwrap();
+        let written = std::mem::take(&mut writer.written);
+        let closed = RecoverySettings { durable: end, tail: Tail::Strict, ..recovery(&env) };
+        let (items, recovered) = read_back(&closed).unwrap();
+        assert_eq!((items, recovered.end), (written, end), "seed {seed}");
+    }
+}
+
+#[test]
+fn entries_that_are_in_tables_are_not_replayed_and_their_segments_go() {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a", "b"]).unwrap();
+    writer.rotate();
+    writer.append(&["c"]).unwrap();
+    writer.rotate();
+    writer.log.release(Sequence(1)).unwrap();
+    assert_eq!(writer.log.segments().len(), 3, "the second entry is not flushed");
+    writer.log.release(Sequence(2)).unwrap();
+    assert_eq!(writer.log.segments().len(), 2);
+    writer.log.release(Sequence(3)).unwrap();
+    assert_eq!(writer.log.segments().len(), 1, "the last segment stays");
+    writer.append(&["d", "e"]).unwrap();
+    drop(writer);
+    let flushed = RecoverySettings { flushed_through: Sequence(4), ..recovery(&env) };
+    let (items, recovered) = read_back(&flushed).unwrap();
+    assert_eq!(items.iter().map(|item| item.0).collect::<Vec<_>>(), [5]);
+    assert_eq!(recovered.last_sequence, Sequence(5));
+}
+
+#[test]
+fn a_segment_that_a_crash_brought_back_is_removed_unread() {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    writer.rotate();
+    writer.append(&["b"]).unwrap();
+    drop(writer);
+    write(&*env, &segment(1), b"whatever a crash left of it");
+    let flushed = RecoverySettings { flushed_through: Sequence(1), ..recovery(&env) };
+    let (items, _) = read_back(&flushed).unwrap();
+    assert_eq!(items.len(), 1);
+    assert_eq!(env.list(Path::new(DIR)).unwrap(), [FileName::Log(2).name().as_str()]);
+}
+
+#[test]
+fn a_segment_that_is_needed_and_missing_is_an_error() {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    writer.rotate();
+    writer.append(&["b"]).unwrap();
+    drop(writer);
+    env.remove(&segment(1), STEP).unwrap();
+    let error = read_back(&recovery(&env)).unwrap_err();
+    assert!(matches!(&error, Error::Corruption { path, .. } if *path == segment(2)), "{error}");
+}
+
+#[test]
+fn a_segment_made_after_an_edit_the_manifest_has_not_is_an_error() {
+    let env = empty_dir();
+    drop(Writer::new(&env));
+    let older = RecoverySettings { last_edit: EditNumber(8), ..recovery(&env) };
+    let error = read_back(&older).unwrap_err().to_string();
+    assert!(error.contains("lost edits"), "{error}");
+}
+
+/// A log of two segments: three records, then two; and everything before the last record known durable by the mark of the last.
+fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["one"]).unwrap();
+    writer.append(&["two", "three"]).unwrap();
+    writer.append(&["four"]).unwrap();
+    writer.rotate();
+    writer.append(&["five"]).unwrap();
+    writer.log.sync_to(writer.log.end()).unwrap();
+    writer.append(&["six"]).unwrap();
+    let written = writer.written.clone();
+    drop(writer);
+    let bytes = [read(&*env, &segment(1)), read(&*env, &segment(2))];
+    (env, written, bytes)
+}
+
+/// What damage may lead to: everything, or everything but the last record, which nothing marks as durable; or an error that names a segment.
+fn judge(env: &Arc<dyn Env>, written: &[Item], what: &str) {
+    match read_back(&recovery(env)) {
+        Ok((items, recovered)) if items == written[..written.len() - 1] => {
+            assert!(recovered.dropped.is_some(), "{what}: dropped in silence");
+        }
+        Ok((items, _)) => assert_eq!(items, written, "{what}"),
+        Err(Error::Corruption { path, .. } | Error::Unsupported { path, .. }) => {
+            assert!(path == segment(1) || path == segment(2), "{what}: {path:?}");
+        }
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_harmless_or_noticed() {
+    let (env, written, bytes) = two_segments();
+    for (index, original) in bytes.iter().enumerate() {
+        for bit in 0..original.len() * 8 {
+            let mut damaged = original.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            write(&*env, &segment(1), &bytes[0]);
+            write(&*env, &segment(2), &bytes[1]);
+            write(&*env, &segment(index as u64 + 1), &damaged);
+            judge(&env, &written, &format!("bit {bit} of segment {}", index + 1));
+            // Recovery may have removed the second.
+            if env.open(&segment(2), Access::Read).is_err() {
+                env.create(&segment(2), STEP).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_harmless_or_noticed() {
+    let (env, written, bytes) = two_segments();
+    for (index, original) in bytes.iter().enumerate() {
+        for length in 0..original.len() {
+            write(&*env, &segment(1), &bytes[0]);
+            write(&*env, &segment(2), &bytes[1]);
+            write(&*env, &segment(index as u64 + 1), &original[..length]);
+            let what = format!("segment {} of {} bytes cut to {length}", index + 1, original.len());
+            match read_back(&recovery(&env)) {
+                Ok((items, _)) if items == written => {}
+                // The cut took the only record with a mark, and with it all that says what was durable. What is left is a prefix, as after a crash.
+                Ok((items, _)) => {
+                    assert!(index == 1 && items.len() >= 4 && written.starts_with(&items), "{what}: {items:?}")
+                }
+                Err(Error::Corruption { path, .. }) => {
+                    assert!(path == segment(1) || path == segment(2), "{what}: {path:?}")
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+            if env.open(&segment(2), Access::Read).is_err() {
+                env.create(&segment(2), STEP).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
+    let (env, _, [_, second]) = two_segments();
+    let mut torn = second.clone();
+    let end = torn.iter().rposition(|&byte| byte != 0).unwrap();
+    torn[end] ^= 1;
+    write(&*env, &segment(2), &torn);
+    let strict = RecoverySettings { tail: Tail::Strict, ..recovery(&env) };
+    assert!(matches!(read_back(&strict), Err(Error::Corruption { .. })));
+    assert_eq!(read(&*env, &segment(2)), torn);
+    let (items, recovered) = read_back(&recovery(&env)).unwrap();
+    assert_eq!(items.len(), 5);
+    assert!(recovered.dropped.unwrap().bytes > 0);
+}
+
+/// What a crash tore off must not come back once newer records stand where it stood: the first record of a torn pair is lost, a record of
+/// the same size takes its place, and the second, which was whole, would follow it seamlessly.
+#[test]
+fn a_dropped_record_never_comes_back() {
+    let sim = SimEnv::new(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    env.create_dir(Path::new(DIR), STEP).unwrap();
+    env.sync_dir(Path::new("/"), STEP).unwrap();
+    let mut writer = Writer::new(&env);
+    writer.append(&["kept"]).unwrap();
+    writer.log.sync_to(writer.log.end()).unwrap();
+    let start = writer.log.end().0;
+    writer.append(&["lost"]).unwrap();
+    writer.append(&["ghost"]).unwrap();
+    drop(writer);
+    sim.overwrite(&segment(1), start + 20, &[0xFF]);
+
+    let mut writer = Writer::reopen(&env);
+    assert_eq!(writer.written.len(), 1);
+    writer.append(&["anew"]).unwrap();
+    drop(writer);
+    for crash in [Crash::KeepAll, Crash::LoseAll] {
+        let image: Arc<dyn Env> = Arc::new(sim.image(crash));
+        let (items, _) = read_back(&recovery(&image)).unwrap();
+        assert!(items.iter().all(|item| item.3 != b"ghost"), "{items:?}");
+    }
+}
+
+#[test]
+fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
+    let sim = SimEnv::new(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    env.create_dir(Path::new(DIR), STEP).unwrap();
+    env.sync_dir(Path::new("/"), STEP).unwrap();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::LOG_APPEND));
+    assert!(matches!(writer.append(&["full"]), Err(Error::Io { .. })));
+    writer.append(&["b"]).unwrap();
+    writer.log.sync_to(writer.log.end()).unwrap();
+    sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_SYNC));
+    writer.append(&["c"]).unwrap();
+    assert!(matches!(writer.log.sync_to(writer.log.end()), Err(Error::Stopped { .. })));
+    assert!(matches!(writer.append(&["d"]), Err(Error::Stopped { .. })));
+    assert!(matches!(writer.log.sync_to(writer.log.end()), Err(Error::Stopped { .. })));
+    drop(writer);
+    let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
+    let (items, _) = read_back(&recovery(&image)).unwrap();
+    assert_eq!(items.iter().map(|item| &item.3[..]).collect::<Vec<_>>(), [&b"a"[..], b"b"]);
+}
+
+/// Stored bytes: a segment with a put, a delete and a batch. A difference is a change of the format; see `docs/FORMAT.md`.
+/// `TAMARACK_REWRITE=1` stores the new bytes.
+#[test]
+fn golden_bytes_of_a_segment() {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["maple"]).unwrap();
+    writer.group.clear();
+    for kind in 1..=6 {
+        let kind = EntryKind::from_number(kind).unwrap();
+        let value: &[u8] = if kind.has_value() { b"value" } else { b"" };
+        writer.group.push_entry(TreeId(0), kind, b"key", value);
+    }
+    let first = Sequence(writer.next());
+    writer.log.append(&mut writer.group, first).unwrap();
+    writer.log.close().unwrap();
+    drop(writer);
+    let bytes = read(&*env, &segment(1));
+
+    let os = tamarack_env::OsEnv::new();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(FileName::Log(1).name());
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        if os.open(&path, Access::Read).is_ok() {
+            os.remove(&path, STEP).unwrap();
+        }
+        os.create(&path, STEP).unwrap().write_all_at(&bytes, 0, STEP).unwrap();
+    }
+    assert_eq!(read(&*os, &path), bytes, "{}", path.display());
+    let (items, _) = read_back(&recovery(&env)).unwrap();
+    assert_eq!(items.len(), 7);
+    assert_eq!(items[2], (3, EntryKind::Delete, b"key".to_vec(), Vec::new()));
+}
