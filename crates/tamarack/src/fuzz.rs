@@ -8,32 +8,37 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::MemoryEnv;
+use tamarack_env::{Env, MemoryEnv};
 
 use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockBuilder, BlockCursor, Next, Versions};
 use crate::format::checksum::{FileKind, Place};
-use crate::format::meta::TableId;
+use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
+use crate::format::record;
 use crate::format::reseal::reseal;
 use crate::format::stored::{BlockHandle, Flaw, unseal};
 use crate::merge::Source;
 use crate::step;
 use crate::table::{ReadPolicy, Table};
+use crate::wal::{self, Position, RecoverySettings, Tail};
 
 /// What a target does with an input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("block", block), ("table", table)];
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", log), ("table", table)];
 
 /// The database and table that inputs of [`table`] belong to.
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
+
+/// The database and segment that inputs of [`log`] belong to.
+pub const LOG_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
 /// An entry on its own.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
@@ -56,6 +61,39 @@ pub fn block(input: &[u8]) {
     } else {
         poke_block(&block);
     }
+}
+
+/// A log segment. Its checksums are made to fit first, so that inputs get past them; the second of two recoveries finds what the first left.
+pub fn log(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    record::reseal(&mut bytes, LOG_PLACE.0, LOG_PLACE.1);
+    let env = MemoryEnv::new(0);
+    let file = env.create(&FileName::Log(LOG_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
+    file.write_all_at(&bytes, 0, step::LOG_APPEND).expect("memory");
+    let first = recover_log(env.clone());
+    if let Ok(first) = first {
+        let second = recover_log(env).expect("what was recovered can be recovered");
+        assert_eq!(first, second);
+    }
+}
+
+/// The entries that a recovery of the log gives, and where it ends.
+fn recover_log(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
+    let settings = RecoverySettings {
+        env,
+        dir: PathBuf::new(),
+        database: LOG_PLACE.0,
+        flushed_through: Sequence(0),
+        last_edit: EditNumber(u64::MAX),
+        durable: Position(0),
+        tail: Tail::MayBeTorn,
+    };
+    let mut entries = Vec::new();
+    let recovered = wal::recover(&settings, &mut |_, entry| {
+        entries.push((entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec()));
+        Ok(())
+    })?;
+    Ok((entries, recovered.end.0))
 }
 
 /// A table file. Its checksums are made to fit first, so that inputs get past them.

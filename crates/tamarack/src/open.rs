@@ -22,6 +22,7 @@ use crate::compact::{FlushSettings, Flusher};
 use crate::engine::{Dropped, Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
+use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::options::Resolved;
@@ -222,7 +223,13 @@ fn recover_log(
         tail: options.tail,
     };
     wal::recover(&settings, &mut |tree, entry| {
-        assert_eq!(tree, TREE, "there is one tree");
+        if tree != TREE {
+            let what = format!(
+                "the log has an entry of tree {}; this program knows one tree; open it with a newer version",
+                tree.0
+            );
+            return Err(Error::Unsupported { path: dir.to_owned(), what });
+        }
         replay.insert(entry);
         Ok(())
     })
@@ -266,6 +273,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     };
     let log = Arc::new(Log::start(log_settings, &recovered, version.edit_number())?);
     let counters = Arc::new(Counters::default());
+    let version = note_birth(&manifest, &log, version)?;
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
@@ -320,6 +328,14 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         recovery: report,
         workers: vec![flush_worker, sync_worker],
     })
+}
+
+/// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is missed.
+fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<Arc<Version>> {
+    if version.log_durable() > 0 {
+        return Ok(version);
+    }
+    manifest.commit(vec![Change::LogDurable { position: log.durable().0 }])
 }
 
 /// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny database stays small, large enough that reserving is rare.

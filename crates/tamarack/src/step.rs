@@ -45,6 +45,8 @@ steps! {
     LOG_SYNC_TRIM = "log: sync trim";
     /// A segment that is no longer needed is removed.
     LOG_REMOVE = "log: remove segment";
+    /// What recovery read, but does not know to be durable, is written again.
+    LOG_RECOVERY_WRITE = "log: write recovered again";
     /// What recovery read becomes durable before anything is built on it.
     LOG_RECOVERY_SYNC = "log: sync recovered segment";
     /// A torn tail is cut off at recovery.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use tamarack::entry::{Entry, EntryKind, Sequence};
 use tamarack::format::block::{BlockBuilder, Compression};
-use tamarack::format::meta::EditNumber;
+use tamarack::format::meta::{EditNumber, TreeId};
 use tamarack::format::names::FileName;
-use tamarack::fuzz::{TABLE_PLACE, TARGETS};
+use tamarack::format::record::{Group, Position, SegmentHeader, segment_place};
+use tamarack::fuzz::{LOG_PLACE, TABLE_PLACE, TARGETS};
 use tamarack::table::{TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 
@@ -47,7 +48,7 @@ fn write_seeds(env: &Arc<dyn Env>) {
     if std::env::var_os("TAMARACK_REWRITE").is_none() {
         return;
     }
-    for (target, name, bytes) in block_seeds().into_iter().chain(table_seeds()) {
+    for (target, name, bytes) in block_seeds().into_iter().chain(log_seeds()).chain(table_seeds()) {
         let path = corpus(target).join(name);
         let _ = env.remove(&path, STEP);
         let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -80,6 +81,26 @@ fn block_seeds() -> Vec<Seed> {
         ("block", format!("seed-restart-{restart_interval}"), payload)
     };
     vec![seed(1), seed(4), seed(16)]
+}
+
+fn log_seeds() -> Vec<Seed> {
+    let (database, number) = LOG_PLACE;
+    let header = SegmentHeader { number, base: Position(0), first_sequence: Sequence(1), created_after: EditNumber(3) };
+    let mut bytes = header.encode(database).to_vec();
+    let mut next = Sequence(1);
+    for part in entries().chunks(5) {
+        let mut group = Group::new();
+        for (key, _, kind, value) in part {
+            group.push_entry(TreeId(0), *kind, key, value);
+        }
+        let (offset, durable) = (bytes.len() as u64, Position(bytes.len() as u64 / 2));
+        bytes.extend_from_slice(
+            group.seal(segment_place(database, number), offset, next, durable).expect("it is small"),
+        );
+        next = Sequence(next.0 + part.len() as u64);
+    }
+    let torn = bytes[..bytes.len() - 9].to_vec();
+    vec![("log", "seed-whole".to_owned(), bytes), ("log", "seed-torn".to_owned(), torn)]
 }
 
 fn table_seeds() -> Vec<Seed> {

@@ -315,7 +315,7 @@ fn a_dropped_record_never_comes_back() {
     writer.append(&["lost"]).unwrap();
     writer.append(&["ghost"]).unwrap();
     drop(writer);
-    sim.overwrite(&segment(1), start + 20, &[0xFF]);
+    sim.overwrite(segment(1), start + 20, &[0xFF]).unwrap();
 
     let mut writer = Writer::reopen(&env);
     assert_eq!(writer.written.len(), 1);
@@ -349,6 +349,41 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
     let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
     let (items, _) = read_back(&recovery(&image)).unwrap();
     assert_eq!(items.iter().map(|item| &item.3[..]).collect::<Vec<_>>(), [&b"a"[..], b"b"]);
+}
+
+/// A failed sync may leave pages in the cache that count as clean: reads show them, but no later sync writes them. What a recovery showed
+/// must survive all the same.
+#[test]
+fn what_recovery_read_from_the_cache_becomes_durable() {
+    let sim = SimEnv::new(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    env.create_dir(Path::new(DIR), STEP).unwrap();
+    env.sync_dir(Path::new("/"), STEP).unwrap();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::LOG_SYNC));
+    writer.log.sync_to(writer.log.end()).unwrap_err();
+    drop(writer);
+    let shown = Writer::reopen(&env).written;
+    assert_eq!(shown.len(), 1, "the page cache has it");
+    let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
+    assert_eq!(read_back(&recovery(&image)).unwrap().0, shown);
+}
+
+/// A segment whose making failed half way, and could not be removed either, does not part the segments around it.
+#[test]
+fn a_segment_that_was_never_finished_is_passed_over() {
+    let env = empty_dir();
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    env.create(&segment(2), STEP).unwrap();
+    assert!(writer.log.rotate(Sequence(2), EDIT).is_err(), "the name is taken");
+    writer.rotate();
+    writer.append(&["b"]).unwrap();
+    let written = writer.written.clone();
+    drop(writer);
+    let (items, recovered) = read_back(&recovery(&env)).unwrap();
+    assert_eq!((items, recovered.dropped), (written, None));
 }
 
 /// Stored bytes: a segment with a put, a delete and a batch. A difference is a change of the format; see `docs/FORMAT.md`.

@@ -170,6 +170,30 @@ pub fn record_at(segment: &[u8], offset: u64, place: Place) -> Option<(RecordHea
 /// The checksum covers the record from here on.
 const CHECKSUM_END: usize = 16;
 
+/// Makes the header and the records of an altered segment fit their checksums again, for fuzzing: behind a checksum no fuzzer would ever find
+/// its way. A record whose marker does not fit stays as it is.
+pub fn reseal(segment: &mut [u8], database: u64, number: u64) {
+    let place = segment_place(database, number);
+    if let Some(header) = segment.get_mut(..SEGMENT_HEADER_BYTES as usize) {
+        header[16..24].copy_from_slice(&database.to_le_bytes());
+        header[24..32].copy_from_slice(&number.to_le_bytes());
+        let checksum = place.checksum(0, &header[..56]);
+        header[56..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let mut offset = SEGMENT_HEADER_BYTES;
+    while let Some(record) = segment.get_mut(offset as usize..).filter(|rest| rest.len() >= RECORD_HEAD_BYTES) {
+        let body_bytes = u32::from_le_bytes(record[16..20].try_into().expect("four bytes"));
+        let end = RECORD_HEAD_BYTES + body_bytes as usize;
+        if record.len() < end || record[..4] != place.marker(offset).to_le_bytes() {
+            offset += RECORD_ALIGNMENT;
+            continue;
+        }
+        let checksum = place.checksum(offset, &record[CHECKSUM_END..end]);
+        record[8..16].copy_from_slice(&checksum.to_le_bytes());
+        offset += (end as u64).next_multiple_of(RECORD_ALIGNMENT);
+    }
+}
+
 /// Appends an entry as a body holds it.
 pub fn put_entry(out: &mut Vec<u8>, tree: TreeId, kind: EntryKind, key: &[u8], value: &[u8]) {
     out.push(kind as u8);
@@ -233,7 +257,8 @@ impl Group {
         &self.bytes[RECORD_HEAD_BYTES..]
     }
 
-    /// The record to be written at `offset` of the segment with that place; `None` if the body is longer than a record can be.
+    /// The record to be written at `offset` of the segment with that place; `None` if the body is longer than a record can be. Pads the
+    /// body in place: after this the group can only be cleared.
     pub fn seal(&mut self, place: Place, offset: u64, first: Sequence, durable: Position) -> Option<&[u8]> {
         assert!(self.entries > 0, "a group without entries is not logged");
         let body_bytes = u32::try_from(self.body().len()).ok()?;

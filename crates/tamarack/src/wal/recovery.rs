@@ -11,11 +11,12 @@
 //!    above D, what follows is the torn end that a crash leaves (unsynced pages reach storage in any order). It is
 //!    dropped and reported.
 //! 5. Before anything is built on it, the result is **made durable**: segments past the end are removed, the torn end is cut off,
-//!    what is left is synced, and so is the directory. Otherwise a dropped record could come back after the next crash, in the
-//!    middle of newer ones.
+//!    what lies above D is written again, what is left is synced, and so is the directory. Otherwise a dropped record could come back after
+//!    the next crash, in the middle of newer ones; and what a failed sync left in the page cache, marked as clean, could be read now and be
+//!    gone then, since no later sync writes such pages.
 //!
-//! A segment at the end whose header is not there, and which has no whole record, was being made when the machine
-//! stopped: nothing can have been promised about it, since headers are durable before anything is appended.
+//! A segment whose header is not there, and which has no whole record, was being made when the machine or the disk's
+//! space ended: nothing was promised about it, since headers are durable before anything is appended. It is removed.
 //!
 //! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread.
 
@@ -119,16 +120,20 @@ pub fn recover(
     settings: &RecoverySettings,
     replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
 ) -> Result<Recovered> {
-    let mut surveys = survey_all(settings)?;
+    let surveys = survey_all(settings)?;
     let next_number = surveys.last().map_or(1, |survey| survey.number + 1);
-    let stale = drain_stale(settings.flushed_through, &mut surveys);
-    let chain = Chain::new(settings.flushed_through, &surveys);
-    chain.check(settings, &surveys)?;
+    let youngest = surveys.last().map(|survey| survey.path.clone());
+    let (unborn, mut surveys): (Vec<_>, Vec<_>) = surveys.into_iter().partition(Survey::is_unborn);
+    let mut garbage = drain_stale(settings.flushed_through, &mut surveys);
+    garbage.extend(unborn);
+    let mut chain = Chain::new(settings.flushed_through, &surveys);
+    chain.durable = surveys.iter().map(|survey| survey.durable).max().unwrap_or_default().max(settings.durable);
+    chain.check(settings, &surveys, youngest)?;
     let (kept, past_end) = surveys.split_at(chain.segments);
     for (index, survey) in kept.iter().enumerate() {
         survey.replay(settings, chain.end_in(index, survey), replay)?;
     }
-    make_durable(settings, &stale, kept, past_end, &chain)?;
+    make_durable(settings, &garbage, kept, past_end, &chain)?;
     let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
     let segments = found.collect::<Result<_>>()?;
     Ok(Recovered { last_sequence: chain.last_sequence, end: chain.end, dropped: chain.dropped, segments, next_number })
@@ -145,8 +150,6 @@ struct Survey {
     records: Vec<(u64, RecordHead)>,
     /// Where these end.
     end: u64,
-    /// True if the whole file is zeros, or empty.
-    blank: bool,
     /// True if anything but zeros follows.
     dirty: bool,
     /// Whole records found behind the end.
@@ -199,7 +202,6 @@ impl Survey {
             header,
             records: Vec::new(),
             end: SEGMENT_HEADER_BYTES,
-            blank: is_zero(&bytes),
             dirty: false,
             strays: 0,
             durable: Position(0),
@@ -287,12 +289,27 @@ impl Survey {
         Ok(FoundSegment { header, path: self.path.clone(), file: self.file.clone(), end, file_bytes })
     }
 
+    /// Writes the bytes between `durable` and `end` (an offset of the file) again.
+    fn write_again(&self, durable: Position, end: u64) -> Result<()> {
+        let base = self.header.expect("only segments with a header are kept").base;
+        let start = durable.0.saturating_sub(base.0);
+        if start >= end {
+            return Ok(());
+        }
+        let mut bytes = vec![0; (end - start) as usize];
+        let available = self.file_bytes.min(end).saturating_sub(start) as usize;
+        let read = self.file.read_exact_at(&mut bytes[..available], start);
+        read.map_err(|error| Error::io("log: read segment", &self.path, error))?;
+        let written = self.file.write_all_at(&bytes, start, step::LOG_RECOVERY_WRITE);
+        written.map_err(|error| Error::io(step::LOG_RECOVERY_WRITE.0, &self.path, error))
+    }
+
     /// The sequence of its first entry, if its header is there.
     fn first_sequence(&self) -> Option<Sequence> {
         self.header.ok().map(|header| header.first_sequence)
     }
 
-    /// True if it holds nothing that was ever appended.
+    /// True if nothing was ever appended to it.
     fn is_unborn(&self) -> bool {
         self.header.is_err() && self.records.is_empty() && self.strays == 0
     }
@@ -317,12 +334,20 @@ struct Chain {
     last_sequence: Sequence,
     /// What ended it, if not simply the end of what was written.
     dropped: Option<Dropped>,
+    /// D: up to where the log is known to have been durable.
+    durable: Position,
 }
 
 impl Chain {
     fn new(flushed_through: Sequence, surveys: &[Survey]) -> Self {
-        let mut chain =
-            Self { segments: 0, end: Position(0), end_offset: 0, last_sequence: flushed_through, dropped: None };
+        let mut chain = Self {
+            segments: 0,
+            end: Position(0),
+            end_offset: 0,
+            last_sequence: flushed_through,
+            dropped: None,
+            durable: Position(0),
+        };
         let mut next = None;
         for survey in surveys {
             let why = match survey.header {
@@ -378,11 +403,6 @@ impl Chain {
     fn count_dropped(&mut self, surveys: &[Survey]) {
         let Some(dropped) = &mut self.dropped else { return };
         let broken = surveys.iter().position(|survey| survey.path == dropped.path).expect("it is one of them");
-        if surveys[broken..].iter().all(|survey| survey.blank) {
-            // A segment that was being made when the machine stopped, and of which nothing had been written.
-            self.dropped = None;
-            return;
-        }
         let in_broken = surveys[broken].records.iter().filter(|(offset, _)| *offset >= dropped.offset).count() as u64;
         let later = &surveys[broken + 1..];
         dropped.bytes = surveys[broken].file_bytes.saturating_sub(dropped.offset)
@@ -398,11 +418,10 @@ impl Chain {
     }
 
     /// An error if something that was promised is not in the chain.
-    fn check(&self, settings: &RecoverySettings, surveys: &[Survey]) -> Result<()> {
-        let durable = surveys.iter().map(|survey| survey.durable).max().unwrap_or_default().max(settings.durable);
+    fn check(&self, settings: &RecoverySettings, surveys: &[Survey], youngest: Option<PathBuf>) -> Result<()> {
+        let durable = self.durable;
         let lost = |offset, what: String| {
-            let path = self.dropped.as_ref().map(|dropped| dropped.path.clone());
-            let path = path.or_else(|| surveys.last().map(|survey| survey.path.clone()));
+            let path = self.dropped.as_ref().map(|dropped| dropped.path.clone()).or(youngest);
             Err(Error::corruption(&path.unwrap_or_else(|| FileName::Log(1).path(&settings.dir)), offset, what))
         };
         if self.end < durable {
@@ -413,9 +432,9 @@ impl Chain {
                 format!("{why} at log position {}, but the log was durable up to position {}", self.end.0, durable.0),
             );
         }
-        // The first segment that is needed cannot be a torn end: a segment before it, or a table, promised that it begins.
+        // The first segment that is needed cannot be a torn end: its header was durable before anything stood in it.
         if self.segments == 0
-            && let Some(first) = surveys.iter().find(|survey| !survey.is_unborn())
+            && let Some(first) = surveys.first()
         {
             let why = self.dropped.as_ref().map_or("the segment cannot be used", |dropped| &dropped.why);
             return Err(Error::corruption(&first.path, 0, format!("{why}, and the segments before it are gone")));
@@ -430,16 +449,17 @@ impl Chain {
     }
 }
 
-/// Removes what is not part of the log, cuts off the torn end, and syncs the rest and the directory.
+/// Removes what is not part of the log, cuts off the torn end, writes again what may only be in the page cache, and syncs the rest and the
+/// directory.
 fn make_durable(
     settings: &RecoverySettings,
-    stale: &[Survey],
+    garbage: &[Survey],
     kept: &[Survey],
     past_end: &[Survey],
     chain: &Chain,
 ) -> Result<()> {
     let env = settings.env.as_ref();
-    for survey in past_end.iter().rev().chain(stale) {
+    for survey in past_end.iter().rev().chain(garbage) {
         let removed = env.remove(&survey.path, step::LOG_RECOVERY_REMOVE);
         removed.map_err(|error| Error::io(step::LOG_RECOVERY_REMOVE.0, &survey.path, error))?;
     }
@@ -449,7 +469,8 @@ fn make_durable(
         let cut = last.file.set_len(chain.end_offset, step::LOG_RECOVERY_CUT);
         cut.map_err(|error| Error::io(step::LOG_RECOVERY_CUT.0, &last.path, error))?;
     }
-    for survey in kept {
+    for (index, survey) in kept.iter().enumerate() {
+        survey.write_again(chain.durable, chain.end_in(index, survey))?;
         let synced = survey.file.sync(step::LOG_RECOVERY_SYNC);
         synced.map_err(|error| Error::io(step::LOG_RECOVERY_SYNC.0, &survey.path, error))?;
     }
