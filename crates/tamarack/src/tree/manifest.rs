@@ -76,11 +76,11 @@ pub struct Manifest {
 
 /// What recovery does with a last edit that is damaged and was never acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TornTail {
+pub enum Tail {
     /// Cuts it off and reports it: what a crash leaves behind is no reason for refusing to open.
-    Cut,
+    MayBeTorn,
     /// Answers with an error and changes nothing.
-    Refuse,
+    Strict,
 }
 
 /// A manifest that was there.
@@ -141,12 +141,7 @@ impl Manifest {
     /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case whatever an attempt to make one left behind
     /// has been removed. Files other than manifests and `CURRENT.new` are left alone. Nothing is changed if it answers with an error about
     /// the content of files.
-    pub fn recover(
-        env: &Arc<dyn Env>,
-        dir: &Path,
-        tail: TornTail,
-        files: Arc<TableFiles>,
-    ) -> Result<Option<Recovered>> {
+    pub fn recover(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
         let Some(names) = list(&**env, dir)? else { return Ok(None) };
         if !names.contains(&FileName::Current) {
             remove_unfinished(&**env, dir, &names, &Version::new(1, files))?;
@@ -476,7 +471,7 @@ impl Content {
     }
 
     /// What stands after the last whole record, if that is what a crash leaves behind.
-    fn torn_tail(&self, tail: TornTail) -> Result<Option<Dropped>> {
+    fn torn_tail(&self, tail: Tail) -> Result<Option<Dropped>> {
         let (offset, length) = (self.end, self.bytes.len() as u64);
         if offset == length {
             return Ok(None);
@@ -486,7 +481,7 @@ impl Content {
             let what = format!("an edit is damaged that was durable: the file was up to byte {durable}");
             return Err(Error::corruption(&self.path, offset, what));
         }
-        if tail == TornTail::Refuse {
+        if tail == Tail::Strict {
             return Err(Error::corruption(&self.path, offset, "the last edit is torn"));
         }
         Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset }))
