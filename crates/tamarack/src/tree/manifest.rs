@@ -70,6 +70,8 @@ pub struct Manifest {
     next_table: AtomicU64,
     next_run: AtomicU64,
     next_merge: AtomicU64,
+    /// The file is not rolled before it has this size; [`ROLL_BYTES_MIN`] but for tests.
+    roll_bytes_min: u64,
     /// Held while an edit is written and synced.
     log: Mutex<EditLog>,
 }
@@ -164,6 +166,7 @@ impl Manifest {
             next_table: AtomicU64::new(table),
             next_run: AtomicU64::new(run),
             next_merge: AtomicU64::new(merge),
+            roll_bytes_min: ROLL_BYTES_MIN,
             log: Mutex::new(log),
         }
     }
@@ -224,8 +227,21 @@ impl Manifest {
         Ok(log.version.clone())
     }
 
-    /// Puts what ids have been given out since the last edit before the changes.
+    /// Lets the file be rolled early.
+    #[cfg(test)]
+    pub(super) fn roll_from(&mut self, bytes: u64) {
+        self.roll_bytes_min = bytes;
+    }
+
+    /// Puts what ids have been given out since the last edit, here or by the changes themselves, before the changes.
     fn with_ids(&self, log: &EditLog, mut changes: Vec<Change>) -> Vec<Change> {
+        changes.retain(|change| {
+            let Change::IdsUsed { tables, runs, merges } = change else { return true };
+            self.next_table.fetch_max(*tables, Ordering::Relaxed);
+            self.next_run.fetch_max(*runs, Ordering::Relaxed);
+            self.next_merge.fetch_max(*merges, Ordering::Relaxed);
+            false
+        });
         let next = NextIds {
             table: self.next_table.load(Ordering::Relaxed),
             run: self.next_run.load(Ordering::Relaxed),
@@ -238,7 +254,7 @@ impl Manifest {
     }
 
     fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
-        if log.file.end > ROLL_BYTES_MIN.max(ROLL_GROWTH * log.file.base_end) {
+        if log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end) {
             self.roll(log)?;
         }
         log.file.append(edit)
