@@ -1,47 +1,79 @@
 //! A machine with disks that break and power that fails, repeatable from a seed.
 //!
-//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that contract allows: it is in memory and obeys it to
-//! the letter, and keeps nothing that was not promised. What it does follows from its seed and the calls alone, so whatever it finds can be found again.
+//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that contract allows: it is in
+//! memory and obeys it to the letter, and keeps nothing that was not promised. What it does follows from its seed and
+//! the calls alone, so whatever it finds can be found again.
 //!
 //! # What it can show, and why real machines do
 //!
-//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which writes them out when and in
-//! which order it likes: so any subset of what was not synced may be there afterwards. Devices write sectors of 512 or 4096 bytes
-//! whole, and nothing larger: so a write may be there in parts. A file's length, its data and its name are written by different
-//! parts of a file system: so each may be there without the others, data may be zeros below a new length, and a file that was
-//! written and synced with care may have no name if its directory was not. A removed file is back if its removal was not synced.
+//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which writes them out
+//! when and in which order it likes: so any subset of what was not synced may be there afterwards. Devices write
+//! sectors of 512 or 4096 bytes whole, and nothing larger: so a write may be there in parts. A file's length, its data
+//! and its name are written by different parts of a file system: so each may be there without the others, data may be
+//! zeros below a new length, and a file that was written and synced with care may have no name if its directory was
+//! not. A removed file is back if its removal was not synced.
 //!
-//! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the operating system and survives; only locks,
-//! workers and handles are gone. What was unsynced still is, and a later loss of power may take it.
+//! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the operating system and
+//! survives; only locks, workers and handles are gone. What was unsynced still is, and a later loss of power may take
+//! it.
 //!
-//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on any call. An
-//! error may come although the thing was done, when only the answer got lost. Reads and writes may be short. Disks fill up
-//! ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short.
+//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on
+//! any call. An error may come although the thing was done, when only the answer got lost. Reads and writes may be
+//! short. Disks fill up ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short.
 //!
-//! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from fsync Failures?", 2020):
-//! pages stay dirty and the next sync writes them; pages are marked clean, so that they can be read and the next sync reports success
-//! without having written them; data is thrown away while the new length, being metadata, is kept.
+//! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from
+//! fsync Failures?", 2020): pages stay dirty and the next sync writes them; pages are marked clean, so that they can be
+//! read and the next sync reports success without having written them; data is thrown away while the new length, being
+//! metadata, is kept.
 //!
 //! **Disks lie.** A write can be acknowledged and lost, or land in the wrong place ([`Failure::LostWrite`],
-//! [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or be exchanged ([`SimEnv::flip_bit`], [`SimEnv::truncate`], [`SimEnv::swap`]).
+//! [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or be exchanged ([`SimEnv::flip_bit`],
+//! [`SimEnv::truncate`], [`SimEnv::swap`]).
 //!
 //! **Disks are slow** ([`SimEnv::set_cost`]), on a virtual clock that otherwise moves only when everybody waits for it.
 //!
-//! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches that take one named step out of
-//! the code under test, or let it happen after a later one, to see whether a test notices. A test of crashes that passes without the syncs tests nothing.
+//! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches that take one named
+//! step out of the code under test, or let it happen after a later one, to see whether a test notices. A test of
+//! crashes that passes without the syncs tests nothing.
 //!
 //! # How it is used
 //!
-//! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every call that changes storage and there makes as many
-//! images as it likes ([`Moment::image`]), each a machine of its own to open the database on. Images share all pages with their origin until one of
-//! them writes, so an image costs microseconds. [`SimEnv::identity`] tells images apart, so that only different ones are counted.
+//! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every call that changes
+//! storage and there makes as many images as it likes ([`Moment::image`]), each a machine of its own to open the
+//! database on. Images share all pages with their origin until one of them writes, so an image costs microseconds.
+//! [`SimEnv::identity`] tells images apart, so that only different ones are counted.
 //!
-//! Nothing runs by itself: background workers step inside [`Env::wait`] and [`SimEnv::step_background`], on the caller's thread.
+//! ```
+//! use std::path::Path;
+//! use tamarack_env::sim::{Crash, Moment};
+//! use tamarack_env::{Env, SimEnv, Step};
+//!
+//! // The workload: what is acknowledged must be there after any crash. Without either sync, it is not.
+//! let env = SimEnv::new(7);
+//! let file = env.create(Path::new("/f"), Step("create"))?;
+//! file.write_all_at(b"acknowledged", 0, Step("write"))?;
+//! file.sync(Step("sync"))?;
+//! env.sync_dir(Path::new("/"), Step("sync directory"))?;
+//!
+//! // From here on, it is checked before each further change, in four crashes each.
+//! env.set_hook(|moment: &Moment<'_>| {
+//!     for seed in 0..4 {
+//!         let image = moment.image(Crash::draw(seed, moment.unsynced_changes()));
+//!         assert!(image.content("/f").unwrap().starts_with(b"acknowledged"), "seed {seed}, {:?}", moment.call);
+//!     }
+//! });
+//! file.write_all_at(b"more", 12, Step("write"))?;
+//! file.sync(Step("sync"))?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Nothing runs by itself: background workers step inside [`Env::wait`] and [`SimEnv::step_background`], on the
+//! caller's thread.
 //!
 //! # Not shown
 //!
-//! Links, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss of power (bits can be flipped
-//! instead), and the effects of real threads: those belong to a schedule explorer.
+//! Links, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss
+//! of power (bits can be flipped instead), and the effects of real threads: those belong to a schedule explorer.
 //!
 //! # How it is tested
 //!
@@ -53,6 +85,8 @@ mod content;
 mod crash;
 mod disk;
 mod fault;
+mod file;
+mod inode;
 mod machine;
 #[cfg(not(feature = "shuttle"))]
 #[cfg(test)]
@@ -69,8 +103,10 @@ pub use self::crash::{Crash, Sector};
 pub use self::fault::{Call, CallKind, Failure, Fault};
 
 use self::background::Process;
-use self::disk::{Disk, Inode};
-use self::machine::{Machine, Operation, Outcome, call, input_output_error};
+use self::disk::Disk;
+use self::file::{SimFile, SimLock};
+use self::inode::Inode;
+use self::machine::{Machine, Operation, Outcome, call};
 use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
@@ -90,22 +126,6 @@ pub struct Moment<'a> {
     now: Duration,
 }
 
-#[derive(Debug)]
-struct SimFile {
-    machine: Arc<Machine>,
-    process: Arc<Process>,
-    inode: Inode,
-    path: Arc<Path>,
-    access: Access,
-}
-
-#[derive(Debug)]
-struct SimLock {
-    machine: Arc<Machine>,
-    inode: Inode,
-    number: u64,
-}
-
 /// Making machines from machines.
 impl SimEnv {
     /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths begin there too.
@@ -113,21 +133,23 @@ impl SimEnv {
         Self::with_disk(seed, Disk::default(), Duration::ZERO)
     }
 
-    /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched, injected, locked or
-    /// running on it, its disk holds what `crash` lets through, all of that durable, and its clock goes on from here.
+    /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched,
+    /// injected, locked or running on it, its disk is as large and holds what `crash` lets through, all of that
+    /// durable, and its clock goes on from here.
     pub fn image(&self, crash: Crash) -> Self {
         Self::with_disk(self.machine.seed, crash::crashed(&self.machine.disk(), crash), self.now())
     }
 
-    /// The machine after the death of the process at this moment, as a new and independent one: all is as it was, and what is not synced
-    /// can still be lost.
+    /// The machine after the death of the process at this moment, as a new and independent one: all is as it was, and
+    /// what is not synced can still be lost.
     pub fn process_image(&self) -> Self {
         Self::with_disk(self.machine.seed, crash::process_ended(&self.machine.disk()), self.now())
     }
 
-    /// Ends the process and returns a new one on the same machine. From now on every call through an old handle (this one, its clones, files,
-    /// locks, workers) fails without effect or does nothing; locks are free; workers are gone without a last step; delayed calls
-    /// never happen. The hook, faults, switches and the log stay. Must not be called from a background step.
+    /// Ends the process and returns a new one on the same machine. From now on every call through an old handle (this
+    /// one, its clones, files, locks, workers) fails without effect or does nothing; locks are free; workers are gone
+    /// without a last step; delayed calls never happen. The hook, faults, switches and the log stay. May be called from
+    /// the hook, also within a background step.
     pub fn kill(&self) -> Self {
         self.process.kill();
         self.machine.process_ended();
@@ -136,7 +158,7 @@ impl SimEnv {
 
     /// How many changes are not synced, over all files and directories.
     pub fn unsynced_changes(&self) -> usize {
-        self.machine.disk().unsynced().len()
+        self.machine.disk().unsynced_count()
     }
 
     /// A hash of all names and contents as processes see them; equal for equal disks.
@@ -144,8 +166,9 @@ impl SimEnv {
         crash::identity(&self.machine.disk())
     }
 
-    /// Calls `hook` before every call that changes storage, in place of an earlier hook. It may make images and call this
-    /// environment's reading methods and [`SimEnv::kill`]; after the latter, the call that was about to be made fails.
+    /// Calls `hook` before every call that changes storage, in place of an earlier hook. It may make images and call
+    /// this environment's reading methods and [`SimEnv::kill`]; after the latter, the call that was about to be made
+    /// fails. Calls that other threads make while the hook runs go unseen.
     pub fn set_hook(&self, mut hook: impl FnMut(&Moment<'_>) + Send + 'static) {
         let seed = self.machine.seed;
         self.machine.with(|state| {
@@ -176,7 +199,7 @@ impl Moment<'_> {
 
     /// As [`SimEnv::unsynced_changes`].
     pub fn unsynced_changes(&self) -> usize {
-        self.disk.unsynced().len()
+        self.disk.unsynced_count()
     }
 }
 
@@ -190,8 +213,9 @@ impl SimEnv {
         self.machine.with(|state| state.omitted.insert(step));
     }
 
-    /// Calls with this step return `Ok` and happen right after the next call with step `until_after`: never, if that never comes.
-    /// The hook sees such a call when it happens, so it also sees the state in between; a failure then is not reported.
+    /// Calls with this step return `Ok` and happen right after the next call with step `until_after`: never, if that
+    /// never comes. The hook sees such a call when it happens, so it also sees the state in between; a failure then is
+    /// not reported.
     ///
     /// # Panics
     /// Later, if the step turns out to create a file or a directory.
@@ -214,8 +238,8 @@ impl SimEnv {
         self.machine.with(|state| state.faults_shown)
     }
 
-    /// Limits the disk to so many bytes, rounded down to pages of 4 KiB; `None` is without limit. Files take the pages up to their last written
-    /// one, or what was allocated; removed files take space while they are open.
+    /// Limits the disk to so many bytes, rounded down to pages of 4 KiB; `None` is without limit. Files take the pages
+    /// up to their last written one, or what was allocated; removed files take space while they are open.
     pub fn set_capacity(&self, capacity_bytes: Option<u64>) {
         self.machine.with(|state| state.disk_mut().capacity_bytes = capacity_bytes);
     }
@@ -268,7 +292,8 @@ impl SimEnv {
         while self.step_background() {}
     }
 
-    /// Says that other threads use this process too: a wait that nothing on its own thread can end gives them time instead of panicking.
+    /// Says that other threads use this process too: a wait that nothing on its own thread can end gives them time
+    /// instead of panicking.
     pub fn expect_threads(&self) {
         self.process.expect_threads();
     }
@@ -298,7 +323,8 @@ impl SimEnv {
         self.files().iter().map(|(_, length)| length).sum()
     }
 
-    /// Flips one bit at rest: `bit` 0 is the lowest of the byte at `offset`, 8 and more lie in the bytes after it. Past the end nothing happens.
+    /// Flips one bit at rest: `bit` 0 is the lowest of the byte at `offset`, 8 and more lie in the bytes after it. Past
+    /// the end nothing happens.
     pub fn flip_bit(&self, path: impl AsRef<Path>, offset: u64, bit: u64) -> io::Result<()> {
         let at = offset + bit / 8;
         self.damage(path.as_ref(), |content| {
@@ -347,14 +373,7 @@ impl SimEnv {
     }
 
     fn file(&self, inode: Inode, path: &Path, access: Access) -> Arc<dyn File> {
-        self.machine.with(|state| state.disk_mut().opened(inode));
-        Arc::new(SimFile {
-            machine: self.machine.clone(),
-            process: self.process.clone(),
-            inode,
-            path: path.into(),
-            access,
-        })
+        SimFile::new(self.machine.clone(), self.process.clone(), inode, path, access)
     }
 }
 
@@ -395,8 +414,7 @@ impl Env for SimEnv {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.observe(CallKind::Lock, path)?;
-        let (inode, number) = self.machine.lock(path)?;
-        Ok(Box::new(SimLock { machine: self.machine.clone(), inode, number }))
+        SimLock::take(self.machine.clone(), path)
     }
 
     fn now(&self) -> Duration {
@@ -404,7 +422,8 @@ impl Env for SimEnv {
     }
 
     fn unix_time(&self) -> Duration {
-        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion of the two clocks.
+        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion of the two
+        // clocks.
         Duration::from_secs(1_600_000_000) + self.machine.now()
     }
 
@@ -422,84 +441,5 @@ impl Env for SimEnv {
     /// If nothing can ever make `ready` true: see [`SimEnv::expect_threads`].
     fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
         self.process.wait(&self.machine, event, deadline, ready)
-    }
-}
-
-impl SimFile {
-    fn call(&self, kind: CallKind, step: Option<Step>, offset: u64, bytes: usize) -> Call {
-        call(kind, step, self.path.clone(), offset, bytes)
-    }
-
-    fn change(&self, call: Call, operation: Operation) -> io::Result<Outcome> {
-        if self.access != Access::ReadWrite {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file was opened for reading only"));
-        }
-        self.machine.change(&self.process.life, call, operation)
-    }
-
-    /// Reads that bypass the page cache see what is on the device, which after a full sync is the same.
-    fn is_direct(&self) -> bool {
-        self.access == Access::ReadDirect
-    }
-}
-
-impl File for SimFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let call = self.call(CallKind::Read, None, offset, buffer.len());
-        let failure = self.machine.observe(&self.process.life, call)?;
-        self.machine.with(|state| {
-            let count = match failure {
-                Some(Failure::ShortRead) => state.short(buffer.len()),
-                Some(_) => return Err(input_output_error()),
-                None => buffer.len(),
-            };
-            Ok(state.disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset))
-        })
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64, step: Step) -> io::Result<usize> {
-        let call = self.call(CallKind::Write, Some(step), offset, bytes.len());
-        match self.change(call, Operation::Write { inode: self.inode, bytes: bytes.into() })? {
-            Outcome::Wrote(count) => Ok(count),
-            other => unreachable!("a write gave {other:?}"),
-        }
-    }
-
-    fn sync(&self, step: Step) -> io::Result<()> {
-        let call = self.call(CallKind::Sync, Some(step), 0, 0);
-        // Any handle may sync: it is the file that becomes durable, not the handle.
-        self.machine.change(&self.process.life, call, Operation::Sync { inode: self.inode }).map(|_| ())
-    }
-
-    fn set_len(&self, length: u64, step: Step) -> io::Result<()> {
-        let call = self.call(CallKind::SetLen, Some(step), length, 0);
-        self.change(call, Operation::SetLen { inode: self.inode }).map(|_| ())
-    }
-
-    fn allocate(&self, length: u64, step: Step) -> io::Result<()> {
-        let call = self.call(CallKind::Allocate, Some(step), length, 0);
-        self.change(call, Operation::Allocate { inode: self.inode }).map(|_| ())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.machine.observe(&self.process.life, self.call(CallKind::Len, None, 0, 0))?;
-        Ok(self.machine.with(|state| state.disk.file(self.inode).seen(self.is_direct()).len()))
-    }
-
-    /// Does nothing: the contract promises nothing, and a crash image may keep any unsynced write anyway.
-    fn start_writeback(&self, _offset: u64, _length: u64) {}
-}
-
-impl Drop for SimFile {
-    fn drop(&mut self) {
-        self.machine.with(|state| state.disk_mut().closed(self.inode));
-    }
-}
-
-impl Lock for SimLock {}
-
-impl Drop for SimLock {
-    fn drop(&mut self) {
-        self.machine.unlock(self.inode, self.number);
     }
 }

@@ -11,6 +11,8 @@ pub mod error;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
+pub mod fuzz;
+#[doc(hidden)]
 pub mod merge;
 #[doc(hidden)]
 pub mod read;

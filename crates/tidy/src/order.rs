@@ -32,14 +32,14 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-cli",
         may_use: &["tamarack", "tamarack-env"],
-        modules: &["main", "verbs", "show", "lines", "args", "outcome"],
+        modules: &["main", "verbs", "verb", "database", "files", "records", "show", "size", "text", "outcome"],
     },
     Layer {
         directory: "tamarack",
         may_use: &["tamarack-env"],
         modules: &[
-            "lib", "db", "options", "open", "repair", "verify", "tune", "compact", "write", "read", "tree", "wal",
-            "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
+            "lib", "fuzz", "db", "options", "open", "repair", "verify", "tune", "compact", "write", "read", "tree",
+            "wal", "table", "cache", "buffer", "merge", "format", "step", "stats", "entry", "error",
         ],
     },
     Layer {
@@ -79,6 +79,7 @@ fn modules_import_downward() {
     let mut complaints = Vec::new();
     for layer in LAYERS {
         let modules = modules_of(layer, &files);
+        complaints.extend(unlisted(layer, &modules));
         let mut imports: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (name, file) in &modules {
             let code = rust::without_tests(&rust::code_only(&file.text));
@@ -125,17 +126,19 @@ fn judge(layer: &Layer, from: &str, to: &str) -> Option<String> {
     let (from, to) = (top_level(layer, from), top_level(layer, to));
     let place = |name: &str| layer.modules.iter().position(|listed| *listed == name);
     match (place(&from), place(&to)) {
-        (None, _) => Some(format!(
-            "module `{from}` is not in the list; add it to LAYERS in crates/tidy/src/order.rs at its height"
-        )),
-        (_, None) => Some(format!(
-            "module `{to}` is not in the list; add it to LAYERS in crates/tidy/src/order.rs at its height"
-        )),
         (Some(a), Some(b)) if a > b => {
             Some(format!("`{from}` stands below `{to}` and must not import it; move what it needs down, or pass it in"))
         }
         _ => None,
     }
+}
+
+/// Top-level modules that the list lacks.
+fn unlisted(layer: &Layer, modules: &Modules<'_>) -> Vec<String> {
+    let names: BTreeSet<String> = modules.keys().map(|name| top_level(layer, name)).collect();
+    let missing = names.iter().filter(|name| !layer.modules.contains(&name.as_str()));
+    let place = "add it to LAYERS in crates/tidy/src/order.rs at its height";
+    missing.map(|name| format!("crates/{}: module `{name}` is not in the list; {place}", layer.directory)).collect()
 }
 
 fn top_level(layer: &Layer, name: &str) -> String {
@@ -287,7 +290,6 @@ fn notices_what_it_forbids() {
         judge(&layer, "low::inner", "high").is_some_and(|complaint| complaint.contains("`low` stands below `high`"))
     );
     assert!(judge(&layer, "high", "low::inner").is_none());
-    assert!(judge(&layer, "new", "low").is_some_and(|complaint| complaint.contains("not in the list")));
 
     let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
     let imports = BTreeMap::from([("a", set(&["b"])), ("b", set(&["c"])), ("c", set(&["b"]))]);

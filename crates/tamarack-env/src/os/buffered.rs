@@ -3,6 +3,8 @@
 //! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`, `sync_file_range`. A
 //! file keeps nothing but its descriptor, so all calls may run at the same time.
 
+#![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -13,11 +15,9 @@ use crate::env::{File, Step};
 
 /// An open file.
 #[derive(Debug)]
-#[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 pub(super) struct BufferedFile(std::fs::File);
 
 impl BufferedFile {
-    #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
     pub(super) fn new(file: std::fs::File) -> Self {
         Self(file)
     }
@@ -79,3 +79,27 @@ fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
 /// Where there is no such call, the next sync does all the work.
 #[cfg(not(target_os = "linux"))]
 fn start_writeback<F>(_file: &F, _offset: u64, _length: u64) {}
+
+#[cfg(not(feature = "shuttle"))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::TempDir;
+
+    /// What stands in for reserving space where the file system cannot: it lengthens a file with zeros and never cuts one.
+    /// The file systems that tests run on can reserve, so the contract suite does not come this way.
+    #[test]
+    fn extending_never_cuts() {
+        let scratch = TempDir::new().unwrap();
+        let mut options = std::fs::File::options();
+        let file = options.read(true).write(true).create_new(true).open(scratch.path().join("file")).unwrap();
+        let file = BufferedFile::new(file);
+        file.write_all_at(b"kept", 0, Step("test: write")).unwrap();
+        for (length, expected) in [(2, &b"kept"[..]), (6, b"kept\0\0"), (6, b"kept\0\0"), (0, b"kept\0\0")] {
+            file.extend(length).unwrap();
+            let mut bytes = vec![0xAA; file.len().unwrap() as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes, expected, "after extending to {length}");
+        }
+    }
+}

@@ -1,13 +1,13 @@
 //! Background work without threads: workers take their steps when someone waits, in an order drawn from the seed.
 //!
-//! One process has one set of workers. A step runs on the thread that asked for it, with no lock held, so it may call the
-//! environment, wake and start other workers and notify events. While it runs, its worker is not runnable: a step that waits
-//! steps the others.
+//! One process has one set of workers. A step runs on the thread that asked for it, with no lock held, so it may call
+//! the environment, wake and start other workers and notify events. While it runs, its worker is not runnable: a step
+//! that waits steps the others.
 //!
 //! Time passes only when nobody can run: then it jumps to the moment at which some idle worker wants to go on, or to
-//! the waiter's deadline, whichever is first. If there is neither, nothing can ever happen again, which is a deadlock in the
-//! code under test and a panic that says who is idle. [`Process::wait`] asks its question again only after the event was notified, as
-//! the contract allows, so a notification that someone forgot is such a deadlock too.
+//! the waiter's deadline, whichever is first. If there is neither, nothing can ever happen again, which is a deadlock
+//! in the code under test and a panic that says who is idle. [`Process::wait`] asks its question again only after the
+//! event was notified, as the contract allows, so a notification that someone forgot is such a deadlock too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,7 +77,7 @@ impl Process {
         })
     }
 
-    /// Ends the process: no step is ever called again. Must not be called from a step.
+    /// Ends the process: no step is ever called again. A step that is running runs on, but all its calls fail.
     pub(super) fn kill(&self) {
         self.life.end();
         let workers = std::mem::take(&mut self.state.lock().workers);
@@ -151,7 +151,11 @@ impl Process {
             let elsewhere = |slot: &Slot| slot.running_on.is_some_and(|thread| thread != here);
             (state.expects_threads, state.workers.values().any(elsewhere))
         };
-        stepping || (expected && event.wait_past(seen, Some(PATIENCE)).is_continue())
+        if !expected && !stepping {
+            return false;
+        }
+        let notified = event.wait_past(seen, Some(PATIENCE)).is_continue();
+        notified || stepping
     }
 
     fn let_time_pass(&self, machine: &Machine, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) {

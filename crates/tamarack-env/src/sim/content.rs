@@ -6,12 +6,13 @@
 //!                           4 KiB     4 KiB            shared by all copies that have not written to it
 //! ```
 //!
-//! A clone is two words. The first write after it copies the list of pages (8 bytes per 4 KiB of file) and the one page that is
-//! written. Reserving gigabytes costs nothing. Every page remembers its hash, so that the identity of a whole image is a
-//! walk over lists.
+//! A clone is two words. The first write after it copies the list of pages (8 bytes per 4 KiB of file) and the one page
+//! that is written. Reserving gigabytes costs nothing. Every page remembers its hash, so that the identity of a whole
+//! image is a walk over lists.
 //!
-//! Invariant: bytes at and past `length` are zero, so that growing a file shows zeros. [`Content::put`] alone may break it, and
-//! [`Content::settle`] restores it: in between, a crash image holds data whose change of length it has not met yet.
+//! Invariant: bytes at and past `length` are zero, so that growing a file shows zeros. [`Content::put`] alone may break
+//! it, and [`Content::settle`] restores it: in between, a crash image holds data whose change of length it has not met
+//! yet.
 
 use std::sync::{Arc, OnceLock};
 

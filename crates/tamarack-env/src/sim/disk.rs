@@ -1,17 +1,11 @@
-//! What is stored: files and directories, each as it looks now and as it is durable, and the ordered changes in between.
+//! What is stored: a tree of names that lead to inodes, and the operations on it.
 //!
-//! ```text
-//!                 durable  ──  changes not yet synced, each with its place in the order of all changes  ──▶  volatile
-//! one file        bytes, length      write #7   extend #9   write #12   cut #15                              bytes, length
-//! one directory   names              set #8     move #10    remove #13                                       names
-//! ```
+//! Files live in inodes, names in directories, so data and name survive independently, a removed file stays readable
+//! through its handles, and one whose removal was not synced comes back. Every change gets a number, its place in the
+//! order of all changes to the disk.
 //!
-//! Reads see the volatile side. A sync moves the durable side up to it and empties the list. A crash ([`super::crash`]) starts from the
-//! durable side and lets some of the changes through. Names lead to inodes and files live in inodes, so data and name
-//! survive independently, a removed file stays readable through its handles, and one whose removal was not synced comes back.
-//!
-//! Invariant: a file's durable side with all its changes applied is its volatile side, unless `diverged` says that a fault has
-//! left something in the cache that no sync will ever write. For directories it holds always.
+//! Space is counted in pages: of a file, all up to its last written page, or what was allocated if that is more. A file
+//! takes space while it has a name or a handle. It is kept, beyond that, while a crash could bring its name back.
 //!
 //! Absent here: calls, steps, faults by number, the clock. This is the state alone, and its operations never wait.
 
@@ -22,13 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::{Content, LENGTH_MAX, PAGE_BYTES};
-
-/// The number of a file or directory; never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Inode(pub(super) u64);
-
-/// The directory in which all paths begin.
-pub(super) const ROOT: Inode = Inode(0);
+use super::inode::{Change, DirectoryState, FailedSync, FileState, Inode, NameChange, Node, ROOT, file_inodes};
 
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
@@ -39,103 +27,6 @@ pub(super) struct Disk {
     pub(super) next_change: u64,
     /// How much fits, in bytes; `None` is without limit.
     pub(super) capacity_bytes: Option<u64>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct FileState {
-    pub(super) durable: Content,
-    pub(super) volatile: Content,
-    /// What is not synced, in order, each with its place in the order of all changes.
-    pub(super) changes: Vec<(u64, Change)>,
-    /// The cache shows something that no sync will write.
-    pub(super) diverged: bool,
-    /// Reserved on the disk by `allocate`, in bytes from the file's start.
-    reserved_bytes: u64,
-    handles: u64,
-}
-
-/// An unsynced change to one file.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    /// Bytes written at an offset; the length grows as needed.
-    Write { offset: u64, bytes: Arc<[u8]> },
-    /// The length grows to at least this.
-    Extend(u64),
-    /// The length becomes this.
-    SetLen(u64),
-}
-
-pub(super) type Names = BTreeMap<Arc<OsStr>, Node>;
-
-/// What a name stands for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Node {
-    File(Inode),
-    Directory(Inode),
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct DirectoryState {
-    pub(super) durable: Arc<Names>,
-    pub(super) volatile: Arc<Names>,
-    pub(super) changes: Vec<(u64, NameChange)>,
-}
-
-/// An unsynced change to one directory.
-#[derive(Clone, Debug)]
-pub(super) enum NameChange {
-    /// The name stands for the node, whatever it stood for before.
-    Set { name: Arc<OsStr>, node: Node },
-    /// The name is gone.
-    Remove { name: Arc<OsStr> },
-    /// The node has this name and no other in the directory: a rename, which a crash keeps whole or not at all.
-    Move { to: Arc<OsStr>, node: Node },
-}
-
-/// The three ways in which real file systems fail a sync.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FailedSync {
-    /// Pages stay dirty; a later sync writes them.
-    KeepsPages,
-    /// Pages are marked clean: reads still show them, no later sync writes them.
-    DropsPages,
-    /// The data is gone from cache and device; the length, which is metadata, is durable.
-    KeepsLengthOnly,
-}
-
-impl Change {
-    pub(super) fn apply(&self, content: &mut Content) {
-        match self {
-            Self::Write { offset, bytes } => content.write(bytes, *offset),
-            Self::Extend(length) => content.extend(*length),
-            Self::SetLen(length) => content.set_len(*length),
-        }
-    }
-
-    /// The same without its data.
-    fn length_only(&self) -> Self {
-        match self {
-            Self::Write { offset, bytes } => Self::Extend(offset + bytes.len() as u64),
-            other => other.clone(),
-        }
-    }
-}
-
-impl NameChange {
-    pub(super) fn apply(&self, names: &mut Names) {
-        match self {
-            Self::Set { name, node } => {
-                names.insert(name.clone(), *node);
-            }
-            Self::Remove { name } => {
-                names.remove(name);
-            }
-            Self::Move { to, node } => {
-                names.retain(|_, other| other != node);
-                names.insert(to.clone(), *node);
-            }
-        }
-    }
 }
 
 impl Default for Disk {
@@ -193,9 +84,7 @@ impl Disk {
 
     pub(super) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
         let inode = self.directory_at(path)?;
-        let directory = self.directories.get_mut(&inode).expect("a name leads to a directory that is there");
-        directory.durable = directory.volatile.clone();
-        directory.changes.clear();
+        self.directories.get_mut(&inode).expect("a name leads to a directory that is there").sync();
         self.forget_unreachable();
         Ok(())
     }
@@ -250,9 +139,7 @@ impl Disk {
 
     fn change_names(&mut self, inode: Inode, change: NameChange) {
         let number = self.new_change();
-        let directory = self.directories.get_mut(&inode).expect("the directory was just looked up");
-        change.apply(Arc::make_mut(&mut directory.volatile));
-        directory.changes.push((number, change));
+        self.directories.get_mut(&inode).expect("the directory was just looked up").change(number, change);
     }
 }
 
@@ -318,33 +205,16 @@ impl Disk {
     }
 
     pub(super) fn sync(&mut self, inode: Inode) {
-        let file = self.file_mut(inode);
-        file.durable = file.with_all_changes();
-        file.changes.clear();
+        self.file_mut(inode).sync();
     }
 
     pub(super) fn fail_sync(&mut self, inode: Inode, way: FailedSync) {
-        let file = self.file_mut(inode);
-        if way == FailedSync::KeepsPages {
-            return;
-        }
-        for (_, change) in &mut file.changes {
-            *change = change.length_only();
-        }
-        file.diverged = true;
-        if way == FailedSync::KeepsLengthOnly {
-            file.durable = file.with_all_changes();
-            file.changes.clear();
-            file.volatile = file.durable.clone();
-            file.diverged = false;
-        }
+        self.file_mut(inode).fail_sync(way);
     }
 
     fn change_file(&mut self, inode: Inode, change: Change) {
         let number = self.new_change();
-        let file = self.file_mut(inode);
-        change.apply(&mut file.volatile);
-        file.changes.push((number, change));
+        self.file_mut(inode).change(number, change);
     }
 }
 
@@ -398,6 +268,12 @@ impl Disk {
         numbers
     }
 
+    /// How many changes are not synced.
+    pub(super) fn unsynced_count(&self) -> usize {
+        let files: usize = self.files.values().map(|file| file.changes.len()).sum();
+        files + self.directories.values().map(|dir| dir.changes.len()).sum::<usize>()
+    }
+
     /// Space taken by what has a name or a handle, in bytes.
     pub(super) fn used_bytes(&self) -> u64 {
         let named: BTreeSet<Inode> = self.directories.values().flat_map(|dir| file_inodes(&dir.volatile)).collect();
@@ -439,44 +315,6 @@ impl Disk {
         self.next_change += 1;
         self.next_change - 1
     }
-}
-
-impl FileState {
-    /// A file of which all is durable.
-    pub(super) fn durable(content: Content) -> Self {
-        Self { volatile: content.clone(), durable: content, ..Self::default() }
-    }
-
-    /// What a read sees: the page cache, or if it is direct, the device.
-    pub(super) fn seen(&self, direct: bool) -> &Content {
-        if direct { &self.durable } else { &self.volatile }
-    }
-
-    /// The same for a new process, or on a new disk: nobody holds it open.
-    pub(super) fn closed(&self) -> Self {
-        Self { handles: 0, ..self.clone() }
-    }
-
-    /// What would be durable if all changes were.
-    pub(super) fn with_all_changes(&self) -> Content {
-        if !self.diverged {
-            return self.volatile.clone();
-        }
-        let mut content = self.durable.clone();
-        self.changes.iter().for_each(|(_, change)| change.apply(&mut content));
-        content
-    }
-
-    fn space_bytes(&self) -> u64 {
-        self.volatile.space_bytes().max(self.reserved_bytes.next_multiple_of(PAGE_BYTES as u64))
-    }
-}
-
-fn file_inodes(names: &Names) -> impl Iterator<Item = Inode> {
-    names.values().filter_map(|node| match node {
-        Node::File(inode) => Some(*inode),
-        Node::Directory(_) => None,
-    })
 }
 
 fn checked_end(offset: u64, count: u64) -> io::Result<u64> {

@@ -1,8 +1,9 @@
 //! Which call goes wrong, and how.
 //!
-//! A [`Fault`] is a [`Failure`] and the calls it strikes: by running number, step, kind, path, or any predicate; all conditions
-//! given must hold. It strikes once unless told otherwise, and passes over calls that cannot fail in its way (there is no short sync), so one
-//! list of failures can be tried at every call of a workload: [`super::SimEnv::faults_shown`] tells whether it had an effect.
+//! A [`Fault`] is a [`Failure`] and the calls it strikes: by running number, step, kind, path, or any predicate; all
+//! conditions given must hold. It strikes once unless told otherwise, and passes over calls that cannot fail in its way
+//! (there is no short sync), so one list of failures can be tried at every call of a workload:
+//! [`super::SimEnv::faults_shown`] tells whether it had an effect.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ pub enum Failure {
     Io,
     /// The disk is full; nothing happened.
     StorageFull,
-    /// An input/output error, although the thing was done.
+    /// An input/output error, although the thing was done. Not for creates.
     ErrorAfterEffect,
     /// A write that writes only a first part and says so.
     ShortWrite,
@@ -80,7 +81,8 @@ pub enum Failure {
 }
 
 impl CallKind {
-    /// True for calls that change storage: those before which the hook is called.
+    /// True for calls that change storage: those before which the hook is called. A lock is none of them, although it
+    /// may create its file: what it does is not part of what a crash can keep.
     pub fn changes_storage(self) -> bool {
         !matches!(self, Self::List | Self::Open | Self::Lock | Self::Read | Self::Len)
     }
@@ -117,7 +119,8 @@ impl Failure {
     }
 }
 
-/// A failure and the calls it strikes. Made by [`Fault::new`] and narrowed by the other methods; given to [`super::SimEnv::inject`].
+/// A failure and the calls it strikes. Made by [`Fault::new`] and narrowed by the other methods; given to
+/// [`super::SimEnv::inject`].
 #[derive(Clone)]
 pub struct Fault {
     pub(super) failure: Failure,

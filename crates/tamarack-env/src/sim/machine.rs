@@ -1,11 +1,13 @@
 //! The machine: one disk, one clock, and the one path on which every call travels.
 //!
 //! ```text
-//! call ── delayed? ── numbered, counted, logged ── hook ── omitted? ── struck by a fault? ── disk ── delayed calls that waited for it
+//! call ──┬──────────▶ numbered, counted, logged ── hook ── omitted? ── struck by a fault? ── disk
+//!        └─ delayed? ──┘ once a call with the awaited step has come to the end of this line
 //! ```
 //!
-//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the disk through a shared
-//! pointer taken before the lock is released. The disk is copied on write, so looking costs nothing unless another thread changes it meanwhile.
+//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the
+//! disk through a shared pointer taken before the lock is released. The disk is copied on write, so looking costs
+//! nothing unless another thread changes it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::disk::{Disk, FailedSync, Inode};
+use super::disk::Disk;
 use super::fault::{Call, CallKind, Failure, Fault};
+use super::inode::{FailedSync, Inode};
 use crate::env::Step;
 use crate::random::Random;
 use crate::sync::Mutex;
@@ -157,14 +160,15 @@ impl Machine {
         result
     }
 
-    /// A call that only reads: counts it and says whether it is to fail.
-    pub(super) fn observe(&self, life: &Life, call: Call) -> io::Result<Option<Failure>> {
+    /// A call that only reads: counts it and says how many of its bytes it may read.
+    pub(super) fn observe(&self, life: &Life, call: Call) -> io::Result<usize> {
         life.check()?;
         let mut state = self.state.lock();
         let call = state.enter(call);
         match state.strike(&call) {
-            Some(Failure::Io) => Err(input_output_error()),
-            other => Ok(other),
+            None => Ok(call.bytes as usize),
+            Some(Failure::ShortRead) => Ok(state.short(call.bytes as usize)),
+            Some(_) => Err(input_output_error()),
         }
     }
 
@@ -202,10 +206,11 @@ impl Machine {
     }
 
     fn defer(&self, step: Step, call: &Call, operation: &Operation) -> Option<Outcome> {
+        let until_after = self.state.lock().delays.get(&step).copied()?;
+        let outcome = operation.pretended();
         let mut state = self.state.lock();
-        let until_after = *state.delays.get(&step)?;
         state.deferred.push(Deferred { until_after, call: call.clone(), operation: operation.clone() });
-        Some(operation.pretended())
+        Some(outcome)
     }
 
     fn release_deferred(&self, life: &Life, step: Step) {
@@ -216,8 +221,10 @@ impl Machine {
                 state.deferred.remove(at)
             };
             let late_step = deferred.call.step.expect("only calls with a step are delayed");
-            // Its caller was told `Ok` long ago, so there is nobody left to hear of a failure.
-            let _ = self.carry_out(life, deferred.call, deferred.operation);
+            if deferred.operation.inode().is_none_or(|inode| self.disk().files.contains_key(&inode)) {
+                // Its caller was told `Ok` long ago, so there is nobody left to hear of a failure.
+                let _ = self.carry_out(life, deferred.call, deferred.operation);
+            }
             self.release_deferred(life, late_step);
         }
     }
@@ -227,10 +234,10 @@ impl Machine {
         self.call_hook(&call);
         // The hook may have cut the power.
         life.check()?;
-        let mut state = self.state.lock();
-        if call.step.is_some_and(|step| state.omitted.contains(&step)) {
+        if self.with(|state| call.step.is_some_and(|step| state.omitted.contains(&step))) {
             return Ok(operation.pretended());
         }
+        let mut state = self.state.lock();
         match state.strike(&call) {
             None => operation.apply(&call, state.disk_mut()),
             Some(failure) => state.fail(&call, operation, failure),
@@ -356,7 +363,18 @@ impl Operation {
         Ok(Outcome::Done)
     }
 
-    /// What a call is told that is omitted or delayed.
+    /// The file it needs, where it does not find it by its name.
+    fn inode(&self) -> Option<Inode> {
+        match self {
+            Self::Write { inode, .. } | Self::Sync { inode } | Self::SetLen { inode } | Self::Allocate { inode } => {
+                Some(*inode)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a call is told that is omitted or delayed. Panics for what cannot be, and so must be called without the
+    /// lock.
     fn pretended(&self) -> Outcome {
         match self {
             Self::Write { bytes, .. } => Outcome::Wrote(bytes.len()),

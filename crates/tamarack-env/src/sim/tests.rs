@@ -1,36 +1,62 @@
 //! Every fault of the simulator is provoked and seen, each beside a control that must not show it.
+//!
+//! What draws from seeds prints the seed with what failed, and counting the seeds up from zero replays it.
+
+mod background;
+mod calls;
+mod crashes;
+mod faults;
 
 use super::*;
 
-const W: Step = Step("test: write");
-const S: Step = Step("test: sync");
-const D: Step = Step("test: sync directory");
-const C: Step = Step("test: create");
+const WRITE: Step = Step("test: write");
+const SYNC: Step = Step("test: sync");
+const SYNC_DIR: Step = Step("test: sync directory");
+const CREATE: Step = Step("test: create");
+const CUT: Step = Step("test: cut");
+const RENAME: Step = Step("test: rename");
+const REMOVE: Step = Step("test: remove");
+const OTHER: Step = Step("test: something else");
 
-/// A file `f` whose name is durable and that holds `bytes`, synced.
-fn with_durable_file(seed: u64, bytes: &[u8]) -> (SimEnv, Arc<dyn File>) {
-    let env = SimEnv::new(seed);
-    let file = env.create(Path::new("f"), C).unwrap();
-    file.write_all_at(bytes, 0, W).unwrap();
-    file.sync(S).unwrap();
-    env.sync_dir(Path::new("/"), D).unwrap();
-    (env, file)
+/// Creates a file with these bytes; neither they nor the name are synced.
+fn create(env: &SimEnv, path: &str, bytes: &[u8]) -> Arc<dyn File> {
+    let file = env.create(Path::new(path), CREATE).unwrap();
+    file.write_all_at(bytes, 0, WRITE).unwrap();
+    file
 }
 
-/// Two hundred crashes of all kinds, for a disk with so many unsynced changes.
-fn many_crashes(unsynced: usize) -> impl Iterator<Item = Crash> {
-    (0..200).map(move |seed| Crash::draw(seed, unsynced))
+/// Creates a file of which everything is durable.
+fn create_durable(env: &SimEnv, path: &str, bytes: &[u8]) -> Arc<dyn File> {
+    let file = create(env, path, bytes);
+    file.sync(SYNC).unwrap();
+    sync_root(env);
+    file
 }
 
-#[test]
-fn an_unsynced_write_is_lost_in_some_image_and_a_synced_one_in_none() {
-    let (env, file) = with_durable_file(1, b"old");
-    file.write_all_at(b"new", 0, W).unwrap();
-    let contents = |env: &SimEnv| -> Vec<Vec<u8>> {
-        many_crashes(env.unsynced_changes()).map(|crash| env.image(crash).content("f").unwrap()).collect()
-    };
-    let unsynced = contents(&env);
-    assert!(unsynced.contains(&b"old".to_vec()) && unsynced.contains(&b"new".to_vec()));
-    file.sync(S).unwrap();
-    assert!(contents(&env).iter().all(|content| content == b"new"));
+fn sync_root(env: &SimEnv) {
+    env.sync_dir(Path::new("/"), SYNC_DIR).unwrap();
+}
+
+/// Images of four hundred crashes of all kinds, each with its crash.
+fn images(env: &SimEnv) -> impl Iterator<Item = (Crash, SimEnv)> + '_ {
+    let unsynced = env.unsynced_changes();
+    (0..400).map(move |seed| Crash::draw(seed, unsynced)).map(|crash| (crash, env.image(crash)))
+}
+
+/// What `look` finds in these images, without repetitions, sorted.
+fn found<T: Ord>(env: &SimEnv, look: impl Fn(&SimEnv) -> T) -> Vec<T> {
+    let mut found: Vec<T> = images(env).map(|(_, image)| look(&image)).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The content of a file, or `None` if it has no name.
+fn content(env: &SimEnv, path: &str) -> Option<Vec<u8>> {
+    env.content(path).ok()
+}
+
+/// The content as text.
+fn text(env: &SimEnv, path: &str) -> String {
+    String::from_utf8(env.content(path).unwrap()).unwrap()
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::*;
-use crate::entry::{Sequence, compare};
+use crate::entry::Sequence;
 use crate::merge::Source;
 
 /// Key and sequence, in entry order, with what stands there.
@@ -156,6 +156,7 @@ fn walk(
 #[cfg(not(feature = "shuttle"))]
 mod threads_and_models {
     use super::*;
+    use crate::entry::compare;
 
     /// Shows that all reads agree with the model, in random histories.
     #[test]
@@ -288,7 +289,7 @@ mod threads_and_models {
 
 #[cfg(feature = "shuttle")]
 mod schedules {
-    use shuttle::thread;
+    use tamarack_env::sync::thread;
 
     use super::*;
 

@@ -10,5 +10,6 @@ pub mod edit;
 pub mod manifest;
 pub mod meta;
 pub mod names;
+pub mod reseal;
 pub mod stored;
 pub mod table;

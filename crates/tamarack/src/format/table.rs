@@ -112,6 +112,19 @@ impl Footer {
         Ok((footer, checksum))
     }
 
+    /// Where the top index's handle ends in the footer, and its checksum with it.
+    pub(super) const TOP_INDEX_END: usize = 24;
+    /// Where the handle of the properties ends.
+    pub(super) const PROPERTIES_END: usize = 48;
+
+    /// The handles of top index and properties, where they are possible at all; nothing else is looked at. For
+    /// [`super::reseal`].
+    pub(super) fn unchecked_handles(footer: &[u8]) -> (Option<BlockHandle>, Option<BlockHandle>) {
+        let mut reader = Reader::new(footer);
+        let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();
+        (handle(), handle())
+    }
+
     /// What the checksums of the file are seeded with.
     pub fn place(&self) -> Place {
         place(self.database, self.table)

@@ -1,0 +1,54 @@
+//! Makes the checksums of an altered table fit again, for fuzzing: behind a checksum no fuzzer would ever find its way, but the
+//! decoders behind it must be total all the same. Has no part in reading or writing tables.
+
+use super::block::{Block, BlockCursor};
+use super::checksum::Place;
+use super::meta::TableId;
+use super::stored::{BlockHandle, TRAILER_BYTES};
+use super::table::{FOOTER_BYTES, Footer, place};
+
+/// A checksum's length.
+const CHECKSUM_BYTES: usize = 8;
+
+/// Corrects, in the bytes of a table file, all checksums that can be reached from the footer: of the data blocks, then of the
+/// index blocks that hold those, at last the footer's. Bytes that lead nowhere stay as they are.
+pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
+    let Some(footer_offset) = file.len().checked_sub(FOOTER_BYTES) else { return };
+    let place = place(database, table);
+    let (top_index, properties) = Footer::unchecked_handles(&file[footer_offset..]);
+    let (blocks, footer) = file.split_at_mut(footer_offset);
+    for (handle, levels, at) in [(top_index, 2, Footer::TOP_INDEX_END), (properties, 0, Footer::PROPERTIES_END)] {
+        if let Some(checksum) = handle.and_then(|handle| reseal_block(blocks, place, &handle, levels)) {
+            put_checksum_before(footer, at, checksum);
+        }
+    }
+    let checksum = place.checksum(footer_offset as u64, &footer[..FOOTER_BYTES - CHECKSUM_BYTES]);
+    put_checksum_before(footer, FOOTER_BYTES, checksum);
+}
+
+/// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of; gives the checksum.
+fn reseal_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usize) -> Option<u64> {
+    let start = usize::try_from(handle.offset).ok()?;
+    let end = start.checked_add(handle.bytes)?;
+    let payload = file.get(start..end)?.split_last_chunk::<TRAILER_BYTES>()?.0.to_vec();
+    if levels > 0
+        && let Ok(block) = Block::decode(payload)
+    {
+        let mut cursor = BlockCursor::default();
+        let mut sound = cursor.seek_first(&block);
+        while let (Ok(()), Some(entry)) = (sound, cursor.entry(&block)) {
+            let below = BlockHandle::decode(entry.value).ok();
+            if let Some(checksum) = below.and_then(|below| reseal_block(file, place, &below, levels - 1)) {
+                put_checksum_before(&mut file[start..], block.range_of(entry.value).end, checksum);
+            }
+            sound = cursor.next(&block);
+        }
+    }
+    let checksum = place.checksum(handle.offset, &file[start..end - CHECKSUM_BYTES]);
+    put_checksum_before(file, end, checksum);
+    Some(checksum)
+}
+
+fn put_checksum_before(bytes: &mut [u8], end: usize, checksum: u64) {
+    bytes[end - CHECKSUM_BYTES..end].copy_from_slice(&checksum.to_le_bytes());
+}

@@ -1,0 +1,203 @@
+//! What the fuzz targets do with their input, one function for each decoder of bytes from storage.
+//!
+//! Any input must be decoded without a panic and without memory that its length does not justify. What a decoder accepts must be
+//! consistent: different ways to read it give the same.
+//!
+//! The programs in `fuzz/` call these functions and nothing else, and so does the test that replays the kept corpora (`fuzz/corpus/`).
+//! To add a target: a function here, its line in [`TARGETS`], and a program of a few lines in `fuzz/fuzz_targets/`.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::MemoryEnv;
+
+use crate::cache::BlockCache;
+use crate::entry::{Entry, EntryKind, Query, Sequence};
+use crate::error::Result;
+use crate::format::block::{Block, BlockBuilder, BlockCursor, Next, Versions};
+use crate::format::checksum::{FileKind, Place};
+use crate::format::meta::TableId;
+use crate::format::names::FileName;
+use crate::format::reseal::reseal;
+use crate::format::stored::{BlockHandle, Flaw, unseal};
+use crate::merge::Source;
+use crate::step;
+use crate::table::{ReadPolicy, Table};
+
+/// What a target does with an input.
+pub type Target = fn(&[u8]);
+
+/// All targets by name; the name is also that of the program and of the directory of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("table", table)];
+
+/// The database and table that inputs of [`table`] belong to.
+pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
+
+/// An entry on its own.
+type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
+
+/// The payload of a block, and the same bytes as a compressed body.
+pub fn block(input: &[u8]) {
+    for tag in 0..=3 {
+        unseal_as(tag, input);
+    }
+    let Ok(block) = Block::decode(input.to_vec()) else { return };
+    let sound = block.check_restarts().is_ok();
+    let Ok(entries) = walk_block(&block) else {
+        poke_block(&block);
+        return;
+    };
+    let ascending = entries.windows(2).all(|pair| place_of(&pair[0]) < place_of(&pair[1]));
+    if sound && ascending {
+        check_block(&block, &entries);
+        check_rebuilt(&entries);
+    } else {
+        poke_block(&block);
+    }
+}
+
+/// A table file. Its checksums are made to fit first, so that inputs get past them.
+pub fn table(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    reseal(&mut bytes, TABLE_PLACE.0, TABLE_PLACE.1);
+    let Ok(table) = open_table(&bytes) else { return };
+    let forward = walk_table(&table, true);
+    let backward = walk_table(&table, false);
+    for (key, sequence) in [(&b""[..], Sequence::MAX), (b"key", Sequence(1)), (b"\xFF\xFF", Sequence::ZERO)] {
+        let _ = table.get(Query { key, sequence }, &mut |_, _| ControlFlow::Continue(()));
+        let mut cursor = table.cursor(ReadPolicy::Sequential);
+        let _ = cursor.seek(key, sequence).and_then(|()| cursor.seek_before(key, sequence));
+    }
+    if table.verify(&mut |_| {}).is_ok() {
+        let (entries, mut backward) = (forward.expect("verified"), backward.expect("verified"));
+        backward.reverse();
+        assert_eq!(entries, backward);
+        entries.iter().for_each(|entry| check_get(&table, entry));
+    }
+}
+
+/// A body with any tag, sealed, must be refused or decompressed.
+fn unseal_as(tag: u8, body: &[u8]) {
+    let place = Place::new(1, FileKind::Table, 1);
+    let mut stored = body.to_vec();
+    stored.push(tag);
+    let checksum = place.checksum(0, &stored);
+    stored.extend_from_slice(&checksum.to_le_bytes());
+    let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
+    let _ = unseal(Cow::Owned(stored), place, &handle);
+}
+
+fn walk_block(block: &Block) -> std::result::Result<Vec<Owned>, Flaw> {
+    let mut cursor = BlockCursor::default();
+    let mut entries = Vec::new();
+    cursor.seek_first(block)?;
+    while let Some(entry) = cursor.entry(block) {
+        entries.push(owned(entry));
+        cursor.next(block)?;
+    }
+    Ok(entries)
+}
+
+/// Calls everything on a block that is not as it should be; the answers may be anything.
+fn poke_block(block: &Block) {
+    let mut cursor = BlockCursor::default();
+    let _ = cursor.seek_last(block);
+    for _ in 0..block.bytes().len() {
+        if cursor.entry(block).is_none() || cursor.prev(block).is_err() {
+            break;
+        }
+    }
+    for (key, sequence) in [(&b""[..], Sequence::MAX), (b"key", Sequence(1)), (b"\xFF\xFF", Sequence::ZERO)] {
+        let _ = block.floor(key, sequence);
+        let _ = block.versions(key, sequence, &mut |_| ControlFlow::Continue(()));
+        let _ = cursor.seek(block, key, sequence);
+        let _ = cursor.seek_before(block, key, sequence);
+        let _ = cursor.seek_floor(block, key, sequence);
+    }
+}
+
+/// A sound block gives its entries whichever way they are asked for.
+fn check_block(block: &Block, entries: &[Owned]) {
+    let mut cursor = BlockCursor::default();
+    cursor.seek_last(block).expect("sound");
+    for expected in entries.iter().rev() {
+        assert_eq!(cursor.entry(block).map(owned).as_ref(), Some(expected));
+        cursor.prev(block).expect("sound");
+    }
+    assert_eq!(cursor.entry(block), None);
+    for (i, expected) in entries.iter().enumerate() {
+        let (key, sequence) = (&expected.0[..], expected.1);
+        cursor.seek(block, key, sequence).expect("sound");
+        assert_eq!(cursor.entry(block).map(owned).as_ref(), Some(expected));
+        cursor.seek_before(block, key, sequence).expect("sound");
+        assert_eq!(cursor.entry(block).map(owned).as_ref(), i.checked_sub(1).map(|i| &entries[i]));
+        let floor = block.floor(key, sequence).expect("sound").expect("it is there");
+        let next = match entries.get(i + 1) {
+            Some(next) if next.0 == key => Next::SameKey(next.1),
+            Some(_) => Next::OtherKey,
+            None => Next::End,
+        };
+        assert_eq!((floor.value, floor.next), (&expected.3[..], next));
+        let mut first = None;
+        let ended = block.versions(key, sequence, &mut |entry| {
+            first = Some(owned(entry));
+            ControlFlow::Break(())
+        });
+        assert_eq!((ended, first.as_ref()), (Ok(Versions::Stopped), Some(expected)));
+    }
+}
+
+/// What was read, written again, reads the same.
+fn check_rebuilt(entries: &[Owned]) {
+    let mut builder = BlockBuilder::new(3);
+    entries.iter().for_each(|(key, sequence, kind, value)| {
+        builder.add(&Entry { key, sequence: *sequence, kind: *kind, value });
+    });
+    let mut payload = Vec::new();
+    builder.finish_into(&mut payload);
+    let again = Block::decode(payload).and_then(|block| walk_block(&block));
+    assert_eq!(again.as_deref(), Ok(entries));
+}
+
+fn open_table(bytes: &[u8]) -> Result<Arc<Table>> {
+    let env = MemoryEnv::new(0);
+    let (database, id) = TABLE_PLACE;
+    let path = FileName::Table(id.0).path(Path::new(""));
+    let file = env.create(&path, step::TABLE_CREATE).expect("an empty environment");
+    file.write_all_at(bytes, 0, step::TABLE_WRITE).expect("memory takes all");
+    let meta = Table::read_meta(&*env, &path, database)?;
+    Table::open(&*env, Path::new(""), database, &meta, &Arc::new(BlockCache::new(1 << 20)))
+}
+
+fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<Owned>> {
+    let mut cursor = table.cursor(ReadPolicy::Cached);
+    let mut entries = Vec::new();
+    if forward { cursor.seek_first() } else { cursor.seek_last() }?;
+    while let Some(entry) = cursor.entry() {
+        entries.push(owned(entry));
+        if forward { cursor.next() } else { cursor.prev() }?;
+    }
+    Ok(entries)
+}
+
+fn check_get(table: &Table, expected: &Owned) {
+    let mut found = None;
+    let query = Query { key: &expected.0, sequence: expected.1 };
+    let answer = table.get(query, &mut |entry, _| {
+        found = Some(owned(entry));
+        ControlFlow::Break(())
+    });
+    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!(found.as_ref(), Some(expected));
+}
+
+fn owned(entry: Entry<'_>) -> Owned {
+    (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
+}
+
+/// A place that orders as entries do.
+fn place_of(entry: &Owned) -> impl Ord {
+    (entry.0.clone(), std::cmp::Reverse(entry.1))
+}

@@ -1,0 +1,103 @@
+//! Replays the kept inputs of all fuzz targets, so that what a fuzzer once found stays mended without a fuzzer.
+//!
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test corpus` writes the seed inputs anew; those that a fuzzer added stay.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack::entry::{Entry, EntryKind, Sequence};
+use tamarack::format::block::{BlockBuilder, Compression};
+use tamarack::format::meta::EditNumber;
+use tamarack::format::names::FileName;
+use tamarack::fuzz::{TABLE_PLACE, TARGETS};
+use tamarack::table::{TableBuilder, TableSettings};
+use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+
+const STEP: Step = Step("test: write a file");
+
+fn corpus(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
+}
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("the file's bytes");
+    bytes
+}
+
+/// Every target has inputs, and none of them makes it panic.
+#[test]
+fn kept_inputs_do_no_harm() {
+    let env = OsEnv::new();
+    write_seeds(&env);
+    for (name, target) in TARGETS {
+        let directory = corpus(name);
+        let names = env.list(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        assert!(!names.is_empty(), "{}: the target has no inputs", directory.display());
+        for input in names {
+            let path = directory.join(input);
+            println!("{}", path.display());
+            target(&read(&*env, &path));
+        }
+    }
+}
+
+fn write_seeds(env: &Arc<dyn Env>) {
+    if std::env::var_os("TAMARACK_REWRITE").is_none() {
+        return;
+    }
+    for (target, name, bytes) in block_seeds().into_iter().chain(table_seeds()) {
+        let path = corpus(target).join(name);
+        let _ = env.remove(&path, STEP);
+        let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        file.write_all_at(&bytes, 0, STEP).expect("room on the disk");
+    }
+}
+
+/// A few entries of every kind; keys that share much and little; versions of one key.
+fn entries() -> Vec<(Vec<u8>, Sequence, EntryKind, Vec<u8>)> {
+    let mut entries = vec![(vec![], Sequence(9), EntryKind::Put, b"of the empty key".to_vec())];
+    for i in 0..20u64 {
+        let kind = EntryKind::from_number((i % 6) as u8 + 1).expect("a kind");
+        let value = if kind.has_value() { vec![b'v'; i as usize * 3] } else { vec![] };
+        entries.push((format!("key{:02}", i / 3).into_bytes(), Sequence(1 << (50 - 2 * i)), kind, value));
+    }
+    entries.push((b"z".to_vec(), Sequence::MAX, EntryKind::Delete, vec![]));
+    entries
+}
+
+type Seed = (&'static str, String, Vec<u8>);
+
+fn block_seeds() -> Vec<Seed> {
+    let seed = |restart_interval: usize| {
+        let mut builder = BlockBuilder::new(restart_interval);
+        for (key, sequence, kind, value) in &entries() {
+            builder.add(&Entry { key, sequence: *sequence, kind: *kind, value });
+        }
+        let mut payload = Vec::new();
+        builder.finish_into(&mut payload);
+        ("block", format!("seed-restart-{restart_interval}"), payload)
+    };
+    vec![seed(1), seed(4), seed(16)]
+}
+
+fn table_seeds() -> Vec<Seed> {
+    let seed = |block_bytes: usize, compression: Compression| {
+        let env = MemoryEnv::new(0);
+        let (database, id) = TABLE_PLACE;
+        let settings = TableSettings { database, id, created_after: EditNumber(3), block_bytes, compression };
+        let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+        for (key, sequence, kind, value) in &entries() {
+            builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("room");
+        }
+        builder.finish().expect("room");
+        let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
+        ("table", format!("seed-{block_bytes}-{compression:?}"), bytes)
+    };
+    let mut seeds = vec![seed(64, Compression::None), seed(4096, Compression::None)];
+    if Compression::Lz4.is_available() {
+        seeds.push(seed(256, Compression::Lz4));
+    }
+    seeds
+}
