@@ -259,8 +259,7 @@ impl Model {
         }
         let merge = self.merges.remove(at);
         changes.push(Change::MergeEnded { tree: TREE, merge: merge.id });
-        self.runs
-            .retain(|(_, run)| !merge.inputs.contains(&run.id) && !(run.id == merge.output && run.keys.is_empty()));
+        self.runs.retain(|(_, run)| !(merge.inputs.contains(&run.id) || run.id == merge.output && run.keys.is_empty()));
         changes
     }
 

@@ -238,7 +238,7 @@ fn versions_share_what_an_edit_does_not_touch() {
     let slices = |version: &Version| {
         let tree = version.tree(TREE).expect("it exists").clone();
         let run = tree.runs().next().expect("it exists").clone();
-        run.slices().iter().map(|slice| std::ptr::from_ref(slice)).collect::<std::collections::BTreeSet<_>>()
+        run.slices().iter().map(std::ptr::from_ref).collect::<std::collections::BTreeSet<_>>()
     };
     let (old, new) = (slices(&version), slices(&after));
     assert_eq!(new.len() as u64, count - 10);
