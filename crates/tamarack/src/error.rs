@@ -50,6 +50,8 @@ pub enum Error {
         /// Which version or feature.
         what: String,
     },
+    /// The database was closed through this or another handle.
+    Closed,
     /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
     Stopped {
         /// The failure that ended writing.
@@ -94,6 +96,7 @@ impl fmt::Display for Error {
                 write!(f, "{}: the database is open elsewhere; close it there first", path.display())
             }
             Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
+            Self::Closed => f.write_str("the database was closed; open it again"),
             Self::Stopped { cause } => write!(
                 f,
                 "the database stopped taking writes after a failure; reads still work; reopen it once the cause is mended: {cause}"

@@ -1,27 +1,92 @@
 //! An embedded, durable, ordered key-value store whose LSM-tree shapes itself to its workload, memory and device.
 //!
-//! Modules, high to low; a module imports only what stands below it (the `tidy` crate checks this list against the code).
+//! ```no_run
+//! use tamarack::{Batch, Db};
+//!
+//! let db = Db::open("data/prices")?;
+//! db.put("maple", "12.50")?;
+//! db.write(Batch::new().put("oak", "9.80").delete("maple"))?;
+//! for entry in db.scan("a"..="z") {
+//!     let (key, value) = entry?;
+//!     println!("{} {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # Ok::<(), tamarack::Error>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! A write is acknowledged once it has the [`Durability`] that was asked for. After any crash, what is there is a prefix of
+//! the order of commits that contains everything so acknowledged; a [`Batch`] is there whole or not at all. Everything read from storage is
+//! checked; damage gives an error that names the file and the offset, never a wrong answer.
+//!
+//! # How it is built
+//!
+//! Modules, high to low; a module imports only what stands below it (the `tidy` crate checks that):
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `db` | [`Db`]: wires the parts |
+//! | `open` | opening and recovery |
+//! | `options` | [`Options`], [`Expert`] |
+//! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
+//! | `engine` | the parts of an open database |
+//! | `compact` | background jobs: the flush |
+//! | `write` | [`Batch`], the commit queue, durability |
+//! | `read` | lookups, scans, [`Snapshot`] |
+//! | `tree` | the state readers pin, versions, runs, the manifest |
+//! | `wal` | the write-ahead log |
+//! | `table`, `cache` | immutable files of sorted blocks; the block cache |
+//! | `buffer` | the memtable |
+//! | `merge` | sorted sources brought together |
+//! | `format` | bytes to values and back |
+//! | `step`, `stats`, `entry`, `error` | names of what changes storage; counters; entries; the error type |
+//!
+//! Modules that are public but hidden from this page are for tests and tools; they may change at any time.
 
 #[doc(hidden)]
 pub mod buffer;
 #[doc(hidden)]
 pub mod cache;
+#[doc(hidden)]
+pub mod compact;
+mod db;
+mod engine;
+#[doc(hidden)]
 pub mod entry;
-pub mod error;
+mod error;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
 pub mod fuzz;
 #[doc(hidden)]
 pub mod merge;
+mod open;
+mod options;
 #[doc(hidden)]
 pub mod read;
+mod stats;
 #[doc(hidden)]
 pub mod step;
+mod structure;
 #[doc(hidden)]
 pub mod table;
 #[doc(hidden)]
 pub mod tree;
+mod verify;
+#[doc(hidden)]
+pub mod wal;
+#[doc(hidden)]
+pub mod write;
 
+pub use db::Db;
+pub use engine::{Dropped, RecoveryReport};
+#[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
+pub use format::block::Compression;
+pub use options::{Expert, MEMORY_BYTES_MIN, Options};
+pub use read::{Scan, Snapshot, Value};
+pub use structure::{BufferStats, LevelStats, RunStats, Stats};
+pub use verify::VerifyReport;
+pub use write::{Batch, Durability};

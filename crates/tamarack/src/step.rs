@@ -25,18 +25,24 @@ steps! {
     LOG_ALLOCATE = "log: allocate";
     /// A segment's header is written.
     LOG_HEADER = "log: write header";
+    /// A new segment's header becomes durable before anything is appended to it.
+    LOG_SYNC_HEADER = "log: sync header";
     /// A commit group is appended.
     LOG_APPEND = "log: append";
     /// Commit groups become durable.
     LOG_SYNC = "log: sync";
     /// An older segment becomes durable before a newer one may acknowledge anything.
     LOG_SYNC_PREVIOUS = "log: sync previous segment";
-    /// The names of new segments become durable.
+    /// The name of a new segment becomes durable before anything is appended to it.
     LOG_SYNC_DIRECTORY = "log: sync directory";
     /// A failed append is cut off.
     LOG_CUT = "log: cut failed append";
+    /// The cut becomes durable before anything else is appended.
+    LOG_SYNC_CUT = "log: sync cut";
     /// The unused rest of a segment is given back when it is closed.
     LOG_TRIM = "log: trim";
+    /// That becomes durable, and with it the end of the log that the manifest will name.
+    LOG_SYNC_TRIM = "log: sync trim";
     /// A segment that is no longer needed is removed.
     LOG_REMOVE = "log: remove segment";
     /// What recovery read becomes durable before anything is built on it.

@@ -10,6 +10,7 @@ pub mod edit;
 pub mod manifest;
 pub mod meta;
 pub mod names;
+pub mod record;
 pub mod reseal;
 pub mod stored;
 pub mod table;

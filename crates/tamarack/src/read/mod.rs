@@ -1,10 +1,14 @@
-//! Reads: which version of a key a reader at some sequence sees, and scans over ranges of keys. Never waits for writes or
-//! merges; what it reads from is pinned before it comes here.
+//! The way up: which version of a key a reader at some sequence sees, lookups, scans and snapshots over a pinned state. Never
+//! waits for writes or background work.
 
+pub mod get;
 pub mod range;
 pub mod scan;
+pub mod snapshot;
+pub mod value;
 pub mod visible;
 
 pub use range::KeyRange;
-pub use scan::{Origin, Scan};
+pub use snapshot::{Scan, Snapshot};
+pub use value::Value;
 pub use visible::VisibleCursor;

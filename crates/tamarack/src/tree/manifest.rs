@@ -44,6 +44,7 @@ use tamarack_env::{Access, Env, File, Step};
 use super::broken::Broken;
 use super::table_file::TableFiles;
 use super::version::{NextIds, Version};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::checksum::Place;
 use crate::format::edit::{Change, Edit, EditError, MergeId, RunId};
@@ -174,6 +175,31 @@ impl Manifest {
     /// The version after the last edit. Waits for a commit that is going on; what readers pin is published elsewhere.
     pub fn version(&self) -> Arc<Version> {
         self.log.lock().version.clone()
+    }
+
+    /// Reads the current file again and compares what it says with the version in memory, whose invariants are checked too.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if it says something else, or an invariant is broken; [`Error::Io`] if it cannot be read.
+    pub fn verify(&self) -> Result<()> {
+        let log = self.log.lock();
+        let broken = |what: String| Error::corruption(&log.file.path, 0, what);
+        log.version.check().map_err(|Broken(why)| broken(why))?;
+        let number = read_current(&*self.env, &self.dir)?;
+        if number != log.file.number {
+            let what = format!("it names manifest {number}, but the current one is {}", log.file.number);
+            return Err(Error::corruption(&FileName::Current.path(&self.dir), 0, what));
+        }
+        // Tables are not opened: the handles made here are only compared.
+        let files = TableFiles::new(self.env.clone(), &self.dir, Arc::new(BlockCache::new(0)));
+        let content = Content::read(&*self.env, &self.dir, number, files)?;
+        if content.end < log.file.durable || content.version.state_edit() != log.version.state_edit() {
+            return Err(broken(format!(
+                "the file says something else than what was written to it; it is whole up to byte {}",
+                content.end
+            )));
+        }
+        Ok(())
     }
 
     /// An id for a new table.

@@ -17,6 +17,10 @@
 
 pub mod manifest;
 
+pub mod state;
+
+pub mod visible;
+
 mod apply;
 mod check;
 

@@ -1,0 +1,211 @@
+//! [`Db`]: the database as users hold it. Wires the parts together; each method is a few lines.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::RecoveryReport;
+use crate::entry::{EntryKind, Query};
+use crate::error::{Error, Result};
+use crate::format::edit::Change;
+use crate::open;
+use crate::options::Options;
+use crate::read::{Scan, Snapshot, Value, get};
+use crate::structure::Stats;
+use crate::verify::{self, VerifyReport};
+use crate::write::{Batch, Durability, Write};
+
+/// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
+///
+/// ```
+/// # let env = tamarack_env::MemoryEnv::new(1);
+/// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+/// let db = options.open("/prices")?;
+/// db.put("maple", "12.50")?;
+/// db.put("oak", "9.80")?;
+/// assert_eq!(db.get("maple")?.as_deref(), Some(&b"12.50"[..]));
+/// for entry in db.scan("a".."n").rev() {
+///     let (key, value) = entry?;
+///     assert_eq!((&key[..], &value[..]), (&b"maple"[..], &b"12.50"[..]));
+/// }
+/// db.close()?;
+/// # Ok::<(), tamarack::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    engine: Arc<Engine>,
+}
+
+impl Options {
+    /// Opens the database in `dir`, recovering what an earlier process left.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open elsewhere; [`Error::Corruption`] if files are damaged (nothing is changed then);
+    /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or
+    /// if there is no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
+    pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
+        Ok(Db { engine: Arc::new(open::open(dir.as_ref(), &self.resolve()?)?) })
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("dir", &self.engine.dir).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens the database in `dir` with the default [`Options`], making it if it is not there.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Options::new().open(dir)
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.commit(Write::One { kind: EntryKind::Put, key: key.as_ref(), value: value.as_ref() })
+    }
+
+    /// Removes `key`, if it is there.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.commit(Write::One { kind: EntryKind::Delete, key: key.as_ref(), value: &[] })
+    }
+
+    /// Writes all of `batch` at once, with the durability the database was opened with. When it returns, later reads see it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a key over 64 KiB, or a value or batch over an eighth of the memory budget or 1 GiB; [`Error::Io`] if
+    /// storage refused (nothing was written; trying again can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or before: then
+    /// it is unknown whether this write is there after reopening.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.commit(Write::Many(batch))
+    }
+
+    /// As [`Db::write`], with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.engine.commits.commit(Write::Many(batch), durability)
+    }
+
+    fn commit(&self, write: Write<'_>) -> Result<()> {
+        self.engine.commits.commit(write, self.engine.durability)
+    }
+
+    /// The value of `key`, if it has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let state = self.engine.tree.pin();
+        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
+        Ok(get::get(&state, &self.engine.dir, query)?.and_then(|found| found.value))
+    }
+
+    /// True if `key` has a value.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let state = self.engine.tree.pin();
+        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
+        get::contains(&state, &self.engine.dir, query)
+    }
+
+    /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.
+    ///
+    /// # Errors
+    /// The iterator's items are errors where a table cannot be read; after one it ends.
+    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
+        self.snapshot().scan(range)
+    }
+
+    /// The entries whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Db::scan`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
+        self.snapshot().prefix(prefix)
+    }
+
+    /// The database as it is now, for as long as the snapshot lives. It holds space: what is overwritten or deleted
+    /// later is kept while it can see it.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::now(&self.engine.tree, &self.engine.dir)
+    }
+
+    /// Writes everything that is in memory to tables, and waits for that.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if storage refused; nothing is lost, and the flush is tried again in the background. [`Error::Stopped`] if writing has ended.
+    pub fn flush(&self) -> Result<()> {
+        self.engine.commits.seal()?;
+        let Some(youngest) = self.engine.tree.pin().sealed.first().cloned() else { return Ok(()) };
+        let flushed = || self.engine.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
+        let mut outcome = Ok(());
+        self.engine.env.wait(&self.engine.tree.flushed, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.engine.tree.check_progress() };
+            outcome.is_err() || flushed()
+        });
+        outcome
+    }
+
+    /// Makes every write acknowledged so far survive a crash of the machine.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if that failed, now or before.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.commits.sync()
+    }
+
+    /// What the database looks like and what it did since it was opened.
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.engine)
+    }
+
+    /// Reads everything on storage and checks it: every checksum and every invariant. `progress` is told the bytes read so far and the bytes
+    /// there are.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if storage fails; damage is not an error but part of the report.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+        verify::verify(&self.engine, progress)
+    }
+
+    /// What opening found: whether the log ended cleanly, and what was dropped if not.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.engine.recovery
+    }
+
+    /// Makes everything durable, notes in the manifest where the log ends, and ends writing for all clones of this handle.
+    /// Clones, snapshots and iterators can still read; another process can open the database when the last of them is dropped.
+    ///
+    /// Dropping the last handle without this closes the database as the end of the process would: nothing is lost that
+    /// its durability promised, but what fails meanwhile is not told, and recovery has less to check the log against.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.
+    pub fn close(self) -> Result<()> {
+        let engine = &self.engine;
+        engine.tree.check_running()?;
+        engine.tree.report_stop(Error::Closed);
+        engine.stop_workers();
+        let end = engine.log.close()?;
+        let reopened = engine.manifest.version().log_end().map(|_| Change::LogReopened);
+        let version =
+            engine.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
+        engine.tree.publish(version);
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Engine`]: the parts of an open database, side by side.
+//!
+//! Opening makes one, [`crate::Db`] and its handles share it, statistics and verification look at it. Background work holds some of
+//! the parts, never this; so the background work ends when the last handle is dropped.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tamarack_env::{Env, Worker};
+
+use crate::cache::BlockCache;
+use crate::stats::Counters;
+use crate::tree::manifest::{self, Manifest};
+use crate::tree::state::Tree;
+use crate::wal::{self, Log};
+use crate::write::{CommitQueue, Durability};
+
+/// The parts of an open database.
+pub(crate) struct Engine {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) dir: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) commits: CommitQueue,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) workers: Vec<Arc<dyn Worker>>,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop_workers();
+    }
+}
+
+impl Engine {
+    pub(crate) fn stop_workers(&self) {
+        for worker in &self.workers {
+            worker.stop();
+        }
+    }
+}
+
+/// What opening found.
+#[derive(Clone, Debug, Default)]
+pub struct RecoveryReport {
+    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised.
+    pub dropped: Vec<Dropped>,
+    /// Entries read back from the log.
+    pub entries_replayed: u64,
+    /// Files that nothing named, left by a crash, and removed.
+    pub orphans_removed: Vec<PathBuf>,
+}
+
+/// The end of a file that was dropped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file what was kept ends.
+    pub offset: u64,
+    /// Bytes dropped, later segments of the log included.
+    pub bytes: u64,
+    /// Whole commit groups among them.
+    pub commit_groups: u64,
+    /// What ended it.
+    pub why: String,
+}
+
+impl From<wal::Dropped> for Dropped {
+    fn from(wal::Dropped { path, offset, bytes, records, why }: wal::Dropped) -> Self {
+        Self { path, offset, bytes, commit_groups: records, why }
+    }
+}
+
+impl From<manifest::Dropped> for Dropped {
+    fn from(manifest::Dropped { path, offset, bytes }: manifest::Dropped) -> Self {
+        Self { path, offset, bytes, commit_groups: 0, why: "what stands here is not a whole edit".to_owned() }
+    }
+}

@@ -1,0 +1,331 @@
+//! Opening a database: recovery as a list of steps.
+//!
+//! 1. Make the directory if it is missing and may be made, and take the lock.
+//! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which sequence everything is in them.
+//! 3. Look at the directory: every table the manifest names must be there; a table that it does not name but that was made
+//!    after a later edit than it holds shows that edits were lost. Nothing has been changed so far.
+//! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
+//! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
+//!    manifest, has what it holds.
+//! 6. Put the parts together and start the background work.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::{Env, Lock, Work};
+
+use crate::buffer::Buffer;
+use crate::cache::BlockCache;
+use crate::compact::{FlushSettings, Flusher};
+use crate::engine::{Dropped, Engine, RecoveryReport};
+use crate::entry::{Entry, Sequence};
+use crate::error::{Error, Result};
+use crate::format::meta::{TableId, TableMeta, TreeId};
+use crate::format::names::FileName;
+use crate::options::Resolved;
+use crate::stats::Counters;
+use crate::step;
+use crate::table::Table;
+use crate::tree::manifest::{self, Manifest, TornTail};
+use crate::tree::state::{Sealed, State, Tree};
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
+use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings, Tail};
+use crate::write::{CommitQueue, CommitSettings, IntervalSync};
+
+/// The one tree there is.
+const TREE: TreeId = TreeId(0);
+
+/// Opens the database in `dir`.
+pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
+    let env = &options.env;
+    prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
+    let lock = take_lock(env.as_ref(), dir)?;
+    let cache = Arc::new(BlockCache::new(options.cache_bytes));
+    let tables = TableFiles::new(env.clone(), dir, cache.clone());
+    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables)?;
+    let version = manifest.version();
+    let files = Files::look(env.as_ref(), dir)?;
+    files.check_against(env.as_ref(), dir, &version)?;
+    files.skip_ids(&manifest);
+    let mut replay = Replay::new(options.buffer_bytes, flushed_through(&version));
+    let recovered = recover_log(env, dir, options, &version, &mut replay)?;
+    let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
+    let report = RecoveryReport {
+        dropped: manifest_dropped
+            .map(Dropped::from)
+            .into_iter()
+            .chain(recovered.dropped.clone().map(Dropped::from))
+            .collect(),
+        entries_replayed: replay.entries,
+        orphans_removed,
+    };
+    let parts = Recovery { cache, manifest, replay, recovered, report };
+    assemble(dir, options, lock, parts)
+}
+
+/// What recovery brought together.
+struct Recovery {
+    cache: Arc<BlockCache>,
+    manifest: Manifest,
+    replay: Replay,
+    recovered: Recovered,
+    report: RecoveryReport,
+}
+
+fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+    match env.list(dir) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
+            env.create_dir(dir, step::DATABASE_CREATE)
+                .map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))?;
+            let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
+                .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
+        Err(error) => Err(Error::io("database: list directory", dir, error)),
+    }
+}
+
+fn no_database(dir: &Path) -> Error {
+    Error::InvalidArgument(format!("{}: no database here, and opening it may not make one", dir.display()))
+}
+
+fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
+    let path = FileName::Lock.path(dir);
+    env.lock(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked { path },
+        _ => Error::io("database: lock", &path, error),
+    })
+}
+
+/// What stands in the directory.
+struct Files {
+    tables: BTreeSet<u64>,
+}
+
+impl Files {
+    fn look(env: &dyn Env, dir: &Path) -> Result<Self> {
+        let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
+        let tables = names.iter().filter_map(|name| match FileName::parse(name.to_str()?)? {
+            FileName::Table(number) => Some(number),
+            _ => None,
+        });
+        Ok(Self { tables: tables.collect() })
+    }
+
+    /// Sees to it that no new table gets the number of one that stands here, orphan or not.
+    fn skip_ids(&self, manifest: &Manifest) {
+        if let Some(&last) = self.tables.last() {
+            manifest.skip_table_id(TableId(last));
+        }
+    }
+
+    fn orphans(&self, version: &Version) -> impl Iterator<Item = u64> {
+        let named: BTreeSet<u64> = version.tables().map(|table| table.meta().id.0).collect();
+        self.tables.iter().copied().filter(move |number| !named.contains(number))
+    }
+
+    /// Tables that are missing, or that show that the manifest is.
+    fn check_against(&self, env: &dyn Env, dir: &Path, version: &Version) -> Result<()> {
+        for table in version.tables() {
+            let path = FileName::Table(table.meta().id.0).path(dir);
+            if !self.tables.contains(&table.meta().id.0) {
+                return Err(Error::corruption(&path, 0, "the manifest names this table, but there is no such file"));
+            }
+        }
+        for number in self.orphans(version) {
+            let path = FileName::Table(number).path(dir);
+            // One that cannot be read was never finished, so no edit, lost or not, can have named it.
+            let Some(meta) = complete_table(env, &path, version.database())? else { continue };
+            if meta.created_after > version.edit_number() {
+                return Err(Error::corruption(
+                    &path,
+                    0,
+                    format!(
+                        "this table was made after edit {}, but the manifest ends with edit {}: the manifest has lost edits",
+                        meta.created_after.0,
+                        version.edit_number().0
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_orphans(&self, env: &dyn Env, dir: &Path, version: &Version) -> Result<Vec<PathBuf>> {
+        let paths: Vec<_> = self.orphans(version).map(|number| FileName::Table(number).path(dir)).collect();
+        for path in &paths {
+            env.remove(path, step::TABLE_REMOVE).map_err(|error| Error::io(step::TABLE_REMOVE.0, path, error))?;
+        }
+        Ok(paths)
+    }
+}
+
+/// The metadata of a table that is whole; `None` if it is not.
+fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<TableMeta>> {
+    match Table::read_meta(env, path, database) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::Corruption { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The buffers that the log is read back into, sealed where the options of today would seal them.
+struct Replay {
+    buffer_bytes: u64,
+    active: Arc<Buffer>,
+    /// Young to old.
+    sealed: Vec<Arc<Sealed>>,
+    last: Sequence,
+    entries: u64,
+}
+
+impl Replay {
+    fn new(buffer_bytes: u64, last: Sequence) -> Self {
+        Self { buffer_bytes, active: Arc::default(), sealed: Vec::new(), last, entries: 0 }
+    }
+
+    fn insert(&mut self, entry: Entry<'_>) {
+        // A record may begin with entries that were flushed: recovery seals where it likes, also inside of a batch, since
+        // what it read is durable as a whole.
+        if entry.sequence <= self.last {
+            return;
+        }
+        if !self.active.is_empty() && self.active.raw_bytes() + entry.raw_bytes() > self.buffer_bytes {
+            let buffer = std::mem::take(&mut self.active);
+            self.sealed.insert(0, Arc::new(Sealed { buffer, last: self.last }));
+        }
+        self.active.insert(entry);
+        self.last = entry.sequence;
+        self.entries += 1;
+    }
+}
+
+fn recover_log(
+    env: &Arc<dyn Env>,
+    dir: &Path,
+    options: &Resolved,
+    version: &Version,
+    replay: &mut Replay,
+) -> Result<Recovered> {
+    let settings = RecoverySettings {
+        env: env.clone(),
+        dir: dir.to_owned(),
+        database: version.database(),
+        flushed_through: flushed_through(version),
+        last_edit: version.edit_number(),
+        durable: Position(version.log_durable()),
+        tail: options.tail,
+    };
+    wal::recover(&settings, &mut |tree, entry| {
+        assert_eq!(tree, TREE, "there is one tree");
+        replay.insert(entry);
+        Ok(())
+    })
+}
+
+fn recover_manifest(
+    dir: &Path,
+    options: &Resolved,
+    tables: Arc<TableFiles>,
+) -> Result<(Manifest, Option<manifest::Dropped>)> {
+    let tail = match options.tail {
+        Tail::Strict => TornTail::Refuse,
+        Tail::MayBeTorn => TornTail::Cut,
+    };
+    if let Some(found) = Manifest::recover(&options.env, dir, tail, tables.clone())? {
+        return Ok((found.manifest, found.dropped));
+    }
+    if !options.create_if_missing {
+        return Err(no_database(dir));
+    }
+    Ok((Manifest::create(&options.env, dir, tables)?, None))
+}
+
+/// Up to which sequence everything is in tables.
+fn flushed_through(version: &Version) -> Sequence {
+    version.tree(TREE).map_or(Sequence::ZERO, |tree| tree.flushed_through())
+}
+
+/// Puts the parts together and starts the background work.
+fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
+    let Recovery { cache, manifest, replay, recovered, report } = parts;
+    let version = manifest.version();
+    let env = options.env.clone();
+    let database = version.database();
+    let last = recovered.last_sequence;
+    let log_settings = LogSettings {
+        env: env.clone(),
+        dir: dir.to_owned(),
+        database,
+        allocate_bytes: options.buffer_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
+    };
+    let log = Arc::new(Log::start(log_settings, &recovered, version.edit_number())?);
+    let counters = Arc::new(Counters::default());
+    let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
+    let manifest = Arc::new(manifest);
+    let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+    let flusher = Arc::new(Flusher::new(
+        FlushSettings {
+            dir: dir.to_owned(),
+            database,
+            block_bytes: options.block_bytes,
+            table_bytes: options.table_bytes,
+            compression: options.compression,
+        },
+        env.clone(),
+        tree.clone(),
+        log.clone(),
+        manifest.clone(),
+        counters.clone(),
+    ));
+    let commit_settings = CommitSettings {
+        buffer_bytes: options.buffer_bytes,
+        sealed_max: options.sealed_max,
+        write_bytes_max: options.write_bytes_max,
+        group_bytes: GROUP_BYTES,
+    };
+    let commits = CommitQueue::new(
+        commit_settings,
+        env.clone(),
+        log.clone(),
+        tree.clone(),
+        counters.clone(),
+        interval.clone(),
+        last,
+    );
+
+    let start = |name, work: Arc<dyn Work>| {
+        env.start(name, work).map_err(|error| Error::io("database: start background work", dir, error))
+    };
+    let flush_worker = start("tamarack-flush", flusher)?;
+    tree.set_flusher(flush_worker.clone());
+    tree.wake_flusher();
+    let sync_worker = start("tamarack-sync", interval.clone()).inspect_err(|_| flush_worker.stop())?;
+    interval.set_worker(sync_worker.clone());
+    Ok(Engine {
+        env,
+        dir: dir.to_owned(),
+        durability: options.durability,
+        tree,
+        log,
+        manifest,
+        commits,
+        cache,
+        counters,
+        recovery: report,
+        workers: vec![flush_worker, sync_worker],
+    })
+}
+
+/// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny database stays small, large enough that reserving is rare.
+const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
+const LOG_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
+
+/// A commit group of several members has at most this many bytes: enough to share a sync among hundreds of small writes, small enough that
+/// nobody waits long for others' bytes.
+const GROUP_BYTES: usize = 1 << 20;

@@ -1,0 +1,228 @@
+//! What a user can set. Nothing below `db` sees these types: each part gets the small struct it needs.
+//!
+//! Six things are public knobs; the rest is derived from them and can be overridden through [`Expert`], at the risk of
+//! whoever does.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tamarack_env::Env;
+use tamarack_env::os::OsEnv;
+
+use crate::error::{Error, Result};
+use crate::format::block::Compression;
+use crate::wal::Tail;
+use crate::write::Durability;
+use crate::write::batch::VALUE_BYTES_MAX;
+
+/// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may take.
+pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// How to open a database.
+///
+/// ```no_run
+/// use tamarack::{Durability, Options};
+///
+/// let db = Options::new().memory_bytes(512 << 20).durability(Durability::Sync).open("data/prices")?;
+/// # Ok::<(), tamarack::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    memory_bytes: u64,
+    durability: Durability,
+    compression: Compression,
+    create_if_missing: bool,
+    expert: Expert,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            durability: Durability::Buffered,
+            compression: Compression::default(),
+            create_if_missing: true,
+            expert: Expert::default(),
+        }
+    }
+
+    /// The memory that buffers, cache and everything else share, in bytes. Default 256 MiB, at least 1 MiB.
+    ///
+    /// An eighth of it is a buffer's size, and the largest value or batch; a quarter is the block cache.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// What a write survives once it is acknowledged. Default [`Durability::Buffered`]: the end of the process, but a crash of the
+    /// machine can cost the last writes. One write can ask for another level with [`crate::Db::write_with`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How blocks of new tables are compressed. Default: LZ4 if the feature `lz4` is on (it is by default), else none. Tables written before stay as
+    /// they are.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Whether opening a directory without a database makes one. Default true.
+    #[must_use]
+    pub fn create_if_missing(mut self, create: bool) -> Self {
+        self.create_if_missing = create;
+        self
+    }
+
+    /// Overrides what is otherwise derived.
+    #[must_use]
+    pub fn expert(mut self, expert: Expert) -> Self {
+        self.expert = expert;
+        self
+    }
+
+    /// Checks the options and derives what was not set.
+    pub(crate) fn resolve(&self) -> Result<Resolved> {
+        if self.memory_bytes < MEMORY_BYTES_MIN {
+            return Err(Error::InvalidArgument(format!(
+                "a memory budget of {} bytes: at least {MEMORY_BYTES_MIN} are needed",
+                self.memory_bytes
+            )));
+        }
+        let expert = &self.expert;
+        let at_least = |name: &str, value: Option<u64>, least: u64| match value {
+            Some(value) if value < least => {
+                Err(Error::InvalidArgument(format!("{name} of {value}: at least {least} is needed")))
+            }
+            _ => Ok(()),
+        };
+        at_least("buffer_bytes", expert.buffer_bytes, 1)?;
+        at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
+        at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
+        at_least("table_bytes", expert.table_bytes, 1)?;
+        Ok(Resolved {
+            env: expert.env.clone().unwrap_or_else(|| OsEnv::new()),
+            durability: self.durability,
+            compression: self.compression,
+            create_if_missing: self.create_if_missing,
+            buffer_bytes: expert.buffer_bytes.unwrap_or(self.memory_bytes / 8),
+            write_bytes_max: (self.memory_bytes / 8).min(VALUE_BYTES_MAX),
+            sealed_max: expert.sealed_max.unwrap_or(3),
+            block_bytes: expert.block_bytes.unwrap_or(4096),
+            table_bytes: expert.table_bytes.unwrap_or(64 << 20),
+            cache_bytes: expert.cache_bytes.unwrap_or(self.memory_bytes / 4),
+            tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
+        })
+    }
+}
+
+/// Overrides of what Tamarack derives. Each is `None` (derive) by default.
+#[derive(Clone, Default)]
+pub struct Expert {
+    env: Option<Arc<dyn Env>>,
+    buffer_bytes: Option<u64>,
+    sealed_max: Option<usize>,
+    block_bytes: Option<usize>,
+    table_bytes: Option<u64>,
+    cache_bytes: Option<u64>,
+    strict_recovery: bool,
+}
+
+impl fmt::Debug for Expert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expert")
+            .field("buffer_bytes", &self.buffer_bytes)
+            .field("sealed_max", &self.sealed_max)
+            .field("block_bytes", &self.block_bytes)
+            .field("table_bytes", &self.table_bytes)
+            .field("cache_bytes", &self.cache_bytes)
+            .field("strict_recovery", &self.strict_recovery)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Expert {
+    /// Nothing overridden.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Storage, clock, randomness and threads. Default: the operating system. Tests put memory or the simulator here.
+    #[must_use]
+    pub fn env(mut self, env: Arc<dyn Env>) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). Default: an eighth of the memory budget;
+    /// at least 1. A larger buffer makes fewer, larger runs, and a longer recovery.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
+        self.buffer_bytes = Some(bytes);
+        self
+    }
+
+    /// How many sealed buffers may wait for their flush before writers wait too. Default 3, at least 1.
+    #[must_use]
+    pub fn sealed_max(mut self, count: usize) -> Self {
+        self.sealed_max = Some(count);
+        self
+    }
+
+    /// The size of a block with its trailer, in bytes, before compression. Default 4096, at least 64. Larger blocks compress better and need a
+    /// smaller index; each lookup reads one whole.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.block_bytes = Some(bytes);
+        self
+    }
+
+    /// The size at which a run goes on in another table, in bytes of the file. Default 64 MiB.
+    #[must_use]
+    pub fn table_bytes(mut self, bytes: u64) -> Self {
+        self.table_bytes = Some(bytes);
+        self
+    }
+
+    /// The size of the block cache, in bytes. Default: a quarter of the memory budget; 0 is none.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether opening fails if the log does not end cleanly. Default false: what a crash left half written at the log's
+    /// end, past everything known durable, is dropped and reported.
+    #[must_use]
+    pub fn strict_recovery(mut self, strict: bool) -> Self {
+        self.strict_recovery = strict;
+        self
+    }
+}
+
+/// The options with everything derived.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) durability: Durability,
+    pub(crate) compression: Compression,
+    pub(crate) create_if_missing: bool,
+    pub(crate) buffer_bytes: u64,
+    pub(crate) write_bytes_max: u64,
+    pub(crate) sealed_max: usize,
+    pub(crate) block_bytes: usize,
+    pub(crate) table_bytes: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) tail: Tail,
+}

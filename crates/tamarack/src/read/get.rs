@@ -1,0 +1,89 @@
+//! Point lookups: one key, from the youngest source down to the first entry that decides.
+//!
+//! A lookup is a fold over the versions of its key, youngest first, until a **terminal** entry: a put or a delete. (An operand to be
+//! merged would not be terminal; there are none yet.) It also yields the sequence of the entry that decided.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::entry::{Entry, EntryKind, Query, Sequence};
+use crate::error::{Error, Result};
+use crate::format::meta::TreeId;
+use crate::read::value::Value;
+use crate::tree::state::State;
+
+/// The one tree there is.
+const TREE: TreeId = TreeId(0);
+
+/// What a lookup found.
+#[derive(Debug)]
+pub struct Found {
+    /// The write that decided.
+    pub sequence: Sequence,
+    /// The value, or `None` if the key was deleted.
+    pub value: Option<Value>,
+}
+
+/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone.
+pub fn get(state: &State, dir: &Path, query: Query<'_>) -> Result<Option<Found>> {
+    let mut found = None;
+    let _ = fold(state, query, &mut |entry, pin| {
+        found = Some(match entry.kind {
+            EntryKind::Put => Ok(Found { sequence: entry.sequence, value: Some(pin(entry.value)) }),
+            EntryKind::Delete => Ok(Found { sequence: entry.sequence, value: None }),
+            kind => Err(reserved(dir, kind)),
+        });
+        ControlFlow::Break(())
+    })?;
+    found.transpose()
+}
+
+/// True if the key has a value. Copies and pins nothing.
+pub fn contains(state: &State, dir: &Path, query: Query<'_>) -> Result<bool> {
+    let mut found = Ok(false);
+    let _ = fold(state, query, &mut |entry, _| {
+        found = match entry.kind {
+            EntryKind::Put => Ok(true),
+            EntryKind::Delete => Ok(false),
+            kind => Err(reserved(dir, kind)),
+        };
+        ControlFlow::Break(())
+    })?;
+    found
+}
+
+/// What is told of one entry: the entry, and how to keep its value beyond the call.
+type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
+
+/// Visits the versions of the query's key, youngest first, until `visit` has seen enough.
+fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+    let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
+        buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
+    };
+    if in_buffer(&state.active, visit).is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
+    for sealed in &state.sealed {
+        if in_buffer(&sealed.buffer, visit).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
+        let flow = run.get(query, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn reserved(dir: &Path, kind: EntryKind) -> Error {
+    Error::Unsupported {
+        path: dir.to_owned(),
+        what: format!(
+            "the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"
+        ),
+    }
+}

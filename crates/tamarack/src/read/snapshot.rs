@@ -1,0 +1,193 @@
+//! [`Snapshot`]: the database as it was at one moment, for as long as one likes. [`Scan`]: the iterator over it.
+//!
+//! A snapshot is a registered sequence and nothing else; each read through it pins the state of its own moment. A
+//! scan holds a sequence too, and the state it began on.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::buffer::BufferCursor;
+use crate::entry::{Entry, Query, Sequence};
+use crate::error::Result;
+use crate::format::meta::TreeId;
+use crate::merge::{MergedSource, Source};
+use crate::read::get;
+use crate::read::range::KeyRange;
+use crate::read::scan::{self, Origin};
+use crate::read::value::Value;
+use crate::table::ReadPolicy;
+use crate::tree::run::RunCursor;
+use crate::tree::state::{State, Tree};
+
+/// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can see is dropped.
+#[derive(Clone)]
+pub struct Snapshot {
+    held: Held,
+    dir: PathBuf,
+}
+
+impl Snapshot {
+    /// What is visible now.
+    pub(crate) fn now(tree: &Arc<Tree>, dir: &Path) -> Self {
+        Self { held: Held::now(tree), dir: dir.to_owned() }
+    }
+
+    /// The value that `key` had.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let query = Query { key: key.as_ref(), sequence: self.held.sequence };
+        Ok(get::get(&self.held.tree.pin(), &self.dir, query)?.and_then(|found| found.value))
+    }
+
+    /// True if `key` had a value.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let query = Query { key: key.as_ref(), sequence: self.held.sequence };
+        get::contains(&self.held.tree.pin(), &self.dir, query)
+    }
+
+    /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a
+    /// table cannot be read, and the last one then.
+    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
+        self.scan_range(KeyRange::new(range))
+    }
+
+    /// The keys that begin with `prefix`, and their values; otherwise as [`Snapshot::scan`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
+        self.scan_range(KeyRange::prefix(prefix.as_ref()))
+    }
+
+    fn scan_range(&self, range: KeyRange) -> Scan {
+        let origin = PinnedState { state: self.held.tree.pin_owned(), _held: self.held.clone() };
+        Scan(scan::Scan::new(origin, self.held.sequence, range))
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("sequence", &self.held.sequence.0).finish_non_exhaustive()
+    }
+}
+
+/// Keys and values in a range, in the order of keys, as they were at one moment. Iterates from both ends; after an error it is at its end.
+#[must_use = "a scan reads nothing until it is iterated"]
+pub struct Scan(scan::Scan<PinnedState>);
+
+impl Iterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl DoubleEndedIterator for Scan {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back()
+    }
+}
+
+impl std::iter::FusedIterator for Scan {}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
+/// A registered sequence: flushes and merges keep what it can see until it is dropped.
+struct Held {
+    tree: Arc<Tree>,
+    sequence: Sequence,
+}
+
+impl Held {
+    fn now(tree: &Arc<Tree>) -> Self {
+        Self { sequence: tree.visible.acquire(), tree: tree.clone() }
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        self.tree.visible.share(self.sequence);
+        Self { tree: self.tree.clone(), sequence: self.sequence }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.tree.visible.release(self.sequence);
+    }
+}
+
+/// What a scan reads from: a state that was pinned after its sequence was registered, so that it has all that the sequence can see.
+struct PinnedState {
+    state: Arc<State>,
+    _held: Held,
+}
+
+impl Origin for PinnedState {
+    type Source = MergedSource<StateSource>;
+
+    fn open(&self) -> Result<Self::Source> {
+        let state = &self.state;
+        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let buffers = buffers.map(|buffer| StateSource::Buffer(buffer.cursor()));
+        let runs = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.runs());
+        let runs = runs.map(|run| StateSource::Run(Box::new(run.cursor(ReadPolicy::Cached))));
+        Ok(MergedSource::new(buffers.chain(runs).collect()))
+    }
+}
+
+/// One of the sources that a state consists of.
+enum StateSource {
+    Buffer(BufferCursor),
+    /// Boxed, since it is many times as large, and merging moves sources about.
+    Run(Box<RunCursor>),
+}
+
+/// Hands a call on to whichever source it is.
+macro_rules! either {
+    ($self:ident, $source:ident => $call:expr) => {
+        match $self {
+            Self::Buffer($source) => $call,
+            Self::Run($source) => $call,
+        }
+    };
+}
+
+impl Source for StateSource {
+    fn seek_first(&mut self) -> Result<()> {
+        either!(self, source => source.seek_first())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        either!(self, source => source.seek_last())
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        either!(self, source => source.seek(key, sequence))
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        either!(self, source => source.seek_before(key, sequence))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        either!(self, source => source.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        either!(self, source => source.prev())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        either!(self, source => source.entry())
+    }
+}

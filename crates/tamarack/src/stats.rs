@@ -1,0 +1,42 @@
+//! Counters of what the engine did, at the bottom so that every layer can count.
+//!
+//! All are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one database did since it was opened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Entries committed.
+    pub entries_written: Counter,
+    /// Raw bytes of entries committed (see [`crate::Entry::raw_bytes`]).
+    pub raw_bytes_written: Counter,
+    /// Commit groups: each is one write to the log.
+    pub commit_groups: Counter,
+    /// Times a writer waited because flushes were behind.
+    pub write_stalls: Counter,
+    /// How long writers waited for flushes, in nanoseconds, summed over writers.
+    pub write_stall_ns: Counter,
+    /// Buffers flushed.
+    pub flushes: Counter,
+    /// Bytes of tables written by flushes.
+    pub flush_bytes: Counter,
+    /// Flushes that failed and were or will be tried again.
+    pub flush_failures: Counter,
+}

@@ -1,0 +1,210 @@
+//! What a reader pins: the buffers and the version, as one immutable value that is replaced as a whole.
+//!
+//! ```text
+//!            State ──┬── active    the buffer that commits go into
+//!   (one Arc, behind ├── sealed    full buffers that wait to be flushed, young to old
+//!    an ArcSwap)     └── version   the runs on storage
+//! ```
+//!
+//! Every entry of `active` is younger than every entry of `sealed`, which is younger than every entry of `version`; the
+//! sealed ones are ordered among themselves. So the first answer on the way down is the youngest.
+//!
+//! Writers, readers and background work meet here and only here: writers seal and wait for room, flushes install,
+//! readers pin. Pinning takes no lock and does not count references on a shared cache line.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::{ArcSwap, Guard};
+use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{Event, Lock, Worker};
+
+use crate::buffer::Buffer;
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::format::meta::EditNumber;
+use crate::tree::version::Version;
+use crate::tree::visible::Visible;
+
+/// One consistent view of a tree.
+#[derive(Debug)]
+pub struct State {
+    /// Takes what is committed.
+    pub active: Arc<Buffer>,
+    /// Full buffers, young to old.
+    pub sealed: Vec<Arc<Sealed>>,
+    /// What is on storage.
+    pub version: Arc<Version>,
+}
+
+/// A buffer that takes no more commit groups.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Its entries; complete once [`Sealed::last`] is visible.
+    pub buffer: Arc<Buffer>,
+    /// The last sequence that can be in it.
+    pub last: Sequence,
+}
+
+/// What keeps background work from going on.
+#[derive(Clone, Debug)]
+enum Trouble {
+    /// It will be tried again; whoever waits for it is told now rather than left waiting.
+    Retrying(Error),
+    /// It will not be tried again.
+    Stopped(Arc<Error>),
+}
+
+/// One tree (keyspace): its state, and the events by which its users meet.
+pub struct Tree {
+    state: ArcSwap<State>,
+    /// Serialises those that replace `state`, and holds why background work is stuck, if it is.
+    trouble: Mutex<Option<Trouble>>,
+    /// The last durable manifest edit: new files carry it.
+    durable_edit: AtomicU64,
+    /// Which sequences are visible, and the snapshots.
+    pub visible: Visible,
+    /// A flush was installed, or failed.
+    pub flushed: Event,
+    /// Whom to wake when a buffer was sealed.
+    flusher: OnceLock<Arc<dyn Worker>>,
+    /// Held while anything, a snapshot or an iterator too, can still read from the database's files.
+    _lock: Box<dyn Lock>,
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree").field("state", &self.state).field("visible", &self.visible).finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    /// A tree in the given state, with everything up to `visible` to be seen.
+    pub fn new(state: State, visible: Sequence, lock: Box<dyn Lock>) -> Self {
+        let durable_edit = AtomicU64::new(state.version.edit_number().0);
+        Self {
+            state: ArcSwap::from_pointee(state),
+            trouble: Mutex::new(None),
+            durable_edit,
+            visible: Visible::new(visible),
+            flushed: Event::new(),
+            flusher: OnceLock::new(),
+            _lock: lock,
+        }
+    }
+
+    /// The state now, for the duration of one operation.
+    pub fn pin(&self) -> Guard<Arc<State>> {
+        self.state.load()
+    }
+
+    /// The state now, to be kept.
+    pub fn pin_owned(&self) -> Arc<State> {
+        self.state.load_full()
+    }
+
+    /// The last durable manifest edit.
+    pub fn durable_edit(&self) -> EditNumber {
+        EditNumber(self.durable_edit.load(Ordering::Acquire))
+    }
+
+    /// Registers the worker that flushes; may be called once.
+    pub fn set_flusher(&self, worker: Arc<dyn Worker>) {
+        assert!(self.flusher.set(worker).is_ok(), "a tree has one flusher");
+    }
+
+    /// Tells the flusher that a sealed buffer may be complete.
+    pub fn wake_flusher(&self) {
+        if let Some(worker) = self.flusher.get() {
+            worker.wake();
+        }
+    }
+
+    /// Seals the active buffer, whose last sequence is `last`, and opens a new one, which is returned. Only between commit
+    /// groups.
+    pub fn seal(&self, last: Sequence) -> Arc<Buffer> {
+        let active = Arc::new(Buffer::new());
+        let _changing = self.trouble.lock();
+        let state = self.pin_owned();
+        let mut sealed = vec![Arc::new(Sealed { buffer: state.active.clone(), last })];
+        assert!(
+            state.sealed.first().is_none_or(|s| s.last <= last),
+            "sealed {:?} after {last:?}",
+            state.sealed.first()
+        );
+        sealed.extend(state.sealed.iter().cloned());
+        self.state.store(Arc::new(State { active: active.clone(), sealed, version: state.version.clone() }));
+        active
+    }
+
+    /// Publishes `version`, which is durable, in place of the one before.
+    pub fn publish(&self, version: Arc<Version>) {
+        let _changing = self.trouble.lock();
+        let state = self.pin_owned();
+        self.durable_edit.store(version.edit_number().0, Ordering::Release);
+        self.state.store(Arc::new(State { active: state.active.clone(), sealed: state.sealed.clone(), version }));
+    }
+
+    /// Publishes `version`, which is durable and holds what was in the oldest sealed buffer, without that buffer.
+    pub fn publish_flush(&self, flushed: &Arc<Sealed>, version: Arc<Version>) {
+        {
+            let mut trouble = self.trouble.lock();
+            let state = self.pin_owned();
+            let (oldest, younger) = state.sealed.split_last().expect("the flushed buffer is among the sealed ones");
+            assert!(
+                Arc::ptr_eq(oldest, flushed),
+                "flushes install in sealing order: {:?} before {:?}",
+                flushed.last,
+                oldest.last
+            );
+            self.durable_edit.store(version.edit_number().0, Ordering::Release);
+            self.state.store(Arc::new(State { active: state.active.clone(), sealed: younger.to_vec(), version }));
+            if matches!(*trouble, Some(Trouble::Retrying(_))) {
+                *trouble = None;
+            }
+        }
+        self.flushed.notify();
+    }
+
+    /// Notes that background work failed and will be tried again.
+    pub fn report_retry(&self, error: Error) {
+        self.report(Trouble::Retrying(error));
+    }
+
+    /// Notes that the database takes no more writes (rule: a failed sync is never retried as if it could succeed).
+    pub fn report_stop(&self, error: Error) {
+        let cause = match error {
+            Error::Stopped { cause } => cause,
+            other => Arc::new(other),
+        };
+        self.report(Trouble::Stopped(cause));
+    }
+
+    fn report(&self, new: Trouble) {
+        {
+            let mut trouble = self.trouble.lock();
+            // The first reason to stop is the one to tell.
+            if !matches!(*trouble, Some(Trouble::Stopped(_))) {
+                *trouble = Some(new);
+            }
+        }
+        self.flushed.notify();
+    }
+
+    /// An error if the database takes no more writes.
+    pub fn check_running(&self) -> Result<()> {
+        match &*self.trouble.lock() {
+            Some(Trouble::Stopped(cause)) => Err(Error::Stopped { cause: cause.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error if background work makes no progress now.
+    pub fn check_progress(&self) -> Result<()> {
+        match &*self.trouble.lock() {
+            Some(Trouble::Stopped(cause)) => Err(Error::Stopped { cause: cause.clone() }),
+            Some(Trouble::Retrying(error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}

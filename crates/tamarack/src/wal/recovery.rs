@@ -1,0 +1,470 @@
+//! [`recover`]: what the log says after a crash, and where it ends.
+//!
+//! # How the end is found
+//!
+//! 1. Every segment is **surveyed**: records one after another from its header on, until something is not a whole record. If anything but
+//!    zeros follows, the rest is searched for whole records all the same: they do not count, but their marks do.
+//! 2. **D** is the highest mark of all: some record, or the manifest, was written when the log was known to be durable up to there.
+//! 3. The segments are **chained**: each must begin where the one before ends, in position and in sequence. The chain ends at
+//!    the first gap or damage.
+//! 4. If it ends **below D**, something that was promised is missing: an error, and nothing on storage is changed. If it ends at or
+//!    above D, what follows is the torn end that a crash leaves (unsynced pages reach storage in any order). It is
+//!    dropped and reported.
+//! 5. Before anything is built on it, the result is **made durable**: segments past the end are removed, the torn end is cut off,
+//!    what is left is synced, and so is the directory. Otherwise a dropped record could come back after the next crash, in the
+//!    middle of newer ones.
+//!
+//! A segment at the end whose header is not there, and which has no whole record, was being made when the machine
+//! stopped: nothing can have been promised about it, since headers are durable before anything is appended.
+//!
+//! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::{Access, Env, File};
+
+use crate::entry::{Entry, Sequence};
+use crate::error::{Error, Result};
+use crate::format::meta::{EditNumber, TreeId};
+use crate::format::names::FileName;
+use crate::format::record::{
+    Entries, HeaderFlaw, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES, SegmentHeader,
+    record_at, segment_place,
+};
+use crate::step;
+
+/// What to do about a log that does not end cleanly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tail {
+    /// A torn end is an error.
+    Strict,
+    /// A torn end past everything known durable is dropped and reported.
+    #[default]
+    MayBeTorn,
+}
+
+/// What recovery needs to know.
+#[derive(Clone, Debug)]
+pub struct RecoverySettings {
+    /// Storage.
+    pub env: Arc<dyn Env>,
+    /// The database's directory.
+    pub dir: PathBuf,
+    /// The database's id.
+    pub database: u64,
+    /// Everything up to it is in tables.
+    pub flushed_through: Sequence,
+    /// The manifest's last edit.
+    pub last_edit: EditNumber,
+    /// Up to where the manifest knows the log to be durable.
+    pub durable: Position,
+    /// What to do about a torn end.
+    pub tail: Tail,
+}
+
+/// A log that was recovered, ready to be continued by [`crate::wal::Log::start`].
+#[derive(Debug)]
+pub struct Recovered {
+    /// The last sequence that is in the log or in tables.
+    pub last_sequence: Sequence,
+    /// Where the log ends.
+    pub end: Position,
+    /// What was dropped behind that, if anything was.
+    pub dropped: Option<Dropped>,
+    /// The segments that are left, old to young.
+    pub segments: Vec<FoundSegment>,
+    /// A number that no segment has had.
+    pub next_number: u64,
+}
+
+/// A segment that recovery kept.
+#[derive(Clone, Debug)]
+pub struct FoundSegment {
+    /// What it says about itself.
+    pub header: SegmentHeader,
+    /// Its file.
+    pub path: PathBuf,
+    /// The file, open for writing.
+    pub file: Arc<dyn File>,
+    /// Where its records end, in bytes of the file.
+    pub end: u64,
+    /// The file's length: reserved space included.
+    pub file_bytes: u64,
+}
+
+/// An end of a file that was dropped because nothing in it had been promised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file what was kept ends.
+    pub offset: u64,
+    /// Bytes dropped, later files included.
+    pub bytes: u64,
+    /// Whole records among them.
+    pub records: u64,
+    /// What ended it.
+    pub why: String,
+}
+
+/// Reads the log back: calls `replay` for each entry after `flushed_through`, in the order of commits, and leaves a log that can be
+/// continued.
+///
+/// # Errors
+/// [`Error::Corruption`] if what was promised is missing or damaged, or the manifest has lost edits; then nothing was
+/// changed. [`Error::Io`] if storage fails. [`Error::Unsupported`] for a newer format. Whatever `replay` answers.
+pub fn recover(
+    settings: &RecoverySettings,
+    replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
+) -> Result<Recovered> {
+    let mut surveys = survey_all(settings)?;
+    let next_number = surveys.last().map_or(1, |survey| survey.number + 1);
+    let stale = drain_stale(settings.flushed_through, &mut surveys);
+    let chain = Chain::new(settings.flushed_through, &surveys);
+    chain.check(settings, &surveys)?;
+    let (kept, past_end) = surveys.split_at(chain.segments);
+    for (index, survey) in kept.iter().enumerate() {
+        survey.replay(settings, chain.end_in(index, survey), replay)?;
+    }
+    make_durable(settings, &stale, kept, past_end, &chain)?;
+    let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
+    let segments = found.collect::<Result<_>>()?;
+    Ok(Recovered { last_sequence: chain.last_sequence, end: chain.end, dropped: chain.dropped, segments, next_number })
+}
+
+/// What one segment holds.
+struct Survey {
+    number: u64,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    file_bytes: u64,
+    header: std::result::Result<SegmentHeader, HeaderFlaw>,
+    /// The whole records that follow each other from the header on, with their offsets.
+    records: Vec<(u64, RecordHead)>,
+    /// Where these end.
+    end: u64,
+    /// True if the whole file is zeros, or empty.
+    blank: bool,
+    /// True if anything but zeros follows.
+    dirty: bool,
+    /// Whole records found behind the end.
+    strays: u64,
+    /// The highest mark of all records, strays included.
+    durable: Position,
+}
+
+/// Surveys all segments, in the order of their numbers.
+fn survey_all(settings: &RecoverySettings) -> Result<Vec<Survey>> {
+    let RecoverySettings { env, dir, .. } = settings;
+    let names = env.list(dir).map_err(|error| Error::io("log: list directory", dir, error))?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|name| match FileName::parse(name.to_str()?)? {
+            FileName::Log(number) => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.into_iter().map(|number| Survey::of(settings, number)).collect()
+}
+
+impl Survey {
+    fn of(settings: &RecoverySettings, number: u64) -> Result<Self> {
+        let path = FileName::Log(number).path(&settings.dir);
+        let io_error = |error| Error::io("log: read segment", &path, error);
+        let file = settings.env.open(&path, Access::ReadWrite).map_err(io_error)?;
+        let bytes = read_all(file.as_ref()).map_err(io_error)?;
+        let header = SegmentHeader::decode(&bytes, settings.database, number);
+        match header {
+            Err(HeaderFlaw::Newer(version)) => {
+                let what = format!("the log has format version {version}; this program knows only older ones");
+                return Err(Error::Unsupported { path, what });
+            }
+            Ok(SegmentHeader { created_after, .. }) if created_after > settings.last_edit => {
+                let what = format!(
+                    "this segment was made after edit {}, but the manifest ends with edit {}: the manifest has lost edits",
+                    created_after.0, settings.last_edit.0
+                );
+                return Err(Error::corruption(&path, 0, what));
+            }
+            _ => {}
+        }
+        let mut survey = Self {
+            number,
+            path,
+            file,
+            file_bytes: bytes.len() as u64,
+            header,
+            records: Vec::new(),
+            end: SEGMENT_HEADER_BYTES,
+            blank: is_zero(&bytes),
+            dirty: false,
+            strays: 0,
+            durable: Position(0),
+        };
+        survey.scan(settings.database, &bytes);
+        Ok(survey)
+    }
+
+    fn scan(&mut self, database: u64, bytes: &[u8]) {
+        let place = segment_place(database, self.number);
+        while let Some((head, _)) = record_at(bytes, self.end, place) {
+            self.records.push((self.end, head));
+            self.durable = self.durable.max(head.durable);
+            self.end += head.stride();
+        }
+        // The file may end within the last record's padding.
+        self.dirty = !is_zero(bytes.get(self.end as usize..).unwrap_or_default());
+        if !self.dirty {
+            return;
+        }
+        let mut offset = self.end + RECORD_ALIGNMENT;
+        while offset < bytes.len() as u64 {
+            match record_at(bytes, offset, place) {
+                Some((head, _)) => {
+                    self.strays += 1;
+                    self.durable = self.durable.max(head.durable);
+                    offset += head.stride();
+                }
+                None => offset += RECORD_ALIGNMENT,
+            }
+        }
+    }
+
+    /// Calls `replay` for the entries of the records before `end`.
+    fn replay(
+        &self,
+        settings: &RecoverySettings,
+        end: u64,
+        replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.records.last().is_none_or(|(_, head)| head.last() <= settings.flushed_through) {
+            return Ok(());
+        }
+        let bytes = read_all(self.file.as_ref()).map_err(|error| Error::io("log: read segment", &self.path, error))?;
+        let place = segment_place(settings.database, self.number);
+        for &(offset, head) in self.records.iter().take_while(|(offset, _)| *offset < end) {
+            let Some((again, body)) = record_at(&bytes, offset, place).filter(|(again, _)| *again == head) else {
+                return Err(Error::corruption(
+                    &self.path,
+                    offset,
+                    "a record was whole, and is not when it is read again",
+                ));
+            };
+            let mut entries = 0;
+            for entry in Entries::new(body, again.first) {
+                let (tree, entry) = entry.map_err(|malformed| self.malformed(offset, malformed))?;
+                if entry.sequence > settings.flushed_through {
+                    replay(tree, entry)?;
+                }
+                entries += 1;
+            }
+            if entries != head.entries {
+                let what = format!("a record holds {entries} entries, but says {}", head.entries);
+                return Err(Error::corruption(&self.path, offset, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn malformed(&self, offset: u64, malformed: Malformed) -> Error {
+        match malformed {
+            Malformed::Cut => {
+                Error::corruption(&self.path, offset, "a record whose checksum is right does not hold entries")
+            }
+            Malformed::UnknownKind(kind) => Error::Unsupported {
+                path: self.path.clone(),
+                what: format!("an entry of kind {kind}, which this program does not know; a newer one wrote it"),
+            },
+        }
+    }
+
+    fn found(&self, end: u64) -> Result<FoundSegment> {
+        let file_bytes = self.file.len().map_err(|error| Error::io("log: file length", &self.path, error))?;
+        let header = self.header.expect("only segments with a header are kept");
+        Ok(FoundSegment { header, path: self.path.clone(), file: self.file.clone(), end, file_bytes })
+    }
+
+    /// The sequence of its first entry, if its header is there.
+    fn first_sequence(&self) -> Option<Sequence> {
+        self.header.ok().map(|header| header.first_sequence)
+    }
+
+    /// True if it holds nothing that was ever appended.
+    fn is_unborn(&self) -> bool {
+        self.header.is_err() && self.records.is_empty() && self.strays == 0
+    }
+}
+
+/// Takes off the front the segments whose entries are all in tables.
+fn drain_stale(flushed_through: Sequence, surveys: &mut Vec<Survey>) -> Vec<Survey> {
+    let begins_in_time = |survey: &Survey| survey.first_sequence().is_some_and(|first| first <= flushed_through.next());
+    let first_needed = surveys.iter().rposition(begins_in_time).unwrap_or(0);
+    surveys.drain(..first_needed).collect()
+}
+
+/// The segments and records that follow each other without gap or damage.
+struct Chain {
+    /// How many segments it has.
+    segments: usize,
+    /// Where it ends in the log.
+    end: Position,
+    /// Where it ends in its last segment.
+    end_offset: u64,
+    /// Its last sequence, or what was flushed if that is more.
+    last_sequence: Sequence,
+    /// What ended it, if not simply the end of what was written.
+    dropped: Option<Dropped>,
+}
+
+impl Chain {
+    fn new(flushed_through: Sequence, surveys: &[Survey]) -> Self {
+        let mut chain =
+            Self { segments: 0, end: Position(0), end_offset: 0, last_sequence: flushed_through, dropped: None };
+        let mut next = None;
+        for survey in surveys {
+            let why = match survey.header {
+                Err(_) => Some("the segment has no whole header"),
+                Ok(header)
+                    if chain.segments > 0 && (header.base != chain.end || Some(header.first_sequence) != next) =>
+                {
+                    Some("the segment does not begin where the one before ends")
+                }
+                Ok(header) if chain.segments == 0 && header.first_sequence > flushed_through.next() => {
+                    Some("the log begins after the first entry that is needed")
+                }
+                Ok(_) => None,
+            };
+            if let Some(why) = why {
+                chain.drop_from(survey, 0, why);
+                break;
+            }
+            let header = survey.header.expect("just seen");
+            chain.segments += 1;
+            let mut expected = *next.get_or_insert(header.first_sequence);
+            chain.end_offset = SEGMENT_HEADER_BYTES;
+            let mut in_order = true;
+            for (offset, head) in &survey.records {
+                in_order = head.first == expected;
+                if !in_order {
+                    break;
+                }
+                expected = head.last().next();
+                chain.end_offset = offset + head.stride();
+            }
+            next = Some(expected);
+            chain.last_sequence = chain.last_sequence.max(Sequence(expected.0 - 1));
+            chain.end = Position(header.base.0 + chain.end_offset);
+            if !in_order {
+                chain.drop_from(survey, chain.end_offset, "a record does not follow the one before");
+                break;
+            }
+            if survey.dirty {
+                chain.drop_from(survey, chain.end_offset, "what stands here is not a whole record");
+                break;
+            }
+        }
+        chain.count_dropped(surveys);
+        chain
+    }
+
+    fn drop_from(&mut self, survey: &Survey, offset: u64, why: &str) {
+        self.dropped = Some(Dropped { path: survey.path.clone(), offset, bytes: 0, records: 0, why: why.to_owned() });
+    }
+
+    /// Adds up what was dropped, from where the chain ended to the end of all segments.
+    fn count_dropped(&mut self, surveys: &[Survey]) {
+        let Some(dropped) = &mut self.dropped else { return };
+        let broken = surveys.iter().position(|survey| survey.path == dropped.path).expect("it is one of them");
+        if surveys[broken..].iter().all(|survey| survey.blank) {
+            // A segment that was being made when the machine stopped, and of which nothing had been written.
+            self.dropped = None;
+            return;
+        }
+        let in_broken = surveys[broken].records.iter().filter(|(offset, _)| *offset >= dropped.offset).count() as u64;
+        let later = &surveys[broken + 1..];
+        dropped.bytes = surveys[broken].file_bytes.saturating_sub(dropped.offset)
+            + later.iter().map(|survey| survey.file_bytes).sum::<u64>();
+        dropped.records = in_broken
+            + surveys[broken].strays
+            + later.iter().map(|survey| survey.records.len() as u64 + survey.strays).sum::<u64>();
+    }
+
+    /// Where the chain ends in one of its segments.
+    fn end_in(&self, index: usize, survey: &Survey) -> u64 {
+        if index + 1 == self.segments { self.end_offset } else { survey.end }
+    }
+
+    /// An error if something that was promised is not in the chain.
+    fn check(&self, settings: &RecoverySettings, surveys: &[Survey]) -> Result<()> {
+        let durable = surveys.iter().map(|survey| survey.durable).max().unwrap_or_default().max(settings.durable);
+        let lost = |offset, what: String| {
+            let path = self.dropped.as_ref().map(|dropped| dropped.path.clone());
+            let path = path.or_else(|| surveys.last().map(|survey| survey.path.clone()));
+            Err(Error::corruption(&path.unwrap_or_else(|| FileName::Log(1).path(&settings.dir)), offset, what))
+        };
+        if self.end < durable {
+            let why = self.dropped.as_ref().map_or("the log ends", |dropped| &dropped.why);
+            let offset = self.dropped.as_ref().map_or(self.end_offset, |dropped| dropped.offset);
+            return lost(
+                offset,
+                format!("{why} at log position {}, but the log was durable up to position {}", self.end.0, durable.0),
+            );
+        }
+        // The first segment that is needed cannot be a torn end: a segment before it, or a table, promised that it begins.
+        if self.segments == 0
+            && let Some(first) = surveys.iter().find(|survey| !survey.is_unborn())
+        {
+            let why = self.dropped.as_ref().map_or("the segment cannot be used", |dropped| &dropped.why);
+            return Err(Error::corruption(&first.path, 0, format!("{why}, and the segments before it are gone")));
+        }
+        if let (Tail::Strict, Some(dropped)) = (settings.tail, &self.dropped) {
+            return lost(
+                dropped.offset,
+                format!("{}; opening with a torn end allowed would drop the rest", dropped.why),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Removes what is not part of the log, cuts off the torn end, and syncs the rest and the directory.
+fn make_durable(
+    settings: &RecoverySettings,
+    stale: &[Survey],
+    kept: &[Survey],
+    past_end: &[Survey],
+    chain: &Chain,
+) -> Result<()> {
+    let env = settings.env.as_ref();
+    for survey in past_end.iter().rev().chain(stale) {
+        let removed = env.remove(&survey.path, step::LOG_RECOVERY_REMOVE);
+        removed.map_err(|error| Error::io(step::LOG_RECOVERY_REMOVE.0, &survey.path, error))?;
+    }
+    if let Some(last) = kept.last()
+        && (last.dirty || last.end > chain.end_offset)
+    {
+        let cut = last.file.set_len(chain.end_offset, step::LOG_RECOVERY_CUT);
+        cut.map_err(|error| Error::io(step::LOG_RECOVERY_CUT.0, &last.path, error))?;
+    }
+    for survey in kept {
+        let synced = survey.file.sync(step::LOG_RECOVERY_SYNC);
+        synced.map_err(|error| Error::io(step::LOG_RECOVERY_SYNC.0, &survey.path, error))?;
+    }
+    let dir: &Path = &settings.dir;
+    env.sync_dir(dir, step::LOG_RECOVERY_SYNC_DIRECTORY)
+        .map_err(|error| Error::io(step::LOG_RECOVERY_SYNC_DIRECTORY.0, dir, error))
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
+    let length = file.len()?;
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}

@@ -1,0 +1,385 @@
+//! [`Log`]: appends, syncs, begins and removes segments.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Condvar, Mutex};
+use tamarack_env::{Env, File, Step};
+
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::format::checksum::Place;
+use crate::format::meta::EditNumber;
+use crate::format::names::FileName;
+use crate::format::record::{Group, Position, SEGMENT_HEADER_BYTES, SegmentHeader, segment_place};
+use crate::step;
+use crate::wal::recovery::Recovered;
+
+/// Where the log lives and how it grows.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// Storage.
+    pub env: Arc<dyn Env>,
+    /// The database's directory.
+    pub dir: PathBuf,
+    /// The database's id.
+    pub database: u64,
+    /// Space is reserved in pieces of this many bytes.
+    pub allocate_bytes: u64,
+}
+
+/// The log, open for appending. All methods may be called from any thread; [`Log::append`] and [`Log::rotate`] by one at a time if the
+/// order matters to the caller.
+#[derive(Debug)]
+pub struct Log {
+    settings: LogSettings,
+    /// Where the next record goes.
+    end: AtomicU64,
+    /// Everything before is durable.
+    durable: AtomicU64,
+    segments: Mutex<Segments>,
+    /// True while somebody syncs.
+    syncing: Mutex<bool>,
+    synced: Condvar,
+}
+
+/// The segments, and whether the log can still be written. Locked during an append, but never during a sync.
+#[derive(Debug)]
+struct Segments {
+    /// Old to young; the last is the one that is appended to.
+    all: VecDeque<Segment>,
+    next_number: u64,
+    last_sequence: Sequence,
+    /// Why nothing is written any more.
+    failure: Option<Arc<Error>>,
+}
+
+/// A segment, open for writing.
+#[derive(Clone, Debug)]
+struct Segment {
+    header: SegmentHeader,
+    place: Place,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    /// Where its records end, in bytes of the file.
+    end: u64,
+    /// Up to where space is reserved.
+    allocated: u64,
+    /// Up to where the file is durable.
+    synced: u64,
+}
+
+/// A segment as statistics show it.
+#[derive(Clone, Debug)]
+pub struct SegmentStats {
+    /// Its file.
+    pub path: PathBuf,
+    /// Bytes of header and records.
+    pub bytes: u64,
+    /// The sequence of its first entry.
+    pub first_sequence: Sequence,
+}
+
+impl Log {
+    /// Goes on with a log that was recovered, or begins one. `last_edit` is the last durable edit of the manifest.
+    pub fn start(settings: LogSettings, after: &Recovered, last_edit: EditNumber) -> Result<Self> {
+        let mut segments = Segments {
+            all: VecDeque::new(),
+            next_number: after.next_number,
+            last_sequence: after.last_sequence,
+            failure: None,
+        };
+        for found in &after.segments {
+            segments.all.push_back(Segment {
+                header: found.header,
+                place: segment_place(settings.database, found.header.number),
+                path: found.path.clone(),
+                file: found.file.clone(),
+                end: found.end,
+                allocated: found.file_bytes,
+                synced: found.end,
+            });
+        }
+        let log = Self {
+            settings,
+            end: AtomicU64::new(after.end.0),
+            durable: AtomicU64::new(after.end.0),
+            segments: Mutex::new(segments),
+            syncing: Mutex::new(false),
+            synced: Condvar::new(),
+        };
+        if after.segments.is_empty() {
+            log.rotate(after.last_sequence.next(), last_edit)?;
+            // Nothing but a header, which is durable.
+            log.durable.store(log.end().0, Ordering::Release);
+        }
+        Ok(log)
+    }
+
+    /// Up to where the log is durable.
+    pub fn durable(&self) -> Position {
+        Position(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Where the next record goes.
+    pub fn end(&self) -> Position {
+        Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// The segments, old to young.
+    pub fn segments(&self) -> Vec<SegmentStats> {
+        let segments = self.segments.lock();
+        let stats = segments.all.iter().map(|segment| SegmentStats {
+            path: segment.path.clone(),
+            bytes: segment.end,
+            first_sequence: segment.header.first_sequence,
+        });
+        stats.collect()
+    }
+
+    /// Appends `group`, whose first entry gets `first`, and returns where its record ends.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if nothing was appended, and the log can go on; [`Error::Stopped`] if it cannot.
+    ///
+    /// # Panics
+    /// If `first` is not the sequence after the last one appended.
+    pub fn append(&self, group: &mut Group, first: Sequence) -> Result<Position> {
+        let mut segments = self.segments.lock();
+        segments.check()?;
+        assert_eq!(first, segments.last_sequence.next(), "the log has no gaps");
+        let entries = group.entries();
+        let segment = segments.all.back_mut().expect("a log has a segment to append to");
+        let Some(record) = group.seal(segment.place, segment.end, first, self.durable()) else {
+            return Err(Error::InvalidArgument("a commit of 4 GiB or more: split it".to_owned()));
+        };
+        let end = segment.end + record.len() as u64;
+        segment.reserve(end, self.settings.allocate_bytes)?;
+        if let Err(error) = segment.file.write_all_at(record, segment.end, step::LOG_APPEND) {
+            let error = Error::io(step::LOG_APPEND.0, &segment.path, error);
+            if let Err(cut) = segment.cut() {
+                tracing::error!(%error, "an append failed, and cutting it off failed as well");
+                return Err(segments.fail(cut));
+            }
+            return Err(error);
+        }
+        segment.end = end;
+        let position = Position(segment.header.base.0 + end);
+        segments.last_sequence = Sequence(first.0 + u64::from(entries) - 1);
+        self.end.store(position.0, Ordering::Release);
+        Ok(position)
+    }
+
+    /// Returns once everything before `target` is durable. Callers that come while a sync is going on wait for it, and then one of them syncs for
+    /// all that it did not cover.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if a sync failed, now or before.
+    pub fn sync_to(&self, target: Position) -> Result<()> {
+        while self.durable() < target {
+            let mut syncing = self.syncing.lock();
+            if *syncing {
+                drop(self.synced.wait(syncing));
+                continue;
+            }
+            // Somebody else may have finished between the question and the lock.
+            if self.durable() >= target {
+                break;
+            }
+            *syncing = true;
+            drop(syncing);
+            let outcome = self.sync_all();
+            *self.syncing.lock() = false;
+            self.synced.notify_all();
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Syncs everything appended so far, old to young.
+    fn sync_all(&self) -> Result<()> {
+        let (unsynced, end) = {
+            let segments = self.segments.lock();
+            segments.check()?;
+            let unsynced: Vec<_> =
+                segments.all.iter().filter(|segment| segment.synced < segment.end).cloned().collect();
+            (unsynced, self.end())
+        };
+        let youngest = unsynced.last().map(|segment| segment.header.number);
+        for segment in &unsynced {
+            let step = if Some(segment.header.number) == youngest { step::LOG_SYNC } else { step::LOG_SYNC_PREVIOUS };
+            if let Err(error) = segment.file.sync(step) {
+                return Err(self.segments.lock().fail(Error::io(step.0, &segment.path, error)));
+            }
+        }
+        let mut segments = self.segments.lock();
+        for segment in &mut segments.all {
+            if let Some(done) = unsynced.iter().find(|done| done.header.number == segment.header.number) {
+                segment.synced = segment.synced.max(done.end);
+            }
+        }
+        self.durable.fetch_max(end.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Begins a new segment, for entries from `first_sequence` on. Its header and its name are durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no new segment and the log goes on in the old one; [`Error::Stopped`] if it cannot go on.
+    pub fn rotate(&self, first_sequence: Sequence, last_edit: EditNumber) -> Result<()> {
+        let mut segments = self.segments.lock();
+        segments.check()?;
+        assert_eq!(first_sequence, segments.last_sequence.next(), "the log has no gaps");
+        let number = segments.next_number;
+        segments.next_number += 1;
+        let header = SegmentHeader { number, base: self.end(), first_sequence, created_after: last_edit };
+        let segment = match self.create_segment(header) {
+            Ok(segment) => segment,
+            Err(error @ Error::Stopped { .. }) => return Err(segments.fail(error)),
+            Err(error) => return Err(error),
+        };
+        segments.all.push_back(segment);
+        self.end.store(header.base.0 + SEGMENT_HEADER_BYTES, Ordering::Release);
+        Ok(())
+    }
+
+    fn create_segment(&self, header: SegmentHeader) -> Result<Segment> {
+        let LogSettings { env, dir, database, allocate_bytes } = &self.settings;
+        let path = FileName::Log(header.number).path(dir);
+        let file = env.create(&path, step::LOG_CREATE).map_err(|error| Error::io(step::LOG_CREATE.0, &path, error))?;
+        let mut segment = Segment {
+            header,
+            place: segment_place(*database, header.number),
+            path,
+            file,
+            end: 0,
+            allocated: 0,
+            synced: SEGMENT_HEADER_BYTES,
+        };
+        if let Err(error) = segment.write_header(*database, *allocate_bytes) {
+            // Without a header it would be dropped at recovery; removing it now saves the reader of the directory a question.
+            if let Err(error) = env.remove(&segment.path, step::LOG_REMOVE) {
+                tracing::warn!(%error, path = %segment.path.display(), "an unfinished segment could not be removed");
+            }
+            return Err(error);
+        }
+        let synced = segment
+            .file
+            .sync(step::LOG_SYNC_HEADER)
+            .map_err(|error| stopped(step::LOG_SYNC_HEADER, &segment.path, error));
+        synced?;
+        env.sync_dir(dir, step::LOG_SYNC_DIRECTORY).map_err(|error| stopped(step::LOG_SYNC_DIRECTORY, dir, error))?;
+        Ok(segment)
+    }
+
+    /// Removes the segments, old to young, whose entries are all at or before `flushed_through`; never the one that is appended to.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if one could not be removed; it stays listed, and the next call tries again.
+    pub fn release(&self, flushed_through: Sequence) -> Result<()> {
+        loop {
+            let path = {
+                let segments = self.segments.lock();
+                match segments.all.get(1) {
+                    Some(second) if second.header.first_sequence.0 <= flushed_through.0 + 1 => {
+                        segments.all[0].path.clone()
+                    }
+                    _ => return Ok(()),
+                }
+            };
+            match self.settings.env.remove(&path, step::LOG_REMOVE) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io(step::LOG_REMOVE.0, &path, error));
+                }
+                _ => {}
+            }
+            let mut segments = self.segments.lock();
+            if segments.all.front().is_some_and(|oldest| oldest.path == path) {
+                segments.all.pop_front();
+            }
+        }
+    }
+
+    /// Makes everything durable, gives reserved space back, and ends appending. Returns where the log ends.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if it cannot be made durable, now or before.
+    pub fn close(&self) -> Result<Position> {
+        self.segments.lock().check()?;
+        self.sync_to(self.end())?;
+        let mut segments = self.segments.lock();
+        segments.check()?;
+        let segment = segments.all.back().expect("a log has a segment to append to");
+        let trimmed =
+            segment.file.set_len(segment.end, step::LOG_TRIM).and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM));
+        if let Err(error) = trimmed {
+            let error = Error::io(step::LOG_TRIM.0, &segment.path, error);
+            return Err(segments.fail(error));
+        }
+        segments.failure = Some(Arc::new(Error::Closed));
+        Ok(self.end())
+    }
+}
+
+impl Segments {
+    fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends writing because of `error`, unless it has ended before, and returns what to tell the caller.
+    fn fail(&mut self, error: Error) -> Error {
+        let cause = match error {
+            Error::Stopped { cause } => cause,
+            other => Arc::new(other),
+        };
+        let cause = self.failure.get_or_insert(cause).clone();
+        Error::Stopped { cause }
+    }
+}
+
+impl Segment {
+    fn write_header(&mut self, database: u64, allocate_bytes: u64) -> Result<()> {
+        self.reserve(SEGMENT_HEADER_BYTES, allocate_bytes)?;
+        let bytes = self.header.encode(database);
+        self.file
+            .write_all_at(&bytes, 0, step::LOG_HEADER)
+            .map_err(|error| Error::io(step::LOG_HEADER.0, &self.path, error))?;
+        self.end = SEGMENT_HEADER_BYTES;
+        Ok(())
+    }
+
+    /// Reserves space up to `end` and some more, or at least up to `end` if there is no space for more.
+    fn reserve(&mut self, end: u64, allocate_bytes: u64) -> Result<()> {
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let ample = end.max(self.allocated + allocate_bytes);
+        let reserved = match self.file.allocate(ample, step::LOG_ALLOCATE) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                self.file.allocate(end, step::LOG_ALLOCATE).map(|()| end)
+            }
+            other => other.map(|()| ample),
+        };
+        self.allocated = reserved.map_err(|error| Error::io(step::LOG_ALLOCATE.0, &self.path, error))?;
+        Ok(())
+    }
+
+    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written.
+    fn cut(&mut self) -> Result<()> {
+        self.allocated = self.end;
+        let cut = self.file.set_len(self.end, step::LOG_CUT);
+        cut.map_err(|error| Error::io(step::LOG_CUT.0, &self.path, error))?;
+        self.file.sync(step::LOG_SYNC_CUT).map_err(|error| Error::io(step::LOG_SYNC_CUT.0, &self.path, error))
+    }
+}
+
+/// A failed sync, after which nothing is written any more.
+fn stopped(step: Step, path: &Path, error: io::Error) -> Error {
+    Error::Stopped { cause: Arc::new(Error::io(step.0, path, error)) }
+}

@@ -1,0 +1,11 @@
+//! The way down: batches, and the commit queue that brings them into the log and the buffer.
+//!
+//! Knows neither reads nor flushes; it meets them in [`crate::tree::state`].
+
+pub mod batch;
+pub mod commit;
+pub mod interval;
+
+pub use batch::{Batch, Write};
+pub use commit::{CommitQueue, CommitSettings, Durability};
+pub use interval::IntervalSync;

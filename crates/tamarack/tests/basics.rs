@@ -1,0 +1,143 @@
+//! What a reader should understand first: the database in small examples, on memory and on real files.
+
+use std::sync::Arc;
+
+use tamarack::{Batch, Db, Durability, Expert, Options, Result};
+use tamarack_env::{Env, MemoryEnv};
+
+fn options(env: &Arc<dyn Env>) -> Options {
+    Options::new().expert(Expert::new().env(env.clone()).buffer_bytes(4096).block_bytes(256))
+}
+
+fn keys(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> Vec<String> {
+    scan.map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
+}
+
+#[test]
+fn what_is_written_is_read() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    db.put("b", "2")?;
+    db.put("a", "1")?;
+    db.put("b", "two")?;
+    db.put("empty", "")?;
+    db.delete("a")?;
+    assert_eq!(db.get("a")?, None);
+    assert_eq!(db.get("b")?.as_deref(), Some(&b"two"[..]));
+    assert_eq!(db.get("empty")?.as_deref(), Some(&b""[..]));
+    assert!(db.contains("b")? && !db.contains("a")? && !db.contains("c")?);
+    db.close()
+}
+
+#[test]
+fn a_snapshot_does_not_see_what_comes_later() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    db.write(Batch::new().put("a", "1").put("b", "1"))?;
+    let before = db.snapshot();
+    db.write(Batch::new().put("a", "2").delete("b").put("c", "2"))?;
+    db.flush()?;
+    assert_eq!(keys(before.scan::<&str>(..)), ["a", "b"]);
+    assert_eq!(before.get("a")?.as_deref(), Some(&b"1"[..]));
+    assert_eq!(keys(db.scan::<&str>(..).rev()), ["c", "a"]);
+    Ok(())
+}
+
+/// Ten buffers' worth of keys, flushed in the background, are all there before and after reopening.
+fn many_keys(env: &Arc<dyn Env>, dir: &std::path::Path) -> Result<()> {
+    let db = options(env).open(dir)?;
+    for number in 0..1000 {
+        db.put(format!("key {number:04}"), format!("value {number}"))?;
+    }
+    let check = |db: &Db| -> Result<()> {
+        for number in 0..1000 {
+            let value = db.get(format!("key {number:04}"))?;
+            assert_eq!(value.as_deref(), Some(format!("value {number}").as_bytes()), "key {number}");
+        }
+        assert_eq!(db.prefix("key ").count(), 1000);
+        assert_eq!(keys(db.scan("key 0990".."key 0993")), ["key 0990", "key 0991", "key 0992"]);
+        assert_eq!(keys(db.prefix("key 099").rev().take(2)), ["key 0999", "key 0998"]);
+        Ok(())
+    };
+    check(&db)?;
+    db.flush()?;
+    check(&db)?;
+    assert!(db.stats().levels[0].runs.len() == 7, "{:?}", db.stats());
+    assert!(db.verify(&mut |_, _| {})?.is_ok());
+    db.put("last", "in the log only")?;
+    db.close()?;
+
+    let db = options(env).open(dir)?;
+    check(&db)?;
+    assert_eq!(db.get("last")?.as_deref(), Some(&b"in the log only"[..]));
+    assert_eq!(db.recovery().dropped, []);
+    db.close()
+}
+
+#[test]
+fn many_keys_in_memory() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    many_keys(&env, "/db".as_ref())
+}
+
+#[test]
+fn many_keys_on_real_files() -> Result<()> {
+    let env: Arc<dyn Env> = tamarack_env::OsEnv::new();
+    let dir = tamarack_env::TempDir::new().unwrap();
+    many_keys(&env, &dir.path().join("db"))
+}
+
+#[test]
+fn a_database_is_open_once() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    assert!(matches!(options(&env).open("/db"), Err(tamarack::Error::Locked { .. })));
+    let snapshot = db.snapshot();
+    drop(db);
+    assert!(options(&env).open("/db").is_err(), "a snapshot can still read the files");
+    drop(snapshot);
+    options(&env).open("/db").map(drop)
+}
+
+#[test]
+fn a_closed_database_takes_no_writes() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    db.put("a", "1")?;
+    let other = db.clone();
+    db.close()?;
+    assert!(matches!(other.put("b", "2"), Err(tamarack::Error::Stopped { .. })));
+    assert!(other.contains("a")?);
+    Ok(())
+}
+
+#[test]
+fn each_durability_level_is_taken() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    for durability in
+        [Durability::Buffered, Durability::Sync, Durability::Interval(std::time::Duration::from_millis(1))]
+    {
+        let db = options(&env).durability(durability).open("/db")?;
+        db.put(format!("{durability:?}"), "")?;
+        db.write_with(Batch::new().put("with", "sync"), Durability::Sync)?;
+        db.close()?;
+    }
+    let db = options(&env).open("/db")?;
+    assert_eq!(db.scan::<&str>(..).count(), 4);
+    Ok(())
+}
+
+#[test]
+fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).memory_bytes(1 << 20).open("/db")?;
+    let refused = |outcome: Result<()>| match outcome {
+        Err(tamarack::Error::InvalidArgument(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(db.put(vec![0; (64 << 10) + 1], "")).contains("65536"));
+    assert!(refused(db.put("key", vec![0; (128 << 10) + 1])).contains("131072"));
+    db.put(vec![0; 64 << 10], vec![0; 128 << 10])?;
+    assert_eq!(db.scan::<&str>(..).count(), 1);
+    Ok(())
+}
