@@ -55,6 +55,7 @@ use crate::format::manifest::{
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::step;
+use crate::wal::Tail;
 
 /// A manifest is not rolled before it has this size: a megabyte is read in milliseconds, and holds thousands of edits.
 const ROLL_BYTES_MIN: u64 = 1 << 20;
@@ -75,15 +76,6 @@ pub struct Manifest {
     roll_bytes_min: u64,
     /// Held while an edit is written and synced.
     log: Mutex<EditLog>,
-}
-
-/// What recovery does with a last edit that is damaged and was never acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tail {
-    /// Cuts it off and reports it: what a crash leaves behind is no reason for refusing to open.
-    MayBeTorn,
-    /// Answers with an error and changes nothing.
-    Strict,
 }
 
 /// A manifest that was there.

@@ -13,8 +13,9 @@ use crate::format::edit::{Change, KeyRange, RunId, SliceSpec};
 use crate::format::meta::TableId;
 use crate::format::names::FileName;
 use crate::step;
-use crate::tree::manifest::{Manifest, Recovered, Tail};
+use crate::tree::manifest::{Manifest, Recovered};
 use crate::tree::version::Version;
+use crate::wal::Tail;
 
 fn dir() -> &'static Path {
     Path::new("/db")

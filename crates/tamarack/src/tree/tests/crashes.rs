@@ -20,7 +20,8 @@ use super::model::{Model, no_files};
 use crate::error::Error;
 use crate::format::edit::{Change, Edit};
 use crate::step;
-use crate::tree::manifest::{Manifest, Recovered, Tail};
+use crate::tree::manifest::{Manifest, Recovered};
+use crate::wal::Tail;
 
 const COMMITS: u64 = 24;
 const IMAGES_PER_CALL: u64 = 6;

@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::format::edit::{Change, Edit};
 use crate::format::names::FileName;
 use crate::step;
-use crate::tree::manifest::{Manifest, Recovered, Tail};
+use crate::tree::manifest::{Manifest, Recovered};
+use crate::wal::Tail;
 
 fn dir() -> &'static Path {
     Path::new("/db")
