@@ -5,13 +5,15 @@
 //! that is what lets readers follow pointers without any protection.
 //!
 //! ```text
-//!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──► null
-//!                ▲
-//!   current ─────┘      chunk = [ header | entry | entry | ... | used ►   free        ]
+//!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──older──► chunk ──► null
+//!                ▲                                                     ▲
+//!   current: cold┘                                                 hot ┘
+//!
+//!   chunk = [ header | entry | entry | ... | used ►   free        ]
 //! ```
 //!
 //! A chunk is an eighth of what is allocated already, between [`CHUNK_BYTES_MIN`] and [`CHUNK_BYTES_MAX`]: a buffer of a few entries stays
-//! small, and a large one has at most that much allocated and unused. What would take more than a quarter of a chunk gets a
+//! small, and a large one has at most that much allocated and unused in each of its two regions. What would take more than a quarter of a chunk gets a
 //! chunk of its own, of exactly its size, and the current one stays in use.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -31,14 +33,23 @@ pub(super) const ALIGN_BYTES: usize = 8;
 /// Memory that grows by chunks and is freed as a whole.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The chunk that small allocations are taken from; null before the first.
-    current: AtomicPtr<Chunk>,
+    /// For each region, the chunk that small allocations are taken from; null before the first.
+    current: [AtomicPtr<Chunk>; 2],
     /// Head of the list of all chunks.
     newest: AtomicPtr<Chunk>,
     /// Bytes of all chunks.
     allocated_bytes: AtomicU64,
     /// Held while a chunk is added.
     growing: Mutex<()>,
+}
+
+/// Which chunks an allocation shares. What is read often should stand among its like, on few pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Region {
+    /// For what most searches pass.
+    Hot,
+    /// For the rest.
+    Cold,
 }
 
 /// What stands at the start of every chunk. On a cache line of its own, since every insert writes to it.
@@ -56,7 +67,7 @@ impl Arena {
     /// An arena that has allocated nothing.
     pub(super) fn new() -> Self {
         Self {
-            current: AtomicPtr::new(ptr::null_mut()),
+            current: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
             newest: AtomicPtr::new(ptr::null_mut()),
             allocated_bytes: AtomicU64::new(0),
             growing: Mutex::new(()),
@@ -64,14 +75,15 @@ impl Arena {
     }
 
     /// `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], which nobody else gets and which stays until the arena is dropped.
-    pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+    pub(super) fn allocate(&self, bytes: usize, region: Region) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {
-            let chunk = self.current.load(Ordering::Acquire);
+            let current = &self.current[region as usize];
+            let chunk = current.load(Ordering::Acquire);
             if let Some(place) = Self::take(chunk, bytes) {
                 return place;
             }
-            if let Some(place) = self.grow(chunk, bytes) {
+            if let Some(place) = self.grow(current, chunk, bytes) {
                 return place;
             }
         }
@@ -120,9 +132,9 @@ impl Arena {
     }
 
     /// Adds a chunk because `full` had no room for `bytes`. None if somebody else did so meanwhile.
-    fn grow(&self, full: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
+    fn grow(&self, current: &AtomicPtr<Chunk>, full: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         let _growing = self.growing.lock();
-        if self.current.load(Ordering::Acquire) != full {
+        if current.load(Ordering::Acquire) != full {
             return None;
         }
         let allocated_bytes = usize::try_from(self.allocated_bytes()).unwrap_or(usize::MAX);
@@ -133,7 +145,7 @@ impl Arena {
         }
         let chunk = self.add_chunk(chunk_bytes);
         let place = Self::take(chunk.as_ptr(), bytes);
-        self.current.store(chunk.as_ptr(), Ordering::Release);
+        current.store(chunk.as_ptr(), Ordering::Release);
         place
     }
 
@@ -182,7 +194,7 @@ mod tests {
         let mut ranges = Vec::new();
         for number in 0..3000_usize {
             let bytes = if number % 500 == 499 { 300_000 } else { number * 7 % 900 };
-            let place = arena.allocate(bytes);
+            let place = arena.allocate(bytes, Region::Cold);
             let start = place.as_ptr() as usize;
             assert_eq!(start % ALIGN_BYTES, 0);
             // SAFETY: `allocate` gave us these bytes; writing makes them readable.
@@ -204,10 +216,10 @@ mod tests {
     #[test]
     fn huge_allocations_stand_alone() {
         let arena = Arena::new();
-        let small = arena.allocate(8).as_ptr() as usize;
+        let small = arena.allocate(8, Region::Cold).as_ptr() as usize;
         let before = arena.allocated_bytes();
-        arena.allocate(10 << 20);
+        arena.allocate(10 << 20, Region::Cold);
         assert_eq!(arena.allocated_bytes(), before + HEADER_BYTES as u64 + (10 << 20));
-        assert_eq!(arena.allocate(8).as_ptr() as usize, small + 8);
+        assert_eq!(arena.allocate(8, Region::Cold).as_ptr() as usize, small + 8);
     }
 }

@@ -1,0 +1,231 @@
+//! Blocks against a slow, obvious twin: one that writes and reads the format as the documentation describes it, entry
+//! by entry, and searches by looking at everything.
+
+use std::ops::ControlFlow;
+
+use tamarack::entry::{self, Entry, EntryKind, Sequence};
+use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Next, Versions};
+use tamarack_env::Random;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Owned {
+    key: Vec<u8>,
+    sequence: Sequence,
+    kind: EntryKind,
+    value: Vec<u8>,
+}
+
+impl Owned {
+    fn as_entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, sequence: self.sequence, kind: self.kind, value: &self.value }
+    }
+
+    fn of(entry: Entry<'_>) -> Self {
+        Self { key: entry.key.to_vec(), sequence: entry.sequence, kind: entry.kind, value: entry.value.to_vec() }
+    }
+
+    fn is_before(&self, key: &[u8], sequence: Sequence) -> bool {
+        entry::compare((&self.key, self.sequence), (key, sequence)).is_lt()
+    }
+}
+
+fn varint(out: &mut Vec<u8>, value: u64) {
+    if value < 128 {
+        out.push(value as u8);
+    } else {
+        out.push(value as u8 % 128 + 128);
+        varint(out, value / 128);
+    }
+}
+
+/// The payload that `docs/FORMAT.md` describes.
+fn twin_payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
+    let (mut out, mut restarts) = (Vec::new(), Vec::new());
+    for (i, entry) in entries.iter().enumerate() {
+        let shared = if i % restart_interval == 0 {
+            restarts.push(out.len() as u32);
+            0
+        } else {
+            entry.key.iter().zip(&entries[i - 1].key).take_while(|(a, b)| a == b).count()
+        };
+        varint(&mut out, shared as u64);
+        varint(&mut out, (entry.key.len() - shared) as u64);
+        if entry.sequence == Sequence::MAX {
+            out.push(entry.kind as u8 + 128);
+        } else {
+            out.push(entry.kind as u8);
+            varint(&mut out, entry.sequence.0);
+        }
+        if entry.kind != EntryKind::Delete {
+            varint(&mut out, entry.value.len() as u64);
+        }
+        out.extend(&entry.key[shared..]);
+        out.extend(&entry.value);
+    }
+    restarts.iter().for_each(|restart| out.extend(restart.to_le_bytes()));
+    out.extend((restarts.len() as u32).to_le_bytes());
+    out
+}
+
+fn payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(restart_interval);
+    let mut expected_bytes = 0;
+    for entry in entries {
+        expected_bytes = builder.payload_bytes_with(&entry.as_entry());
+        builder.add(&entry.as_entry());
+    }
+    let mut payload = Vec::new();
+    builder.finish_into(&mut payload);
+    assert_eq!(payload.len(), expected_bytes, "the length was foretold");
+    payload
+}
+
+fn random_entries(random: &Random) -> Vec<Owned> {
+    let below = |bound: u64| random.next() % bound;
+    let (count, alphabet, key_bytes_max) = (1 + below(60), 1 + below(3), below(12));
+    let mut entries: Vec<Owned> = (0..count)
+        .map(|_| {
+            let kind = EntryKind::from_number(1 + below(6) as u8).expect("a kind");
+            let value_bytes = if kind.has_value() { below(2) * below(300) } else { 0 };
+            Owned {
+                key: (0..below(key_bytes_max + 1)).map(|_| [b'a', 0, 0xFF][below(alphabet) as usize]).collect(),
+                sequence: [Sequence::MAX, Sequence(below(5)), Sequence(below(1 << 40))][below(3) as usize],
+                kind,
+                value: vec![b'v'; value_bytes as usize],
+            }
+        })
+        .collect();
+    entries.sort_by(|a, b| entry::compare((&a.key, a.sequence), (&b.key, b.sequence)));
+    entries.dedup_by(|a, b| (&a.key, a.sequence) == (&b.key, b.sequence));
+    entries
+}
+
+fn stands_on(cursor: &BlockCursor, block: &Block) -> Option<Owned> {
+    cursor.entry(block).map(Owned::of)
+}
+
+/// Every search for one place agrees with the twin's.
+fn check_searches(block: &Block, entries: &[Owned], key: &[u8], sequence: Sequence) {
+    let first = entries.partition_point(|entry| entry.is_before(key, sequence));
+    let exact = entries.get(first).is_some_and(|entry| entry.key == key && entry.sequence == sequence);
+    let floor = (first + usize::from(exact)).checked_sub(1);
+    let what = format!("{key:?} {sequence:?} in {entries:?}");
+
+    let mut cursor = BlockCursor::default();
+    cursor.seek(block, key, sequence).expect("sound");
+    assert_eq!(stands_on(&cursor, block).as_ref(), entries.get(first), "seek {what}");
+    cursor.seek_before(block, key, sequence).expect("sound");
+    assert_eq!(stands_on(&cursor, block).as_ref(), first.checked_sub(1).map(|i| &entries[i]), "seek_before {what}");
+    cursor.seek_floor(block, key, sequence).expect("sound");
+    assert_eq!(stands_on(&cursor, block).as_ref(), floor.map(|i| &entries[i]), "seek_floor {what}");
+
+    let found = block.floor(key, sequence).expect("sound").map(|found| (found.value, found.next));
+    let expected = floor.map(|i| {
+        let next = match entries.get(i + 1) {
+            Some(next) if next.key == key => Next::SameKey(next.sequence),
+            Some(_) => Next::OtherKey,
+            None => Next::End,
+        };
+        (&entries[i].value[..], next)
+    });
+    assert_eq!(found, expected, "floor {what}");
+
+    let mut versions = Vec::new();
+    let ended = block.versions(key, sequence, &mut |entry| {
+        versions.push(Owned::of(entry));
+        ControlFlow::Continue(())
+    });
+    let expected: Vec<Owned> = entries[first..].iter().take_while(|entry| entry.key == key).cloned().collect();
+    let at_end = first + expected.len() == entries.len();
+    assert_eq!(versions, expected, "versions {what}");
+    assert_eq!(ended, Ok(if at_end { Versions::BlockEnded } else { Versions::Complete }), "versions {what}");
+}
+
+#[test]
+fn blocks_agree_with_their_twin() {
+    for seed in 0..500 {
+        println!("seed {seed}");
+        let random = Random::new(seed);
+        let entries = random_entries(&random);
+        let restart_interval = 1 + (random.next() % 17) as usize;
+        let payload = payload(&entries, restart_interval);
+        assert_eq!(payload, twin_payload(&entries, restart_interval));
+        let block = Block::decode(payload).expect("sound");
+        block.check_restarts().expect("sound");
+        for _ in 0..20 {
+            let near = &entries[(random.next() % entries.len() as u64) as usize];
+            let mut key = near.key.clone();
+            match random.next() % 4 {
+                0 => key.push(random.next() as u8),
+                1 => key.truncate(random.next() as usize % (key.len() + 1)),
+                _ => {}
+            }
+            let sequence = match random.next() % 4 {
+                0 => Sequence::MAX,
+                1 => Sequence::ZERO,
+                _ => Sequence((near.sequence.0 + random.next() % 3).saturating_sub(1).min(Sequence::MAX.0)),
+            };
+            check_searches(&block, &entries, &key, sequence);
+        }
+    }
+}
+
+#[test]
+fn walks_in_both_directions_agree_with_their_twin() {
+    for seed in 0..300 {
+        println!("seed {seed}");
+        let random = Random::new(seed);
+        let entries = random_entries(&random);
+        let block = Block::decode(payload(&entries, 1 + (random.next() % 17) as usize)).expect("sound");
+        let mut cursor = BlockCursor::default();
+        let mut at: Option<usize> = None;
+        let mut forward = true;
+        for _ in 0..200 {
+            forward ^= random.next().is_multiple_of(6);
+            at = match at {
+                None if forward => cursor.seek_first(&block).map(|()| Some(0)),
+                None => cursor.seek_last(&block).map(|()| Some(entries.len() - 1)),
+                Some(i) if forward => cursor.next(&block).map(|()| Some(i + 1).filter(|&i| i < entries.len())),
+                Some(i) => cursor.prev(&block).map(|()| i.checked_sub(1)),
+            }
+            .expect("sound");
+            assert_eq!(stands_on(&cursor, &block).as_ref(), at.map(|i| &entries[i]));
+        }
+    }
+}
+
+/// Whatever a walk meets in altered payloads, it ends, and searches give something or a flaw.
+#[test]
+fn altered_payloads_are_read_without_panic() {
+    let (mut refused, mut read) = (0, 0);
+    for seed in 0..3000 {
+        let random = Random::new(seed);
+        let mut bytes = payload(&random_entries(&random), 1 + (random.next() % 17) as usize);
+        for _ in 0..1 + random.next() % 4 {
+            let at = (random.next() % bytes.len() as u64) as usize;
+            bytes[at] = random.next() as u8;
+        }
+        tamarack::fuzz::block(&bytes);
+        let walk = |block: Block| -> Result<(), Flaw> {
+            let mut cursor = BlockCursor::default();
+            cursor.seek_first(&block)?;
+            while cursor.entry(&block).is_some() {
+                cursor.next(&block)?;
+            }
+            Ok(())
+        };
+        match Block::decode(bytes).and_then(walk) {
+            Ok(()) => read += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 100 && read > 100, "{refused} refused, {read} read: the test shows little");
+}
+
+#[test]
+#[should_panic(expected = "not inside a block")]
+fn a_range_of_foreign_bytes_is_our_own_mistake() {
+    let entry = Owned { key: vec![], sequence: Sequence(1), kind: EntryKind::Put, value: b"value".to_vec() };
+    let block = Block::decode(payload(&[entry], 1)).expect("sound");
+    block.range_of(&[1, 2, 3].map(|byte| byte + block.bytes().len() as u8));
+}

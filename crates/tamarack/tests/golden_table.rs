@@ -1,0 +1,123 @@
+//! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and what was written then can be
+//! read now.
+//!
+//! A difference here is a change of the format: it needs a new version number, a decoder for the old one, and a
+//! section in `docs/FORMAT.md`. Once it has those,
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test golden_table` stores the new bytes.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack::cache::BlockCache;
+use tamarack::entry::{Entry, EntryKind, Query, Sequence};
+use tamarack::format::block::Compression;
+use tamarack::format::meta::{EditNumber, TableId};
+use tamarack::format::names::FileName;
+use tamarack::merge::Source;
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+
+const STEP: Step = Step("test: write a file");
+const DATABASE: u64 = 0x0123_4567_89AB_CDEF;
+
+/// The entries of the worked example in `docs/FORMAT.md`: every kind, versions of one key in two blocks, an empty key.
+const ENTRIES: &[(&[u8], u64, EntryKind, &[u8])] = &[
+    (b"", 300, EntryKind::Put, b""),
+    (b"anise", 12, EntryKind::Put, b"star-shaped"),
+    (b"anise", 7, EntryKind::Delete, b""),
+    (b"anise", 5, EntryKind::Put, b"an umbellifer; fennel is its kin"),
+    (b"basil", 8, EntryKind::Merge, b"+1"),
+    (b"basin", 9, EntryKind::RangeDelete, b"basis"),
+    (b"bay", 10, EntryKind::ValuePointer, b"\x00\x01"),
+    (b"caraway", 11, EntryKind::ExpiringPut, b"soon"),
+    (b"dill", 1, EntryKind::Put, &[b'd'; 100]),
+];
+
+fn entries() -> impl Iterator<Item = Entry<'static>> {
+    ENTRIES.iter().map(|&(key, sequence, kind, value)| Entry { key, sequence: Sequence(sequence), kind, value })
+}
+
+fn stored(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("its bytes");
+    bytes
+}
+
+fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
+    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.write_all_at(bytes, 0, STEP).expect("room");
+}
+
+fn build(compression: Compression) -> Vec<u8> {
+    let env = MemoryEnv::new(0);
+    let settings = TableSettings {
+        database: DATABASE,
+        id: TableId(31),
+        created_after: EditNumber(17),
+        block_bytes: 80,
+        compression,
+    };
+    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+    entries().for_each(|entry| builder.add(entry).expect("room"));
+    builder.finish().expect("room");
+    read(&*env, &FileName::Table(31).path(Path::new("")))
+}
+
+/// The stored bytes; written first if the test is told so.
+fn golden(name: &str, compression: Compression) -> Vec<u8> {
+    let (env, path) = (OsEnv::new(), stored(name));
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        // It may not be there yet.
+        let _ = env.remove(&path, STEP);
+        write(&*env, &path, &build(compression));
+    }
+    read(&*env, &path)
+}
+
+fn assert_reads_back(bytes: &[u8]) {
+    let env = MemoryEnv::new(0);
+    let path = FileName::Table(31).path(Path::new(""));
+    write(&*env, &path, bytes);
+    let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
+    assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
+    let cache = Arc::new(BlockCache::new(0));
+    let table = Table::open(&*env, Path::new(""), DATABASE, &meta, &cache).expect("a table");
+    table.verify(&mut |_| {}).expect("a whole table");
+    let mut cursor = table.cursor(ReadPolicy::Cached);
+    cursor.seek_first().expect("a whole table");
+    for expected in entries() {
+        assert_eq!(cursor.entry(), Some(expected));
+        cursor.next().expect("a whole table");
+    }
+    assert_eq!(cursor.entry(), None);
+    let mut sequences = Vec::new();
+    let query = Query { key: b"anise", sequence: Sequence(7) };
+    let answer = table.get(query, &mut |entry, _| {
+        sequences.push(entry.sequence.0);
+        ControlFlow::Continue(())
+    });
+    assert!(answer.is_ok() && sequences == [7, 5], "{answer:?} {sequences:?}");
+}
+
+#[test]
+fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
+    let bytes = golden("0000000031.table", Compression::None);
+    assert!(
+        build(Compression::None) == bytes,
+        "the table format has changed; see the top of this test for what that needs, and for how to store the new bytes"
+    );
+    assert_reads_back(&bytes);
+}
+
+/// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
+#[test]
+#[cfg(feature = "lz4")]
+fn a_stored_table_with_lz4_is_read() {
+    assert_reads_back(&golden("lz4.table", Compression::Lz4));
+}

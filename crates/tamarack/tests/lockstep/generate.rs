@@ -1,0 +1,234 @@
+//! From a seed, a history.
+//!
+//! Each history draws its own few keys, its own sizes, and how often it does what, many things not at all: a history that only writes, flushes and
+//! crashes reaches states that an even mixture never does.
+
+use std::ops::Bound;
+
+use tamarack_env::Random;
+
+use crate::operation::{Ending, Environment, History, Level, Operation, Range, Reader, Setup, Turn, Write, failures};
+
+/// How many snapshots, and how many scans, can be open at a time.
+const SLOTS: u64 = 3;
+
+/// The history of a seed.
+pub(crate) fn history(environment: Environment, seed: u64) -> History {
+    let random = Random::for_purpose(seed, environment as u64);
+    let setup = Setup {
+        environment,
+        seed,
+        buffer_bytes: 1 + random.below(600),
+        sealed_max: 1 + random.below(3),
+        block_bytes: 64 + random.below(200),
+        table_bytes: 1 + random.below(1500),
+        cache_bytes: random.below(2) * 10_000,
+    };
+    let mut generator = Generator::new(&random, environment);
+    let length = 20 + random.below(70);
+    let operations = (0..length).map(|_| generator.operation()).collect();
+    History { setup, operations }
+}
+
+/// What can be drawn, with how often it is drawn on the average.
+const KINDS: [(Kind, u64); 16] = [
+    (Kind::Write, 24),
+    (Kind::Get, 6),
+    (Kind::Contains, 2),
+    (Kind::Scan, 5),
+    (Kind::TakeSnapshot, 3),
+    (Kind::DropSnapshot, 1),
+    (Kind::OpenScan, 2),
+    (Kind::StepScan, 4),
+    (Kind::Flush, 2),
+    (Kind::Sync, 2),
+    (Kind::Reopen, 1),
+    (Kind::End, 2),
+    (Kind::Interrupt, 2),
+    (Kind::Background, 4),
+    (Kind::Advance, 2),
+    (Kind::Fault, 3),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Write,
+    Get,
+    Contains,
+    Scan,
+    TakeSnapshot,
+    DropSnapshot,
+    OpenScan,
+    StepScan,
+    Flush,
+    Sync,
+    Reopen,
+    End,
+    Interrupt,
+    Background,
+    Advance,
+    Fault,
+}
+
+struct Generator<'a> {
+    random: &'a Random,
+    /// Every kind as often as this history draws it.
+    kinds: Vec<Kind>,
+    keys: Vec<Vec<u8>>,
+    /// Of a hundred writes, how many are deletes.
+    deletes: u64,
+    /// Makes every value another.
+    values_made: u64,
+}
+
+impl<'a> Generator<'a> {
+    fn new(random: &'a Random, environment: Environment) -> Self {
+        let mut kinds = Vec::new();
+        for (kind, weight) in KINDS {
+            let possible = match kind {
+                Kind::Fault => environment == Environment::Faulty,
+                Kind::Background | Kind::Advance | Kind::Interrupt => environment.is_simulated(),
+                _ => true,
+            };
+            // Nothing is written in no history, but anything else may be missing.
+            let factor = if kind == Kind::Write { 2 } else { [0, 1, 2, 6][random.below(4) as usize] };
+            let count = if possible { weight * factor } else { 0 };
+            kinds.extend(std::iter::repeat_n(kind, count as usize));
+        }
+        let keys = (0..1 + random.below(10)).map(|_| key(random)).collect();
+        Self { random, kinds, keys, deletes: [10, 30, 60][random.below(3) as usize], values_made: 0 }
+    }
+
+    fn operation(&mut self) -> Operation {
+        let kind = self.kinds[self.random.below(self.kinds.len() as u64) as usize];
+        self.operation_of(kind)
+    }
+
+    fn operation_of(&mut self, kind: Kind) -> Operation {
+        match kind {
+            Kind::Write => Operation::Write { writes: self.writes(), level: self.level() },
+            Kind::Get => Operation::Get { reader: self.reader(), key: self.key() },
+            Kind::Contains => Operation::Contains { reader: self.reader(), key: self.key() },
+            Kind::Scan => Operation::Scan {
+                reader: self.reader(),
+                range: self.range(),
+                turns: self.turns(),
+                limit: [3, 100][self.random.below(2) as usize],
+            },
+            Kind::TakeSnapshot => Operation::TakeSnapshot(self.slot()),
+            Kind::DropSnapshot => Operation::DropSnapshot(self.slot()),
+            Kind::OpenScan => Operation::OpenScan { slot: self.slot(), reader: self.reader(), range: self.range() },
+            Kind::StepScan if self.random.below(8) == 0 => Operation::DropScan(self.slot()),
+            Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns() },
+            Kind::Flush => Operation::Flush,
+            Kind::Sync => Operation::Sync,
+            Kind::Reopen => Operation::Reopen,
+            Kind::End => Operation::End(self.ending()),
+            Kind::Interrupt => {
+                let kinds =
+                    [Kind::Write, Kind::Write, Kind::Flush, Kind::Sync, Kind::Reopen, Kind::End, Kind::Background];
+                let kind = kinds[self.random.below(kinds.len() as u64) as usize];
+                Operation::Interrupt {
+                    calls: self.random.below([4, 25][self.random.below(2) as usize]),
+                    ending: self.ending(),
+                    operation: Box::new(self.operation_of(kind)),
+                }
+            }
+            Kind::Background => Operation::Background(1 + self.random.below(6)),
+            Kind::Advance => Operation::Advance([1, 10, 1000][self.random.below(3) as usize]),
+            Kind::Fault => match self.random.below(8) {
+                0 => Operation::Limit(Some(self.random.below(40_000))),
+                1 => Operation::Limit(None),
+                _ => {
+                    let all: Vec<_> = failures().collect();
+                    let failure = all[self.random.below(all.len() as u64) as usize].clone();
+                    Operation::Fault { failure, after: self.random.below([3, 30][self.random.below(2) as usize]) }
+                }
+            },
+        }
+    }
+
+    fn writes(&mut self) -> Vec<Write> {
+        let count = if self.random.below(3) > 0 { 1 } else { self.random.below(6) };
+        (0..count).map(|_| self.write()).collect()
+    }
+
+    fn write(&mut self) -> Write {
+        let value = (self.random.below(100) >= self.deletes).then(|| self.value());
+        Write { key: self.key(), value }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.values_made += 1;
+        match self.random.below(20) {
+            0 => Vec::new(),
+            1 => vec![b'a' + (self.values_made % 26) as u8; 200 + self.random.below(6000) as usize],
+            _ => format!("v{}", self.values_made).into_bytes(),
+        }
+    }
+
+    fn level(&self) -> Level {
+        match self.random.below(6) {
+            0 | 1 => Level::Sync,
+            2 => Level::Interval(self.random.below(20)),
+            _ => Level::Buffered,
+        }
+    }
+
+    fn ending(&self) -> Ending {
+        if self.random.below(3) == 0 { Ending::Kill } else { Ending::Crash(self.random.below(1 << 32)) }
+    }
+
+    fn key(&self) -> Vec<u8> {
+        self.keys[self.random.below(self.keys.len() as u64) as usize].clone()
+    }
+
+    fn reader(&self) -> Reader {
+        if self.random.below(2) == 0 { Reader::Now } else { Reader::Snapshot(self.slot()) }
+    }
+
+    fn slot(&self) -> u8 {
+        self.random.below(SLOTS) as u8
+    }
+
+    fn range(&self) -> Range {
+        match self.random.below(4) {
+            0 => Range::Bounds(Bound::Unbounded, Bound::Unbounded),
+            1 => {
+                let key = self.key();
+                Range::Prefix(key[..self.random.below(key.len() as u64 + 1) as usize].to_vec())
+            }
+            _ => Range::Bounds(self.bound(), self.bound()),
+        }
+    }
+
+    fn bound(&self) -> Bound<Vec<u8>> {
+        let key = if self.random.below(2) == 0 { self.key() } else { key(self.random) };
+        match self.random.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        }
+    }
+
+    fn turns(&self) -> Vec<Turn> {
+        match self.random.below(3) {
+            0 => vec![Turn::Front],
+            1 => vec![Turn::Back],
+            _ => (0..1 + self.random.below(6))
+                .map(|_| [Turn::Front, Turn::Back][self.random.below(2) as usize])
+                .collect(),
+        }
+    }
+}
+
+/// Short keys, so that some are prefixes of others; sometimes empty, long, or at the borders of what bytes can be.
+fn key(random: &Random) -> Vec<u8> {
+    match random.below(12) {
+        0 => Vec::new(),
+        1 => vec![b'k'; 100 + random.below(600) as usize],
+        2 => vec![255; 1 + random.below(2) as usize],
+        3 => vec![b'a', 0],
+        _ => (0..1 + random.below(3)).map(|_| b'a' + random.below(3) as u8).collect(),
+    }
+}

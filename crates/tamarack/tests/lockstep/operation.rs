@@ -1,0 +1,506 @@
+//! A history: what is done to a database, as data. Prints as text, one operation per line, and is read back from it.
+//!
+//! ```text
+//! setup environment=faulty seed=7 buffer=200 sealed=2 block=64 table=300 cache=0
+//! write buffered put "a" "v1" delete ""
+//! snapshot 1
+//! fault sync-drops-pages 2
+//! interrupt 3 crash 99: flush
+//! scan now in:"a" ex:"k"*300 fb 10
+//! ```
+//!
+//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. A line that begins with `#` is a comment.
+
+use std::fmt;
+use std::ops::Bound;
+
+use tamarack_env::sim::Failure;
+
+/// A database's setup, and what is done to it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct History {
+    pub(crate) setup: Setup,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// Where the database lives and how small its parts are.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Setup {
+    pub(crate) environment: Environment,
+    /// The environment's seed.
+    pub(crate) seed: u64,
+    pub(crate) buffer_bytes: u64,
+    pub(crate) sealed_max: u64,
+    pub(crate) block_bytes: u64,
+    pub(crate) table_bytes: u64,
+    pub(crate) cache_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Environment {
+    Memory,
+    Files,
+    Simulator,
+    /// The simulator, and histories have faults.
+    Faulty,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Operation {
+    /// One write, or a batch of none or several.
+    Write {
+        writes: Vec<Write>,
+        level: Level,
+    },
+    Get {
+        reader: Reader,
+        key: Vec<u8>,
+    },
+    Contains {
+        reader: Reader,
+        key: Vec<u8>,
+    },
+    /// A scan whose ends are asked in the order of `turns`, over and over, until `limit` items came.
+    Scan {
+        reader: Reader,
+        range: Range,
+        turns: Vec<Turn>,
+        limit: u64,
+    },
+    TakeSnapshot(u8),
+    DropSnapshot(u8),
+    /// A scan that stays open while other things happen.
+    OpenScan {
+        slot: u8,
+        reader: Reader,
+        range: Range,
+    },
+    StepScan {
+        slot: u8,
+        turns: Vec<Turn>,
+    },
+    DropScan(u8),
+    Flush,
+    Sync,
+    /// Close and open again.
+    Reopen,
+    /// The process or the machine ends, and the database is opened again.
+    End(Ending),
+    /// An operation, and an end before its so-manieth call that changes storage, counted from 0; after it if there are fewer.
+    Interrupt {
+        calls: u64,
+        ending: Ending,
+        operation: Box<Operation>,
+    },
+    /// Steps of background work.
+    Background(u64),
+    /// Time passes, in milliseconds, and background work has time to react.
+    Advance(u64),
+    /// One call will fail so, after so many that could have.
+    Fault {
+        failure: Failure,
+        after: u64,
+    },
+    /// From now on so many more bytes fit on the disk; or as many as one likes.
+    Limit(Option<u64>),
+}
+
+/// A put, or a delete if there is no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Level {
+    Buffered,
+    Sync,
+    /// In milliseconds.
+    Interval(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reader {
+    Now,
+    Snapshot(u8),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Range {
+    Bounds(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    Prefix(Vec<u8>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    Front,
+    Back,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// The process ends.
+    Kill,
+    /// The machine loses power; the seed draws what survives.
+    Crash(u64),
+}
+
+/// The failures that histories may have, with their names. Disks that lie about what they wrote are not among them: no
+/// answer can be right then, and other tests see that it is an error.
+const FAILURES: [(&str, Failure); 9] = [
+    ("io", Failure::Io),
+    ("storage-full", Failure::StorageFull),
+    ("error-after-effect", Failure::ErrorAfterEffect),
+    ("short-write", Failure::ShortWrite),
+    ("partial-write", Failure::PartialWrite),
+    ("short-read", Failure::ShortRead),
+    ("sync-keeps-pages", Failure::SyncKeepsPages),
+    ("sync-drops-pages", Failure::SyncDropsPages),
+    ("sync-keeps-length-only", Failure::SyncKeepsLengthOnly),
+];
+
+const ENVIRONMENTS: [(&str, Environment); 4] = [
+    ("memory", Environment::Memory),
+    ("files", Environment::Files),
+    ("simulator", Environment::Simulator),
+    ("faulty", Environment::Faulty),
+];
+
+/// The failures that histories may have.
+pub(crate) fn failures() -> impl Iterator<Item = Failure> {
+    FAILURES.iter().map(|(_, failure)| failure.clone())
+}
+
+impl Environment {
+    pub(crate) fn is_simulated(self) -> bool {
+        matches!(self, Self::Simulator | Self::Faulty)
+    }
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&ENVIRONMENTS, self))
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup { environment, seed, buffer_bytes, sealed_max, block_bytes, table_bytes, cache_bytes } = &self.setup;
+        write!(f, "setup environment={environment} seed={seed} buffer={buffer_bytes} sealed={sealed_max} ")?;
+        writeln!(f, "block={block_bytes} table={table_bytes} cache={cache_bytes}")?;
+        self.operations.iter().try_for_each(|operation| writeln!(f, "{operation}"))
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { writes, level } => {
+                write!(f, "write {level}")?;
+                writes.iter().try_for_each(|write| match &write.value {
+                    Some(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
+                    None => write!(f, " delete {}", Quoted(&write.key)),
+                })
+            }
+            Self::Get { reader, key } => write!(f, "get {reader} {}", Quoted(key)),
+            Self::Contains { reader, key } => write!(f, "contains {reader} {}", Quoted(key)),
+            Self::Scan { reader, range, turns, limit } => {
+                write!(f, "scan {reader} {range} {} {limit}", Turns(turns))
+            }
+            Self::TakeSnapshot(slot) => write!(f, "snapshot {slot}"),
+            Self::DropSnapshot(slot) => write!(f, "drop-snapshot {slot}"),
+            Self::OpenScan { slot, reader, range } => write!(f, "open-scan {slot} {reader} {range}"),
+            Self::StepScan { slot, turns } => write!(f, "step-scan {slot} {}", Turns(turns)),
+            Self::DropScan(slot) => write!(f, "drop-scan {slot}"),
+            Self::Flush => f.write_str("flush"),
+            Self::Sync => f.write_str("sync"),
+            Self::Reopen => f.write_str("reopen"),
+            Self::End(ending) => write!(f, "{ending}"),
+            Self::Interrupt { calls, ending, operation } => write!(f, "interrupt {calls} {ending}: {operation}"),
+            Self::Background(steps) => write!(f, "background {steps}"),
+            Self::Advance(ms) => write!(f, "advance {ms}"),
+            Self::Fault { failure, after } => write!(f, "fault {} {after}", name_of(&FAILURES, failure)),
+            Self::Limit(Some(bytes)) => write!(f, "limit {bytes}"),
+            Self::Limit(None) => f.write_str("no-limit"),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Buffered => f.write_str("buffered"),
+            Self::Sync => f.write_str("sync"),
+            Self::Interval(ms) => write!(f, "interval {ms}"),
+        }
+    }
+}
+
+impl fmt::Display for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now => f.write_str("now"),
+            Self::Snapshot(slot) => write!(f, "at {slot}"),
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) => format!("in:{}", Quoted(key)),
+            Bound::Excluded(key) => format!("ex:{}", Quoted(key)),
+            Bound::Unbounded => "open".to_owned(),
+        };
+        match self {
+            Self::Bounds(start, end) => write!(f, "{} {}", bound(start), bound(end)),
+            Self::Prefix(prefix) => write!(f, "prefix:{}", Quoted(prefix)),
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => f.write_str("kill"),
+            Self::Crash(seed) => write!(f, "crash {seed}"),
+        }
+    }
+}
+
+struct Turns<'a>(&'a [Turn]);
+
+impl fmt::Display for Turns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|turn| f.write_str(if *turn == Turn::Front { "f" } else { "b" }))
+    }
+}
+
+/// Bytes in quotes.
+pub(crate) struct Quoted<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [first, rest @ ..] if self.0.len() > 16 && rest.iter().all(|byte| byte == first) => {
+                write!(f, "\"{}\"*{}", first.escape_ascii(), self.0.len())
+            }
+            bytes => write!(f, "\"{}\"", bytes.escape_ascii()),
+        }
+    }
+}
+
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    names.iter().find(|(_, named)| named == value).expect("every value in a history has a name").0
+}
+
+impl History {
+    /// Reads a history back.
+    ///
+    /// # Errors
+    /// Says which line is none.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut setup = None;
+        let mut operations = Vec::new();
+        for line in lines {
+            let mut words = Words { rest: line };
+            let parsed = match &setup {
+                None => words.setup().map(|read| setup = Some(read)),
+                Some(_) => words.operation().map(|read| operations.push(read)),
+            };
+            parsed
+                .filter(|()| words.rest.is_empty())
+                .ok_or_else(|| format!("cannot read this line of a history: {line}\n(from here: {})", words.rest))?;
+        }
+        Ok(Self { setup: setup.ok_or("a history begins with its setup")?, operations })
+    }
+}
+
+/// What is left of a line. Each method takes one thing off its front; `None` if something else stands there.
+struct Words<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn setup(&mut self) -> Option<Setup> {
+        self.literal("setup")?;
+        Some(Setup {
+            environment: {
+                let name = self.word()?.strip_prefix("environment=")?;
+                ENVIRONMENTS.iter().find(|(other, _)| *other == name)?.1
+            },
+            seed: self.assignment("seed=")?,
+            buffer_bytes: self.assignment("buffer=")?,
+            sealed_max: self.assignment("sealed=")?,
+            block_bytes: self.assignment("block=")?,
+            table_bytes: self.assignment("table=")?,
+            cache_bytes: self.assignment("cache=")?,
+        })
+    }
+
+    fn operation(&mut self) -> Option<Operation> {
+        Some(match self.word()? {
+            "write" => Operation::Write { level: self.level()?, writes: self.writes()? },
+            "get" => Operation::Get { reader: self.reader()?, key: self.bytes()? },
+            "contains" => Operation::Contains { reader: self.reader()?, key: self.bytes()? },
+            "scan" => Operation::Scan {
+                reader: self.reader()?,
+                range: self.range()?,
+                turns: self.turns()?,
+                limit: self.number()?,
+            },
+            "snapshot" => Operation::TakeSnapshot(self.number()? as u8),
+            "drop-snapshot" => Operation::DropSnapshot(self.number()? as u8),
+            "open-scan" => {
+                Operation::OpenScan { slot: self.number()? as u8, reader: self.reader()?, range: self.range()? }
+            }
+            "step-scan" => Operation::StepScan { slot: self.number()? as u8, turns: self.turns()? },
+            "drop-scan" => Operation::DropScan(self.number()? as u8),
+            "flush" => Operation::Flush,
+            "sync" => Operation::Sync,
+            "reopen" => Operation::Reopen,
+            "kill" => Operation::End(Ending::Kill),
+            "crash" => Operation::End(Ending::Crash(self.number()?)),
+            "interrupt" => {
+                let (calls, ending) = (self.number()?, self.ending()?);
+                Operation::Interrupt { calls, ending, operation: Box::new(self.operation()?) }
+            }
+            "background" => Operation::Background(self.number()?),
+            "advance" => Operation::Advance(self.number()?),
+            "fault" => {
+                let name = self.word()?;
+                let failure = FAILURES.iter().find(|(other, _)| *other == name)?.1.clone();
+                Operation::Fault { failure, after: self.number()? }
+            }
+            "limit" => Operation::Limit(Some(self.number()?)),
+            "no-limit" => Operation::Limit(None),
+            _ => return None,
+        })
+    }
+
+    fn writes(&mut self) -> Option<Vec<Write>> {
+        let mut writes = Vec::new();
+        while !self.rest.is_empty() {
+            writes.push(match self.word()? {
+                "put" => Write { key: self.bytes()?, value: Some(self.bytes()?) },
+                "delete" => Write { key: self.bytes()?, value: None },
+                _ => return None,
+            });
+        }
+        Some(writes)
+    }
+
+    fn level(&mut self) -> Option<Level> {
+        Some(match self.word()? {
+            "buffered" => Level::Buffered,
+            "sync" => Level::Sync,
+            "interval" => Level::Interval(self.number()?),
+            _ => return None,
+        })
+    }
+
+    fn reader(&mut self) -> Option<Reader> {
+        Some(match self.word()? {
+            "now" => Reader::Now,
+            "at" => Reader::Snapshot(self.number()? as u8),
+            _ => return None,
+        })
+    }
+
+    /// Ends with the colon before the interrupted operation.
+    fn ending(&mut self) -> Option<Ending> {
+        let (ending, operation) = self.rest.split_once(':')?;
+        let mut words = Words { rest: ending };
+        let ending = match words.word()? {
+            "kill" => Ending::Kill,
+            "crash" => Ending::Crash(words.number()?),
+            _ => return None,
+        };
+        self.rest = operation.trim_start();
+        words.rest.is_empty().then_some(ending)
+    }
+
+    fn range(&mut self) -> Option<Range> {
+        if let Some(rest) = self.rest.strip_prefix("prefix:") {
+            self.rest = rest;
+            return Some(Range::Prefix(self.bytes()?));
+        }
+        Some(Range::Bounds(self.bound()?, self.bound()?))
+    }
+
+    fn bound(&mut self) -> Option<Bound<Vec<u8>>> {
+        if let Some(rest) = self.rest.strip_prefix("in:") {
+            self.rest = rest;
+            self.bytes().map(Bound::Included)
+        } else if let Some(rest) = self.rest.strip_prefix("ex:") {
+            self.rest = rest;
+            self.bytes().map(Bound::Excluded)
+        } else {
+            self.literal("open").map(|()| Bound::Unbounded)
+        }
+    }
+
+    fn turns(&mut self) -> Option<Vec<Turn>> {
+        let turn = |letter| match letter {
+            'f' => Some(Turn::Front),
+            'b' => Some(Turn::Back),
+            _ => None,
+        };
+        self.word()?.chars().map(turn).collect()
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut rest = self.rest.strip_prefix('"')?.as_bytes();
+        loop {
+            let (byte, used) = match *rest {
+                [b'"', ..] => break,
+                [b'\\', b'x', high, low, ..] => {
+                    let digits = [high, low];
+                    (u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?, 4)
+                }
+                [b'\\', letter, ..] => {
+                    let byte = match letter {
+                        b't' => b'\t',
+                        b'r' => b'\r',
+                        b'n' => b'\n',
+                        other => other,
+                    };
+                    (byte, 2)
+                }
+                [byte, ..] => (byte, 1),
+                [] => return None,
+            };
+            bytes.push(byte);
+            rest = &rest[used..];
+        }
+        self.rest = std::str::from_utf8(&rest[1..]).ok()?;
+        if let Some(rest) = self.rest.strip_prefix('*') {
+            self.rest = rest;
+            bytes = bytes.repeat(self.number()? as usize);
+        }
+        self.rest = self.rest.trim_start();
+        Some(bytes)
+    }
+
+    fn assignment(&mut self, name: &str) -> Option<u64> {
+        self.word()?.strip_prefix(name)?.parse().ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.word()?.parse().ok()
+    }
+
+    fn literal(&mut self, word: &str) -> Option<()> {
+        (self.word()? == word).then_some(())
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        let end = self.rest.find(' ').unwrap_or(self.rest.len());
+        let word = &self.rest[..end];
+        self.rest = self.rest[end..].trim_start();
+        (!word.is_empty()).then_some(word)
+    }
+}

@@ -1,0 +1,378 @@
+//! Carries out a history on a database and on the model, in lockstep, and compares every answer.
+//!
+//! An error is an answer too. It is accepted only if something was made to go wrong since the database was opened; and what it says about a write
+//! is taken at its word: that nothing was written, or that its fate is unknown.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tamarack::Error;
+
+use crate::model::{Model, Pair, Promise, Recovered, State, pairs, show};
+use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
+use crate::world::{Items, Sabotage, Survives, World, is_stop};
+
+/// Where a history and the model parted.
+#[derive(Clone, Debug)]
+pub(crate) struct Mismatch {
+    /// The operation's place in the history; its length for the last check.
+    pub(crate) operation: usize,
+    pub(crate) what: String,
+}
+
+/// What histories met: a harness that never sees a lost write does not test durability.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Coverage {
+    pub(crate) operations: u64,
+    pub(crate) recoveries: u64,
+    /// Ends after which unsynced writes were gone.
+    pub(crate) recovered_less: u64,
+    /// Ends after which a write was there that nobody had acknowledged.
+    pub(crate) recovered_more: u64,
+    pub(crate) interrupted: u64,
+    pub(crate) errors: u64,
+    pub(crate) stops: u64,
+    pub(crate) items_scanned: u64,
+}
+
+/// Runs a history from an empty machine on.
+///
+/// # Errors
+/// At the first answer that is wrong; a panic is one.
+pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut Coverage) -> Result<(), Mismatch> {
+    let mut at = 0;
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut run = Run::new(history, sabotage, coverage)?;
+        for operation in &history.operations {
+            run.apply(operation)?;
+            at += 1;
+        }
+        run.apply(&Operation::Reopen)
+    }));
+    outcome
+        .unwrap_or_else(|panic| Err(format!("panicked: {}", message(&*panic))))
+        .map_err(|what| Mismatch { operation: at, what })
+}
+
+struct Run<'a> {
+    world: World,
+    model: Model,
+    coverage: &'a mut Coverage,
+}
+
+impl<'a> Run<'a> {
+    fn new(history: &History, sabotage: Option<Sabotage>, coverage: &'a mut Coverage) -> Result<Self, String> {
+        let mut world = World::new(&history.setup, sabotage);
+        world.open().map_err(|error| format!("a new database cannot be opened: {error}"))?;
+        Ok(Self { world, model: Model::new(), coverage })
+    }
+
+    fn apply(&mut self, operation: &Operation) -> Result<(), String> {
+        self.coverage.operations += 1;
+        match operation {
+            Operation::Write { writes, level } => self.write(writes, *level),
+            Operation::Get { reader, key } => self.get(*reader, key),
+            Operation::Contains { reader, key } => self.contains(*reader, key),
+            Operation::Scan { reader, range, turns, limit } => self.scan(*reader, range, turns, *limit),
+            Operation::TakeSnapshot(slot) => {
+                self.world.take_snapshot(*slot);
+                let state = self.model.state(Reader::Now).expect("there is always a state");
+                self.model.snapshots.insert(*slot, state);
+                Ok(())
+            }
+            Operation::DropSnapshot(slot) => {
+                self.world.drop_snapshot(*slot);
+                self.model.snapshots.remove(slot);
+                Ok(())
+            }
+            Operation::OpenScan { slot, reader, range } => {
+                if let Some(state) = self.model.state(*reader) {
+                    self.world.scans.insert(*slot, self.world.scan(*reader, range));
+                    self.model.scans.insert(*slot, pairs(&state, range));
+                }
+                Ok(())
+            }
+            Operation::StepScan { slot, turns } => self.step_scan(*slot, turns),
+            Operation::DropScan(slot) => {
+                self.world.scans.remove(slot);
+                self.model.scans.remove(slot);
+                Ok(())
+            }
+            Operation::Flush => {
+                let outcome = self.world.flush();
+                self.durable_if(outcome, "flush")
+            }
+            Operation::Sync => {
+                let outcome = self.world.sync();
+                self.durable_if(outcome, "sync")
+            }
+            Operation::Reopen => self.reopen(),
+            Operation::End(ending) => self.end(*ending),
+            Operation::Interrupt { calls, ending, operation } => self.interrupt(*calls, *ending, operation),
+            Operation::Background(steps) => {
+                self.world.step_background(*steps);
+                Ok(())
+            }
+            Operation::Advance(ms) => {
+                self.world.advance(Duration::from_millis(*ms));
+                if !self.model.stopped && !self.world.is_troubled() {
+                    self.model.time_passed(self.world.now());
+                }
+                Ok(())
+            }
+            Operation::Fault { failure, after } => {
+                self.world.inject(failure, *after);
+                Ok(())
+            }
+            Operation::Limit(bytes) => {
+                self.world.limit(*bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, writes: &[Write], level: Level) -> Result<(), String> {
+        match self.world.write(writes, level) {
+            Ok(()) if self.model.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
+            Ok(()) => {
+                self.model.acknowledge(writes, level, self.world.now());
+                Ok(())
+            }
+            Err(error) if is_stop(&error) => {
+                // The first write that hears of it may be the one whose sync failed; later ones were not even tried.
+                if !self.model.stopped {
+                    self.model.lose_track(writes);
+                }
+                self.excuse(error, "write")
+            }
+            Err(error) => {
+                self.model.refuse(writes);
+                self.excuse(error, "write")
+            }
+        }
+    }
+
+    fn durable_if(&mut self, outcome: tamarack::Result<()>, what: &str) -> Result<(), String> {
+        match outcome {
+            Ok(()) if self.model.stopped => Err(format!("{what} succeeded after writing had ended")),
+            Ok(()) => {
+                self.model.make_durable();
+                Ok(())
+            }
+            Err(error) => self.excuse(error, what),
+        }
+    }
+
+    fn get(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
+        let Some(state) = self.model.state(reader) else { return Ok(()) };
+        let expected = state.get(key).map(|value| &**value);
+        match self.world.get(reader, key) {
+            Ok(found) if found.as_deref() == expected => Ok(()),
+            Ok(found) => {
+                let show = |value: Option<&[u8]>| value.map_or("nothing".to_owned(), |v| Quoted(v).to_string());
+                Err(format!("get {}: found {}, expected {}", Quoted(key), show(found.as_deref()), show(expected)))
+            }
+            Err(error) => self.excuse(error, "get"),
+        }
+    }
+
+    fn contains(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
+        let Some(state) = self.model.state(reader) else { return Ok(()) };
+        match self.world.contains(reader, key) {
+            Ok(found) if found == state.contains_key(key) => Ok(()),
+            Ok(found) => Err(format!("contains {}: found {found}", Quoted(key))),
+            Err(error) => self.excuse(error, "contains"),
+        }
+    }
+
+    fn scan(&mut self, reader: Reader, range: &Range, turns: &[Turn], limit: u64) -> Result<(), String> {
+        let Some(state) = self.model.state(reader) else { return Ok(()) };
+        let mut items = self.world.scan(reader, range);
+        let mut expected = pairs(&state, range);
+        let turns = turns.iter().copied().cycle().take(limit as usize);
+        self.compare(&mut items, &mut expected, turns).map(|_| ())
+    }
+
+    fn step_scan(&mut self, slot: u8, turns: &[Turn]) -> Result<(), String> {
+        let Some(mut items) = self.world.scans.remove(&slot) else { return Ok(()) };
+        let mut expected = self.model.scans.remove(&slot).expect("the model has the scans that the world has");
+        if self.compare(&mut items, &mut expected, turns.iter().copied())? {
+            self.world.scans.insert(slot, items);
+            self.model.scans.insert(slot, expected);
+        }
+        Ok(())
+    }
+
+    /// Asks a scan's ends by turns, until the first end. False if an excusable error ended it.
+    fn compare(
+        &mut self,
+        items: &mut Items,
+        expected: &mut VecDeque<Pair>,
+        turns: impl Iterator<Item = Turn>,
+    ) -> Result<bool, String> {
+        for turn in turns {
+            let (found, wanted) = match turn {
+                Turn::Front => (items.next(), expected.pop_front()),
+                Turn::Back => (items.next_back(), expected.pop_back()),
+            };
+            let found = match found.transpose() {
+                Ok(found) => found,
+                Err(error) => {
+                    self.excuse(error, "scan")?;
+                    return match (items.next(), items.next_back()) {
+                        (None, None) => Ok(false),
+                        _ => Err("a scan went on after an error".to_owned()),
+                    };
+                }
+            };
+            let same = match (&found, &wanted) {
+                (None, None) => true,
+                (Some((key, value)), Some((wanted_key, wanted_value))) => {
+                    key[..] == wanted_key[..] && value[..] == wanted_value[..]
+                }
+                _ => false,
+            };
+            if !same {
+                let found = found.map(|(key, value)| (key.into(), value.into()));
+                let show = |pair: Option<Pair>| show(&pair.into_iter().collect::<State>());
+                return Err(format!("scan, {turn:?}: found {}, expected {}", show(found), show(wanted)));
+            }
+            self.coverage.items_scanned += 1;
+            if wanted.is_none() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        match self.world.close() {
+            Ok(()) if self.model.stopped => Err("close succeeded after writing had ended".to_owned()),
+            Ok(()) => {
+                self.model.make_durable();
+                self.open(Promise::Exactly)
+            }
+            Err(error) => {
+                self.excuse(error, "close")?;
+                self.open(Promise::Acknowledged)
+            }
+        }
+    }
+
+    fn end(&mut self, ending: Ending) -> Result<(), String> {
+        if self.world.has_lost_pages() && ending == Ending::Kill {
+            return self.open(Promise::Acknowledged);
+        }
+        self.world.end(ending);
+        let loses = self.world.is_simulated() && ending != Ending::Kill;
+        self.open(if loses { Promise::Durable } else { Promise::Acknowledged })
+    }
+
+    /// If the end comes in the middle of the operation, nobody has heard its answer: a write that it makes may be there or not.
+    fn interrupt(&mut self, calls: u64, ending: Ending, operation: &Operation) -> Result<(), String> {
+        let before = self.model.clone();
+        self.world.start_watch(calls, ending);
+        let outcome = self.apply(operation);
+        let Some(survives) = self.world.end_watch(ending) else {
+            outcome?;
+            return self.end(ending);
+        };
+        outcome?;
+        self.coverage.interrupted += 1;
+        self.model = before;
+        if let Operation::Write { writes, .. } = operation
+            && !self.model.stopped
+        {
+            self.model.lose_track(writes);
+        }
+        self.open(match survives {
+            Survives::WhatWasWritten => Promise::Acknowledged,
+            Survives::WhatWasSynced => Promise::Durable,
+        })
+    }
+
+    /// Opens the database and looks at all that it holds. Opening may fail because of a fault, but not when that is mended.
+    fn open(&mut self, mut promise: Promise) -> Result<(), String> {
+        self.coverage.recoveries += 1;
+        if self.world.has_lost_pages() {
+            self.lose_power(&mut promise);
+        }
+        if let Err(error) = self.world.open() {
+            if !self.world.is_troubled() {
+                return Err(format!("the database cannot be opened: {error}"));
+            }
+            self.coverage.errors += 1;
+            self.world.heal();
+            if self.world.has_lost_pages() {
+                self.lose_power(&mut promise);
+            }
+            self.world
+                .open()
+                .map_err(|error| format!("the database cannot be opened after a failed attempt: {error}"))?;
+        }
+        let found = self.read_all()?;
+        match self.model.recover(found, promise)? {
+            Recovered::All => {}
+            Recovered::Less => self.coverage.recovered_less += 1,
+            Recovered::More => self.coverage.recovered_more += 1,
+        }
+        self.check_all()
+    }
+
+    /// When pages are lost, the machine must restart: no program can know what is on its disk.
+    fn lose_power(&mut self, promise: &mut Promise) {
+        self.world.end(Ending::Crash(self.coverage.operations));
+        *promise = Promise::Durable;
+    }
+
+    /// Reads what is there without knowing what should be. Faults are mended if they get in the way.
+    fn read_all(&mut self) -> Result<State, String> {
+        let read = |world: &World| -> tamarack::Result<State> {
+            let all = Range::Prefix(Vec::new());
+            world.scan(Reader::Now, &all).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
+        };
+        match read(&self.world) {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                self.excuse(error, "scan")?;
+                self.world.heal();
+                read(&self.world).map_err(|error| format!("scan after faults were mended: {error}"))
+            }
+        }
+    }
+
+    /// Asks for everything in the other ways.
+    fn check_all(&mut self) -> Result<(), String> {
+        let state = self.model.state(Reader::Now).expect("there is always a state");
+        for key in state.keys() {
+            self.get(Reader::Now, key)?;
+            self.contains(Reader::Now, key)?;
+        }
+        let all = Range::Prefix(Vec::new());
+        self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
+    }
+
+    /// An error is all right if something was made to go wrong, and if it is of the right kind.
+    fn excuse(&mut self, error: Error, what: &str) -> Result<(), String> {
+        self.coverage.errors += 1;
+        if is_stop(&error) {
+            self.coverage.stops += u64::from(!self.model.stopped);
+            self.model.stopped = true;
+        }
+        let kind_is_right = matches!(error, Error::Io { .. } | Error::Stopped { .. });
+        if kind_is_right && self.world.is_troubled() { Ok(()) } else { Err(format!("{what} failed: {error}")) }
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message").to_owned()
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at operation {} (line {}): {}", self.operation, self.operation + 2, self.what)
+    }
+}

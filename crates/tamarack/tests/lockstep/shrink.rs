@@ -1,0 +1,158 @@
+//! From a history that fails, a small one that fails too: take operations away, in large pieces first, then make what is left simpler, until nothing
+//! helps any more. Which failure it is does not matter; the smallest one is looked into first.
+
+use std::ops::Bound;
+
+use crate::operation::{Ending, History, Level, Operation, Range, Reader, Turn, Write};
+
+/// After so many tries the best so far will do.
+const TRIES_MAX: u32 = 4000;
+
+/// The smallest history found for which `fails` is true, as it must be for the one given.
+pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
+    let mut shrinker = Shrinker { best: history, fails, tries: 0 };
+    loop {
+        let before = shrinker.best.clone();
+        shrinker.remove_operations();
+        shrinker.simplify_operations();
+        if shrinker.best == before || shrinker.tries >= TRIES_MAX {
+            return shrinker.best;
+        }
+    }
+}
+
+struct Shrinker<F> {
+    best: History,
+    fails: F,
+    tries: u32,
+}
+
+impl<F: FnMut(&History) -> bool> Shrinker<F> {
+    fn remove_operations(&mut self) {
+        let mut piece = self.best.operations.len().next_power_of_two();
+        while piece > 0 {
+            // From the end, because what comes after the failure goes without harm.
+            let mut end = self.best.operations.len();
+            while end > 0 {
+                let start = end.saturating_sub(piece);
+                self.attempt(|history| drop(history.operations.drain(start..end)));
+                end = start;
+            }
+            piece /= 2;
+        }
+    }
+
+    fn simplify_operations(&mut self) {
+        for at in 0..self.best.operations.len() {
+            while simpler(&self.best.operations[at])
+                .into_iter()
+                .any(|operation| self.attempt(|history| history.operations[at] = operation))
+            {}
+        }
+    }
+
+    /// Keeps the change if the history still fails.
+    fn attempt(&mut self, change: impl FnOnce(&mut History)) -> bool {
+        if self.tries >= TRIES_MAX {
+            return false;
+        }
+        self.tries += 1;
+        let mut candidate = self.best.clone();
+        change(&mut candidate);
+        let better = (self.fails)(&candidate);
+        if better {
+            self.best = candidate;
+        }
+        better
+    }
+}
+
+/// Simpler operations of the same kind, each a step towards the simplest, so that there is no way round in a circle.
+fn simpler(operation: &Operation) -> Vec<Operation> {
+    let mut found = Vec::new();
+    match operation {
+        Operation::Write { writes, level } => {
+            if *level != Level::Buffered {
+                found.push(Operation::Write { writes: writes.clone(), level: Level::Buffered });
+            }
+            for at in 0..writes.len() {
+                let mut fewer = writes.clone();
+                fewer.remove(at);
+                found.push(Operation::Write { writes: fewer, level: *level });
+                for write in simpler_writes(&writes[at]) {
+                    let mut changed = writes.clone();
+                    changed[at] = write;
+                    found.push(Operation::Write { writes: changed, level: *level });
+                }
+            }
+        }
+        Operation::Get { reader, key } => {
+            found.extend(now(*reader).map(|reader| Operation::Get { reader, key: key.clone() }));
+            found.extend(simpler_key(key).map(|key| Operation::Get { reader: *reader, key }));
+        }
+        Operation::Contains { reader, key } => {
+            found.extend(now(*reader).map(|reader| Operation::Contains { reader, key: key.clone() }));
+            found.push(Operation::Get { reader: *reader, key: key.clone() });
+        }
+        Operation::Scan { reader, range, turns, limit } => {
+            let scan = |reader, range, turns| Operation::Scan { reader, range, turns, limit: *limit };
+            found.extend(now(*reader).map(|reader| scan(reader, range.clone(), turns.clone())));
+            found.extend(simpler_range(range).into_iter().map(|range| scan(*reader, range, turns.clone())));
+            found.extend(simpler_turns(turns).map(|turns| scan(*reader, range.clone(), turns)));
+        }
+        Operation::OpenScan { slot, reader, range } => {
+            let scan = |reader, range| Operation::OpenScan { slot: *slot, reader, range };
+            found.extend(now(*reader).map(|reader| scan(reader, range.clone())));
+            found.extend(simpler_range(range).into_iter().map(|range| scan(*reader, range)));
+        }
+        Operation::StepScan { slot, turns } => {
+            found.extend(simpler_turns(turns).map(|turns| Operation::StepScan { slot: *slot, turns }));
+        }
+        Operation::Interrupt { calls, ending, operation } => {
+            found.push((**operation).clone());
+            found.push(Operation::End(*ending));
+            let interrupt = |calls, ending, operation| Operation::Interrupt { calls, ending, operation };
+            if *ending != Ending::Kill {
+                found.push(interrupt(*calls, Ending::Kill, operation.clone()));
+            }
+            found.extend(calls.checked_sub(1).map(|calls| interrupt(calls, *ending, operation.clone())));
+            let inner = simpler(operation).into_iter();
+            found.extend(inner.map(|operation| interrupt(*calls, *ending, Box::new(operation))));
+        }
+        Operation::Reopen => found.push(Operation::End(Ending::Kill)),
+        Operation::End(Ending::Crash(_)) => found.push(Operation::End(Ending::Kill)),
+        Operation::Background(steps) if *steps > 1 => found.push(Operation::Background(steps - 1)),
+        Operation::Fault { failure, after } if *after > 0 => {
+            found.push(Operation::Fault { failure: failure.clone(), after: after - 1 });
+        }
+        _ => {}
+    }
+    found
+}
+
+fn simpler_writes(write: &Write) -> Vec<Write> {
+    let mut found: Vec<_> = simpler_key(&write.key).map(|key| Write { key, value: write.value.clone() }).collect();
+    let long = write.value.as_ref().filter(|value| value.len() > 8);
+    found.extend(long.map(|value| Write { key: write.key.clone(), value: Some(value[..value.len() / 2].to_vec()) }));
+    found
+}
+
+/// One byte, then fewer different ones.
+fn simpler_key(key: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    (key.len() > 1).then(|| key[..1].to_vec()).into_iter()
+}
+
+fn simpler_range(range: &Range) -> Option<Range> {
+    let all = Range::Bounds(Bound::Unbounded, Bound::Unbounded);
+    (*range != all).then_some(all)
+}
+
+fn simpler_turns(turns: &[Turn]) -> impl Iterator<Item = Vec<Turn>> {
+    let fewer = (turns.len() > 1).then(|| turns[..turns.len() - 1].to_vec());
+    let forward = (turns.len() == 1 && turns[0] == Turn::Back).then(|| vec![Turn::Front]);
+    fewer.into_iter().chain(forward)
+}
+
+fn now(reader: Reader) -> Option<Reader> {
+    (reader != Reader::Now).then_some(Reader::Now)
+}

@@ -1,0 +1,438 @@
+//! The database under test with the machine it runs on, and what histories do to both.
+//!
+//! On memory and real files, the end of a process is imitated by dropping the database without closing it, and so is a loss of power. Only the
+//! simulator has background steps, faults, and crashes that lose something.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Batch, Db, Durability, Error, Expert, MEMORY_BYTES_MIN, Options, Result, Snapshot};
+use tamarack_env::memory::MemoryEnv;
+use tamarack_env::os::{OsEnv, TempDir};
+use tamarack_env::sim::{Crash, Failure, Fault, Moment};
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Env, SimEnv};
+
+use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, Write};
+
+/// What a scan delivers, from both ends.
+pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
+
+/// A database that is open, or about to be.
+pub(crate) struct World {
+    setup: Setup,
+    place: Place,
+    db: Option<Db>,
+    snapshots: BTreeMap<u8, Snapshot>,
+    pub(crate) scans: BTreeMap<u8, Items>,
+    /// The failure that was injected last.
+    failure: Option<Failure>,
+    /// The faults that had struck when the database was opened, and when the machine started.
+    faults_at_open: u64,
+    faults_at_last_look: u64,
+    /// A failed sync has thrown pages away: what reads show need not be on the disk, whatever syncs say from now on.
+    pages_lost: bool,
+    limited: bool,
+    /// A limit was in force since the database was opened.
+    was_limited: bool,
+    watch: Option<Arc<Mutex<Watch>>>,
+    sabotage: Option<Sabotage>,
+    writes_seen: u64,
+    flushed: bool,
+}
+
+enum Place {
+    Real { env: Arc<dyn Env>, dir: PathBuf, _temporary: Option<TempDir> },
+    Simulated(SimEnv),
+}
+
+/// Waits for one call, and takes both kinds of image before it.
+struct Watch {
+    calls_left: u64,
+    crash_seed: u64,
+    images: Option<Images>,
+    /// The machine crashed meanwhile.
+    crashed: bool,
+}
+
+/// What is still there after an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Survives {
+    WhatWasWritten,
+    WhatWasSynced,
+}
+
+struct Images {
+    process: SimEnv,
+    crash: SimEnv,
+}
+
+/// A deliberate mistake between the harness and the database, to see whether the harness notices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sabotage {
+    /// Every fifth write is acknowledged and forgotten.
+    LostWrite,
+    /// After a flush, deletes do nothing.
+    ResurrectedDelete,
+    /// The first two items of a scan are exchanged.
+    DisorderedScan,
+    /// Snapshots show what is there now.
+    MovingSnapshot,
+    /// A write that asks for a sync gets none.
+    ForgottenSync,
+    /// The writes of a batch are committed one by one.
+    DividedBatch,
+    /// A write that failed is acknowledged.
+    SwallowedError,
+}
+
+impl World {
+    /// A machine without a database.
+    pub(crate) fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
+        let place = match setup.environment {
+            Environment::Memory => {
+                Place::Real { env: MemoryEnv::new(setup.seed), dir: "/database".into(), _temporary: None }
+            }
+            Environment::Files => {
+                let temporary = temporary_directory().expect("a temporary directory can be made");
+                let dir = temporary.path().join("database");
+                Place::Real { env: OsEnv::new(), dir, _temporary: Some(temporary) }
+            }
+            Environment::Simulator | Environment::Faulty => Place::Simulated(SimEnv::new(setup.seed)),
+        };
+        Self {
+            setup: setup.clone(),
+            place,
+            db: None,
+            snapshots: BTreeMap::new(),
+            scans: BTreeMap::new(),
+            failure: None,
+            faults_at_open: 0,
+            faults_at_last_look: 0,
+            pages_lost: false,
+            limited: false,
+            was_limited: false,
+            watch: None,
+            sabotage,
+            writes_seen: 0,
+            flushed: false,
+        }
+    }
+
+    /// Opens the database, making it the first time.
+    pub(crate) fn open(&mut self) -> Result<()> {
+        let (env, dir): (Arc<dyn Env>, _) = match &self.place {
+            Place::Real { env, dir, .. } => (env.clone(), dir.clone()),
+            Place::Simulated(env) => (Arc::new(env.clone()), "/database".into()),
+        };
+        let expert = Expert::new()
+            .env(env)
+            .buffer_bytes(self.setup.buffer_bytes)
+            .sealed_max(self.setup.sealed_max as usize)
+            .block_bytes(self.setup.block_bytes as usize)
+            .table_bytes(self.setup.table_bytes)
+            .cache_bytes(self.setup.cache_bytes);
+        self.look_for_faults();
+        let faults_before = self.faults_at_last_look;
+        self.db = Some(Options::new().memory_bytes(MEMORY_BYTES_MIN).expert(expert).open(dir)?);
+        self.faults_at_open = faults_before;
+        self.was_limited = self.limited;
+        Ok(())
+    }
+
+    /// Ends writing, then lets go of everything that was open.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        let outcome = self.db.take().map_or(Ok(()), Db::close);
+        self.drop_handles();
+        outcome
+    }
+
+    /// The process or the machine ends.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        let after = match &self.place {
+            Place::Real { .. } => None,
+            Place::Simulated(env) => Some(match ending {
+                Ending::Kill => env.kill(),
+                Ending::Crash(seed) => env.image(Crash::draw(seed, env.unsynced_changes())),
+            }),
+        };
+        if let Some(env) = after {
+            self.enter(env, ending != Ending::Kill, ending != Ending::Kill);
+        }
+        self.drop_handles();
+    }
+
+    /// True if this machine can lose something.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulator().is_some()
+    }
+
+    /// Writes with one call, or as a batch where that is the only way.
+    pub(crate) fn write(&mut self, writes: &[Write], level: Level) -> Result<()> {
+        self.writes_seen += 1;
+        match self.sabotage {
+            Some(Sabotage::LostWrite) if self.writes_seen.is_multiple_of(5) => Ok(()),
+            Some(Sabotage::ForgottenSync) => self.commit(writes, Level::Buffered),
+            Some(Sabotage::DividedBatch) => {
+                writes.iter().try_for_each(|write| self.commit(std::slice::from_ref(write), level))
+            }
+            Some(Sabotage::SwallowedError) => self.commit(writes, level).or(Ok(())),
+            Some(Sabotage::ResurrectedDelete) if self.flushed => {
+                let puts: Vec<_> = writes.iter().filter(|write| write.value.is_some()).cloned().collect();
+                self.commit(&puts, level)
+            }
+            _ => self.commit(writes, level),
+        }
+    }
+
+    fn commit(&self, writes: &[Write], level: Level) -> Result<()> {
+        match (writes, level) {
+            ([Write { key, value: Some(value) }], Level::Buffered) => return self.db().put(key, value),
+            ([Write { key, value: None }], Level::Buffered) => return self.db().delete(key),
+            _ => {}
+        }
+        let mut batch = Batch::new();
+        for write in writes {
+            match &write.value {
+                Some(value) => batch.put(&write.key, value),
+                None => batch.delete(&write.key),
+            };
+        }
+        let durability = match level {
+            Level::Buffered => Durability::Buffered,
+            Level::Sync => Durability::Sync,
+            Level::Interval(ms) => Durability::Interval(Duration::from_millis(ms)),
+        };
+        self.db().write_with(&batch, durability)
+    }
+
+    pub(crate) fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let value = match self.snapshot(reader) {
+            None => self.db().get(key)?,
+            Some(snapshot) => snapshot.get(key)?,
+        };
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    pub(crate) fn contains(&self, reader: Reader, key: &[u8]) -> Result<bool> {
+        match self.snapshot(reader) {
+            None => self.db().contains(key),
+            Some(snapshot) => snapshot.contains(key),
+        }
+    }
+
+    pub(crate) fn scan(&self, reader: Reader, range: &Range) -> Items {
+        let scan = match (self.snapshot(reader), range.clone()) {
+            (None, Range::Bounds(start, end)) => self.db().scan((start, end)),
+            (None, Range::Prefix(prefix)) => self.db().prefix(prefix),
+            (Some(snapshot), Range::Bounds(start, end)) => snapshot.scan((start, end)),
+            (Some(snapshot), Range::Prefix(prefix)) => snapshot.prefix(prefix),
+        };
+        if self.sabotage != Some(Sabotage::DisorderedScan) {
+            return Box::new(scan);
+        }
+        let mut items: Vec<_> = scan.collect();
+        if items.len() > 1 {
+            items.swap(0, 1);
+        }
+        Box::new(items.into_iter())
+    }
+
+    pub(crate) fn take_snapshot(&mut self, slot: u8) {
+        let snapshot = self.db().snapshot();
+        self.snapshots.insert(slot, snapshot);
+    }
+
+    pub(crate) fn drop_snapshot(&mut self, slot: u8) {
+        self.snapshots.remove(&slot);
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.flushed = true;
+        self.db().flush()
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.db().sync()
+    }
+
+    /// The time, if it is simulated.
+    pub(crate) fn now(&self) -> Duration {
+        self.simulator().map_or(Duration::ZERO, |env| env.now())
+    }
+
+    pub(crate) fn step_background(&self, steps: u64) {
+        if let Some(env) = self.simulator() {
+            (0..steps).take_while(|_| env.step_background()).for_each(drop);
+        }
+    }
+
+    pub(crate) fn advance(&self, time: Duration) {
+        if let Some(env) = self.simulator() {
+            env.advance(time);
+            env.run_background_until_idle();
+        }
+    }
+
+    /// Replaces a fault that has not struck yet.
+    pub(crate) fn inject(&mut self, failure: &Failure, after: u64) {
+        self.look_for_faults();
+        let Some(env) = self.simulator() else { return };
+        env.clear_faults();
+        let fitting = failure.clone();
+        let passed = Mutex::new(0);
+        let passes = move |call: &tamarack_env::sim::Call| {
+            let mut passed = passed.lock();
+            *passed += u64::from(fitting.fits(call));
+            *passed > after
+        };
+        env.inject(Fault::new(failure.clone()).matching(passes));
+        self.failure = Some(failure.clone());
+    }
+
+    pub(crate) fn limit(&mut self, more_bytes: Option<u64>) {
+        let Some(env) = self.simulator() else { return };
+        env.set_capacity(more_bytes.map(|bytes| env.used_bytes() + bytes));
+        self.limited = more_bytes.is_some();
+        self.was_limited |= self.limited;
+    }
+
+    /// Takes back all faults and limits. What they did may still lead to errors, until the database is opened again.
+    pub(crate) fn heal(&mut self) {
+        self.look_for_faults();
+        if let Some(env) = self.simulator() {
+            env.clear_faults();
+            env.set_capacity(None);
+        }
+        self.limited = false;
+    }
+
+    /// Whether anything went wrong since the database was opened that excuses an error.
+    pub(crate) fn is_troubled(&mut self) -> bool {
+        self.look_for_faults();
+        self.was_limited || self.faults_at_last_look > self.faults_at_open
+    }
+
+    /// Whether a failed sync has thrown pages away. The process must not be trusted to have written anything then; neither must the next one,
+    /// since it finds pages that look well and are not on the disk.
+    pub(crate) fn has_lost_pages(&mut self) -> bool {
+        self.look_for_faults();
+        self.pages_lost
+    }
+
+    /// Makes images of the machine before the call with that number.
+    pub(crate) fn start_watch(&mut self, calls: u64, ending: Ending) {
+        let crash_seed = if let Ending::Crash(seed) = ending { seed } else { 0 };
+        self.watch = Some(Arc::new(Mutex::new(Watch { calls_left: calls, crash_seed, images: None, crashed: false })));
+        self.install_watch();
+    }
+
+    /// Goes on from an image, if one was made, and says what it is an image of. `None`, and nothing changed, if there were not so many calls.
+    pub(crate) fn end_watch(&mut self, ending: Ending) -> Option<Survives> {
+        let lost_pages = self.has_lost_pages();
+        if let Some(env) = self.simulator() {
+            env.clear_hook();
+        }
+        let watch = self.watch.take()?;
+        let (images, crashed_before) = {
+            let mut watch = watch.lock();
+            (watch.images.take()?, watch.crashed)
+        };
+        let crashed = lost_pages || ending != Ending::Kill;
+        self.enter(if crashed { images.crash } else { images.process }, true, crashed);
+        self.drop_handles();
+        Some(if crashed || crashed_before { Survives::WhatWasSynced } else { Survives::WhatWasWritten })
+    }
+
+    fn install_watch(&self) {
+        let (Some(watch), Some(env)) = (self.watch.clone(), self.simulator()) else { return };
+        env.set_hook(move |moment| watch.lock().see(moment));
+    }
+
+    /// Leaves everything as it is and goes on in another process, perhaps on a machine of its own, perhaps after a crash. Handles on
+    /// the old one must be dropped afterwards.
+    fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
+        self.look_for_faults();
+        if other_machine {
+            // Nothing is injected there, but a limit comes along, and may be one that was lifted here since the image was made.
+            env.set_capacity(None);
+            self.failure = None;
+            (self.faults_at_open, self.faults_at_last_look) = (0, 0);
+            (self.limited, self.was_limited) = (false, false);
+        }
+        self.place = Place::Simulated(env);
+        if crashed {
+            self.pages_lost = false;
+            if let Some(watch) = &self.watch {
+                watch.lock().crashed = true;
+            }
+        }
+        self.install_watch();
+    }
+
+    fn look_for_faults(&mut self) {
+        let shown = self.simulator().map_or(0, SimEnv::faults_shown);
+        if shown > self.faults_at_last_look {
+            self.pages_lost |= matches!(self.failure, Some(Failure::SyncDropsPages | Failure::SyncKeepsLengthOnly));
+        }
+        self.faults_at_last_look = shown;
+    }
+
+    fn drop_handles(&mut self) {
+        self.scans.clear();
+        self.snapshots.clear();
+        self.db = None;
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("the database is open")
+    }
+
+    /// `None` reads the database as it is now.
+    fn snapshot(&self, reader: Reader) -> Option<&Snapshot> {
+        match reader {
+            Reader::Snapshot(slot) if self.sabotage != Some(Sabotage::MovingSnapshot) => self.snapshots.get(&slot),
+            _ => None,
+        }
+    }
+
+    fn simulator(&self) -> Option<&SimEnv> {
+        match &self.place {
+            Place::Simulated(env) => Some(env),
+            Place::Real { .. } => None,
+        }
+    }
+}
+
+impl Drop for World {
+    /// A database of a machine that was left must not be what fails last.
+    fn drop(&mut self) {
+        self.drop_handles();
+    }
+}
+
+impl Watch {
+    fn see(&mut self, moment: &Moment<'_>) {
+        if self.images.is_some() {
+            return;
+        }
+        if self.calls_left > 0 {
+            self.calls_left -= 1;
+            return;
+        }
+        let crash = Crash::draw(self.crash_seed, moment.unsynced_changes());
+        self.images = Some(Images { process: moment.process_image(), crash: moment.image(crash) });
+    }
+}
+
+/// Files in memory are real files too; only their syncs cost nothing, which leaves time for more histories.
+fn temporary_directory() -> std::io::Result<TempDir> {
+    TempDir::below(Path::new("/dev/shm")).or_else(|_| TempDir::new())
+}
+
+/// True for an answer that says: from now on, no writes.
+pub(crate) fn is_stop(error: &Error) -> bool {
+    matches!(error, Error::Stopped { .. })
+}

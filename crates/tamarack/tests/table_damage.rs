@@ -1,0 +1,263 @@
+//! Damaged tables: whatever happens to a file, what is read is what was written, or an error that names the file. And
+//! `verify` notices every altered byte.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack::cache::BlockCache;
+use tamarack::entry::{Entry, EntryKind, Query, Sequence};
+use tamarack::{Error, Result};
+use tamarack::format::block::Compression;
+use tamarack::format::meta::{EditNumber, TableId, TableMeta};
+use tamarack::format::names::FileName;
+use tamarack::format::table::place;
+use tamarack::merge::Source;
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack_env::{Access, Env, MemoryEnv, Step};
+
+const DATABASE: u64 = 0xDA7A_BA5E;
+const STEP: Step = Step("test: change a file");
+
+/// A table in an environment of its own, and what is in it.
+struct Fixture {
+    env: Arc<dyn Env>,
+    meta: TableMeta,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
+
+impl Fixture {
+    /// Two lower index blocks, several data blocks, versions of one key that span blocks.
+    fn new(id: u64, compression: Compression, value_byte: u8) -> Self {
+        let env = MemoryEnv::new(1);
+        let settings = TableSettings {
+            database: DATABASE,
+            id: TableId(id),
+            created_after: EditNumber(3),
+            block_bytes: 80,
+            compression,
+        };
+        let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+        for (key, sequence) in [("", 9), ("ant", 5), ("bee", 8), ("bee", 7), ("bee", 6), ("bee", 3), ("cow", 1)] {
+            let kind = if sequence == 7 { EntryKind::Delete } else { EntryKind::Put };
+            let value = if sequence == 7 { vec![] } else { vec![value_byte; 40] };
+            let entry = Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind, value: &value };
+            builder.add(entry).expect("room");
+        }
+        let meta = builder.finish().expect("room");
+        let path = FileName::Table(id).path(Path::new(""));
+        let bytes = read(&*env, &path);
+        Self { env, meta, path, bytes }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let file = self.env.open(&self.path, Access::ReadWrite).expect("it exists");
+        file.set_len(0, STEP).expect("memory");
+        file.write_all_at(bytes, 0, STEP).expect("memory");
+    }
+
+    fn open(&self) -> Result<Arc<Table>> {
+        Table::open(&*self.env, Path::new(""), DATABASE, &self.meta, &Arc::new(BlockCache::new(1 << 20)))
+    }
+}
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).expect("it exists");
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("its bytes");
+    bytes
+}
+
+fn owned(entry: Entry<'_>) -> Owned {
+    (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
+}
+
+/// All ways to read a table; one result each.
+fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<Owned>>> {
+    let table = match table {
+        Ok(table) => table,
+        Err(error) => return vec![Err(error.clone())],
+    };
+    let mut results = Vec::new();
+    for read in [ReadPolicy::Cached, ReadPolicy::Sequential] {
+        for forward in [true, false] {
+            results.push(walk(table, read, forward));
+        }
+    }
+    for key in ["", "ant", "bee", "bird", "cow", "zebra"] {
+        let mut found = Vec::new();
+        let answer = table.get(Query { key: key.as_bytes(), sequence: Sequence(8) }, &mut |entry, _| {
+            found.push(owned(entry));
+            ControlFlow::Continue(())
+        });
+        results.push(answer.map(|_| found));
+    }
+    results
+}
+
+fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<Owned>> {
+    let mut cursor = table.cursor(read);
+    let mut entries = Vec::new();
+    if forward { cursor.seek_first() } else { cursor.seek_last() }?;
+    while let Some(entry) = cursor.entry() {
+        entries.push(owned(entry));
+        if forward { cursor.next() } else { cursor.prev() }?;
+    }
+    Ok(entries)
+}
+
+/// The file's state is harmless: every way of reading gives what it gave when the file was whole, or an error that names the file.
+fn assert_harmless(fixture: &Fixture, whole: &[Result<Vec<Owned>>], what: &str) {
+    let table = fixture.open();
+    for (now, before) in read_all_ways(&table).iter().zip(whole) {
+        match now {
+            Ok(entries) => assert_eq!(entries, before.as_ref().expect("whole"), "{what}"),
+            Err(error) => assert_names_file(error, fixture, what),
+        }
+    }
+    let verified = table.and_then(|table| table.verify(&mut |_| {}));
+    match verified {
+        Ok(()) => panic!("{what}: verify noticed nothing"),
+        Err(error) => assert_names_file(&error, fixture, what),
+    }
+}
+
+fn assert_names_file(error: &Error, fixture: &Fixture, what: &str) {
+    assert!(matches!(error, Error::Corruption { .. }), "{what}: {error:?}");
+    let name = fixture.path.display().to_string();
+    assert!(error.to_string().starts_with(&name), "{what}: {error}");
+}
+
+fn compressions() -> impl Iterator<Item = Compression> {
+    [Compression::None, Compression::Lz4].into_iter().filter(|compression| compression.is_available())
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_or_without_effect() {
+    for compression in compressions() {
+        let fixture = Fixture::new(7, compression, b'v');
+        let whole = read_all_ways(&fixture.open());
+        assert!(whole.iter().all(Result::is_ok));
+        let mut bytes = fixture.bytes.clone();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                fixture.write(&bytes);
+                assert_harmless(&fixture, &whole, &format!("{compression:?}, byte {at}, bit {bit}"));
+                bytes[at] ^= 1 << bit;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_truncation_and_extension_is_noticed() {
+    let fixture = Fixture::new(7, Compression::None, b'v');
+    let whole = read_all_ways(&fixture.open());
+    for length in 0..fixture.bytes.len() {
+        fixture.write(&fixture.bytes[..length]);
+        assert_harmless(&fixture, &whole, &format!("{length} bytes"));
+        let meta = Table::read_meta(&*fixture.env, &fixture.path, DATABASE);
+        assert_names_file(&meta.expect_err("no footer at the end"), &fixture, "read_meta");
+    }
+    for extra in [1, 168, 4096] {
+        let mut bytes = fixture.bytes.clone();
+        bytes.resize(bytes.len() + extra, 0);
+        fixture.write(&bytes);
+        assert_harmless(&fixture, &whole, &format!("{extra} more bytes"));
+    }
+}
+
+/// A file that is cut while it is open: reads run into its end.
+#[test]
+fn a_file_that_shrinks_while_open_is_damage() {
+    let fixture = Fixture::new(7, Compression::None, b'v');
+    let table = fixture.open();
+    fixture.write(&fixture.bytes[..20]);
+    for result in read_all_ways(&table) {
+        assert_names_file(&result.expect_err("the blocks are gone"), &fixture, "cut");
+    }
+}
+
+#[test]
+fn a_missing_table_is_damage() {
+    let fixture = Fixture::new(7, Compression::None, b'v');
+    fixture.env.remove(&fixture.path, STEP).expect("it exists");
+    assert_names_file(&fixture.open().expect_err("it is gone"), &fixture, "removed");
+}
+
+/// A block that an earlier write left at the same place of the same file is whole, but not the one the index means.
+#[test]
+fn every_stale_piece_is_noticed() {
+    let (old, new) = (Fixture::new(7, Compression::None, b'o'), Fixture::new(7, Compression::None, b'n'));
+    let whole = read_all_ways(&new.open());
+    assert_eq!(old.bytes.len(), new.bytes.len());
+    for length in [16, 40, 80, 200] {
+        for start in (0..new.bytes.len()).step_by(8) {
+            let end = (start + length).min(new.bytes.len());
+            let mut bytes = new.bytes.clone();
+            bytes[start..end].copy_from_slice(&old.bytes[start..end]);
+            if bytes != new.bytes {
+                new.write(&bytes);
+                assert_harmless(&new, &whole, &format!("stale from {start} to {end}"));
+            }
+        }
+    }
+    new.write(&old.bytes);
+    assert_harmless(&new, &whole, "the whole file is stale");
+}
+
+#[test]
+fn a_table_under_another_name_or_in_another_database_is_refused() {
+    let (a, b) = (Fixture::new(7, Compression::None, b'v'), Fixture::new(8, Compression::None, b'v'));
+    let whole = read_all_ways(&a.open());
+    a.write(&b.bytes);
+    assert_harmless(&a, &whole, "swapped");
+    let cache = Arc::new(BlockCache::new(0));
+    assert!(Table::open(&*b.env, Path::new(""), DATABASE + 1, &b.meta, &cache).is_err());
+    assert!(Table::read_meta(&*b.env, &b.path, DATABASE + 1).is_err());
+}
+
+/// A newer format is refused by name, not taken for damage, even if its footer is longer.
+#[test]
+fn a_newer_version_is_refused_as_such() {
+    let fixture = Fixture::new(7, Compression::None, b'v');
+    for extra in [0, 8] {
+        let (blocks, footer) = fixture.bytes.split_at(fixture.bytes.len() - 168);
+        let footer_bytes = 168 + extra;
+        let mut newer = blocks.to_vec();
+        newer.resize(blocks.len() + extra, 0xEE);
+        newer.extend_from_slice(&footer[..144]);
+        newer.extend_from_slice(&2u32.to_le_bytes());
+        newer.extend_from_slice(&(footer_bytes as u32).to_le_bytes());
+        newer.extend_from_slice(&footer[152..160]);
+        let checksum = place(DATABASE, TableId(7)).checksum(blocks.len() as u64, &newer[blocks.len()..]);
+        newer.extend_from_slice(&checksum.to_le_bytes());
+        fixture.write(&newer);
+        let error = Table::read_meta(&*fixture.env, &fixture.path, DATABASE).expect_err("a newer version");
+        assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains("newer")), "{error:?}");
+    }
+}
+
+/// A builder that is dropped early leaves a file, which is no table.
+#[test]
+fn an_unfinished_table_is_left_to_be_removed() {
+    let env = MemoryEnv::new(1);
+    let settings = TableSettings {
+        database: DATABASE,
+        id: TableId(1),
+        created_after: EditNumber(0),
+        block_bytes: 64,
+        compression: Compression::None,
+    };
+    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+    let entry = Entry { key: b"k", sequence: Sequence(1), kind: EntryKind::Put, value: &[0; 1 << 20] };
+    builder.add(entry).expect("room");
+    drop(builder);
+    let path = FileName::Table(1).path(Path::new(""));
+    assert!(Table::read_meta(&*env, &path, DATABASE).is_err());
+    assert!(TableBuilder::create(&*env, Path::new(""), settings).is_err(), "the name is taken until it is removed");
+}
