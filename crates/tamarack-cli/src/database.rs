@@ -1,0 +1,78 @@
+//! Opening the database that a verb works on.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, value_parser};
+use tamarack::{Db, Durability, Options};
+
+use crate::outcome::Failure;
+use crate::show::Output;
+use crate::size;
+
+/// The argument that names the database.
+pub(crate) fn path_argument() -> Arg {
+    Arg::new("db").value_name("DB").help("The database's directory").required(true).value_parser(value_parser!(PathBuf))
+}
+
+/// The options of verbs that write.
+pub(crate) fn write_arguments() -> [Arg; 2] {
+    [
+        Arg::new("durability")
+            .long("durability")
+            .value_name("LEVEL")
+            .help("What a stored record survives: buffered (the end of this process), sync (a crash of the machine), interval:MS (the same, at most MS milliseconds later)")
+            .default_value("buffered")
+            .value_parser(size::parse_durability),
+        Arg::new("memory")
+            .long("memory")
+            .value_name("SIZE")
+            .help("The memory budget for buffers and caches, such as 64MiB or 1GiB")
+            .default_value("256MiB")
+            .value_parser(size::parse_bytes),
+    ]
+}
+
+/// The memory budget that [`write_arguments`] were given.
+pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
+    *matches.get_one("memory").expect("it has a default")
+}
+
+/// Opens a database that must be there already.
+pub(crate) fn open(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    open_with(&Options::new().create_if_missing(false), matches, output)
+}
+
+/// Opens a database that must be there already, as [`write_arguments`] say.
+pub(crate) fn open_to_change(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    open_with(&write_options(matches).create_if_missing(false), matches, output)
+}
+
+/// Opens a database as [`write_arguments`] say, and makes it if it is not there.
+pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    open_with(&write_options(matches), matches, output)
+}
+
+fn write_options(matches: &ArgMatches) -> Options {
+    let durability: Durability = *matches.get_one("durability").expect("it has a default");
+    Options::new().durability(durability).memory_bytes(memory_bytes(matches))
+}
+
+fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let path: &PathBuf = matches.get_one("db").expect("it is required");
+    let db = options.open(path)?;
+    report_recovery(&db, output);
+    Ok(db)
+}
+
+/// Says what opening found damaged and left out: never silently.
+fn report_recovery(db: &Db, output: &mut Output<'_>) {
+    for dropped in &db.recovery().dropped {
+        output.note(&format!(
+            "{}: dropped {} bytes from byte {} on, which had not been acknowledged when writing ended: {}",
+            dropped.path.display(),
+            dropped.bytes,
+            dropped.offset,
+            dropped.why
+        ));
+    }
+}

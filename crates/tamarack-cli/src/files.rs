@@ -1,0 +1,123 @@
+//! The user's own files: input to be imported, and the file of acknowledged line numbers. The database's files are the engine's business.
+
+#![expect(clippy::disallowed_types, reason = "the user's files are no part of the database and are never simulated")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+use crate::outcome::Failure;
+
+/// Lines to be read, with their numbers.
+pub(crate) struct Lines {
+    reader: Box<dyn BufRead>,
+    name: String,
+    total_bytes: Option<u64>,
+    read_bytes: u64,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    /// The lines of the file at `path`, or of standard input if that is `-`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::new(Box::new(io::stdin().lock()), "standard input".to_owned(), None));
+        }
+        let name = path.display().to_string();
+        let open = || {
+            let file = File::open(path)?;
+            let about = file.metadata()?;
+            Ok((file, about.is_file().then_some(about.len())))
+        };
+        let (file, total_bytes) =
+            open().map_err(|e: io::Error| cannot(&name, &e, "check that it exists and can be read"))?;
+        Ok(Self::new(Box::new(BufReader::with_capacity(256 << 10, file)), name, total_bytes))
+    }
+
+    fn new(reader: Box<dyn BufRead>, name: String, total_bytes: Option<u64>) -> Self {
+        Self { reader, name, total_bytes, read_bytes: 0, line: Vec::new(), number: 0 }
+    }
+
+    /// Reads the next line and returns it without its end (`\n` or `\r\n`; the last line may lack one), or `None` after the last.
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.line.clear();
+        let bytes = self
+            .reader
+            .read_until(b'\n', &mut self.line)
+            .map_err(|e| cannot(&self.name, &e, "nothing after the last acknowledged line was stored"))?;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.read_bytes += bytes as u64;
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    /// The number of the line read last; the first is 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How much has been read.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// How much there is, if that is known.
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
+        self.total_bytes
+    }
+
+    /// A failure at the line read last.
+    pub(crate) fn wrong(&self, what: &str) -> Failure {
+        Failure::Usage(format!("{}:{}: {what}", self.name, self.number))
+    }
+}
+
+/// The file that tells which lines are stored: one line number per line, each the last of a batch.
+pub(crate) struct Acks {
+    file: File,
+    name: String,
+}
+
+impl Acks {
+    /// Appends to the file at `path`, which is made if it is not there.
+    pub(crate) fn append_to(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = file.map_err(|e| cannot(&name, &e, "check that its directory exists and can be written"))?;
+        Ok(Self { file, name })
+    }
+
+    /// Notes that everything up to `line` is stored. One write to the operating system, without a buffer in between: what
+    /// was noted survives the end of this process at any moment.
+    pub(crate) fn note(&mut self, line: u64) -> Result<(), Failure> {
+        let text = format!("{line}\n");
+        self.file.write_all(text.as_bytes()).map_err(|e| cannot(&self.name, &e, "free some space and import again"))
+    }
+}
+
+fn cannot(name: &str, error: &io::Error, advice: &str) -> Failure {
+    Failure::Storage(format!("{name}: {error}; {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestDir;
+
+    /// Line ends of both kinds, empty lines, and a last line without an end.
+    #[test]
+    fn lines_have_no_ends() {
+        let dir = TestDir::new("lines_have_no_ends");
+        let mut lines = Lines::open(Path::new(&dir.file("in", "a\r\n\nb\r"))).expect("it opens");
+        let mut read = Vec::new();
+        while let Some(line) = lines.next_line().expect("it reads") {
+            read.push(line.to_vec());
+        }
+        assert_eq!(read, [&b"a"[..], b"", b"b"]);
+        assert_eq!((lines.number(), lines.read_bytes(), lines.total_bytes()), (3, 6, Some(6)));
+    }
+}

@@ -1,0 +1,60 @@
+//! The program `tamarack`: a database from the command line. Parse, run, exit status.
+//!
+//! ```text
+//! words ── verbs::command ──► matches ── the verb's run ──► results on standard output, Outcome or Failure ──► status
+//! ```
+//!
+//! What each verb takes and does stands in its file in [`verbs`]. How bytes become text is in [`text`] and [`records`], how results look in
+//! [`show`]. The database is opened in [`database`] and nowhere else.
+
+mod database;
+mod files;
+mod outcome;
+mod records;
+mod show;
+mod size;
+#[cfg(test)]
+mod testing;
+mod text;
+mod verb;
+mod verbs;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use crate::outcome::{Failure, Outcome};
+use crate::show::Output;
+
+/// Enough that a large export makes few calls to the operating system.
+const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+
+fn main() -> ExitCode {
+    let mut out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
+    ExitCode::from(run(std::env::args_os(), &mut out, &mut io::stderr()))
+}
+
+/// Runs the program with `words`, the first being its own name, and returns its exit status.
+fn run(words: impl IntoIterator<Item = impl Into<OsString> + Clone>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let result = match verbs::command().try_get_matches_from(words) {
+        Ok(matches) => verbs::run(&matches, &mut Output::new(out, err, verbs::wants_json(&matches))),
+        Err(refusal) if refusal.use_stderr() => {
+            // Nothing helps if even standard error cannot be written.
+            drop(write!(err, "{}", refusal.render()));
+            return 2;
+        }
+        Err(help) => write!(out, "{}", help.render()).map(|()| Outcome::Done).map_err(Failure::output),
+    };
+    let flushed = out.flush().map_err(Failure::output);
+    match result.and_then(|outcome| flushed.map(|()| outcome)) {
+        Ok(Outcome::Done) | Err(Failure::OutputClosed) => 0,
+        Ok(Outcome::NotFound) => 1,
+        Err(Failure::Usage(message)) => complain(err, &message, 2),
+        Err(Failure::Storage(message)) => complain(err, &message, 3),
+    }
+}
+
+fn complain(err: &mut dyn Write, message: &str, status: u8) -> u8 {
+    drop(writeln!(err, "tamarack: {message}"));
+    status
+}

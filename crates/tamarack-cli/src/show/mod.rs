@@ -1,0 +1,55 @@
+//! How results appear: aligned tables for people, JSON for programs, progress while one waits.
+//!
+//! Results go to standard output and nothing else does; notes, errors and progress go to standard error.
+
+pub(crate) mod json;
+pub(crate) mod progress;
+pub(crate) mod table;
+
+use std::io::Write;
+
+use serde_json::{Map, Value};
+
+use crate::outcome::Failure;
+
+/// Where results and notes go, and in which form.
+pub(crate) struct Output<'a> {
+    results: &'a mut dyn Write,
+    notes: &'a mut dyn Write,
+    json: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Results to one stream, as JSON if `json`, and notes to another. The caller flushes both.
+    pub(crate) fn new(results: &'a mut dyn Write, notes: &'a mut dyn Write, json: bool) -> Self {
+        Self { results, notes, json }
+    }
+
+    /// True if results are to be JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes `bytes` as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.results.write_all(bytes).map_err(Failure::output)
+    }
+
+    /// Writes one line of text.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        writeln!(self.results, "{text}").map_err(Failure::output)
+    }
+
+    /// Tells people something that is no result. That nobody can be told is no reason to stop.
+    pub(crate) fn note(&mut self, text: &str) {
+        drop(writeln!(self.notes, "tamarack: {text}"));
+    }
+
+    /// Writes a result that has two forms: `text` for people, if there is anything to tell them; `object` for programs.
+    pub(crate) fn result(&mut self, text: Option<&str>, object: Map<String, Value>) -> Result<(), Failure> {
+        if self.json {
+            return self.line(&Value::Object(object).to_string());
+        }
+        text.map_or(Ok(()), |text| self.line(text))
+    }
+}

@@ -1,0 +1,56 @@
+//! Progress on standard error while long work runs; silent unless standard error is a terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar that fills, or a count that grows where the end is not known.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Progress in bytes of `total_bytes`, if that is known.
+    pub(crate) fn bytes(doing: &'static str, total_bytes: Option<u64>) -> Self {
+        match total_bytes {
+            Some(total) => Self::styled(
+                ProgressBar::new(total),
+                doing,
+                "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+            ),
+            None => {
+                Self::styled(ProgressBar::no_length(), doing, "{msg} {binary_bytes} {binary_bytes_per_sec} {elapsed}")
+            }
+        }
+    }
+
+    /// Progress in records, of which nobody knows the number.
+    pub(crate) fn records(doing: &'static str) -> Self {
+        Self::styled(ProgressBar::no_length(), doing, "{msg} {human_pos} records {per_sec} {elapsed}")
+    }
+
+    fn styled(bar: ProgressBar, doing: &'static str, template: &str) -> Self {
+        bar.set_style(ProgressStyle::with_template(template).expect("the templates above are valid"));
+        bar.set_message(doing);
+        Self(bar)
+    }
+
+    /// Advances to `position`.
+    pub(crate) fn set(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    /// Sets how much there is.
+    pub(crate) fn set_total(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
+    /// The time since it began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

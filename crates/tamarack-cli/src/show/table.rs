@@ -1,0 +1,44 @@
+//! Aligned tables: words to the left, numbers to the right.
+
+/// Rows of cells, the first row being the heading, as lines whose columns stand under each other. A column is
+/// aligned to the right if everything below its heading begins with a digit.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0))
+        .collect();
+    let is_number = |text: &String| text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit());
+    let to_right: Vec<bool> = (0..columns)
+        .map(|column| rows.len() > 1 && rows[1..].iter().all(|row| is_number(&cell(row, column))))
+        .collect();
+    let line = |row: &Vec<String>| {
+        let cells = (0..columns).map(|column| {
+            let (text, width) = (cell(row, column), widths[column]);
+            if to_right[column] { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// `number` with its digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Words stand to the left, numbers to the right, and missing cells are blank.
+#[test]
+fn columns_are_aligned() {
+    let rows = [["level", "bytes"], ["one", "9"], ["three", "1,000"]].map(|row| row.map(str::to_owned).to_vec());
+    assert_eq!(table(&rows), "level  bytes\none        9\nthree  1,000");
+    assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+}
