@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tamarack::cache::BlockCache;
 use tamarack::entry::{Entry, EntryKind, Query, Sequence};
-use tamarack::{Error, Result};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
 use tamarack::format::table::place;
 use tamarack::merge::Source;
 use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack::{Error, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
