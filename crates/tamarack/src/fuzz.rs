@@ -18,6 +18,9 @@ use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockBuilder, BlockCursor, Next, Versions};
 use crate::format::checksum::{FileKind, Place};
+use crate::format::coding::Reader;
+use crate::format::edit::Edit;
+use crate::format::manifest;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::format::record;
@@ -26,13 +29,16 @@ use crate::format::stored::{BlockHandle, Flaw, unseal};
 use crate::merge::Source;
 use crate::step;
 use crate::table::{ReadPolicy, Table};
+use crate::tree::manifest::Manifest;
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
 use crate::wal::{self, Position, RecoverySettings, Tail};
 
 /// What a target does with an input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", log), ("table", table)];
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", log), ("manifest", manifest), ("table", table)];
 
 /// The database and table that inputs of [`table`] belong to.
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
@@ -114,6 +120,63 @@ pub fn table(input: &[u8]) {
         assert_eq!(entries, backward);
         entries.iter().for_each(|entry| check_get(&table, entry));
     }
+}
+
+/// The database and the number of the manifests that inputs of [`manifest`] become.
+pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
+
+/// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They are put into records with checksums that
+/// fit, and recovered.
+pub fn manifest(input: &[u8]) {
+    let (database, number) = MANIFEST_PLACE;
+    let header = manifest::Header { number, database };
+    let files = || TableFiles::new(MemoryEnv::new(0), Path::new(""), Arc::new(BlockCache::new(1)));
+    let mut version = Version::new(database, files());
+    let mut bytes = header.encode();
+    let mut add = |edit: &[u8]| {
+        let end = bytes.len() as u64;
+        bytes.extend(manifest::encode_record(header.place(), end, 0, edit));
+    };
+    add(&version.state_edit().encode());
+    let mut fits = true;
+    let mut rest = Reader::new(input);
+    while let Some(length) = rest.take(2) {
+        let length = usize::from(u16::from_le_bytes([length[0], length[1]])).min(rest.rest().len());
+        let bytes = rest.take(length).expect("no more than there is");
+        add(bytes);
+        let Ok(edit) = Edit::decode(bytes) else {
+            fits &= bytes.is_empty();
+            continue;
+        };
+        assert_eq!(edit.encode(), bytes, "one value has one encoding");
+        match version.apply(&edit).map(|applied| applied.version) {
+            Ok(after) if fits => {
+                assert_eq!(after.check(), Ok(()), "after {edit:?}");
+                version = after;
+            }
+            _ => fits = false,
+        }
+    }
+    let state = version.state_edit();
+    let again = Version::from_base(&state, files()).expect("a version describes itself");
+    assert_eq!((again.check(), again.state_edit()), (Ok(()), state.clone()));
+    match recover_manifest(&bytes) {
+        Ok(found) => assert!(!fits || found.version().state_edit() == state),
+        Err(error) => assert!(!fits, "{error}"),
+    }
+}
+
+fn recover_manifest(bytes: &[u8]) -> Result<Manifest> {
+    let env = MemoryEnv::new(0);
+    let dir = Path::new("/db");
+    env.create_dir(dir, step::DATABASE_CREATE).expect("an empty environment");
+    let current = manifest::encode_current(MANIFEST_PLACE.1);
+    for (name, content) in [(FileName::Manifest(MANIFEST_PLACE.1), bytes), (FileName::Current, current.as_bytes())] {
+        let file = env.create(&name.path(dir), step::MANIFEST_CREATE).expect("an empty environment");
+        file.write_all_at(content, 0, step::MANIFEST_WRITE_BASE).expect("memory takes all");
+    }
+    let files = TableFiles::new(env.clone(), dir, Arc::new(BlockCache::new(1)));
+    Ok(Manifest::recover(&env, dir, Tail::MayBeTorn, files)?.expect("CURRENT names it").manifest)
 }
 
 /// A body with any tag, sealed, must be refused or decompressed.

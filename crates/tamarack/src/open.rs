@@ -29,11 +29,11 @@ use crate::options::Resolved;
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
-use crate::tree::manifest::{self, Manifest, TornTail};
+use crate::tree::manifest::{self, Manifest};
 use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings, Tail};
+use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings};
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -240,11 +240,7 @@ fn recover_manifest(
     options: &Resolved,
     tables: Arc<TableFiles>,
 ) -> Result<(Manifest, Option<manifest::Dropped>)> {
-    let tail = match options.tail {
-        Tail::Strict => TornTail::Refuse,
-        Tail::MayBeTorn => TornTail::Cut,
-    };
-    if let Some(found) = Manifest::recover(&options.env, dir, tail, tables.clone())? {
+    if let Some(found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
         return Ok((found.manifest, found.dropped));
     }
     if !options.create_if_missing {

@@ -48,7 +48,8 @@ fn write_seeds(env: &Arc<dyn Env>) {
     if std::env::var_os("TAMARACK_REWRITE").is_none() {
         return;
     }
-    for (target, name, bytes) in block_seeds().into_iter().chain(log_seeds()).chain(table_seeds()) {
+    let seeds = block_seeds().into_iter().chain(log_seeds()).chain(manifest_seeds()).chain(table_seeds());
+    for (target, name, bytes) in seeds {
         let path = corpus(target).join(name);
         let _ = env.remove(&path, STEP);
         let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -101,6 +102,28 @@ fn log_seeds() -> Vec<Seed> {
     }
     let torn = bytes[..bytes.len() - 9].to_vec();
     vec![("log", "seed-whole".to_owned(), bytes), ("log", "seed-torn".to_owned(), torn)]
+}
+
+/// One input per stored edit, numbered so that it comes first, and one with all that can follow one another.
+fn manifest_seeds() -> Vec<Seed> {
+    let changes: Vec<(String, Vec<u8>)> = include_str!("golden/edit.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, hex)| (name.replace(' ', "-"), bytes_of(hex)))
+        .collect();
+    let edit = |number: u8, change: &[u8]| {
+        let length = (change.len() + 1) as u16;
+        [&length.to_le_bytes()[..], &[number], change].concat()
+    };
+    let all = changes.iter().enumerate().flat_map(|(n, (_, change))| edit(n as u8 + 2, change)).collect();
+    let mut seeds = vec![("manifest", "seed-all".to_owned(), all)];
+    seeds.extend(changes.iter().map(|(name, change)| ("manifest", format!("seed-{name}"), edit(2, change))));
+    seeds
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("two hexadecimal digits")).collect()
 }
 
 fn table_seeds() -> Vec<Seed> {

@@ -63,13 +63,15 @@ struct Draft {
     added: Vec<(TreeId, RunId, Slice)>,
     /// Runs that lost something, or are new.
     touched: Vec<(TreeId, RunId)>,
-    /// Tables that no slice named at some moment, and whether they are new.
-    unnamed: Vec<(TreeId, TableId, bool)>,
+    /// Tables that the edit adds.
+    new_tables: Vec<(TreeId, TableId)>,
+    /// Tables that no slice named at some moment.
+    unnamed: Vec<(TreeId, TableId)>,
 }
 
 impl Draft {
     fn new(version: Version) -> Self {
-        Self { version, added: Vec::new(), touched: Vec::new(), unnamed: Vec::new() }
+        Self { version, added: Vec::new(), touched: Vec::new(), new_tables: Vec::new(), unnamed: Vec::new() }
     }
 
     fn carry_out(mut self, changes: &[Change]) -> Result<Applied, Broken> {
@@ -84,8 +86,9 @@ impl Draft {
             }
         }
         self.check_touched()?;
+        self.check_new_tables()?;
         self.check_added()?;
-        let released = self.release()?;
+        let released = self.release();
         Ok(Applied { version: self.version, released })
     }
 
@@ -167,7 +170,7 @@ impl Draft {
         let tables = self.tree_mut(tree)?;
         let at = tables.table(id).0;
         tables.tables.splice(at..at, [TableUse { file, slices: 0 }]);
-        self.unnamed.push((tree, id, true));
+        self.new_tables.push((tree, id));
         Ok(())
     }
 
@@ -223,7 +226,7 @@ impl Draft {
                 version.tables.get_mut(at).unwrap_or_else(|| panic!("a slice names {table:?}, which is not there"));
             table.slices = table.slices + left - 1;
             if table.slices == 0 {
-                unnamed.push((tree, table.file.id(), false));
+                unnamed.push((tree, table.file.id()));
             }
         }
         self.unnamed.extend(unnamed);
@@ -323,22 +326,33 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes out the tables that no slice names.
-    fn release(&mut self) -> Result<Vec<Arc<TableFile>>, Broken> {
-        let mut released = Vec::new();
-        for (tree, id, is_new) in std::mem::take(&mut self.unnamed) {
-            let version = self.tree_mut(tree)?;
-            let (at, Some(table)) = version.table(id) else { continue };
-            if table.slices > 0 {
-                continue;
-            }
-            if is_new {
+    /// A new table has a slice, and holds nothing past what is flushed: the log would bring that back once more.
+    fn check_new_tables(&self) -> Result<(), Broken> {
+        for (tree, id) in &self.new_tables {
+            let tree = &self.version.trees[tree];
+            let Some(table) = tree.table(*id).1.filter(|table| table.slices > 0) else {
                 return broken(format!("no slice names the new table {id:?}"));
+            };
+            let (last, flushed) = (table.file.meta().largest_sequence, tree.flushed_through);
+            if last > flushed {
+                return broken(format!("the new table {id:?} holds {last:?}, past what is flushed, {flushed:?}"));
             }
-            released.push(table.file.clone());
-            version.tables.splice(at..at + 1, []);
         }
-        Ok(released)
+        Ok(())
+    }
+
+    /// Takes out the tables that no slice names.
+    fn release(&mut self) -> Vec<Arc<TableFile>> {
+        let mut released = Vec::new();
+        for (tree, id) in std::mem::take(&mut self.unnamed) {
+            let version = self.version.trees.get_mut(&tree).expect("trees do not go away");
+            let (at, Some(table)) = version.table(id) else { continue };
+            if table.slices == 0 {
+                released.push(table.file.clone());
+                Arc::make_mut(version).tables.splice(at..at + 1, []);
+            }
+        }
+        released
     }
 }
 

@@ -55,6 +55,7 @@ use crate::format::manifest::{
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::step;
+use crate::wal::Tail;
 
 /// A manifest is not rolled before it has this size: a megabyte is read in milliseconds, and holds thousands of edits.
 const ROLL_BYTES_MIN: u64 = 1 << 20;
@@ -71,17 +72,10 @@ pub struct Manifest {
     next_table: AtomicU64,
     next_run: AtomicU64,
     next_merge: AtomicU64,
+    /// The file is not rolled before it has this size; [`ROLL_BYTES_MIN`] but for tests.
+    roll_bytes_min: u64,
     /// Held while an edit is written and synced.
     log: Mutex<EditLog>,
-}
-
-/// What recovery does with a last edit that is damaged and was never acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TornTail {
-    /// Cuts it off and reports it: what a crash leaves behind is no reason for refusing to open.
-    Cut,
-    /// Answers with an error and changes nothing.
-    Refuse,
 }
 
 /// A manifest that was there.
@@ -142,12 +136,7 @@ impl Manifest {
     /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case whatever an attempt to make one left behind
     /// has been removed. Files other than manifests and `CURRENT.new` are left alone. Nothing is changed if it answers with an error about
     /// the content of files.
-    pub fn recover(
-        env: &Arc<dyn Env>,
-        dir: &Path,
-        tail: TornTail,
-        files: Arc<TableFiles>,
-    ) -> Result<Option<Recovered>> {
+    pub fn recover(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
         let Some(names) = list(&**env, dir)? else { return Ok(None) };
         if !names.contains(&FileName::Current) {
             remove_unfinished(&**env, dir, &names, &Version::new(1, files))?;
@@ -170,6 +159,7 @@ impl Manifest {
             next_table: AtomicU64::new(table),
             next_run: AtomicU64::new(run),
             next_merge: AtomicU64::new(merge),
+            roll_bytes_min: ROLL_BYTES_MIN,
             log: Mutex::new(log),
         }
     }
@@ -255,8 +245,21 @@ impl Manifest {
         Ok(log.version.clone())
     }
 
-    /// Puts what ids have been given out since the last edit before the changes.
+    /// Lets the file be rolled early.
+    #[cfg(test)]
+    pub(super) fn roll_from(&mut self, bytes: u64) {
+        self.roll_bytes_min = bytes;
+    }
+
+    /// Puts what ids have been given out since the last edit, here or by the changes themselves, before the changes.
     fn with_ids(&self, log: &EditLog, mut changes: Vec<Change>) -> Vec<Change> {
+        changes.retain(|change| {
+            let Change::IdsUsed { tables, runs, merges } = change else { return true };
+            self.next_table.fetch_max(*tables, Ordering::Relaxed);
+            self.next_run.fetch_max(*runs, Ordering::Relaxed);
+            self.next_merge.fetch_max(*merges, Ordering::Relaxed);
+            false
+        });
         let next = NextIds {
             table: self.next_table.load(Ordering::Relaxed),
             run: self.next_run.load(Ordering::Relaxed),
@@ -269,7 +272,7 @@ impl Manifest {
     }
 
     fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
-        if log.file.end > ROLL_BYTES_MIN.max(ROLL_GROWTH * log.file.base_end) {
+        if log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end) {
             self.roll(log)?;
         }
         log.file.append(edit)
@@ -502,7 +505,7 @@ impl Content {
     }
 
     /// What stands after the last whole record, if that is what a crash leaves behind.
-    fn torn_tail(&self, tail: TornTail) -> Result<Option<Dropped>> {
+    fn torn_tail(&self, tail: Tail) -> Result<Option<Dropped>> {
         let (offset, length) = (self.end, self.bytes.len() as u64);
         if offset == length {
             return Ok(None);
@@ -512,7 +515,7 @@ impl Content {
             let what = format!("an edit is damaged that was durable: the file was up to byte {durable}");
             return Err(Error::corruption(&self.path, offset, what));
         }
-        if tail == TornTail::Refuse {
+        if tail == Tail::Strict {
             return Err(Error::corruption(&self.path, offset, "the last edit is torn"));
         }
         Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset }))

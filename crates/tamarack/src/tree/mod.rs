@@ -33,3 +33,6 @@ pub mod table_file;
 pub mod chunks;
 
 pub mod broken;
+
+#[cfg(test)]
+mod tests;

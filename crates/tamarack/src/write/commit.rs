@@ -194,7 +194,15 @@ impl CommitQueue {
         write.check(self.settings.write_bytes_max)?;
         self.tree.check_running()?;
         if write.entries() == 0 {
-            return if durability == Durability::Sync { self.sync() } else { Ok(()) };
+            // Nothing to write, but what was written before gets the durability all the same.
+            return match durability {
+                Durability::Buffered => Ok(()),
+                Durability::Sync => self.sync(),
+                Durability::Interval(at_most) => {
+                    self.interval.sync_within(at_most);
+                    Ok(())
+                }
+            };
         }
         self.wait_for_room()?;
         self.pass(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;

@@ -1,0 +1,147 @@
+//! Every truncation and every flipped bit of a small database's manifest and `CURRENT`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::{Env, Random, SimEnv};
+
+use super::model::{Model, no_files};
+use crate::error::Error;
+use crate::format::edit::{Change, Edit};
+use crate::format::names::FileName;
+use crate::step;
+use crate::tree::manifest::{Manifest, Recovered};
+use crate::wal::Tail;
+
+fn dir() -> &'static Path {
+    Path::new("/db")
+}
+
+/// A small database and the states it went through, and where its manifest ended after each.
+struct Small {
+    env: SimEnv,
+    states: Vec<Edit>,
+    ends: Vec<usize>,
+}
+
+fn small() -> Small {
+    let sim = SimEnv::new(1);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    env.create_dir(dir(), step::DATABASE_CREATE).expect("no faults");
+    let manifest = Manifest::create(&env, dir(), no_files()).expect("no faults");
+    let (mut model, random) = (Model::new(), Random::new(11));
+    let mut states = vec![manifest.version().state_edit()];
+    let mut ends = vec![manifest_bytes(&sim).len()];
+    for number in 0..7 {
+        let changes = if number == 6 { vec![Change::LogEnd { position: 77 }] } else { model.change(&random) };
+        let version = manifest.commit(changes).expect("no faults");
+        states.push(version.state_edit());
+        ends.push(manifest_bytes(&sim).len());
+    }
+    Small { env: sim, states, ends }
+}
+
+fn manifest_bytes(env: &SimEnv) -> Vec<u8> {
+    env.content(FileName::Manifest(1).path(dir())).expect("it is there")
+}
+
+fn recover(env: &SimEnv, tail: Tail) -> Result<Option<Recovered>, Error> {
+    let env: Arc<dyn Env> = Arc::new(env.clone());
+    Manifest::recover(&env, dir(), tail, no_files())
+}
+
+fn assert_names(error: &Error, name: FileName) {
+    match error {
+        Error::Corruption { path, .. } => assert_eq!(*path, name.path(dir()), "{error}"),
+        _ => panic!("{error} is no corruption"),
+    }
+}
+
+/// Shows that a manifest which ends anywhere opens with the last edit that is whole, and says so unless it ends right after one; and that nothing is
+/// dropped where that is not wanted. Without its base it is an error.
+#[test]
+fn every_truncation_leaves_a_prefix_or_an_error() {
+    let small = small();
+    for length in 0..manifest_bytes(&small.env).len() {
+        for tail in [Tail::MayBeTorn, Tail::Strict] {
+            let env = small.env.process_image();
+            env.truncate(FileName::Manifest(1).path(dir()), length as u64).expect("it is there");
+            let found = recover(&env, tail);
+            let mark = crate::format::manifest::RECORD_HEADER_BYTES;
+            // Each edit ends before the mark that follows it; the base has no mark.
+            let whole =
+                small.ends.iter().enumerate().rev().find(|(n, end)| **end - mark * usize::from(*n > 0) <= length);
+            let Some((last, end)) = whole else {
+                assert_names(&found.expect_err("the base is damaged"), FileName::Manifest(1));
+                continue;
+            };
+            let is_clean = length == *end || length == *end - mark * usize::from(last > 0);
+            if tail == Tail::Strict && !is_clean {
+                assert_names(&found.expect_err("the tail is torn"), FileName::Manifest(1));
+                assert_eq!(manifest_bytes(&env).len(), length, "and nothing was changed");
+                continue;
+            }
+            let Recovered { manifest, dropped } = found.expect("the rest is whole").expect("it is there");
+            assert_eq!(manifest.version().state_edit(), small.states[last], "cut at {length}");
+            assert_eq!(dropped.is_none(), is_clean, "cut at {length}");
+            if let Some(dropped) = dropped {
+                assert_eq!(dropped.offset + dropped.bytes, length as u64);
+                assert_eq!(manifest_bytes(&env).len() as u64, dropped.offset);
+            }
+            assert_eq!(recover(&env, Tail::Strict).expect("it is clean now").expect("it is there").dropped, None);
+        }
+    }
+}
+
+/// Shows that a flipped bit is an error that names the manifest, also in the last edit; in the mark after it nothing is lost.
+#[test]
+fn every_flipped_bit_is_an_error_or_changes_nothing() {
+    let small = small();
+    let length = manifest_bytes(&small.env).len() as u64;
+    let mark_start = length - crate::format::manifest::RECORD_HEADER_BYTES as u64;
+    let all = small.states.last().expect("there are states");
+    for bit in 0..length * 8 {
+        let env = small.env.process_image();
+        env.flip_bit(FileName::Manifest(1).path(dir()), 0, bit).expect("it is there");
+        match recover(&env, Tail::MayBeTorn) {
+            Ok(found) => {
+                assert!(bit / 8 >= mark_start, "bit {bit} was not noticed");
+                let Recovered { manifest, dropped } = found.expect("it is there");
+                assert_eq!(manifest.version().state_edit(), *all);
+                assert_eq!(dropped.map(|dropped| dropped.offset), Some(mark_start));
+            }
+            Err(error) => assert_names(&error, FileName::Manifest(1)),
+        }
+    }
+}
+
+/// Shows the same for `CURRENT`, where every flipped bit and every truncation is an error.
+#[test]
+fn a_damaged_current_is_an_error() {
+    let small = small();
+    let path = FileName::Current.path(dir());
+    let length = small.env.content(&path).expect("it is there").len() as u64;
+    for bit in 0..length * 8 {
+        let env = small.env.process_image();
+        env.flip_bit(&path, 0, bit).expect("it is there");
+        assert_names(&recover(&env, Tail::MayBeTorn).expect_err("it is damaged"), FileName::Current);
+    }
+    for cut in 0..length {
+        let env = small.env.process_image();
+        env.truncate(&path, cut).expect("it is there");
+        assert_names(&recover(&env, Tail::MayBeTorn).expect_err("it is damaged"), FileName::Current);
+    }
+}
+
+/// Shows that files which exchange their content, and a manifest that is gone, are noticed.
+#[test]
+fn files_in_the_wrong_place_are_an_error() {
+    let small = small();
+    let (current, manifest) = (FileName::Current.path(dir()), FileName::Manifest(1).path(dir()));
+    let env = small.env.process_image();
+    env.swap(&current, &manifest).expect("they are there");
+    assert_names(&recover(&env, Tail::MayBeTorn).expect_err("it is damaged"), FileName::Current);
+    let env = small.env.process_image();
+    env.remove(&manifest, step::MANIFEST_REMOVE).expect("it is there");
+    assert_names(&recover(&env, Tail::MayBeTorn).expect_err("it is gone"), FileName::Manifest(1));
+}

@@ -1,0 +1,139 @@
+//! Runs over real tables in memory, against a sorted list.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::MemoryEnv;
+
+use super::model::{TREE, no_files};
+use crate::cache::BlockCache;
+use crate::entry::{Query, Sequence};
+use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
+use crate::format::meta::{EditNumber, TableId};
+use crate::format::stored::Compression;
+use crate::merge::Source;
+use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
+use crate::step;
+use crate::table::{ReadPolicy, TableBuilder, TableSettings};
+use crate::tree::run::Run;
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
+
+/// A run of three tables or so with random keys and versions, some ranges cut out; and what it holds.
+fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
+    let mut random = Random(seed);
+    let env = MemoryEnv::new(seed);
+    env.create_dir(Path::new("/db"), step::DATABASE_CREATE).expect("memory takes it");
+    let files = TableFiles::new(env.clone(), Path::new("/db"), Arc::new(BlockCache::new(1 << 20)));
+    let mut versions = SortedSource::new(random.versions(200)).versions().to_vec();
+    versions.extend(versions.is_empty().then(|| EntryVersion::put("k", 1, "v")));
+    let mut changes = vec![
+        Change::IdsUsed { tables: 100, runs: 2, merges: 1 },
+        Change::RunAdded { tree: TREE, run: RunId(1), level: 1, index: 0 },
+    ];
+    let (mut slices, mut rest, mut id) = (Vec::new(), &versions[..], 0);
+    while let Some(first) = rest.first() {
+        let at = (1 + random.below(90) as usize).min(rest.len());
+        // A table ends between keys.
+        let count =
+            rest.iter().enumerate().skip(at).find(|(n, v)| v.key != rest[n - 1].key).map_or(rest.len(), |(n, _)| n);
+        id += 1;
+        let settings = TableSettings {
+            database: 7,
+            id: TableId(id),
+            created_after: EditNumber(1),
+            block_bytes: 256,
+            compression: Compression::None,
+        };
+        let mut builder = TableBuilder::create(&*env, Path::new("/db"), settings).expect("memory takes it");
+        assert!(first.key <= rest[count - 1].key);
+        rest[..count].iter().for_each(|version| builder.add(version.entry()).expect("memory takes it"));
+        changes.push(Change::TableAdded { tree: TREE, meta: Arc::new(builder.finish().expect("memory takes it")) });
+        slices.push(SliceSpec { table: TableId(id), range: KeyRange::ALL });
+        rest = &rest[count..];
+    }
+    changes.push(Change::SlicesAdded { tree: TREE, run: RunId(1), slices });
+    let last = versions.iter().map(|version| version.sequence).max().unwrap_or(Sequence::ZERO);
+    changes.push(Change::FlushedThrough { tree: TREE, sequence: last });
+    let whole = Version::new(7, files).apply(&Edit { number: EditNumber(2), changes });
+    let mut changes = Vec::new();
+    for _ in 0..random.below(4) {
+        let (a, b) = (random.key(), random.key());
+        let range = KeyRange::new(Some((&a).min(&b)), Some((&a).max(&b)));
+        let left: Vec<_> = versions.iter().filter(|version| !range.contains(&version.key)).cloned().collect();
+        // A run that is cut to nothing would have to end.
+        if !range.is_empty() && !left.is_empty() {
+            changes.push(Change::RunCut { tree: TREE, run: RunId(1), range });
+            versions = left;
+        }
+    }
+    let cut = whole.expect("it fits").version.apply(&Edit { number: EditNumber(3), changes });
+    let version = cut.expect("it fits").version;
+    let tree = version.tree(TREE).expect("it exists").clone();
+    (tree.runs().next().expect("it exists").clone(), versions)
+}
+
+/// Shows that a cursor over a run, whatever mixture of steps and seeks in both directions, stands where one over the sorted list stands; with and
+/// without the cache.
+#[test]
+fn a_cursor_walks_like_one_over_a_sorted_list() {
+    for seed in 1..60 {
+        let (run, versions) = random_run(seed);
+        for read in [ReadPolicy::Cached, ReadPolicy::Sequential] {
+            let (mut cursor, mut twin) = (run.cursor(read), SortedSource::new(versions.clone()));
+            assert_eq!(cursor.entry(), None);
+            let mut random = Random(seed);
+            for _ in 0..300 {
+                let choice = if cursor.entry().is_some() { random.below(12) } else { random.below(4) };
+                let (key, sequence) = (random.key(), Sequence(random.below(50)));
+                let step = |source: &mut dyn Source| match choice {
+                    0 => source.seek_first(),
+                    1 => source.seek_last(),
+                    2 => source.seek(&key, sequence),
+                    3 => source.seek_before(&key, sequence),
+                    4..8 => source.prev(),
+                    _ => source.next(),
+                };
+                step(&mut cursor).expect("nothing fails");
+                step(&mut twin).expect("nothing fails");
+                assert_eq!(cursor.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
+            }
+        }
+    }
+}
+
+/// Shows that a lookup visits exactly the versions of its key that the query may see, youngest first.
+#[test]
+fn a_lookup_visits_the_versions_of_its_key() {
+    for seed in 1..60 {
+        let (run, versions) = random_run(seed);
+        let mut random = Random(seed);
+        for _ in 0..100 {
+            let (key, sequence) = (random.key(), Sequence(random.below(200)));
+            let mut visited = Vec::new();
+            let ended = run.get(Query { key: &key, sequence }, &mut |entry, _| {
+                visited.push(entry.sequence);
+                ControlFlow::Continue(())
+            });
+            assert_eq!(ended.expect("nothing fails"), ControlFlow::Continue(()));
+            let expected = versions.iter().filter(|version| version.key == key && version.sequence <= sequence);
+            assert!(visited.iter().eq(expected.map(|version| &version.sequence)), "seed {seed}, key {key:?}");
+        }
+    }
+}
+
+/// Shows that a run without slices is an empty source.
+#[test]
+fn an_empty_run_has_no_entries() {
+    let version = Version::new(7, no_files());
+    assert!(version.tree(TREE).expect("it exists").runs().next().is_none());
+    let mut cursor = Arc::new(Run::new(RunId(1))).cursor(ReadPolicy::Cached);
+    let nothing: &mut dyn Source = &mut cursor;
+    nothing.seek_first().expect("nothing fails");
+    assert_eq!(nothing.entry(), None);
+    nothing.seek_last().expect("nothing fails");
+    assert_eq!(nothing.entry(), None);
+    nothing.seek_before(b"k", Sequence::MAX).expect("nothing fails");
+    assert_eq!(nothing.entry(), None);
+}

@@ -1,0 +1,171 @@
+//! The stored bytes of every kind of change, of a whole small manifest, and of `CURRENT`: what one version wrote, all later ones read.
+//!
+//! The files in `golden/` are read, never made by the code under test, except by `TAMARACK_REWRITE=1 cargo test -p tamarack --test
+//! edit_bytes`, after which the difference is for a reviewer: a change here is a change of the format.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::Sequence;
+use tamarack::format::edit::{Change, Edit, EditError, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
+use tamarack::format::manifest::{HEADER_BYTES, Header, decode_current, decode_record, encode_current, encode_record};
+use tamarack::format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use tamarack_env::{Access, OsEnv, Step};
+
+const STEP: Step = Step("test: write a file");
+
+/// One change of each kind, in the order of their tags, with different values in all fields.
+fn changes() -> Vec<(&'static str, Change)> {
+    let tree = TreeId(0);
+    let slices = vec![
+        SliceSpec { table: TableId(300), range: KeyRange::ALL },
+        SliceSpec { table: TableId(31), range: KeyRange::new(Some(b"m"), Some(b"")) },
+    ];
+    let meta = TableMeta {
+        id: TableId(31),
+        file_bytes: 70_000,
+        root_checksum: 0x0123_4567_89AB_CDEF,
+        entries: 1000,
+        tombstones: 3,
+        raw_bytes: 90_000,
+        smallest_key: b"apple".to_vec(),
+        largest_key: b"pear".to_vec(),
+        smallest_sequence: Sequence(5),
+        largest_sequence: Sequence::MAX,
+        filter_kind: 1,
+        filter_bits: 10_000,
+        created_after: EditNumber(6),
+    };
+    vec![
+        ("database", Change::Database { id: 0xFEDC_BA98_7654_3210 }),
+        ("ids used", Change::IdsUsed { tables: 301, runs: 5, merges: 2 }),
+        ("tree created", Change::TreeCreated { tree: TreeId(u32::MAX) }),
+        ("table added", Change::TableAdded { tree, meta: Arc::new(meta) }),
+        ("run added", Change::RunAdded { tree, run: RunId(4), level: 2, index: 1 }),
+        ("slices added", Change::SlicesAdded { tree, run: RunId(4), slices: slices.clone() }),
+        ("run cut", Change::RunCut { tree, run: RunId(3), range: KeyRange::new(Some(b"fig"), None) }),
+        ("run removed", Change::RunRemoved { tree, run: RunId(3) }),
+        (
+            "merge begun",
+            Change::MergeBegun { tree, merge: MergeId(1), inputs: vec![RunId(3), RunId(2)], output: RunId(4) },
+        ),
+        (
+            "merge advanced",
+            Change::MergeAdvanced {
+                tree,
+                merge: MergeId(1),
+                range: KeyRange::new(Some(b"fig"), Some(b"plum")),
+                outputs: slices[..1].to_vec(),
+            },
+        ),
+        ("merge ended", Change::MergeEnded { tree, merge: MergeId(1) }),
+        ("relabelled", Change::Relabelled { tree, levels: vec![vec![RunId(4)], vec![], vec![RunId(2), RunId(1)]] }),
+        ("shape set", Change::ShapeSet { tree, shape: ShapeBlob { kind: 1, bytes: [1, 2, 3][..].into() } }),
+        ("flushed through", Change::FlushedThrough { tree, sequence: Sequence(812) }),
+        ("log end", Change::LogEnd { position: 1 << 40 }),
+        ("log reopened", Change::LogReopened),
+        ("log durable", Change::LogDurable { position: 4096 }),
+    ]
+}
+
+fn golden(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The stored text; first replaced by `now` if that is asked for.
+fn stored(name: &str, now: &str) -> String {
+    let (env, path) = (OsEnv::new(), golden(name));
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        let _ = env.remove(&path, STEP);
+        let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        file.write_all_at(now.as_bytes(), 0, STEP).expect("room on the disk");
+    }
+    let file = env.open(&path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("the file's bytes");
+    String::from_utf8(bytes).expect("text")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("two hexadecimal digits")).collect()
+}
+
+/// Shows that each kind of change is still written and read as the stored bytes, and that none is missing.
+#[test]
+fn every_kind_of_change_has_its_bytes() {
+    let mut now = String::from("# The bytes of one change of each kind; the first is its tag.\n");
+    for (name, change) in changes() {
+        let edit = Edit { number: EditNumber(0), changes: vec![change] };
+        writeln!(now, "{name}: {}", hex(&edit.encode()[1..])).expect("memory");
+    }
+    let text = stored("edit.txt", &now);
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines.len(), changes().len(), "the file and the list have different changes");
+    for (line, (name, change)) in lines.into_iter().zip(changes()) {
+        let (stored_name, stored_hex) = line.split_once(": ").expect("a name and bytes");
+        assert_eq!(stored_name, name);
+        let bytes = [vec![0], bytes_of(stored_hex)].concat();
+        let edit = Edit { number: EditNumber(0), changes: vec![change] };
+        assert_eq!(edit.encode(), bytes, "{name} is written differently");
+        assert_eq!(Edit::decode(&bytes), Ok(edit), "{name} is read differently");
+        for cut in 2..bytes.len() {
+            assert!(matches!(Edit::decode(&bytes[..cut]), Err(EditError::Malformed(_))), "{name}, cut at {cut}");
+        }
+    }
+    let tags: Vec<u8> = changes()
+        .into_iter()
+        .map(|(_, change)| Edit { number: EditNumber(0), changes: vec![change] }.encode()[1])
+        .collect();
+    assert_eq!(tags, (1..=Change::TAG_LAST).collect::<Vec<_>>(), "one for each tag");
+    for unknown in [0, Change::TAG_LAST + 1, 255] {
+        assert_eq!(Edit::decode(&[0, unknown]), Err(EditError::UnknownChange(unknown)));
+    }
+}
+
+/// Shows that a manifest's header, records and mark, and `CURRENT`, are still written and read as the stored bytes.
+#[test]
+fn a_manifest_has_its_bytes() {
+    let header = Header { number: 7, database: 0xFEDC_BA98_7654_3210 };
+    let base = Edit {
+        number: EditNumber(1),
+        changes: vec![
+            Change::Database { id: header.database },
+            Change::IdsUsed { tables: 1, runs: 1, merges: 1 },
+            Change::TreeCreated { tree: TreeId(0) },
+        ],
+    };
+    let edit = Edit { number: EditNumber(2), changes: vec![Change::LogDurable { position: 4096 }] };
+    let place = header.place();
+    let mut file = header.encode();
+    let mut parts = vec![("header", hex(&file))];
+    for (name, payload) in [("base", base.encode()), ("edit", edit.encode()), ("mark", Vec::new())] {
+        let end = file.len() as u64;
+        let record = encode_record(place, end, if name == "base" { 0 } else { end }, &payload);
+        parts.push((name, hex(&record)));
+        file.extend(record);
+    }
+    parts.push(("current", encode_current(header.number).trim_end().to_owned()));
+    let now: String = parts.iter().map(|(name, bytes)| format!("{name}: {bytes}\n")).collect();
+    let text = stored("manifest.txt", &now);
+    assert_eq!(text, now, "a manifest is written differently");
+
+    let part = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("there is no {name}"))
+    };
+    let bytes = ["header", "base", "edit", "mark"].map(|name| bytes_of(part(name))).concat();
+    assert_eq!(Header::decode(&bytes, 7), Ok(header));
+    let record = |offset| decode_record(place, &bytes, offset).expect("a whole record");
+    let first = record(HEADER_BYTES);
+    assert_eq!(Edit::decode(first.edit), Ok(base));
+    let second = record(first.end);
+    assert_eq!((Edit::decode(second.edit), second.durable), (Ok(edit), first.end));
+    let mark = record(second.end);
+    assert_eq!((mark.is_mark(), mark.durable, mark.end), (true, second.end, bytes.len() as u64));
+    assert_eq!(decode_current(format!("{}\n", part("current")).as_bytes()), Some(7));
+}
