@@ -95,6 +95,8 @@ impl Model {
         match level {
             Level::Buffered => {}
             Level::Sync => self.durable = self.visible,
+            // A batch without writes has nothing that could become durable by some time.
+            Level::Interval(_) if writes.is_empty() => {}
             Level::Interval(ms) => self.deadlines.push((now + Duration::from_millis(ms), self.visible)),
         }
     }

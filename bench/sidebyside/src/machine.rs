@@ -1,0 +1,60 @@
+//! Where and when something was measured, and with which versions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The resolved versions of all crates.
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+/// One line about the processor, the memory and the operating system.
+pub fn description() -> String {
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory = field("/proc/meminfo", "MemTotal").unwrap_or_else(|| "unknown".to_owned());
+    let kernel = output_of("uname", &["-sr"]).unwrap_or_else(|| std::env::consts::OS.to_owned());
+    format!("{processor}, {cores} cores, memory {memory}, {kernel}")
+}
+
+/// The file system that holds `dir`.
+pub fn file_system(dir: &Path) -> String {
+    let dir = dir.display().to_string();
+    output_of("df", &["--output=fstype,source", &dir])
+        .and_then(|text| text.lines().nth(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" on ")))
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Today, such as `2026-01-31`, in UTC.
+pub fn date() -> String {
+    output_of("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(|| "undated".to_owned())
+}
+
+/// Where a report goes unless told otherwise: beside the older ones, without replacing any.
+pub fn default_report() -> PathBuf {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_default().to_lowercase();
+    let words: Vec<&str> =
+        processor.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(4).collect();
+    let stem = format!("{}-{}", date(), words.join("-"));
+    let names = std::iter::once(format!("{stem}.md")).chain((2..).map(|n| format!("{stem}-{n}.md")));
+    names.map(|name| directory.join(name)).find(|path| !path.exists()).expect("one of infinitely many names is free")
+}
+
+/// The resolved version of a crate.
+pub fn version(package: &str) -> &'static str {
+    let entry = LOCK.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{package}\"\n")));
+    let line = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));
+    line.map_or("unknown", |version| version.trim_matches('"'))
+}
+
+/// The value of the first line `name : value` of a file.
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn output_of(program: &str, words: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(words).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
