@@ -43,11 +43,9 @@ const LAYERS: &[Layer] = &[
             "db",
             "open",
             "options",
-            "repair",
             "verify",
             "structure",
             "engine",
-            "tune",
             "compact",
             "write",
             "read",
@@ -101,7 +99,7 @@ fn modules_import_downward() {
     let mut complaints = Vec::new();
     for layer in LAYERS {
         let modules = modules_of(layer, &files);
-        complaints.extend(unlisted(layer, &modules));
+        complaints.extend(list_errors(layer, &modules));
         let mut imports: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (name, file) in &modules {
             let code = rust::without_tests(&rust::code_only(&file.text));
@@ -155,12 +153,17 @@ fn judge(layer: &Layer, from: &str, to: &str) -> Option<String> {
     }
 }
 
-/// Top-level modules that the list lacks.
-fn unlisted(layer: &Layer, modules: &Modules<'_>) -> Vec<String> {
+/// Top-level modules that the list lacks, and names in the list that are no modules.
+fn list_errors(layer: &Layer, modules: &Modules<'_>) -> Vec<String> {
     let names: BTreeSet<String> = modules.keys().map(|name| top_level(layer, name)).collect();
     let missing = names.iter().filter(|name| !layer.modules.contains(&name.as_str()));
     let place = "add it to LAYERS in crates/tidy/src/order.rs at its height";
-    missing.map(|name| format!("crates/{}: module `{name}` is not in the list; {place}", layer.directory)).collect()
+    let missing =
+        missing.map(|name| format!("crates/{}: module `{name}` is not in the list; {place}", layer.directory));
+    let gone = layer.modules.iter().filter(|listed| !names.contains(**listed));
+    let gone =
+        gone.map(|name| format!("crates/{}: there is no module `{name}`; remove it from the list", layer.directory));
+    missing.chain(gone).collect()
 }
 
 fn top_level(layer: &Layer, name: &str) -> String {
