@@ -22,7 +22,7 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work};
 
 use crate::buffer::BufferCursor;
-use crate::compact::output::{Output, Workshop, failed_sync, whole};
+use crate::compact::output::{Output, Workshop, whole};
 use crate::compact::{RETRY_AFTER, STEP_BYTES, TREE};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
@@ -131,7 +131,7 @@ impl Flusher {
     /// Makes the tables part of the tree: names durable, edit durable, state published, log released, in this order.
     fn install(&self, job: &mut Job) -> Result<()> {
         let changes = self.changes(job)?;
-        let version = self.manifest.commit(changes).map_err(failed_sync)?;
+        let version = self.manifest.commit(changes)?;
         self.tree.publish_flush(&job.sealed, version);
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(job.output.installed());

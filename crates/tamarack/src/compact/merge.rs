@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work, Worker};
 
-use crate::compact::output::{Output, Workshop, failed_sync, whole};
+use crate::compact::output::{Output, Workshop, whole};
 use crate::compact::{RETRY_AFTER, STEP_BYTES, TREE};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -246,7 +246,7 @@ impl Merger {
         if self.manifest.version().log_end().is_some() {
             changes.insert(0, Change::LogReopened);
         }
-        let version = self.manifest.commit(changes).map_err(failed_sync)?;
+        let version = self.manifest.commit(changes)?;
         self.tree.publish(version.clone(), Activity::Merge);
         Ok(version)
     }

@@ -155,7 +155,7 @@ pub fn whole(tables: &[TableMeta]) -> Vec<SliceSpec> {
 }
 
 /// A sync that failed is never tried again as if it could succeed.
-pub fn failed_sync(error: Error) -> Error {
+fn failed_sync(error: Error) -> Error {
     match error {
         stopped @ Error::Stopped { .. } => stopped,
         other => Error::Stopped { cause: Arc::new(other) },
