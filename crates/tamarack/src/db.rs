@@ -46,7 +46,12 @@ impl Options {
     /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or
     /// if there is no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
-        Ok(Db { engine: Arc::new(open::open(dir.as_ref(), &self.resolve()?)?) })
+        let opened = open::open(dir.as_ref(), &self.resolve()?).map_err(|error| match error {
+            // There is no database yet that could have stopped.
+            Error::Stopped { cause } => Error::clone(&cause),
+            other => other,
+        });
+        Ok(Db { engine: Arc::new(opened?) })
     }
 }
 

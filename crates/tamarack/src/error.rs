@@ -76,13 +76,14 @@ impl fmt::Display for Error {
         match self {
             Self::Io { doing, path, source } => {
                 write!(f, "{doing}: {}: {source}", path.display())?;
-                match source.kind() {
-                    io::ErrorKind::StorageFull => f.write_str("; free some space and try again"),
-                    io::ErrorKind::PermissionDenied => {
-                        f.write_str("; check the owner and mode of the file and its directory")
+                f.write_str(match source.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space and try again",
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        "; check the owner and mode of the file, its directory and its file system"
                     }
-                    _ => Ok(()),
-                }
+                    io::ErrorKind::NotFound => "; check that the path is right",
+                    _ => "; look at the device and at the system's log before trying again",
+                })
             }
             Self::Corruption { path, offset, what } => {
                 write!(
@@ -97,9 +98,11 @@ impl fmt::Display for Error {
             }
             Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Closed => f.write_str("the database was closed; open it again"),
+            Self::Stopped { cause } if matches!(**cause, Self::Closed) => cause.fmt(f),
             Self::Stopped { cause } => write!(
                 f,
-                "the database stopped taking writes after a failure; reads still work; reopen it once the cause is mended: {cause}"
+                "no more writes are taken, because it is open what is durable after this failure: {cause}; reads still work; reopen the \
+                 database to find out"
             ),
         }
     }

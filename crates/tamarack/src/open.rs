@@ -80,15 +80,18 @@ fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     match env.list(dir) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-            env.create_dir(dir, step::DATABASE_CREATE)
-                .map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))?;
-            let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
-                .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
+            env.create_dir(dir, step::DATABASE_CREATE).map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
+}
+
+/// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
+fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
+        .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
 }
 
 fn no_database(dir: &Path) -> Error {
@@ -246,6 +249,7 @@ fn recover_manifest(
     if !options.create_if_missing {
         return Err(no_database(dir));
     }
+    sync_parent(options.env.as_ref(), dir)?;
     Ok((Manifest::create(&options.env, dir, tables)?, None))
 }
 

@@ -81,6 +81,10 @@ steps! {
     MANIFEST_SYNC = "manifest: sync";
     /// What is durable is marked as such, for the next one who reads.
     MANIFEST_MARK = "manifest: mark durable";
+    /// An edit or a mark that could not be written in full is cut off.
+    MANIFEST_CUT_APPEND = "manifest: cut failed append";
+    /// The cut becomes durable before anything else is appended.
+    MANIFEST_SYNC_CUT = "manifest: sync cut";
     /// A torn tail is cut off at recovery.
     MANIFEST_CUT = "manifest: cut torn tail";
     /// What recovery read and nothing says to be durable is written once more, so that the next sync carries it to the device.

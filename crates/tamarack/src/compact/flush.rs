@@ -194,7 +194,7 @@ impl Flusher {
                 .sync_dir(dir, step::TABLE_SYNC_DIRECTORY)
                 .map_err(|error| failed_sync(Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error)))?;
         }
-        let version = self.manifest.commit(self.changes(job)).map_err(failed_sync)?;
+        let version = self.manifest.commit(self.changes(job))?;
         self.tree.publish_flush(&job.sealed, version);
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(job.finished.iter().map(|meta| meta.file_bytes).sum());

@@ -21,8 +21,9 @@
 //! is made by steps 1 and 2, and nothing else is put into its directory before: so a directory without `CURRENT` and without tables and
 //! log is where making a database was cut short.
 //!
-//! **Failures.** A failed append or sync leaves it open whether the edit is on storage, so nothing may be built on either answer: all
-//! later commits are refused, until opening the database again finds out.
+//! **Failures.** A failed append (the disk may be full) is cut off, and once the cut is durable the manifest is as if nothing had been tried: the
+//! caller may commit again. A failed sync, also that of a cut, and a failed roll leave it open what is on storage, so nothing may be built on
+//! either answer: all later commits are refused, until opening the database again finds out.
 //!
 //! **Recovery** reads the manifest that `CURRENT` names. A record that is not whole ends it. Every record says up to where the file was
 //! durable when it was written; if a whole record after the damage says that the damaged place was durable, or if the base is
@@ -185,7 +186,9 @@ impl Manifest {
         // Tables are not opened: the handles made here are only compared.
         let files = TableFiles::new(self.env.clone(), &self.dir, Arc::new(BlockCache::new(0)));
         let content = Content::read(&*self.env, &self.dir, number, files)?;
-        if content.end < log.file.durable || content.version.state_edit() != log.version.state_edit() {
+        // After a failure there may be one edit more in the file, or not.
+        let same = log.failure.is_some() || content.version.state_edit() == log.version.state_edit();
+        if content.end < log.file.durable || !same {
             return Err(broken(format!(
                 "the file says something else than what was written to it; it is whole up to byte {}",
                 content.end
@@ -217,8 +220,9 @@ impl Manifest {
     /// Makes all of `changes` true at once and for ever, and returns the version in which they are. The ids that were given out need no change
     /// of their own. After [`Change::LogEnd`] the next commit must contain [`Change::LogReopened`].
     ///
-    /// After an error of storage, whether the changes are durable is unknown until the database is opened again, and every later commit
-    /// answers [`Error::Stopped`].
+    /// # Errors
+    /// [`Error::Io`] if nothing was changed; a later commit may succeed. [`Error::Stopped`] if it is unknown until the database is opened again
+    /// whether the changes are durable; then every later commit answers the same.
     ///
     /// # Panics
     /// If the changes do not fit the version; then nothing was written.
@@ -231,16 +235,20 @@ impl Manifest {
         let applied = log.version.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
         debug_assert_eq!(applied.version.check(), Ok(()), "after {edit:#?}");
         if let Err(error) = self.write(&mut log, &edit) {
-            log.failure = Some(Arc::new(error.clone()));
+            if let Error::Stopped { cause } = &error {
+                log.failure = Some(cause.clone());
+            }
             return Err(error);
         }
         log.version = Arc::new(applied.version);
         for table in applied.released {
             table.mark_obsolete();
         }
-        if let Err(error) = log.file.append_mark() {
+        match log.file.append_mark() {
             // The edit is durable; but there may now be half a mark where the next one belongs.
-            log.failure = Some(Arc::new(error));
+            Err(Error::Stopped { cause }) => log.failure = Some(cause),
+            Err(error) => tracing::warn!(%error, "the manifest does without a mark"),
+            Ok(()) => {}
         }
         Ok(log.version.clone())
     }
@@ -273,7 +281,7 @@ impl Manifest {
 
     fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
         if log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end) {
-            self.roll(log)?;
+            self.roll(log).map_err(stopped)?;
         }
         log.file.append(edit)
     }
@@ -305,10 +313,11 @@ impl OpenManifest {
         Ok(Self { path, file, number, place, base_end: end, durable: end, end })
     }
 
-    /// Appends an edit and makes it durable.
+    /// Appends an edit and makes it durable. [`Error::Io`] if nothing was appended, [`Error::Stopped`] if that is unknown.
     fn append(&mut self, edit: &Edit) -> Result<()> {
         self.write(&edit.encode(), step::MANIFEST_APPEND)?;
-        self.file.sync(step::MANIFEST_SYNC).map_err(|source| Error::io(step::MANIFEST_SYNC.0, &self.path, source))?;
+        let synced = self.file.sync(step::MANIFEST_SYNC);
+        synced.map_err(|source| stopped(Error::io(step::MANIFEST_SYNC.0, &self.path, source)))?;
         self.durable = self.end;
         Ok(())
     }
@@ -320,11 +329,29 @@ impl OpenManifest {
 
     fn write(&mut self, edit: &[u8], step: Step) -> Result<()> {
         let record = encode_record(self.place, self.end, self.durable, edit);
-        let written = self.file.write_all_at(&record, self.end, step);
-        written.map_err(|source| Error::io(step.0, &self.path, source))?;
+        if let Err(source) = self.file.write_all_at(&record, self.end, step) {
+            let error = Error::io(step.0, &self.path, source);
+            if let Err(cut) = self.cut() {
+                tracing::error!(%error, "an edit could not be written, and cutting it off failed as well");
+                return Err(stopped(cut));
+            }
+            return Err(error);
+        }
         self.end += record.len() as u64;
         Ok(())
     }
+
+    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written.
+    fn cut(&self) -> Result<()> {
+        let failed = |step: Step| move |source| Error::io(step.0, &self.path, source);
+        self.file.set_len(self.end, step::MANIFEST_CUT_APPEND).map_err(failed(step::MANIFEST_CUT_APPEND))?;
+        self.file.sync(step::MANIFEST_SYNC_CUT).map_err(failed(step::MANIFEST_SYNC_CUT))
+    }
+}
+
+/// A failure after which nothing is written any more.
+fn stopped(error: Error) -> Error {
+    Error::Stopped { cause: Arc::new(error) }
 }
 
 /// The number of a new database's manifest.

@@ -1,0 +1,265 @@
+//! Shows what the database does when storage fails: every call of several workloads, reading and changing ones, fails in every way it can,
+//! once, and from then on for ever.
+//!
+//! Checked in each run:
+//!
+//! * No panic, and no wrong answer: what a lookup or a scan says, if it is no error, is what the model says.
+//! * Every error names what was being done and the file of the call that failed, and says what to do.
+//! * After a failed sync every later write is answered with `Stopped`. After anything else, a full disk too, the same handle can
+//!   write again once the fault is gone.
+//! * When all is well again the database opens, after the end of the process as well as after a loss of power, and holds a prefix of the commits with all
+//!   that was promised: a commit whose sync failed may be there, one that was refused is not. What was recovered is durable.
+//!
+//! Writes that are lost, or land elsewhere, while the device says that all is well, are damage rather than failure. Then an error that
+//! names a file may come from anywhere, but still no answer may be wrong, with one exception that no log can notice:
+//! if the last record itself was lost, with no later one to say that it was durable, it is simply not there.
+//!
+//! `TAMARACK_EXHAUSTIVE=1` adds many more drawn workloads; a failure prints everything that is needed to repeat it.
+
+#[path = "faults/answers.rs"]
+mod answers;
+#[path = "faults/history.rs"]
+mod history;
+#[path = "faults/message.rs"]
+mod message;
+#[path = "faults/session.rs"]
+mod session;
+#[path = "faults/workload.rs"]
+mod workload;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tamarack::Durability;
+use tamarack_env::SimEnv;
+use tamarack_env::sim::{Call, CallKind, Crash, Failure, Fault};
+
+use answers::Answers;
+use history::History;
+use session::{Checked, DIR, Expect, Session, options, probe};
+use workload::{INTERVAL, Op, Workload};
+
+/// Every simulated machine is made from it.
+const SEED: u64 = 1;
+
+/// One way in which one call of a workload fails.
+struct Trial<'a> {
+    workload: &'a Workload,
+    call: &'a Call,
+    failure: Failure,
+    forever: bool,
+}
+
+#[test]
+fn every_call_of_rotations_and_flushes() {
+    try_all(&[workload::rotation()]);
+}
+
+#[test]
+fn every_call_of_all_durability_levels() {
+    try_all(&[workload::durability()]);
+}
+
+#[test]
+fn every_call_beneath_snapshots() {
+    try_all(&[workload::snapshots()]);
+}
+
+#[test]
+fn every_call_of_closing_and_opening() {
+    try_all(&[workload::reopening()]);
+}
+
+#[test]
+fn every_call_of_drawn_workloads() {
+    let count = if std::env::var_os("TAMARACK_EXHAUSTIVE").is_some() { 200 } else { 2 };
+    try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());
+}
+
+/// Tries every failure at every call, and fails with a list of what must not happen.
+fn try_all(workloads: &[Workload]) {
+    for workload in workloads {
+        let calls = calls_of(workload);
+        let mut trials = 0;
+        let mut violations = Vec::new();
+        for call in &calls {
+            for (failure, forever) in failures_of(call) {
+                let trial = Trial { workload, call, failure, forever };
+                trials += 1;
+                let outcome = catch_unwind(AssertUnwindSafe(|| trial.run()));
+                let outcome = outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", panic_text(&*panic))));
+                violations.extend(outcome.err().map(|why| format!("{trial}: {why}")));
+            }
+        }
+        println!("{}: {} calls, {trials} trials, {} violations", workload.name, calls.len(), violations.len());
+        let shown = violations.iter().take(20).map(|violation| format!("\n * {violation}")).collect::<String>();
+        assert!(violations.is_empty(), "{} of {trials} trials show what must not happen:{shown}", violations.len());
+    }
+}
+
+/// The calls that the workload makes if nothing fails.
+fn calls_of(workload: &Workload) -> Vec<Call> {
+    let mut session = Session::new(SimEnv::new(SEED), Expect::NoError, None);
+    session.env.start_log();
+    let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
+    outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
+    session.env.take_log()
+}
+
+/// The ways in which the call can fail, and whether for ever. Writes that lie are tried once each.
+fn failures_of(call: &Call) -> Vec<(Failure, bool)> {
+    let mut failures = Vec::new();
+    for failure in Failure::ALL.into_iter().filter(|failure| failure.fits(call)) {
+        failures.push((failure.clone(), false));
+        if failure != Failure::LostWrite && (failure != Failure::StorageFull || takes_space(call)) {
+            failures.push((failure, true));
+        }
+    }
+    if call.kind == CallKind::Write {
+        let elsewhere = [None, Some("CURRENT"), Some("0000000001.manifest"), Some("0000000001.log")];
+        for name in elsewhere {
+            let path = name.map(|name| std::path::Path::new(DIR).join(name));
+            failures.push((Failure::MisdirectedWrite { path, offset: 0 }, false));
+        }
+    }
+    failures
+}
+
+impl fmt::Display for Trial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, call, failure, forever } = self;
+        let how_long = if *forever { "for ever" } else { "once" };
+        let step = call.step.map_or("", |step| step.0);
+        write!(
+            f,
+            "{}, call {} ({:?} {} {step:?}), {failure:?} {how_long}",
+            workload.name,
+            call.number,
+            call.kind,
+            call.path.display()
+        )
+    }
+}
+
+impl Trial<'_> {
+    fn run(&self) -> Checked {
+        let env = SimEnv::new(SEED);
+        env.inject(self.fault());
+        let struck = (!self.forever).then(|| self.call.path.to_path_buf());
+        let mut session = Session::new(env, self.expectation(), struck);
+        session.open()?;
+        for op in &self.workload.ops {
+            let shown = session.env.faults_shown();
+            session.step(op).map_err(|why| format!("{op:?}: {why}"))?;
+            let kept_handle = !matches!(op, Op::Reopen | Op::DropAndReopen);
+            if session.env.faults_shown() > shown && self.must_stop() && kept_handle {
+                session.expect_stopped();
+            }
+            if matches!(op, Op::Wait(time) if *time >= INTERVAL) && session.env.faults_shown() == shown {
+                session.interval_has_passed();
+            }
+        }
+        assert!(session.env.faults_shown() > 0, "the workload is not the same each time");
+        self.check_after(session)
+    }
+
+    fn fault(&self) -> Fault {
+        let fault = Fault::new(self.failure.clone());
+        match (self.forever, &self.failure) {
+            (false, _) => fault.at_call(self.call.number),
+            // A disk that is full refuses what takes space; it still syncs, cuts and removes.
+            (true, Failure::StorageFull) => fault.from_call(self.call.number).matching(takes_space).forever(),
+            (true, _) => fault.from_call(self.call.number).forever(),
+        }
+    }
+
+    fn expectation(&self) -> Expect {
+        if self.is_damage() { Expect::Damage } else { Expect::Errors }
+    }
+
+    fn is_damage(&self) -> bool {
+        matches!(self.failure, Failure::LostWrite | Failure::MisdirectedWrite { .. })
+    }
+
+    /// What fails is a sync, surely.
+    fn must_stop(&self) -> bool {
+        let is_sync = matches!(self.call.kind, CallKind::Sync | CallKind::SyncDir);
+        match self.failure {
+            Failure::SyncKeepsPages | Failure::SyncDropsPages | Failure::SyncKeepsLengthOnly => true,
+            _ => is_sync && !self.forever,
+        }
+    }
+
+    /// Whether writing may have ended for the handle. A failure for ever strikes syncs, too, if it can.
+    fn may_stop(&self) -> bool {
+        let strikes_syncs = matches!(self.failure, Failure::Io | Failure::ErrorAfterEffect);
+        self.must_stop() || self.forever && strikes_syncs || self.is_damage()
+    }
+
+    /// All is well again: the machine is looked at after a loss of power, after the end of the process, and as it is.
+    fn check_after(&self, mut session: Session) -> Checked {
+        let history = session.history.clone();
+        let env = session.env.clone();
+        let durable = history.durable();
+        // A failed sync that throws pages away takes with them what only the operating system had.
+        let kept = if self.failure == Failure::SyncKeepsLengthOnly { durable } else { history.acknowledged() };
+        self.check_image(env.image(Crash::LoseAll), &history, durable).map_err(|why| format!("power lost: {why}"))?;
+        self.check_image(env.process_image(), &history, kept).map_err(|why| format!("process ended: {why}"))?;
+        env.clear_faults();
+        session.wait(Duration::from_secs(1));
+        if !self.may_stop() {
+            session.check_handle()?;
+        }
+        Ok(())
+    }
+
+    /// Opens the database on `env` and expects at least the first `least` commits; then writes, loses power, and looks again.
+    fn check_image(&self, env: SimEnv, history: &History, least: usize) -> Checked {
+        let db = match options(&env).open(DIR) {
+            Ok(db) => db,
+            Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
+            Err(error) => return Err(format!("the database does not open again: {error}")),
+        };
+        let mut history = history.clone();
+        let answers = Answers::of(&db, &history.keys());
+        if let Some(error) = answers.errors().next() {
+            let complaint = if self.is_damage() { message::complaint(error, None) } else { Some(error.to_string()) };
+            let commits = history.explains(&answers, 0).map(|_| ());
+            return complaint.map_or(commits, Err);
+        }
+        let commits = history.explains(&answers, if self.may_lose() { 0 } else { least })?;
+        let report = db.verify(&mut |_, _| {}).map_err(|error| format!("verify: {error}"))?;
+        if !report.is_ok() && !self.is_damage() {
+            return Err(format!("verify: {:?}", report.problems));
+        }
+        history.adopt(commits);
+        let mut session = Session::new(env.clone(), self.expectation(), None);
+        session.db = Some(db);
+        session.history = history;
+        session.step(&Op::Write(vec![probe(0)], Durability::Sync)).map_err(|why| format!("a write: {why}"))?;
+        let image = env.image(Crash::LoseAll);
+        let db = match options(&image).open(DIR) {
+            Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
+            db => db.map_err(|error| format!("what was recovered does not survive a loss of power: {error}"))?,
+        };
+        let answers = Answers::of(&db, &session.history.keys());
+        let least = if self.may_lose() { 0 } else { session.history.durable() };
+        let explained = session.history.explains(&answers, least);
+        explained.map(|_| ()).map_err(|why| format!("what was recovered does not survive a loss of power: {why}"))
+    }
+
+    /// Whether a record of the log was lost with nothing to show it.
+    fn may_lose(&self) -> bool {
+        self.is_damage()
+    }
+}
+
+fn takes_space(call: &Call) -> bool {
+    matches!(call.kind, CallKind::Create | CallKind::CreateDir | CallKind::Write | CallKind::Allocate)
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a text")
+}

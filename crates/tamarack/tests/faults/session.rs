@@ -1,0 +1,250 @@
+//! A user who works on a machine that fails, believes no answer unchecked, and remembers what was promised.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot};
+use tamarack_env::SimEnv;
+
+use crate::answers::{Answers, collect, scan_contradiction};
+use crate::history::{Change, History, Model, apply};
+use crate::message;
+use crate::workload::Op;
+
+/// Where the database lives.
+pub(crate) const DIR: &str = "/db";
+
+/// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that every read is a call.
+pub(crate) fn options(env: &SimEnv) -> Options {
+    let expert = Expert::new().buffer_bytes(160).sealed_max(2).block_bytes(96).table_bytes(300).cache_bytes(0);
+    let expert = expert.env(std::sync::Arc::new(env.clone()));
+    Options::new().compression(Compression::None).expert(expert)
+}
+
+/// What the session should expect of the fault at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expect {
+    /// Nothing fails: any error is a violation.
+    NoError,
+    /// Calls fail, and say so.
+    Errors,
+    /// Calls do something else than they say: damage may be noticed anywhere, and what was promised may be lost; but no answer is wrong.
+    Damage,
+}
+
+/// One user and one database.
+pub(crate) struct Session {
+    pub(crate) env: SimEnv,
+    pub(crate) db: Option<Db>,
+    pub(crate) history: History,
+    expect: Expect,
+    /// The path of the one call that fails, if there is only one.
+    struck: Option<PathBuf>,
+    /// What a reader of the open handle must see.
+    visible: Model,
+    snapshot: Option<(Snapshot, Model)>,
+    /// A write was answered with `Stopped`, or a sync failed: so must be all later ones.
+    stopped: bool,
+    interval_pending: bool,
+}
+
+/// What went wrong that must not.
+pub(crate) type Checked = Result<(), String>;
+
+impl Session {
+    pub(crate) fn new(env: SimEnv, expect: Expect, struck: Option<PathBuf>) -> Self {
+        Self {
+            env,
+            db: None,
+            history: History::default(),
+            expect,
+            struck,
+            visible: Model::new(),
+            snapshot: None,
+            stopped: false,
+            interval_pending: false,
+        }
+    }
+
+    /// Opens the database. If that fails the session is over: nothing more can be done with it.
+    pub(crate) fn open(&mut self) -> Checked {
+        self.stopped = false;
+        self.interval_pending = false;
+        match options(&self.env).open(DIR) {
+            Ok(db) => {
+                let answers = Answers::of(&db, &self.history.keys());
+                answers.errors().try_for_each(|error| self.check_error(error))?;
+                let least = if self.expect == Expect::Damage { 0 } else { self.history.durable() };
+                let commits = self.history.explains(&answers, least)?;
+                if answers.errors().next().is_some() {
+                    // What was recovered is not known, and so nothing more can be checked.
+                    return Ok(());
+                }
+                self.history.adopt(commits);
+                self.visible = self.history.state(commits);
+                self.db = Some(db);
+                Ok(())
+            }
+            Err(error) => self.check_error(&error),
+        }
+    }
+
+    /// Writing has ended: every later write must say so.
+    pub(crate) fn expect_stopped(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Does one thing and checks its answer.
+    pub(crate) fn step(&mut self, op: &Op) -> Checked {
+        let Some(db) = self.db.clone() else { return Ok(()) };
+        match op {
+            Op::Write(changes, durability) => self.write(&db, changes, *durability),
+            Op::Sync => {
+                let outcome = db.sync();
+                self.end_durable(outcome)
+            }
+            Op::Flush => {
+                let outcome = db.flush();
+                self.end_durable(outcome)
+            }
+            Op::Get(key) => match db.get(key) {
+                Ok(value) if value.as_deref() == self.visible.get(key).map(Vec::as_slice) => Ok(()),
+                Ok(value) => Err(format!("get {} gives {value:?}", key.escape_ascii())),
+                Err(error) => self.check_error(&error),
+            },
+            Op::Scan { reverse: false } => {
+                let delivered = collect(db.scan::<&str>(..));
+                let contradiction = scan_contradiction(&delivered, self.visible.iter());
+                self.check_scan(delivered.1, contradiction)
+            }
+            Op::Scan { reverse: true } => {
+                let delivered = collect(db.scan::<&str>(..).rev());
+                let contradiction = scan_contradiction(&delivered, self.visible.iter().rev());
+                self.check_scan(delivered.1, contradiction)
+            }
+            Op::Snapshot => {
+                self.snapshot = Some((db.snapshot(), self.visible.clone()));
+                Ok(())
+            }
+            Op::ScanSnapshot => {
+                let Some((snapshot, model)) = &self.snapshot else { return Ok(()) };
+                let delivered = collect(snapshot.scan::<&str>(..));
+                let contradiction = scan_contradiction(&delivered, model.iter());
+                self.check_scan(delivered.1, contradiction)
+            }
+            Op::Verify => match db.verify(&mut |_, _| {}) {
+                Ok(report) => report.problems.iter().try_for_each(|problem| self.check_error(problem)),
+                Err(error) => self.check_error(&error),
+            },
+            Op::Wait(time) => {
+                self.wait(*time);
+                Ok(())
+            }
+            Op::Reopen | Op::DropAndReopen => {
+                self.snapshot = None;
+                self.db = None;
+                if matches!(op, Op::Reopen) {
+                    let outcome = db.close();
+                    self.end_durable(outcome)?;
+                } else {
+                    drop(db);
+                }
+                self.open()
+            }
+        }
+    }
+
+    /// Lets time pass and the background work do what it can.
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.env.advance(time);
+        self.env.run_background_until_idle();
+    }
+
+    /// The deadline of all writes with `Durability::Interval` has passed, and no sync has failed.
+    pub(crate) fn interval_has_passed(&mut self) {
+        if std::mem::take(&mut self.interval_pending) && !self.stopped {
+            self.history.promise();
+        }
+    }
+
+    /// All answers of the open handle are there and right, and it can write.
+    pub(crate) fn check_handle(&mut self) -> Checked {
+        let Some(db) = self.db.clone() else { return Ok(()) };
+        self.expect = Expect::NoError;
+        let answers = Answers::of(&db, &self.history.keys());
+        answers.errors().try_for_each(|error| self.check_error(error))?;
+        if let Some(contradiction) = answers.contradiction(&self.visible) {
+            return Err(format!("the same handle, after the fault: {contradiction}"));
+        }
+        for op in [Op::Write(vec![probe(1)], Durability::Sync), Op::Flush, Op::Verify, Op::Scan { reverse: false }] {
+            self.step(&op).map_err(|why| format!("the same handle, after the fault, {op:?}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, db: &Db, changes: &[Change], durability: Durability) -> Checked {
+        let mut batch = Batch::new();
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            };
+        }
+        match db.write_with(&batch, durability) {
+            Ok(()) if self.stopped => Err("a write was acknowledged after writing had ended".to_owned()),
+            Ok(()) => {
+                self.history.acknowledge(changes.to_vec());
+                apply(&mut self.visible, changes);
+                match durability {
+                    Durability::Sync => self.history.promise(),
+                    Durability::Interval(_) => self.interval_pending = true,
+                    Durability::Buffered => {}
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if is_stop(&error) && !std::mem::replace(&mut self.stopped, true) {
+                    self.history.leave_open(changes.to_vec());
+                }
+                if self.stopped && !is_stop(&error) {
+                    return Err(format!("a write after writing had ended was answered with: {error}"));
+                }
+                self.check_error(&error)
+            }
+        }
+    }
+
+    fn end_durable(&mut self, outcome: Result<(), Error>) -> Checked {
+        match outcome {
+            Ok(()) => self.history.promise(),
+            Err(error) => self.check_error(&error)?,
+        }
+        Ok(())
+    }
+
+    fn check_scan(&self, error: Option<Error>, contradiction: Option<String>) -> Checked {
+        error.iter().try_for_each(|error| self.check_error(error))?;
+        contradiction.map_or(Ok(()), Err)
+    }
+
+    fn check_error(&self, error: &Error) -> Checked {
+        let complaint = match self.expect {
+            Expect::NoError => Some(format!("an error although nothing fails: {error}")),
+            Expect::Errors if matches!(error, Error::Corruption { .. }) => {
+                Some(format!("damage is claimed where there is none: {error}"))
+            }
+            Expect::Errors => message::complaint(error, self.struck.as_ref()),
+            Expect::Damage => message::complaint(error, None),
+        };
+        complaint.map_or(Ok(()), Err)
+    }
+}
+
+/// A write that no workload does.
+pub(crate) fn probe(number: u64) -> Change {
+    (format!("probe {number}").into_bytes(), Some(b"written after all was well again".to_vec()))
+}
+
+fn is_stop(error: &Error) -> bool {
+    matches!(error, Error::Stopped { .. })
+}

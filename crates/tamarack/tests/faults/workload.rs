@@ -1,0 +1,161 @@
+//! What the fault tests let a database do: short scripts, some written, some drawn from a seed, that pass through every kind of call.
+
+use std::time::Duration;
+
+use tamarack::Durability;
+use tamarack_env::Random;
+
+use crate::history::Change;
+
+/// How long a write with `Durability::Interval` waits for its sync.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
+
+/// One thing that a user does.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Writes a batch.
+    Write(Vec<Change>, Durability),
+    /// `Db::sync`.
+    Sync,
+    /// `Db::flush`.
+    Flush,
+    /// `Db::get` of one key.
+    Get(Vec<u8>),
+    /// A scan of everything, forward or backward.
+    Scan { reverse: bool },
+    /// Takes a snapshot, in place of an earlier one.
+    Snapshot,
+    /// Scans the snapshot.
+    ScanSnapshot,
+    /// `Db::verify`.
+    Verify,
+    /// Lets so much time pass, and the background work do what it can.
+    Wait(Duration),
+    /// `Db::close`, then opens it again.
+    Reopen,
+    /// Drops the handle and opens the database again.
+    DropAndReopen,
+}
+
+/// A script.
+pub(crate) struct Workload {
+    /// Its name, for messages.
+    pub(crate) name: String,
+    /// Its steps; opening comes before them.
+    pub(crate) ops: Vec<Op>,
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number:02}").into_bytes()
+}
+
+fn put(number: u64, value: impl std::fmt::Display) -> Change {
+    (key(number), Some(format!("value {value:03}").into_bytes()))
+}
+
+fn delete(number: u64) -> Change {
+    (key(number), None)
+}
+
+fn write(durability: Durability, changes: impl IntoIterator<Item = Change>) -> Op {
+    Op::Write(changes.into_iter().collect(), durability)
+}
+
+/// Puts of single keys, numbered from `first`.
+fn puts(durability: Durability, first: u64, count: u64) -> impl Iterator<Item = Op> {
+    (first..first + count).map(move |number| write(durability, [put(number * 7 % 12, number)]))
+}
+
+/// Buffers fill, segments rotate, tables and edits follow in the background, the log is released; reads from all of them.
+pub(crate) fn rotation() -> Workload {
+    let mut ops: Vec<Op> = puts(Durability::Buffered, 0, 9).collect();
+    ops.extend([Op::Wait(Duration::ZERO), Op::Get(key(7)), Op::Scan { reverse: false }]);
+    ops.extend(puts(Durability::Buffered, 9, 14));
+    ops.extend([Op::Flush, Op::Get(key(0)), Op::Scan { reverse: true }, Op::Verify]);
+    ops.extend(puts(Durability::Buffered, 23, 3));
+    Workload { name: "rotation".to_owned(), ops }
+}
+
+/// All durability levels beside each other; batches; deletes.
+pub(crate) fn durability() -> Workload {
+    use Durability::{Buffered, Sync};
+    let ops = vec![
+        write(Sync, [put(1, 1), put(2, 1)]),
+        write(Buffered, [put(1, 2), delete(2), put(3, 2)]),
+        write(Durability::Interval(INTERVAL), [put(4, 3)]),
+        Op::Wait(INTERVAL),
+        write(Buffered, [delete(1), put(5, 4)]),
+        Op::Sync,
+        write(Buffered, [put(6, 5)]),
+        write(Sync, [delete(6), put(2, 6)]),
+        write(Buffered, (0..10).map(|number| put(number, 7))),
+        write(Sync, [put(0, 8)]),
+        Op::Wait(Duration::from_secs(1)),
+        Op::Scan { reverse: false },
+        write(Durability::Interval(INTERVAL), [put(7, 9)]),
+        write(Buffered, [put(8, 10)]),
+        Op::Wait(INTERVAL),
+        write(Sync, [put(8, 11)]),
+        Op::Get(key(8)),
+    ];
+    Workload { name: "durability".to_owned(), ops }
+}
+
+/// What a snapshot sees, while flushes pass beneath it.
+pub(crate) fn snapshots() -> Workload {
+    use Durability::Buffered;
+    let mut ops: Vec<Op> = puts(Buffered, 0, 6).collect();
+    ops.push(Op::Snapshot);
+    ops.extend(puts(Buffered, 12, 6));
+    ops.extend([write(Buffered, [delete(0), delete(7)]), Op::Flush, Op::ScanSnapshot]);
+    ops.extend(puts(Buffered, 24, 8));
+    ops.extend([Op::Wait(Duration::ZERO), Op::ScanSnapshot, Op::Scan { reverse: true }, Op::Snapshot, Op::Verify]);
+    Workload { name: "snapshots".to_owned(), ops }
+}
+
+/// Clean and unclean ends, each with something in the log, in tables, and half on the way from one to the other.
+pub(crate) fn reopening() -> Workload {
+    use Durability::{Buffered, Sync};
+    let mut ops: Vec<Op> = puts(Buffered, 0, 8).collect();
+    ops.push(Op::Reopen);
+    ops.extend(puts(Buffered, 8, 3));
+    ops.push(Op::DropAndReopen);
+    ops.extend([Op::Scan { reverse: false }, write(Sync, [put(1, 90), delete(3)])]);
+    ops.extend(puts(Buffered, 11, 9));
+    ops.extend([Op::DropAndReopen, Op::Flush, Op::Reopen, Op::Reopen, Op::Get(key(1)), write(Buffered, [put(2, 91)])]);
+    Workload { name: "reopening".to_owned(), ops }
+}
+
+/// A script drawn from a seed.
+pub(crate) fn drawn(seed: u64) -> Workload {
+    let random = Random::new(seed);
+    let ops = (0..30).map(|at| draw(&random, at)).collect();
+    Workload { name: format!("drawn from seed {seed}"), ops }
+}
+
+fn draw(random: &Random, at: u64) -> Op {
+    match random.below(32) {
+        0 => Op::Sync,
+        1 | 2 => Op::Flush,
+        3 | 4 => Op::Get(key(random.below(16))),
+        5 | 6 => Op::Scan { reverse: random.below(2) == 0 },
+        7 => Op::Snapshot,
+        8 => Op::ScanSnapshot,
+        9 => Op::Verify,
+        10 | 11 => Op::Wait(INTERVAL * random.below(2) as u32),
+        12 => Op::Reopen,
+        13 => Op::DropAndReopen,
+        _ => {
+            let durability = match random.below(6) {
+                0 => Durability::Sync,
+                1 => Durability::Interval(INTERVAL),
+                _ => Durability::Buffered,
+            };
+            let changes = (0..=random.below(3)).map(|_| match random.below(4) {
+                0 => delete(random.below(16)),
+                _ => put(random.below(16), at),
+            });
+            write(durability, changes)
+        }
+    }
+}
