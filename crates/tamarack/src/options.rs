@@ -47,7 +47,7 @@ impl Options {
         Self {
             memory_bytes: 256 << 20,
             durability: Durability::Buffered,
-            compression: Compression::default(),
+            compression: if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None },
             create_if_missing: true,
             expert: Expert::default(),
         }
@@ -98,6 +98,12 @@ impl Options {
             return Err(Error::InvalidArgument(format!(
                 "a memory budget of {} bytes: at least {MEMORY_BYTES_MIN} are needed",
                 self.memory_bytes
+            )));
+        }
+        if !self.compression.is_available() {
+            return Err(Error::InvalidArgument(format!(
+                "compression {:?}: this build lacks the feature for it",
+                self.compression
             )));
         }
         let expert = &self.expert;
