@@ -18,7 +18,7 @@ use tamarack_env::{Env, Lock, Work};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{FlushSettings, Flusher};
+use crate::compact::{Flusher, Merger, OutputSettings, Workshop};
 use crate::engine::{Dropped, Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let lock = take_lock(env.as_ref(), dir)?;
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
     let tables = TableFiles::new(env.clone(), dir, cache.clone());
-    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables)?;
+    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
     let files = Files::look(env.as_ref(), dir)?;
     files.check_against(env.as_ref(), dir, &version)?;
@@ -63,13 +63,14 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let parts = Recovery { cache, manifest, replay, recovered, report };
+    let parts = Recovery { cache, tables, manifest, replay, recovered, report };
     assemble(dir, options, lock, parts)
 }
 
 /// What recovery brought together.
 struct Recovery {
     cache: Arc<BlockCache>,
+    tables: Arc<TableFiles>,
     manifest: Manifest,
     replay: Replay,
     recovered: Recovered,
@@ -260,7 +261,7 @@ fn flushed_through(version: &Version) -> Sequence {
 
 /// Puts the parts together and starts the background work.
 fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
-    let Recovery { cache, manifest, replay, recovered, report } = parts;
+    let Recovery { cache, tables, manifest, replay, recovered, report } = parts;
     let version = manifest.version();
     let env = options.env.clone();
     let database = version.database();
@@ -277,20 +278,24 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+    let output = OutputSettings {
+        dir: dir.to_owned(),
+        database,
+        block_bytes: options.block_bytes,
+        table_bytes: options.table_bytes,
+        compression: options.compression,
+    };
+    let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
     let flusher = Arc::new(Flusher::new(
-        FlushSettings {
-            dir: dir.to_owned(),
-            database,
-            block_bytes: options.block_bytes,
-            table_bytes: options.table_bytes,
-            compression: options.compression,
-        },
         env.clone(),
         tree.clone(),
         log.clone(),
         manifest.clone(),
+        workshop.clone(),
         counters.clone(),
     ));
+    let merger =
+        Arc::new(Merger::new(env.clone(), tree.clone(), manifest.clone(), tables.clone(), workshop, counters.clone()));
     let commit_settings = CommitSettings {
         buffer_bytes: options.buffer_bytes,
         sealed_max: options.sealed_max,
@@ -315,6 +320,13 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     tree.wake_flusher();
     let sync_worker = start("tamarack-sync", interval.clone()).inspect_err(|_| flush_worker.stop())?;
     interval.set_worker(sync_worker.clone());
+    let merge_worker = start("tamarack-merge", merger.clone()).inspect_err(|_| {
+        flush_worker.stop();
+        sync_worker.stop();
+    })?;
+    tables.set_collector(merge_worker.clone());
+    // There may be a merge to go on with.
+    merge_worker.wake();
     Ok(Engine {
         env,
         dir: dir.to_owned(),
@@ -326,7 +338,9 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         cache,
         counters,
         recovery: report,
-        workers: vec![flush_worker, sync_worker],
+        merger,
+        merge_worker: merge_worker.clone(),
+        workers: vec![flush_worker, sync_worker, merge_worker],
     })
 }
 
