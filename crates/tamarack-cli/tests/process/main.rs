@@ -6,7 +6,11 @@
 //!
 //! [`program`] runs the program and makes directories; `TAMARACK_SEED` picks other keys and other moments.
 
-#![expect(clippy::disallowed_methods, reason = "these tests are about real files, real processes and real time")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests are about real files, real processes and real time"
+)]
 
 mod killed;
 mod program;
