@@ -202,6 +202,11 @@ impl Session {
         self.made_durable("flush", flushed)
     }
 
+    pub(crate) fn compact(&mut self) -> Outcome {
+        let compacted = self.db().compact();
+        self.made_durable("compact", compacted)
+    }
+
     pub(crate) fn close(&mut self) -> Outcome {
         let closed = self.db.take().expect("it is open").close();
         self.made_durable("close", closed)

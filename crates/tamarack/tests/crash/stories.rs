@@ -73,6 +73,16 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("everything is deleted", |a| {
         a.delete_all(Buffered).flush().write(2, Buffered).flush().delete_all(Sync).flush().write(2, Buffered);
     }),
+    ("runs are merged", |a| {
+        a.write(3, Buffered).flush().write(3, Buffered).flush().write(3, Buffered).compact().write(2, Sync);
+        a.delete_all(Buffered).compact().write(2, Buffered).compact();
+    }),
+    ("merges are cut short", |a| {
+        for _ in 0..3 {
+            a.value_bytes_max = 200;
+            a.write(3, Buffered).flush().write(3, Sync).compact().power_cut(DEFAULT()).background(2).die(DEFAULT());
+        }
+    }),
     ("large batches", |a| {
         a.value_bytes_max = 900;
         a.batch(5, Sync).batch(5, Buffered).batch(8, Buffered).flush().batch(7, Buffered).batch(2, Sync);
@@ -163,7 +173,7 @@ fn generated(seed: u64) -> Workload {
             3 => TEN_MS,
             _ => Buffered,
         };
-        match random.below(16) {
+        match random.below(17) {
             0 => author.sync(),
             1 => author.flush(),
             2 | 3 => author.background(1 + random.below(4) as usize),
@@ -171,7 +181,8 @@ fn generated(seed: u64) -> Workload {
             5 => author.reopen(settings()),
             6 => author.die(settings()),
             7 => author.power_cut(settings()),
-            8 => author.delete_all(durability),
+            8 => author.compact(),
+            9 => author.delete_all(durability),
             _ => author.write(1 + random.below(3) as usize, durability),
         };
     }

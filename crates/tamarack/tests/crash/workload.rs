@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Write(Commit, Durability),
     Sync,
     Flush,
+    /// Merges all runs into one.
+    Compact,
     /// So many steps of background work.
     Background(usize),
     /// Time passes, and background work does what it should.
@@ -81,6 +83,7 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
             Action::Write(commit, durability) => session.write(commit.clone(), *durability)?,
             Action::Sync => session.sync()?,
             Action::Flush => session.flush()?,
+            Action::Compact => session.compact()?,
             Action::Background(steps) => session.step_background(*steps),
             Action::Pass(time) => session.pass_time(*time),
             Action::Reopen(settings) => {
@@ -176,6 +179,10 @@ impl Author {
 
     pub(crate) fn flush(&mut self) -> &mut Self {
         self.act(Action::Flush)
+    }
+
+    pub(crate) fn compact(&mut self) -> &mut Self {
+        self.act(Action::Compact)
     }
 
     pub(crate) fn background(&mut self, steps: usize) -> &mut Self {
