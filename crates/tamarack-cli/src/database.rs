@@ -21,13 +21,13 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
         Arg::new("durability")
             .long("durability")
             .value_name("LEVEL")
-            .help("What a stored record survives: buffered (the end of this process), sync (a crash of the machine), interval:MS (the same, at most MS milliseconds later)")
+            .help("What a stored record survives: buffered (the end of this\nprocess), sync (a crash of the machine), interval:MS (the\nsame, at most MS milliseconds later)")
             .default_value("buffered")
             .value_parser(size::parse_durability),
         Arg::new("memory")
             .long("memory")
             .value_name("SIZE")
-            .help("The memory budget for buffers and caches, such as 64MiB or 1GiB")
+            .help("The memory for buffers and caches, such as 64MiB or 1GiB")
             .default_value("256MiB")
             .value_parser(size::parse_bytes),
     ]
@@ -40,8 +40,8 @@ pub(crate) fn tuning_arguments() -> [Arg; 4] {
         argument.value_parser(size::parse_bytes).help_heading(TUNING)
     };
     [
-        size("buffer", "The size at which a buffer is sealed and flushed [default: an eighth of the memory]"),
-        size("cache", "The size of the block cache [default: a quarter of the memory]"),
+        size("buffer", "The size at which a buffer is flushed\n[default: an eighth of the memory]"),
+        size("cache", "The size of the block cache\n[default: a quarter of the memory]"),
         size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
         Arg::new("compression")
             .long("compression")
