@@ -26,8 +26,8 @@ pub enum Error {
         /// What the environment said.
         source: Arc<io::Error>,
     },
-    /// Bytes on storage are not what was written. Trying again does not help; `verify` shows the extent and `repair`
-    /// salvages the rest.
+    /// Bytes on storage are not what was written. Trying again does not help; `verify` lists all of
+    /// them. Restore the file from a copy.
     Corruption {
         /// The damaged file.
         path: PathBuf,
@@ -88,7 +88,7 @@ impl fmt::Display for Error {
             Self::Corruption { path, offset, what } => {
                 write!(
                     f,
-                    "{}: damaged at byte {offset}: {what}; `tamarack verify` shows the extent of the damage",
+                    "{}: damaged at byte {offset}: {what}; `tamarack verify` lists all that is damaged",
                     path.display()
                 )
             }

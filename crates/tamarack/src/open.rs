@@ -10,6 +10,7 @@
 //! 6. Put the parts together and start the background work.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,15 +78,30 @@ struct Recovery {
     report: RecoveryReport,
 }
 
+/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
 fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+    let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
+        Ok(names) if !create && !names.iter().any(is_of_a_database) => Err(no_database(dir)),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-            env.create_dir(dir, step::DATABASE_CREATE).map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))
+            match env.create_dir(dir, step::DATABASE_CREATE) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    wrong("the directory that it is to be made in does not exist; make that first")
+                }
+                made => made.map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error)),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => wrong("not a directory, and so no database"),
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
+}
+
+/// A lock may have been left by somebody who found no database.
+fn is_of_a_database(name: &OsString) -> bool {
+    let file = name.to_str().and_then(FileName::parse);
+    file.is_some_and(|file| file != FileName::Lock)
 }
 
 /// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
@@ -96,7 +112,7 @@ fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
 }
 
 fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: no database here, and opening it may not make one", dir.display()))
+    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
 }
 
 fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
@@ -223,7 +239,8 @@ fn recover_log(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        durable: Position(version.log_durable()),
+        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named it.
+        durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
         tail: options.tail,
     };
     wal::recover(&settings, &mut |tree, entry| {
