@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, value_parser};
-use tamarack::{Db, Durability, Options};
+use tamarack::{Compression, Db, Durability, Expert, Options};
 
 use crate::outcome::Failure;
 use crate::show::Output;
@@ -32,6 +33,36 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
     ]
 }
 
+/// The options of verbs that write much: they override what otherwise follows from the memory budget.
+pub(crate) fn tuning_arguments() -> [Arg; 4] {
+    let size = |name: &'static str, help| {
+        let argument = Arg::new(name).long(name).value_name("SIZE").help(help);
+        argument.value_parser(size::parse_bytes).help_heading(TUNING)
+    };
+    [
+        size("buffer", "The size at which a buffer is sealed and flushed [default: an eighth of the memory]"),
+        size("cache", "The size of the block cache [default: a quarter of the memory]"),
+        size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
+        Arg::new("compression")
+            .long("compression")
+            .value_name("METHOD")
+            .help("How blocks are compressed")
+            .default_value("lz4")
+            .value_parser(PossibleValuesParser::new(COMPRESSIONS.map(|(name, _)| name)))
+            .help_heading(TUNING),
+    ]
+}
+
+const TUNING: &str = "Tuning (the defaults are meant to be good)";
+
+/// The methods of compression that this program was built with.
+const COMPRESSIONS: [(&str, Compression); if cfg!(feature = "zstd") { 3 } else { 2 }] = [
+    ("none", Compression::None),
+    ("lz4", Compression::Lz4),
+    #[cfg(feature = "zstd")]
+    ("zstd", Compression::Zstd { level: 3 }),
+];
+
 /// The memory budget that [`write_arguments`] were given.
 pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
     *matches.get_one("memory").expect("it has a default")
@@ -52,9 +83,31 @@ pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> R
     open_with(&write_options(matches), matches, output)
 }
 
+/// Opens a database as [`write_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
+pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    open_with(&tuned(write_options(matches), matches), matches, output)
+}
+
 fn write_options(matches: &ArgMatches) -> Options {
     let durability: Durability = *matches.get_one("durability").expect("it has a default");
     Options::new().durability(durability).memory_bytes(memory_bytes(matches))
+}
+
+fn tuned(options: Options, matches: &ArgMatches) -> Options {
+    let size = |name| matches.get_one::<u64>(name).copied();
+    let mut expert = Expert::new();
+    if let Some(bytes) = size("buffer") {
+        expert = expert.buffer_bytes(bytes);
+    }
+    if let Some(bytes) = size("cache") {
+        expert = expert.cache_bytes(bytes);
+    }
+    if let Some(bytes) = size("block-size") {
+        expert = expert.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    let method: &String = matches.get_one("compression").expect("it has a default");
+    let (_, compression) = COMPRESSIONS.iter().find(|(name, _)| name == method).expect("the parser knows the list");
+    options.compression(*compression).expert(expert)
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {

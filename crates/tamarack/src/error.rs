@@ -94,7 +94,11 @@ impl fmt::Display for Error {
             }
             Self::InvalidArgument(what) => f.write_str(what),
             Self::Locked { path } => {
-                write!(f, "{}: the database is open elsewhere; close it there first", path.display())
+                write!(
+                    f,
+                    "{}: another process, or another handle in this one, has the database open; close it there first",
+                    path.display()
+                )
             }
             Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Closed => f.write_str("the database was closed; open it again"),

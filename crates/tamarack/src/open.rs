@@ -244,14 +244,17 @@ fn recover_manifest(
     options: &Resolved,
     tables: Arc<TableFiles>,
 ) -> Result<(Manifest, Option<manifest::Dropped>)> {
-    if let Some(found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
+    if let Some(mut found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
+        found.manifest.roll_from(options.manifest_bytes);
         return Ok((found.manifest, found.dropped));
     }
     if !options.create_if_missing {
         return Err(no_database(dir));
     }
     sync_parent(options.env.as_ref(), dir)?;
-    Ok((Manifest::create(&options.env, dir, tables)?, None))
+    let mut manifest = Manifest::create(&options.env, dir, tables)?;
+    manifest.roll_from(options.manifest_bytes);
+    Ok((manifest, None))
 }
 
 /// Up to which sequence everything is in tables.
