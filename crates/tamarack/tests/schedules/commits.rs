@@ -191,8 +191,7 @@ impl Queue {
         let visible = self.tree.visible.sequence();
         let state = self.tree.pin();
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
-        let mut found: Vec<_> =
-            buffers.flat_map(|buffer| entries(buffer)).filter(|found| *found <= visible.0).collect();
+        let mut found: Vec<_> = buffers.flat_map(entries).filter(|found| *found <= visible.0).collect();
         found.sort_unstable();
         assert_eq!(found, (1..=visible.0).collect::<Vec<_>>(), "visible before it was there");
         let half = |key: &[u8]| {
