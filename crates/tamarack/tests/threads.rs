@@ -15,11 +15,11 @@
 //! ```
 //!
 //! This one comparison shows that batches are atomic, that writes become visible in order and stay visible, and that neither flushes nor
-//! anything else lose or bring back a version. Besides:
+//! merges lose or bring back a version. Besides:
 //!
 //! * a writer knows its `n` exactly, so it reads its own writes, by lookups and by scans;
 //! * for each reader `n` never goes back;
-//! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and key by key, whatever is flushed meanwhile;
+//! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and key by key, whatever is flushed and merged meanwhile;
 //! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that much of the neighbour;
 //! * closed and opened again, everything is there, and [`Db::verify`] finds nothing wrong.
 //!
@@ -47,7 +47,7 @@ const WRITERS: u64 = 4;
 /// Keys of a writer: few, so that each has many versions and is deleted and written again often.
 const KEYS: u64 = 24;
 
-/// Writes of a writer per round. There are no merges yet, so a round must end before its runs are too many to read.
+/// Writes of a writer per round.
 const WRITES: u64 = 1500;
 
 /// Snapshots that a reader holds while it goes on.
@@ -232,7 +232,7 @@ impl Round {
     fn keep_house(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         while !self.writers_are_done() {
-            match random.below(8) {
+            match random.below(9) {
                 0 => self.db.flush()?,
                 1..=3 => self.db.sync()?,
                 4 => {
@@ -240,6 +240,7 @@ impl Round {
                     assert_eq!(stats.flush_failures, 0, "{stats:?}");
                 }
                 5 => assert_eq!(self.db.verify(&mut |_, _| {})?.problems.len(), 0),
+                7 => self.db.compact()?,
                 // An empty batch asks for the durability of what was written before.
                 6 => self.db.write_with(&Batch::new(), Durability::Interval(Duration::from_millis(1)))?,
                 _ => drop(self.db.prefix(writer_prefix(0)).next()),

@@ -10,13 +10,14 @@
 //! sealed ones are ordered among themselves. So the first answer on the way down is the youngest.
 //!
 //! Writers, readers and background work meet here and only here: writers seal and wait for room, flushes install,
-//! readers pin. Pinning takes no lock and does not count references on a shared cache line.
+//! readers pin. Pinning takes no lock and does not count references on a shared cache line. The schedule explorer cannot
+//! see into it, so a [`schedule_point`] stands before each.
 
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, schedule_point};
 use tamarack_env::{Event, Lock, Worker};
 
 use crate::buffer::Buffer;
@@ -115,11 +116,13 @@ impl Tree {
 
     /// The state now, for the duration of one operation.
     pub fn pin(&self) -> Guard<Arc<State>> {
+        schedule_point();
         self.state.load()
     }
 
     /// The state now, to be kept.
     pub fn pin_owned(&self) -> Arc<State> {
+        schedule_point();
         self.state.load_full()
     }
 
@@ -153,6 +156,7 @@ impl Tree {
             state.sealed.first()
         );
         sealed.extend(state.sealed.iter().cloned());
+        schedule_point();
         self.state.store(Arc::new(State { active: active.clone(), sealed, version: state.version.clone() }));
         active
     }
@@ -192,6 +196,7 @@ impl Tree {
         let is_younger = version.edit_number() > state.version.edit_number();
         let version = if is_younger { version } else { state.version.clone() };
         self.durable_edit.store(version.edit_number().0, Ordering::Release);
+        schedule_point();
         self.state.store(Arc::new(State { active: state.active.clone(), sealed, version }));
     }
 
