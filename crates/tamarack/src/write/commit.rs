@@ -237,6 +237,11 @@ impl CommitQueue {
         self.log.sync_to(self.log.end()).inspect_err(|error| self.tree.report_stop(error.clone()))
     }
 
+    /// Syncs what was promised to be synced within some time. The background work has ended, and no commit is under way.
+    pub fn finish(&self) -> Result<()> {
+        self.interval.finish()
+    }
+
     /// Waits while flushes are too far behind.
     fn wait_for_room(&self) -> Result<()> {
         let has_room = || self.tree.pin().sealed.len() < self.settings.sealed_max;
