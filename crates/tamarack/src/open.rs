@@ -3,7 +3,7 @@
 //! 1. Make the directory if it is missing and may be made, and take the lock.
 //! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which sequence everything is in them.
 //! 3. Look at the directory: every table the manifest names must be there; a table that it does not name but that was made
-//!    after a later edit than it holds shows that edits were lost. Nothing has been changed so far.
+//!    after a later edit than it holds shows that edits were lost. Nothing but torn ends and stale manifests has been changed so far.
 //! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
 //! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
 //!    manifest, has what it holds.

@@ -56,7 +56,7 @@ pub enum Durability {
     Buffered,
     /// Once storage has it: it survives a crash of the machine. Concurrent writers share one sync.
     Sync,
-    /// As `Buffered`, and synced at most that much later.
+    /// As `Buffered`, and a sync begins at most that much later.
     Interval(Duration),
 }
 
