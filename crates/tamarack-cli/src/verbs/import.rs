@@ -126,6 +126,10 @@ impl Import {
             }
         }
         self.store(self.lines.number())?;
+        // What waits for its flush would be read back from the log by every command that follows.
+        if self.db.stats().buffers.len() > 1 {
+            self.db.flush()?;
+        }
         let seconds = self.progress.elapsed().as_secs_f64();
         self.db.close()?;
         Ok((self.lines.number(), self.lines.read_bytes(), seconds))
