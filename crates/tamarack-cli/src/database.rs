@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, value_parser};
-use tamarack::{Compression, Db, Durability, Expert, Options};
+use tamarack::{Compression, Db, Durability, Error, Expert, Options};
 
 use crate::outcome::Failure;
 use crate::show::Output;
+use crate::show::table::plural;
 use crate::size;
 
 /// The argument that names the database.
@@ -21,13 +22,13 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
         Arg::new("durability")
             .long("durability")
             .value_name("LEVEL")
-            .help("What a stored record survives: buffered (the end of this process), sync (a crash of the machine), interval:MS (the same, at most MS milliseconds later)")
+            .help("What a stored record survives: buffered (the end of this\nprocess), sync (a crash of the machine), interval:MS (the\nsame, at most MS milliseconds later)")
             .default_value("buffered")
             .value_parser(size::parse_durability),
         Arg::new("memory")
             .long("memory")
             .value_name("SIZE")
-            .help("The memory budget for buffers and caches, such as 64MiB or 1GiB")
+            .help("The memory for buffers and caches, such as 64MiB or 1GiB")
             .default_value("256MiB")
             .value_parser(size::parse_bytes),
     ]
@@ -40,8 +41,8 @@ pub(crate) fn tuning_arguments() -> [Arg; 4] {
         argument.value_parser(size::parse_bytes).help_heading(TUNING)
     };
     [
-        size("buffer", "The size at which a buffer is sealed and flushed [default: an eighth of the memory]"),
-        size("cache", "The size of the block cache [default: a quarter of the memory]"),
+        size("buffer", "The size at which a buffer is flushed\n[default: an eighth of the memory]"),
+        size("cache", "The size of the block cache\n[default: a quarter of the memory]"),
         size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
         Arg::new("compression")
             .long("compression")
@@ -112,18 +113,33 @@ fn tuned(options: Options, matches: &ArgMatches) -> Options {
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     let path: &PathBuf = matches.get_one("db").expect("it is required");
-    let db = options.open(path)?;
+    let db = options.open(path).map_err(|error| match damage(&error) {
+        Some(damage) => {
+            Failure::Storage(format!("{damage}; the database cannot be opened like this: restore it from a copy"))
+        }
+        None => Failure::from(error),
+    })?;
     report_recovery(&db, output);
     Ok(db)
+}
+
+/// What is damaged, and where, if `error` is about that; without advice.
+pub(crate) fn damage(error: &Error) -> Option<String> {
+    match error {
+        Error::Corruption { path, offset, what } => {
+            Some(format!("{}: damaged at byte {offset}: {what}", path.display()))
+        }
+        _ => None,
+    }
 }
 
 /// Says what opening found damaged and left out: never silently.
 fn report_recovery(db: &Db, output: &mut Output<'_>) {
     for dropped in &db.recovery().dropped {
         output.note(&format!(
-            "{}: dropped {} bytes from byte {} on, which had not been acknowledged when writing ended: {}",
+            "{}: a crash left the end torn: {} from byte {} on dropped ({}); nothing that was durable is lost",
             dropped.path.display(),
-            dropped.bytes,
+            plural(dropped.bytes, "byte"),
             dropped.offset,
             dropped.why
         ));

@@ -26,8 +26,8 @@ pub enum Error {
         /// What the environment said.
         source: Arc<io::Error>,
     },
-    /// Bytes on storage are not what was written. Trying again does not help; `verify` shows the extent and `repair`
-    /// salvages the rest.
+    /// Bytes on storage are not what was written. Trying again does not help; `verify` lists all of
+    /// them. Restore the file from a copy.
     Corruption {
         /// The damaged file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum Error {
         /// Which version or feature.
         what: String,
     },
-    /// The database was closed through this or another handle.
+    /// The database was closed through this or another handle. Writers get it as the cause of an [`Error::Stopped`].
     Closed,
     /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
     Stopped {
@@ -88,7 +88,7 @@ impl fmt::Display for Error {
             Self::Corruption { path, offset, what } => {
                 write!(
                     f,
-                    "{}: damaged at byte {offset}: {what}; `tamarack verify` shows the extent of the damage",
+                    "{}: damaged at byte {offset}: {what}; `tamarack verify` lists all that is damaged",
                     path.display()
                 )
             }

@@ -3,13 +3,14 @@
 //! 1. Make the directory if it is missing and may be made, and take the lock.
 //! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which sequence everything is in them.
 //! 3. Look at the directory: every table the manifest names must be there; a table that it does not name but that was made
-//!    after a later edit than it holds shows that edits were lost. Nothing has been changed so far.
+//!    after a later edit than it holds shows that edits were lost. Nothing but torn ends and stale manifests has been changed so far.
 //! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
 //! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
 //!    manifest, has what it holds.
 //! 6. Put the parts together and start the background work.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tamarack_env::{Env, Lock, Work};
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
 use crate::compact::{Flusher, Merger, OutputSettings, Workshop};
-use crate::engine::{Dropped, Engine, RecoveryReport};
+use crate::engine::{Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
@@ -29,11 +30,11 @@ use crate::options::Resolved;
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
-use crate::tree::manifest::{self, Manifest};
+use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings};
+use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -55,11 +56,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let recovered = recover_log(env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
-        dropped: manifest_dropped
-            .map(Dropped::from)
-            .into_iter()
-            .chain(recovered.dropped.clone().map(Dropped::from))
-            .collect(),
+        dropped: manifest_dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
         orphans_removed,
     };
@@ -77,15 +74,30 @@ struct Recovery {
     report: RecoveryReport,
 }
 
+/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
 fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+    let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
+        Ok(names) if !create && !names.iter().any(is_of_a_database) => Err(no_database(dir)),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-            env.create_dir(dir, step::DATABASE_CREATE).map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))
+            match env.create_dir(dir, step::DATABASE_CREATE) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    wrong("the directory that it is to be made in does not exist; make that first")
+                }
+                made => made.map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error)),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => wrong("not a directory, and so no database"),
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
+}
+
+/// A lock may have been left by somebody who found no database.
+fn is_of_a_database(name: &OsString) -> bool {
+    let file = name.to_str().and_then(FileName::parse);
+    file.is_some_and(|file| file != FileName::Lock)
 }
 
 /// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
@@ -96,7 +108,7 @@ fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
 }
 
 fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: no database here, and opening it may not make one", dir.display()))
+    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
 }
 
 fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
@@ -223,7 +235,8 @@ fn recover_log(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        durable: Position(version.log_durable()),
+        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named it.
+        durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
         tail: options.tail,
     };
     wal::recover(&settings, &mut |tree, entry| {
@@ -239,11 +252,7 @@ fn recover_log(
     })
 }
 
-fn recover_manifest(
-    dir: &Path,
-    options: &Resolved,
-    tables: Arc<TableFiles>,
-) -> Result<(Manifest, Option<manifest::Dropped>)> {
+fn recover_manifest(dir: &Path, options: &Resolved, tables: Arc<TableFiles>) -> Result<(Manifest, Option<Dropped>)> {
     if let Some(mut found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
         found.manifest.roll_from(options.manifest_bytes);
         return Ok((found.manifest, found.dropped));

@@ -70,8 +70,8 @@ pub(crate) fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outco
 fn subcommand(verb: &Verb) -> Command {
     Command::new(verb.name)
         .about(verb.summary)
-        .long_about(format!("{}.\n\n{}", verb.summary, verb.help))
-        .after_help(format!("Examples:\n{}", indented(verb.examples)))
+        // Not clap's "long about", which would spread the options over two screens.
+        .after_help(format!("{}\n\nExamples:\n{}", verb.help, indented(verb.examples)))
         .args((verb.arguments)())
         .arg(Arg::new("json").long("json").help("Print results as JSON").action(ArgAction::SetTrue))
 }

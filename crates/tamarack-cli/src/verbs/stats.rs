@@ -18,8 +18,8 @@ pub(super) const VERB: Verb = Verb {
 Shows what is in memory, the levels with their runs, young to old, the log, and
 what opening the database found. Entries include old versions and tombstones
 (the marks of deleted keys). Raw bytes are those of keys and values, with 8 for
-each entry; file bytes are what the tables take on storage. Of a level with many
-runs the oldest are left out; --json has them all.",
+each entry; file bytes are what the tables take on storage. The oldest of many
+runs are summed up; --json has them all.",
     examples: "\
 tamarack stats names.db
 tamarack stats names.db --json",

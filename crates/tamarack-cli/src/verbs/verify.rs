@@ -38,7 +38,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let (replayed, log_bytes) = (db.recovery().entries_replayed, db.stats().log_bytes);
     db.close()?;
 
-    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> =
+        report.problems.iter().map(|error| database::damage(error).unwrap_or_else(|| error.to_string())).collect();
     let checked = format!(
         "checked {} in {} ({}) and {} in the log ({}): {}",
         plural(report.entries, "entry"),
