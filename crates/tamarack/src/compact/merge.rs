@@ -100,7 +100,11 @@ impl Work for Merger {
             }),
             Some(running) => self.advance(running).map(|done| {
                 if done {
+                    // Its cursors held the last of what it merged; whoever asked for the merge finds the space given back.
                     *job = None;
+                    self.remove_garbage();
+                    let in_progress = self.requests.lock().in_progress;
+                    self.serve(in_progress);
                 }
                 Progress::More
             }),
@@ -256,8 +260,6 @@ impl Merger {
             *job = self.job(tree, merge)?;
         } else {
             self.counters.merges.add(1);
-            let in_progress = self.requests.lock().in_progress;
-            self.serve(in_progress);
             tracing::debug!(merge = job.id.0, "ended a merge");
         }
         Ok(())
