@@ -146,6 +146,8 @@ struct Survey {
     path: PathBuf,
     file: Arc<dyn File>,
     file_bytes: u64,
+    /// Where the zeros begin that end it: what was reserved and not written.
+    written_bytes: u64,
     header: std::result::Result<SegmentHeader, HeaderFlaw>,
     /// The whole records that follow each other from the header on, with their offsets.
     records: Vec<(u64, RecordHead)>,
@@ -202,6 +204,7 @@ impl Survey {
             path,
             file,
             file_bytes: bytes.len() as u64,
+            written_bytes: bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1),
             header,
             records: Vec::new(),
             end: SEGMENT_HEADER_BYTES,
@@ -222,7 +225,7 @@ impl Survey {
             self.end += head.stride();
         }
         // The file may end within the last record's padding.
-        self.dirty = !is_zero(bytes.get(self.end as usize..).unwrap_or_default());
+        self.dirty = self.written_bytes > self.end;
         if !self.dirty {
             return;
         }
@@ -413,8 +416,8 @@ impl Chain {
         let broken = surveys.iter().position(|survey| survey.path == dropped.path).expect("it is one of them");
         let in_broken = surveys[broken].records.iter().filter(|(offset, _)| *offset >= dropped.offset).count() as u64;
         let later = &surveys[broken + 1..];
-        dropped.bytes = surveys[broken].file_bytes.saturating_sub(dropped.offset)
-            + later.iter().map(|survey| survey.file_bytes).sum::<u64>();
+        dropped.bytes = surveys[broken].written_bytes.saturating_sub(dropped.offset)
+            + later.iter().map(|survey| survey.written_bytes).sum::<u64>();
         dropped.commit_groups = in_broken
             + surveys[broken].strays
             + later.iter().map(|survey| survey.records.len() as u64 + survey.strays).sum::<u64>();
