@@ -14,6 +14,7 @@ use crate::open;
 use crate::options::Options;
 use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
+use crate::tree::state::Activity;
 use crate::verify::{self, VerifyReport};
 use crate::write::{Batch, Durability, Write};
 
@@ -159,11 +160,22 @@ impl Db {
         let Some(youngest) = self.engine.tree.pin().sealed.first().cloned() else { return Ok(()) };
         let flushed = || self.engine.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
         let mut outcome = Ok(());
-        self.engine.env.wait(&self.engine.tree.flushed, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.engine.tree.check_progress() };
+        self.engine.env.wait(&self.engine.tree.progress, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.engine.tree.check_progress(Activity::Flush) };
             outcome.is_err() || flushed()
         });
         outcome
+    }
+
+    /// Merges everything into one run: what was overwritten or deleted, and is seen by no snapshot, is gone then and gives its
+    /// space back. Waits for that; writers and readers go on meanwhile. Until the tree has a shape that merges by
+    /// itself this is the only cause of a merge.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.engine.merger.merge_all(&*self.engine.merge_worker)
     }
 
     /// Makes every write acknowledged so far survive a crash of the machine.
@@ -210,7 +222,7 @@ impl Db {
         let reopened = engine.manifest.version().log_end().map(|_| Change::LogReopened);
         let version =
             engine.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
-        engine.tree.publish(version);
+        engine.tree.publish(version, Activity::Flush);
         Ok(())
     }
 }

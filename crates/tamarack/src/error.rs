@@ -26,8 +26,8 @@ pub enum Error {
         /// What the environment said.
         source: Arc<io::Error>,
     },
-    /// Bytes on storage are not what was written. Trying again does not help; `verify` shows the extent and `repair`
-    /// salvages the rest.
+    /// Bytes on storage are not what was written. Trying again does not help; `verify` lists all of
+    /// them. Restore the file from a copy.
     Corruption {
         /// The damaged file.
         path: PathBuf,
@@ -88,13 +88,17 @@ impl fmt::Display for Error {
             Self::Corruption { path, offset, what } => {
                 write!(
                     f,
-                    "{}: damaged at byte {offset}: {what}; `tamarack verify` shows the extent of the damage",
+                    "{}: damaged at byte {offset}: {what}; `tamarack verify` lists all that is damaged",
                     path.display()
                 )
             }
             Self::InvalidArgument(what) => f.write_str(what),
             Self::Locked { path } => {
-                write!(f, "{}: the database is open elsewhere; close it there first", path.display())
+                write!(
+                    f,
+                    "{}: another process, or another handle in this one, has the database open; close it there first",
+                    path.display()
+                )
             }
             Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Closed => f.write_str("the database was closed; open it again"),

@@ -90,3 +90,8 @@ pub use read::{Scan, Snapshot, Value};
 pub use structure::{BufferStats, LevelStats, RunStats, Stats};
 pub use verify::VerifyReport;
 pub use write::{Batch, Durability};
+
+/// The program in the README, compiled with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -10,6 +10,7 @@
 //! 6. Put the parts together and start the background work.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tamarack_env::{Env, Lock, Work};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{FlushSettings, Flusher};
+use crate::compact::{Flusher, Merger, OutputSettings, Workshop};
 use crate::engine::{Dropped, Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let lock = take_lock(env.as_ref(), dir)?;
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
     let tables = TableFiles::new(env.clone(), dir, cache.clone());
-    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables)?;
+    let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
     let files = Files::look(env.as_ref(), dir)?;
     files.check_against(env.as_ref(), dir, &version)?;
@@ -63,28 +64,44 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let parts = Recovery { cache, manifest, replay, recovered, report };
+    let parts = Recovery { cache, tables, manifest, replay, recovered, report };
     assemble(dir, options, lock, parts)
 }
 
 /// What recovery brought together.
 struct Recovery {
     cache: Arc<BlockCache>,
+    tables: Arc<TableFiles>,
     manifest: Manifest,
     replay: Replay,
     recovered: Recovered,
     report: RecoveryReport,
 }
 
+/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
 fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+    let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
+        Ok(names) if !create && !names.iter().any(is_of_a_database) => Err(no_database(dir)),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-            env.create_dir(dir, step::DATABASE_CREATE).map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error))
+            match env.create_dir(dir, step::DATABASE_CREATE) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    wrong("the directory that it is to be made in does not exist; make that first")
+                }
+                made => made.map_err(|error| Error::io(step::DATABASE_CREATE.0, dir, error)),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => wrong("not a directory, and so no database"),
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
+}
+
+/// A lock may have been left by somebody who found no database.
+fn is_of_a_database(name: &OsString) -> bool {
+    let file = name.to_str().and_then(FileName::parse);
+    file.is_some_and(|file| file != FileName::Lock)
 }
 
 /// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
@@ -95,7 +112,7 @@ fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
 }
 
 fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: no database here, and opening it may not make one", dir.display()))
+    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
 }
 
 fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
@@ -222,7 +239,8 @@ fn recover_log(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        durable: Position(version.log_durable()),
+        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named it.
+        durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
         tail: options.tail,
     };
     wal::recover(&settings, &mut |tree, entry| {
@@ -243,14 +261,17 @@ fn recover_manifest(
     options: &Resolved,
     tables: Arc<TableFiles>,
 ) -> Result<(Manifest, Option<manifest::Dropped>)> {
-    if let Some(found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
+    if let Some(mut found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
+        found.manifest.roll_from(options.manifest_bytes);
         return Ok((found.manifest, found.dropped));
     }
     if !options.create_if_missing {
         return Err(no_database(dir));
     }
     sync_parent(options.env.as_ref(), dir)?;
-    Ok((Manifest::create(&options.env, dir, tables)?, None))
+    let mut manifest = Manifest::create(&options.env, dir, tables)?;
+    manifest.roll_from(options.manifest_bytes);
+    Ok((manifest, None))
 }
 
 /// Up to which sequence everything is in tables.
@@ -260,7 +281,7 @@ fn flushed_through(version: &Version) -> Sequence {
 
 /// Puts the parts together and starts the background work.
 fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
-    let Recovery { cache, manifest, replay, recovered, report } = parts;
+    let Recovery { cache, tables, manifest, replay, recovered, report } = parts;
     let version = manifest.version();
     let env = options.env.clone();
     let database = version.database();
@@ -277,20 +298,24 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+    let output = OutputSettings {
+        dir: dir.to_owned(),
+        database,
+        block_bytes: options.block_bytes,
+        table_bytes: options.table_bytes,
+        compression: options.compression,
+    };
+    let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
     let flusher = Arc::new(Flusher::new(
-        FlushSettings {
-            dir: dir.to_owned(),
-            database,
-            block_bytes: options.block_bytes,
-            table_bytes: options.table_bytes,
-            compression: options.compression,
-        },
         env.clone(),
         tree.clone(),
         log.clone(),
         manifest.clone(),
+        workshop.clone(),
         counters.clone(),
     ));
+    let merger =
+        Arc::new(Merger::new(env.clone(), tree.clone(), manifest.clone(), tables.clone(), workshop, counters.clone()));
     let commit_settings = CommitSettings {
         buffer_bytes: options.buffer_bytes,
         sealed_max: options.sealed_max,
@@ -315,6 +340,13 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     tree.wake_flusher();
     let sync_worker = start("tamarack-sync", interval.clone()).inspect_err(|_| flush_worker.stop())?;
     interval.set_worker(sync_worker.clone());
+    let merge_worker = start("tamarack-merge", merger.clone()).inspect_err(|_| {
+        flush_worker.stop();
+        sync_worker.stop();
+    })?;
+    tables.set_collector(merge_worker.clone());
+    // There may be a merge to go on with.
+    merge_worker.wake();
     Ok(Engine {
         env,
         dir: dir.to_owned(),
@@ -326,7 +358,9 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         cache,
         counters,
         recovery: report,
-        workers: vec![flush_worker, sync_worker],
+        merger,
+        merge_worker: merge_worker.clone(),
+        workers: vec![flush_worker, sync_worker, merge_worker],
     })
 }
 

@@ -11,6 +11,7 @@ use tamarack_env::os::OsEnv;
 
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
+use crate::tree::manifest::ROLL_BYTES_MIN;
 use crate::wal::Tail;
 use crate::write::Durability;
 use crate::write::batch::VALUE_BYTES_MAX;
@@ -47,7 +48,7 @@ impl Options {
         Self {
             memory_bytes: 256 << 20,
             durability: Durability::Buffered,
-            compression: Compression::default(),
+            compression: if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None },
             create_if_missing: true,
             expert: Expert::default(),
         }
@@ -100,6 +101,12 @@ impl Options {
                 self.memory_bytes
             )));
         }
+        if !self.compression.is_available() {
+            return Err(Error::InvalidArgument(format!(
+                "compression {:?}: this build lacks the feature for it",
+                self.compression
+            )));
+        }
         let expert = &self.expert;
         let at_least = |name: &str, value: Option<u64>, least: u64| match value {
             Some(value) if value < least => {
@@ -122,6 +129,7 @@ impl Options {
             block_bytes: expert.block_bytes.unwrap_or(4096),
             table_bytes: expert.table_bytes.unwrap_or(64 << 20),
             cache_bytes: expert.cache_bytes.unwrap_or(self.memory_bytes / 4),
+            manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
@@ -136,6 +144,7 @@ pub struct Expert {
     block_bytes: Option<usize>,
     table_bytes: Option<u64>,
     cache_bytes: Option<u64>,
+    manifest_bytes: Option<u64>,
     strict_recovery: bool,
 }
 
@@ -147,6 +156,7 @@ impl fmt::Debug for Expert {
             .field("block_bytes", &self.block_bytes)
             .field("table_bytes", &self.table_bytes)
             .field("cache_bytes", &self.cache_bytes)
+            .field("manifest_bytes", &self.manifest_bytes)
             .field("strict_recovery", &self.strict_recovery)
             .finish_non_exhaustive()
     }
@@ -202,6 +212,14 @@ impl Expert {
         self
     }
 
+    /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes.
+    /// Default 1 MiB. A larger one is rewritten less often and takes longer to read when the database is opened.
+    #[must_use]
+    pub fn manifest_bytes(mut self, bytes: u64) -> Self {
+        self.manifest_bytes = Some(bytes);
+        self
+    }
+
     /// Whether opening fails if the log does not end cleanly. Default false: what a crash left half written at the log's
     /// end, past everything known durable, is dropped and reported.
     #[must_use]
@@ -224,5 +242,6 @@ pub(crate) struct Resolved {
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
+    pub(crate) manifest_bytes: u64,
     pub(crate) tail: Tail,
 }

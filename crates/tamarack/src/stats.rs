@@ -39,4 +39,10 @@ pub struct Counters {
     pub flush_bytes: Counter,
     /// Flushes that failed and were or will be tried again.
     pub flush_failures: Counter,
+    /// Merges that ended.
+    pub merges: Counter,
+    /// Bytes of tables written by merges.
+    pub merge_bytes: Counter,
+    /// Merges that failed and were or will be gone on with.
+    pub merge_failures: Counter,
 }

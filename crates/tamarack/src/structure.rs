@@ -37,6 +37,12 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Flushes that failed since opening.
     pub flush_failures: u64,
+    /// Merges that ended since opening.
+    pub merges: u64,
+    /// Bytes of tables that merges wrote since opening.
+    pub merge_bytes: u64,
+    /// Merges that failed since opening.
+    pub merge_failures: u64,
     /// Times a writer waited for flushes since opening.
     pub write_stalls: u64,
     /// How long writers waited for flushes since opening, in seconds.
@@ -106,6 +112,9 @@ impl Stats {
             flushes: counters.flushes.get(),
             flush_bytes: counters.flush_bytes.get(),
             flush_failures: counters.flush_failures.get(),
+            merges: counters.merges.get(),
+            merge_bytes: counters.merge_bytes.get(),
+            merge_failures: counters.merge_failures.get(),
             write_stalls: counters.write_stalls.get(),
             write_stall_seconds: counters.write_stall_ns.get() as f64 / 1e9,
         }

@@ -141,3 +141,56 @@ fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
     assert_eq!(db.scan::<&str>(..).count(), 1);
     Ok(())
 }
+
+/// Where the log ended is known once the database was closed: a byte that changed since is damage, not the torn end of a crash.
+#[test]
+fn a_closed_log_has_no_torn_end() -> Result<()> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = options(&env).open("/db")?;
+    for number in 0..20 {
+        db.put(format!("key {number}"), "value")?;
+    }
+    db.close()?;
+    let path = std::path::Path::new("/db/0000000001.log");
+    let log = env.open(path, tamarack_env::Access::ReadWrite).unwrap();
+    for offset in 0..log.len().unwrap() {
+        let mut byte = [0];
+        log.read_exact_at(&mut byte, offset).unwrap();
+        log.write_all_at(&[byte[0] ^ 1], offset, tamarack_env::Step("test: damage")).unwrap();
+        match options(&env).open("/db") {
+            // Bytes 8 to 11 are the version: another one is refused by name.
+            Err(tamarack::Error::Corruption { .. } | tamarack::Error::Unsupported { .. }) => {}
+            // Between records stands what means nothing.
+            Ok(db) => assert_eq!(db.scan::<&str>(..).count(), 20, "byte {offset}"),
+            Err(other) => panic!("byte {offset}: {other}"),
+        }
+        log.write_all_at(&byte, offset, tamarack_env::Step("test: mend")).unwrap();
+    }
+    assert_eq!(options(&env).open("/db")?.scan::<&str>(..).count(), 20);
+    Ok(())
+}
+
+/// Opening what may not be made, and what cannot be made, is the caller's mistake, and leaves nothing behind.
+#[test]
+fn where_no_database_can_be() -> Result<()> {
+    let env: Arc<dyn Env> = tamarack_env::OsEnv::new();
+    let dir = tamarack_env::TempDir::new().unwrap();
+    let step = tamarack_env::Step("test: make");
+    env.create(&dir.path().join("file"), step).unwrap();
+    env.create_dir(&dir.path().join("empty"), step).unwrap();
+    let refused = |name: &str, create: bool| {
+        let path = dir.path().join(name);
+        match options(&env).create_if_missing(create).open(&path) {
+            Err(tamarack::Error::InvalidArgument(why)) => assert!(why.contains(name), "{why}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    refused("file", true);
+    refused("file", false);
+    refused("none", false);
+    refused("none/below", true);
+    refused("empty", false);
+    assert_eq!(env.list(dir.path()).unwrap(), ["empty", "file"]);
+    assert!(env.list(&dir.path().join("empty")).unwrap().is_empty());
+    Ok(())
+}

@@ -28,6 +28,13 @@ fn empty_dir() -> Arc<dyn Env> {
     env
 }
 
+fn new_simulator(seed: u64) -> SimEnv {
+    let sim = SimEnv::new(seed);
+    sim.create_dir(Path::new(DIR), STEP).unwrap();
+    sim.sync_dir(Path::new("/"), STEP).unwrap();
+    sim
+}
+
 fn settings(env: &Arc<dyn Env>) -> LogSettings {
     LogSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 }
 }
@@ -304,10 +311,8 @@ fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
 /// the same size takes its place, and the second, which was whole, would follow it seamlessly.
 #[test]
 fn a_dropped_record_never_comes_back() {
-    let sim = SimEnv::new(7);
+    let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
-    env.create_dir(Path::new(DIR), STEP).unwrap();
-    env.sync_dir(Path::new("/"), STEP).unwrap();
     let mut writer = Writer::new(&env);
     writer.append(&["kept"]).unwrap();
     writer.log.sync_to(writer.log.end()).unwrap();
@@ -330,10 +335,8 @@ fn a_dropped_record_never_comes_back() {
 
 #[test]
 fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
-    let sim = SimEnv::new(7);
+    let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
-    env.create_dir(Path::new(DIR), STEP).unwrap();
-    env.sync_dir(Path::new("/"), STEP).unwrap();
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::LOG_APPEND));
@@ -355,10 +358,8 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
 /// must survive all the same.
 #[test]
 fn what_recovery_read_from_the_cache_becomes_durable() {
-    let sim = SimEnv::new(7);
+    let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
-    env.create_dir(Path::new(DIR), STEP).unwrap();
-    env.sync_dir(Path::new("/"), STEP).unwrap();
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::LOG_SYNC));
@@ -384,6 +385,53 @@ fn a_segment_that_was_never_finished_is_passed_over() {
     drop(writer);
     let (items, recovered) = read_back(&recovery(&env)).unwrap();
     assert_eq!((items, recovered.dropped), (written, None));
+}
+
+/// A header may be written in full although the write of it failed. If the segment cannot be removed either, it would part what is appended to
+/// the segments around it.
+#[test]
+fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
+    let sim = new_simulator(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::LOG_HEADER));
+    sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_REMOVE));
+    let error = writer.log.rotate(Sequence(2), EDIT).unwrap_err();
+    if let Error::Io { .. } = error {
+        writer.append(&["b"]).unwrap();
+        writer.rotate();
+        writer.append(&["c"]).unwrap();
+    }
+    let (items, recovered) = read_back(&recovery(&env)).unwrap();
+    assert_eq!((items, recovered.dropped), (writer.written, None), "after {error}");
+}
+
+/// While a log is being closed, commits that were under way may append to segments and begin new ones. What stands before the end that closing
+/// answers with is durable all the same.
+#[test]
+fn what_is_appended_while_the_log_is_being_closed_is_durable() {
+    let sim = new_simulator(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    let log = Arc::new(writer.log);
+    let (late, mut group, mut comes_late) = (Arc::downgrade(&log), Group::new(), true);
+    sim.set_hook(move |moment| {
+        if moment.call.step == Some(tamarack::step::LOG_SYNC) && std::mem::take(&mut comes_late) {
+            let log = late.upgrade().expect("it is being closed");
+            for sequence in [2, 3] {
+                group.clear();
+                group.push_entry(TreeId(0), EntryKind::Put, b"late", b"b");
+                log.append(&mut group, Sequence(sequence)).unwrap();
+                log.rotate(Sequence(sequence + 1), EDIT).unwrap();
+            }
+        }
+    });
+    let end = log.close().unwrap();
+    let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
+    let (items, _) = read_back(&RecoverySettings { durable: end, ..recovery(&image) }).unwrap();
+    assert_eq!(items.len(), 3);
 }
 
 /// Stored bytes: a segment with a put, a delete and a batch. A difference is a change of the format; see `docs/FORMAT.md`.

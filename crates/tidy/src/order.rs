@@ -67,6 +67,11 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
         modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "random", "sync"],
     },
+    Layer {
+        directory: "tamarack-model",
+        may_use: &[],
+        modules: &["lib", "simulate", "cost", "growth", "policy", "planner", "occupancy", "shape", "units"],
+    },
 ];
 
 /// A crate's modules: dotted name (`tree::manifest`; empty for the root) to file.

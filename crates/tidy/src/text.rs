@@ -56,7 +56,8 @@ fn unsafe_only_where_listed() {
         if UNSAFE_PLACES.iter().any(|place| file.path.starts_with(place)) {
             continue;
         }
-        let code = rust::code_only(&file.text);
+        // A crate that forbids it says so with the same word.
+        let code = rust::code_only(&file.text).replace("forbid(unsafe_code)", "forbid(           )");
         for word in ["unsafe", "unsafe_code"] {
             for at in rust::word_offsets(&code, word) {
                 let line = rust::line_of(&code, at);

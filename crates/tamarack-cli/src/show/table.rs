@@ -35,10 +35,22 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// `count` of the things that `noun` names: `1 entry`, `2,000 entries`.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if count == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {plural}", grouped(count))
+}
+
 /// Words stand to the left, numbers to the right, and missing cells are blank.
 #[test]
 fn columns_are_aligned() {
     let rows = [["level", "bytes"], ["one", "9"], ["three", "1,000"]].map(|row| row.map(str::to_owned).to_vec());
     assert_eq!(table(&rows), "level  bytes\none        9\nthree  1,000");
+    assert_eq!([1, 2000].map(|count| plural(count, "entry")), ["1 entry", "2,000 entries"]);
+    assert_eq!([0, 1].map(|count| plural(count, "run")), ["0 runs", "1 run"]);
     assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
 }

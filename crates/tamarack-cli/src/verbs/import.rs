@@ -64,6 +64,7 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64).range(1..)),
     ];
     arguments.extend(database::write_arguments());
+    arguments.extend(database::tuning_arguments());
     arguments
 }
 
@@ -72,7 +73,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let lines = Lines::open(path)?;
     let acks = matches.get_one::<PathBuf>("acks").map(|path| Acks::append_to(path)).transpose()?;
     let import = Import {
-        db: database::open_or_create(matches, output)?,
+        db: database::open_or_create_tuned(matches, output)?,
         progress: Progress::bytes("importing", lines.total_bytes()),
         lines,
         acks,

@@ -3,6 +3,7 @@
 //! To add a verb, write its file with a constant [`Verb`] and add one line to [`VERBS`]. Help, parsing and the rules that all verbs keep (a `--json`,
 //! examples in the help) follow from that.
 
+mod compact;
 mod delete;
 mod export;
 mod get;
@@ -19,8 +20,17 @@ use crate::show::Output;
 use crate::verb::Verb;
 
 /// All verbs, in the order in which the help lists them.
-const VERBS: &[Verb] =
-    &[import::VERB, export::VERB, put::VERB, get::VERB, delete::VERB, scan::VERB, stats::VERB, verify::VERB];
+const VERBS: &[Verb] = &[
+    import::VERB,
+    export::VERB,
+    put::VERB,
+    get::VERB,
+    delete::VERB,
+    scan::VERB,
+    stats::VERB,
+    compact::VERB,
+    verify::VERB,
+];
 
 const ABOUT: &str = "An embedded, durable, ordered key-value store, from the command line";
 
@@ -60,8 +70,8 @@ pub(crate) fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outco
 fn subcommand(verb: &Verb) -> Command {
     Command::new(verb.name)
         .about(verb.summary)
-        .long_about(format!("{}.\n\n{}", verb.summary, verb.help))
-        .after_help(format!("Examples:\n{}", indented(verb.examples)))
+        // Not clap's "long about", which would spread the options over two screens.
+        .after_help(format!("{}\n\nExamples:\n{}", verb.help, indented(verb.examples)))
         .args((verb.arguments)())
         .arg(Arg::new("json").long("json").help("Print results as JSON").action(ArgAction::SetTrue))
 }

@@ -2,11 +2,11 @@
 
 use clap::ArgMatches;
 use serde_json::{Map, Value};
-use tamarack::Stats;
+use tamarack::{RecoveryReport, RunStats, Stats};
 
 use crate::database;
 use crate::outcome::{Failure, Outcome};
-use crate::show::table::{grouped, table};
+use crate::show::table::{grouped, plural, table};
 use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::verb::Verb;
@@ -15,10 +15,11 @@ pub(super) const VERB: Verb = Verb {
     name: "stats",
     summary: "Show what the database is made of",
     help: "\
-Shows the levels with their runs, young to old, and what is still in memory and
-in the log. Entries include old versions and tombstones (the marks of deleted
-keys). Raw bytes are those of keys and values, with 8 for each entry; file
-bytes are what the tables take on storage.",
+Shows what is in memory, the levels with their runs, young to old, the log, and
+what opening the database found. Entries include old versions and tombstones
+(the marks of deleted keys). Raw bytes are those of keys and values, with 8 for
+each entry; file bytes are what the tables take on storage. The oldest of many
+runs are summed up; --json has them all.",
     examples: "\
 tamarack stats names.db
 tamarack stats names.db --json",
@@ -26,43 +27,73 @@ tamarack stats names.db --json",
     run,
 };
 
+/// So many runs of a level are shown to people.
+const RUNS_SHOWN_MAX: usize = 12;
+
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let db = database::open(matches, output)?;
-    let stats = db.stats();
+    let (stats, recovery) = (db.stats(), db.recovery().clone());
     db.close()?;
-    output.result(Some(&for_people(&stats)), for_programs(&stats))?;
+    output.result(Some(&for_people(&stats, &recovery)), for_programs(&stats, &recovery))?;
     Ok(Outcome::Done)
 }
 
-fn for_people(stats: &Stats) -> String {
-    let heading = ["", "runs", "tables", "entries", "tombstones", "raw bytes", "file bytes"];
+fn for_people(stats: &Stats, recovery: &RecoveryReport) -> String {
+    format!("{}\n\n{}", contents(stats), remarks(stats, recovery).join("\n"))
+}
+
+/// The table of buffers, levels and runs.
+fn contents(stats: &Stats) -> String {
+    let heading = ["", "tables", "entries", "tombstones", "raw bytes", "file bytes"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for buffer in &stats.buffers {
-        let cells = ["buffer", "", "", &grouped(buffer.entries), "", &show_bytes(buffer.raw_bytes), ""];
+        let cells = ["buffer", "", &grouped(buffer.entries), "", &show_bytes(buffer.raw_bytes), ""];
         rows.push(cells.map(str::to_owned).to_vec());
     }
     for (i, level) in stats.levels.iter().enumerate() {
-        let sum = |of: fn(&tamarack::RunStats) -> u64| level.runs.iter().map(of).sum::<u64>();
-        rows.push(vec![
-            format!("level {}", i + 1),
-            level.runs.len().to_string(),
-            grouped(sum(|run| run.tables)),
-            grouped(sum(|run| run.entries)),
-            grouped(sum(|run| run.tombstones)),
-            show_bytes(sum(|run| run.raw_bytes)),
-            show_bytes(sum(|run| run.file_bytes)),
-        ]);
+        let name = format!("level {}, {}", i + 1, plural(level.runs.len() as u64, "run"));
+        rows.push(row(name, &sum(&level.runs)));
+        let shown = level.runs.len().min(RUNS_SHOWN_MAX);
+        rows.extend(level.runs[..shown].iter().enumerate().map(|(j, run)| row(format!("  run {}", j + 1), run)));
+        if shown < level.runs.len() {
+            rows.push(row("  older runs".to_owned(), &sum(&level.runs[shown..])));
+        }
     }
-    let rest = [
-        ["log segments:".to_owned(), stats.log_segments.to_string()],
-        ["log bytes:".to_owned(), show_bytes(stats.log_bytes)],
-        ["writes so far:".to_owned(), grouped(stats.visible_sequence)],
-    ];
-    let rest: Vec<String> = rest.iter().map(|[name, value]| format!("{name:<14} {value}")).collect();
-    format!("{}\n\n{}", table(&rows), rest.join("\n"))
+    table(&rows)
 }
 
-fn for_programs(stats: &Stats) -> Map<String, Value> {
+fn row(name: String, run: &RunStats) -> Vec<String> {
+    let (raw, file) = (show_bytes(run.raw_bytes), show_bytes(run.file_bytes));
+    vec![name, grouped(run.tables), grouped(run.entries), grouped(run.tombstones), raw, file]
+}
+
+fn sum(runs: &[RunStats]) -> RunStats {
+    runs.iter().fold(RunStats::default(), |sum, run| RunStats {
+        tables: sum.tables + run.tables,
+        entries: sum.entries + run.entries,
+        tombstones: sum.tombstones + run.tombstones,
+        raw_bytes: sum.raw_bytes + run.raw_bytes,
+        file_bytes: sum.file_bytes + run.file_bytes,
+    })
+}
+
+/// What is not about entries, one line each.
+fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
+    let log = format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment"));
+    let mut opening = vec![format!("{} read back from the log", plural(recovery.entries_replayed, "entry"))];
+    if !recovery.orphans_removed.is_empty() {
+        let files = plural(recovery.orphans_removed.len() as u64, "unfinished table");
+        opening.push(format!("{files} of an earlier process removed"));
+    }
+    if !recovery.dropped.is_empty() {
+        let bytes = recovery.dropped.iter().map(|dropped| dropped.bytes).sum();
+        opening.push(format!("{} of a torn end dropped", show_bytes(bytes)));
+    }
+    let rest = [("log", log), ("opening", opening.join("; ")), ("writes so far", grouped(stats.visible_sequence))];
+    rest.iter().map(|(name, value)| format!("{name:<14} {value}")).collect()
+}
+
+fn for_programs(stats: &Stats, recovery: &RecoveryReport) -> Map<String, Value> {
     let buffers: Vec<Value> = stats
         .buffers
         .iter()
@@ -100,6 +131,26 @@ fn for_programs(stats: &Stats) -> Map<String, Value> {
         ("log_segments", stats.log_segments.into()),
         ("log_bytes", stats.log_bytes.into()),
         ("visible_sequence", stats.visible_sequence.into()),
+        ("recovery", Value::Object(recovery_for_programs(recovery))),
+    ])
+}
+
+fn recovery_for_programs(recovery: &RecoveryReport) -> Map<String, Value> {
+    let path = |path: &std::path::Path| Value::from(path.display().to_string());
+    let dropped = recovery.dropped.iter().map(|dropped| {
+        Value::Object(json::object([
+            ("file", path(&dropped.path)),
+            ("offset", dropped.offset.into()),
+            ("bytes", dropped.bytes.into()),
+            ("commit_groups", dropped.commit_groups.into()),
+            ("why", dropped.why.as_str().into()),
+        ]))
+    });
+    let orphans = recovery.orphans_removed.iter().map(|orphan| path(orphan));
+    json::object([
+        ("entries_replayed", recovery.entries_replayed.into()),
+        ("orphans_removed", orphans.collect::<Vec<_>>().into()),
+        ("dropped", dropped.collect::<Vec<_>>().into()),
     ])
 }
 
@@ -123,6 +174,6 @@ mod tests {
         assert_eq!(entries(&shown["buffers"]) + in_levels, 20_000, "{shown}");
         assert!(in_levels > 0, "with so little memory some of it was flushed: {shown}");
         let text = run_ok(&["stats", &db]);
-        assert!(text.contains("level 1") && text.contains("writes so far: 20,000"), "{text}");
+        assert!(text.contains("level 1, ") && text.contains("writes so far  20,000"), "{text}");
     }
 }

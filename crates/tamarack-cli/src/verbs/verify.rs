@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::database;
 use crate::outcome::{Failure, Outcome};
 use crate::show::progress::Progress;
-use crate::show::table::grouped;
+use crate::show::table::plural;
 use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::verb::Verb;
@@ -15,7 +15,8 @@ pub(super) const VERB: Verb = Verb {
     name: "verify",
     summary: "Check every checksum and every invariant",
     help: "\
-Reads all that is stored and checks it. What is damaged is listed with file and
+Reads all that is stored and checks it: the tables, the manifest that names them,
+and, in opening the database, the log. What is damaged is listed with file and
 offset, and the exit status is then 1. Damage that keeps the database from being
 opened at all is reported as an error with status 3.",
     examples: "\
@@ -33,15 +34,20 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         progress.set(done_bytes);
     })?;
     drop(progress);
+    // The log was read and checked when the database was opened; it would not be open otherwise.
+    let (replayed, log_bytes) = (db.recovery().entries_replayed, db.stats().log_bytes);
     db.close()?;
 
-    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<String> =
+        report.problems.iter().map(|error| database::damage(error).unwrap_or_else(|| error.to_string())).collect();
     let checked = format!(
-        "checked {} entries in {} tables, {}: {}",
-        grouped(report.entries),
-        grouped(report.tables),
+        "checked {} in {} ({}) and {} in the log ({}): {}",
+        plural(report.entries, "entry"),
+        plural(report.tables, "table"),
         show_bytes(report.bytes),
-        if problems.is_empty() { "no damage".to_owned() } else { format!("{} problems", problems.len()) }
+        plural(replayed, "entry"),
+        show_bytes(log_bytes),
+        if problems.is_empty() { "no damage".to_owned() } else { plural(problems.len() as u64, "problem") }
     );
     let text: Vec<&str> = problems.iter().map(String::as_str).chain([checked.as_str()]).collect();
     let members = json::object([
@@ -49,6 +55,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         ("tables", report.tables.into()),
         ("entries", report.entries.into()),
         ("bytes", report.bytes.into()),
+        ("log_entries", replayed.into()),
+        ("log_bytes", log_bytes.into()),
         ("problems", problems.iter().map(|problem| Value::from(problem.as_str())).collect::<Vec<_>>().into()),
     ]);
     output.result(Some(&text.join("\n")), members)?;

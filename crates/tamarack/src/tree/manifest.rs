@@ -58,8 +58,8 @@ use crate::format::names::FileName;
 use crate::step;
 use crate::wal::Tail;
 
-/// A manifest is not rolled before it has this size: a megabyte is read in milliseconds, and holds thousands of edits.
-const ROLL_BYTES_MIN: u64 = 1 << 20;
+/// A manifest is not rolled before it has this size, unless told otherwise: a megabyte is read in milliseconds, and holds thousands of edits.
+pub const ROLL_BYTES_MIN: u64 = 1 << 20;
 
 /// A manifest is rolled when it is this many times as large as its base: so the bytes written to bases are at most a third of those written
 /// as edits, and recovery reads at most four times what describing the version takes.
@@ -73,7 +73,7 @@ pub struct Manifest {
     next_table: AtomicU64,
     next_run: AtomicU64,
     next_merge: AtomicU64,
-    /// The file is not rolled before it has this size; [`ROLL_BYTES_MIN`] but for tests.
+    /// The file is not rolled before it has this size.
     roll_bytes_min: u64,
     /// Held while an edit is written and synced.
     log: Mutex<EditLog>,
@@ -253,9 +253,8 @@ impl Manifest {
         Ok(log.version.clone())
     }
 
-    /// Lets the file be rolled early.
-    #[cfg(test)]
-    pub(super) fn roll_from(&mut self, bytes: u64) {
+    /// Lets the file be rolled from this size on, instead of [`ROLL_BYTES_MIN`].
+    pub fn roll_from(&mut self, bytes: u64) {
         self.roll_bytes_min = bytes;
     }
 

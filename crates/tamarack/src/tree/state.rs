@@ -10,13 +10,14 @@
 //! sealed ones are ordered among themselves. So the first answer on the way down is the youngest.
 //!
 //! Writers, readers and background work meet here and only here: writers seal and wait for room, flushes install,
-//! readers pin. Pinning takes no lock and does not count references on a shared cache line.
+//! readers pin. Pinning takes no lock and does not count references on a shared cache line. The schedule explorer cannot
+//! see into it, so a [`schedule_point`] stands before each.
 
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, schedule_point};
 use tamarack_env::{Event, Lock, Worker};
 
 use crate::buffer::Buffer;
@@ -46,26 +47,46 @@ pub struct Sealed {
     pub last: Sequence,
 }
 
+/// A kind of background work that others may wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// Sealed buffers become runs.
+    Flush,
+    /// Runs become one.
+    Merge,
+}
+
 /// What keeps background work from going on.
-#[derive(Clone, Debug)]
-enum Trouble {
-    /// It will be tried again; whoever waits for it is told now rather than left waiting.
-    Retrying(Error),
-    /// It will not be tried again.
-    Stopped(Arc<Error>),
+#[derive(Debug, Default)]
+struct Trouble {
+    /// Why there will be no more of it.
+    stopped: Option<Arc<Error>>,
+    /// Why flushes failed last, if they did; they are tried again, but whoever waits is told rather than left waiting.
+    flush: Option<Error>,
+    /// The same for merges.
+    merge: Option<Error>,
+}
+
+impl Trouble {
+    fn of(&mut self, activity: Activity) -> &mut Option<Error> {
+        match activity {
+            Activity::Flush => &mut self.flush,
+            Activity::Merge => &mut self.merge,
+        }
+    }
 }
 
 /// One tree (keyspace): its state, and the events by which its users meet.
 pub struct Tree {
     state: ArcSwap<State>,
     /// Serialises those that replace `state`, and holds why background work is stuck, if it is.
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Trouble>,
     /// The last durable manifest edit: new files carry it.
     durable_edit: AtomicU64,
     /// Which sequences are visible, and the snapshots.
     pub visible: Visible,
-    /// A flush was installed, or failed.
-    pub flushed: Event,
+    /// A flush or a merge was installed, or failed, or there will be no more of them.
+    pub progress: Event,
     /// Whom to wake when a buffer was sealed.
     flusher: OnceLock<Arc<dyn Worker>>,
     /// Held while anything, a snapshot or an iterator too, can still read from the database's files.
@@ -84,10 +105,10 @@ impl Tree {
         let durable_edit = AtomicU64::new(state.version.edit_number().0);
         Self {
             state: ArcSwap::from_pointee(state),
-            trouble: Mutex::new(None),
+            trouble: Mutex::default(),
             durable_edit,
             visible: Visible::new(visible),
-            flushed: Event::new(),
+            progress: Event::new(),
             flusher: OnceLock::new(),
             _lock: lock,
         }
@@ -95,11 +116,13 @@ impl Tree {
 
     /// The state now, for the duration of one operation.
     pub fn pin(&self) -> Guard<Arc<State>> {
+        schedule_point();
         self.state.load()
     }
 
     /// The state now, to be kept.
     pub fn pin_owned(&self) -> Arc<State> {
+        schedule_point();
         self.state.load_full()
     }
 
@@ -133,16 +156,20 @@ impl Tree {
             state.sealed.first()
         );
         sealed.extend(state.sealed.iter().cloned());
+        schedule_point();
         self.state.store(Arc::new(State { active: active.clone(), sealed, version: state.version.clone() }));
         active
     }
 
-    /// Publishes `version`, which is durable, in place of the one before.
-    pub fn publish(&self, version: Arc<Version>) {
-        let _changing = self.trouble.lock();
-        let state = self.pin_owned();
-        self.durable_edit.store(version.edit_number().0, Ordering::Release);
-        self.state.store(Arc::new(State { active: state.active.clone(), sealed: state.sealed.clone(), version }));
+    /// Publishes `version`, which is durable and which an activity made, unless a younger one, which has it all, came first.
+    pub fn publish(&self, version: Arc<Version>, by: Activity) {
+        {
+            let mut trouble = self.trouble.lock();
+            let sealed = self.pin().sealed.clone();
+            self.replace(sealed, version);
+            *trouble.of(by) = None;
+        }
+        self.progress.notify();
     }
 
     /// Publishes `version`, which is durable and holds what was in the oldest sealed buffer, without that buffer.
@@ -157,18 +184,26 @@ impl Tree {
                 flushed.last,
                 oldest.last
             );
-            self.durable_edit.store(version.edit_number().0, Ordering::Release);
-            self.state.store(Arc::new(State { active: state.active.clone(), sealed: younger.to_vec(), version }));
-            if matches!(*trouble, Some(Trouble::Retrying(_))) {
-                *trouble = None;
-            }
+            self.replace(younger.to_vec(), version);
+            trouble.flush = None;
         }
-        self.flushed.notify();
+        self.progress.notify();
     }
 
-    /// Notes that background work failed and will be tried again.
-    pub fn report_retry(&self, error: Error) {
-        self.report(Trouble::Retrying(error));
+    /// Puts a new state in place of the old one. The caller holds the lock of those who do.
+    fn replace(&self, sealed: Vec<Arc<Sealed>>, version: Arc<Version>) {
+        let state = self.pin_owned();
+        let is_younger = version.edit_number() > state.version.edit_number();
+        let version = if is_younger { version } else { state.version.clone() };
+        self.durable_edit.store(version.edit_number().0, Ordering::Release);
+        schedule_point();
+        self.state.store(Arc::new(State { active: state.active.clone(), sealed, version }));
+    }
+
+    /// Notes that an activity failed and will be tried again.
+    pub fn report_retry(&self, activity: Activity, error: Error) {
+        *self.trouble.lock().of(activity) = Some(error);
+        self.progress.notify();
     }
 
     /// Notes that the database takes no more writes (rule: a failed sync is never retried as if it could succeed).
@@ -177,33 +212,24 @@ impl Tree {
             Error::Stopped { cause } => cause,
             other => Arc::new(other),
         };
-        self.report(Trouble::Stopped(cause));
-    }
-
-    fn report(&self, new: Trouble) {
-        {
-            let mut trouble = self.trouble.lock();
-            // The first reason to stop is the one to tell.
-            if !matches!(*trouble, Some(Trouble::Stopped(_))) {
-                *trouble = Some(new);
-            }
-        }
-        self.flushed.notify();
+        // The first reason to stop is the one to tell.
+        self.trouble.lock().stopped.get_or_insert(cause);
+        self.progress.notify();
     }
 
     /// An error if the database takes no more writes.
     pub fn check_running(&self) -> Result<()> {
-        match &*self.trouble.lock() {
-            Some(Trouble::Stopped(cause)) => Err(Error::Stopped { cause: cause.clone() }),
-            _ => Ok(()),
+        match &self.trouble.lock().stopped {
+            Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
+            None => Ok(()),
         }
     }
 
-    /// An error if background work makes no progress now.
-    pub fn check_progress(&self) -> Result<()> {
-        match &*self.trouble.lock() {
-            Some(Trouble::Stopped(cause)) => Err(Error::Stopped { cause: cause.clone() }),
-            Some(Trouble::Retrying(error)) => Err(error.clone()),
+    /// An error if an activity makes no progress now.
+    pub fn check_progress(&self, activity: Activity) -> Result<()> {
+        self.check_running()?;
+        match self.trouble.lock().of(activity) {
+            Some(error) => Err(error.clone()),
             None => Ok(()),
         }
     }

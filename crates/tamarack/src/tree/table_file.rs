@@ -12,9 +12,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
 use crate::error::Result;
@@ -22,18 +22,30 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::table::Table;
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
-#[derive(Debug)]
 pub struct TableFiles {
     env: Arc<dyn Env>,
     dir: PathBuf,
     cache: Arc<BlockCache>,
     garbage: Mutex<Vec<TableId>>,
+    /// Whom to wake when there is garbage.
+    collector: OnceLock<Arc<dyn Worker>>,
+}
+
+impl fmt::Debug for TableFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableFiles").field("dir", &self.dir).field("garbage", &self.garbage).finish_non_exhaustive()
+    }
 }
 
 impl TableFiles {
     /// The tables in `dir`, which keep their blocks in `cache`.
     pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<BlockCache>) -> Arc<Self> {
-        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage: Mutex::new(Vec::new()) })
+        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage: Mutex::new(Vec::new()), collector: OnceLock::new() })
+    }
+
+    /// Registers the worker that removes files; may be called once.
+    pub fn set_collector(&self, worker: Arc<dyn Worker>) {
+        assert!(self.collector.set(worker).is_ok(), "there is one collector of tables");
     }
 
     /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed.
@@ -87,6 +99,9 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
             self.files.garbage.lock().push(self.meta.id);
+            if let Some(collector) = self.files.collector.get() {
+                collector.wake();
+            }
         }
     }
 }

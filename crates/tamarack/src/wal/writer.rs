@@ -46,7 +46,8 @@ pub struct Log {
     synced: Condvar,
 }
 
-/// The segments, and whether the log can still be written. Locked during an append, but never during a sync.
+/// The segments, and whether the log can still be written. Locked while the log changes, also for the syncs that this takes, but not while what was
+/// appended is synced.
 #[derive(Debug)]
 struct Segments {
     /// Old to young; the last is the one that is appended to.
@@ -260,10 +261,11 @@ impl Log {
             synced: SEGMENT_HEADER_BYTES,
         };
         if let Err(error) = segment.write_header(*database, *allocate_bytes) {
-            // Without a header it would be dropped at recovery; removing it now saves the reader of the directory a question.
-            if let Err(error) = env.remove(&segment.path, step::LOG_REMOVE) {
-                tracing::warn!(%error, path = %segment.path.display(), "an unfinished segment could not be removed");
-            }
+            // What was written may be a whole header after all, and would part what is appended from now on. That the removal is durable is
+            // seen to by whoever makes the next segment; until then it is the last, and recovery drops it.
+            tracing::warn!(%error, path = %segment.path.display(), "a new segment could not be begun");
+            env.remove(&segment.path, step::LOG_REMOVE)
+                .map_err(|error| stopped(step::LOG_REMOVE, &segment.path, error))?;
             return Err(error);
         }
         let synced = segment
@@ -308,10 +310,15 @@ impl Log {
     /// # Errors
     /// [`Error::Stopped`] if it cannot be made durable, now or before.
     pub fn close(&self) -> Result<Position> {
-        self.segments.lock().check()?;
-        self.sync_to(self.end())?;
-        let mut segments = self.segments.lock();
-        segments.check()?;
+        // Commits that were under way when closing began may append, and even rotate, until nothing is left to be synced.
+        let mut segments = loop {
+            self.sync_to(self.end())?;
+            let segments = self.segments.lock();
+            segments.check()?;
+            if self.durable() == self.end() {
+                break segments;
+            }
+        };
         let segment = segments.all.back().expect("a log has a segment to append to");
         let trimmed =
             segment.file.set_len(segment.end, step::LOG_TRIM).and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM));

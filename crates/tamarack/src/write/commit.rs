@@ -42,7 +42,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::stats::Counters;
-use crate::tree::state::Tree;
+use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
@@ -235,8 +235,8 @@ impl CommitQueue {
         }
         let began = self.env.now();
         let mut outcome = Ok(());
-        self.env.wait(&self.tree.flushed, None, &mut || {
-            outcome = self.tree.check_progress();
+        self.env.wait(&self.tree.progress, None, &mut || {
+            outcome = self.tree.check_progress(Activity::Flush);
             outcome.is_err() || has_room()
         });
         self.counters.write_stalls.add(1);

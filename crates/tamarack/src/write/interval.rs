@@ -56,8 +56,9 @@ impl Work for IntervalSync {
         if nanoseconds(self.env.now()) < deadline_ns {
             return Progress::IdleUntil(Duration::from_nanos(deadline_ns));
         }
-        // Cleared before the log's end is read: a write that found the old deadline was appended before that.
-        self.deadline_ns.store(NONE, Ordering::SeqCst);
+        // Cleared before the log's end is read: a write that found the old deadline was appended before that. A swap, since it also
+        // sees what the last one to find that deadline did before; a store would not.
+        self.deadline_ns.swap(NONE, Ordering::AcqRel);
         match self.log.sync_to(self.log.end()) {
             Ok(()) => Progress::More,
             Err(error) => {

@@ -10,8 +10,7 @@
 //! After a crash the database must hold one of these states: from `durable` on if the machine lost its power, from `visible` on if only the
 //! process ended, and exactly `visible` if it was closed. The model then goes on from the state that was found.
 //!
-//! A write that failed is not in the list. But what it left in the log, and what cut that off, are both unsynced; so a loss of power may show
-//! it after all, in the place of the write that would have come next. Such a state is a `ghost`.
+//! A write that was refused is not in the list: whatever happens later, it must never be seen.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -34,8 +33,6 @@ pub(crate) struct Model {
     durable: usize,
     /// The number of commits that must be durable when that time has come.
     deadlines: Vec<(Duration, usize)>,
-    /// After how many commits a failed write was tried, and the state it would have made.
-    ghosts: Vec<(usize, Arc<State>)>,
     /// True once an operation said that no more writes are taken.
     pub(crate) stopped: bool,
     pub(crate) snapshots: BTreeMap<u8, Arc<State>>,
@@ -72,7 +69,6 @@ impl Model {
             visible: 0,
             durable: 0,
             deadlines: Vec::new(),
-            ghosts: Vec::new(),
             stopped: false,
             snapshots: BTreeMap::new(),
             scans: BTreeMap::new(),
@@ -95,15 +91,8 @@ impl Model {
         match level {
             Level::Buffered => {}
             Level::Sync => self.durable = self.visible,
-            // A batch without writes has nothing that could become durable by some time.
-            Level::Interval(_) if writes.is_empty() => {}
             Level::Interval(ms) => self.deadlines.push((now + Duration::from_millis(ms), self.visible)),
         }
-    }
-
-    /// A write was refused: nothing was written.
-    pub(crate) fn refuse(&mut self, writes: &[Write]) {
-        self.ghosts.push((self.visible, self.after(writes)));
     }
 
     /// A write ended without an answer, or with the answer that its fate is unknown. It is not visible.
@@ -134,27 +123,14 @@ impl Model {
             Promise::Exactly => (self.visible, self.visible),
         };
         let mut matching = (first..=last).filter(|commits| *self.states[*commits] == found);
-        if let Some(least) = matching.next() {
-            // Several may look alike. What follows is judged as if the last of them had been found, but no more is taken to be durable than
-            // the first one tells.
-            let most = matching.next_back().unwrap_or(least);
-            self.states.truncate(most + 1);
-            self.visible = most;
-            if promise != Promise::Acknowledged {
-                self.durable = least;
-            }
-        } else if let Some((commits, ghost)) = self.matching_ghost(&found, promise) {
-            self.states.truncate(commits + 1);
-            self.states.push(ghost);
-            self.visible = commits + 1;
-            self.durable = self.visible;
-        } else {
-            return Err(self.unexpected(&found, first, last));
-        }
-        match promise {
-            // The cut that hides them may not be on the disk yet.
-            Promise::Acknowledged => self.ghosts.retain(|(commits, _)| *commits <= self.visible),
-            Promise::Durable | Promise::Exactly => self.ghosts.clear(),
+        let Some(least) = matching.next() else { return Err(self.unexpected(&found, first, last)) };
+        // Several may look alike. What follows is judged as if the last of them had been found, but no more is taken to be durable than
+        // the first one tells.
+        let most = matching.next_back().unwrap_or(least);
+        self.states.truncate(most + 1);
+        self.visible = most;
+        if promise != Promise::Acknowledged {
+            self.durable = least;
         }
         self.forget_process();
         Ok(match self.visible {
@@ -170,11 +146,6 @@ impl Model {
         self.stopped = false;
         self.snapshots.clear();
         self.scans.clear();
-    }
-
-    fn matching_ghost(&self, found: &State, promise: Promise) -> Option<(usize, Arc<State>)> {
-        let possible = |(commits, ghost): &&(usize, Arc<State>)| *commits >= self.durable && **ghost == *found;
-        self.ghosts.iter().filter(|_| promise == Promise::Durable).find(possible).cloned()
     }
 
     fn after(&self, writes: &[Write]) -> Arc<State> {

@@ -147,10 +147,8 @@ impl<'a> Run<'a> {
                 }
                 self.excuse(error, "write")
             }
-            Err(error) => {
-                self.model.refuse(writes);
-                self.excuse(error, "write")
-            }
+            // Nothing was written, so the model does not change.
+            Err(error) => self.excuse(error, "write"),
         }
     }
 

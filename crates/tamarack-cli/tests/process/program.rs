@@ -1,0 +1,90 @@
+//! Running the program, and what its tests share: directories of their own and seeded randomness.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program, with these words, to be started.
+pub(crate) fn tamarack(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tamarack"));
+    command.args(words);
+    command
+}
+
+/// What a run of the program did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The exit status; `None` if a signal ended it.
+    pub(crate) status: Option<i32>,
+    /// What went to standard output.
+    pub(crate) out: String,
+    /// What went to standard error.
+    pub(crate) err: String,
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(words: &[&str]) -> Ran {
+    let output = tamarack(words).output().expect("the program runs");
+    let text = |bytes| String::from_utf8(bytes).expect("the program writes text");
+    Ran { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs the program to a successful end and returns its output.
+pub(crate) fn output_of(words: &[&str]) -> String {
+    let ran = run(words);
+    assert_eq!(ran.status, Some(0), "{words:?}: {}", ran.err);
+    ran.out
+}
+
+/// As [`output_of`], for what prints one JSON object.
+pub(crate) fn json_of(words: &[&str]) -> serde_json::Value {
+    let out = output_of(&[words, &["--json"]].concat());
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
+}
+
+/// A new, empty directory for the test called `name`. It stays when the test has ended, for whoever wants to see why it failed.
+pub(crate) fn test_dir(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        fs::remove_dir_all(&path).expect("an earlier run's directory can be removed");
+    }
+    fs::create_dir_all(&path).expect("the target directory is writable");
+    path
+}
+
+/// `path` as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("the target directory's path is UTF-8")
+}
+
+/// The number in the environment variable `name`, in decimal, or `default` without one.
+pub(crate) fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |digits| digits.parse().unwrap_or_else(|_| panic!("{name}={digits}: a number is expected")))
+}
+
+/// A small generator (splitmix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A generator that begins with `TAMARACK_SEED`, if that is given. The seed is printed; a failed test shows what it printed.
+    pub(crate) fn from_environment() -> Self {
+        let seed = number("TAMARACK_SEED", 4711);
+        println!("TAMARACK_SEED={seed}");
+        Self(seed)
+    }
+
+    /// 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}

@@ -1,0 +1,54 @@
+//! When a tree takes its policy's next shape, and when it goes back to a smaller one.
+//!
+//! ```text
+//!            holds       takes the next shape when …            goes back when …
+//! step 1     10          10 would be reached                    -
+//! step 2     100         100 would be reached                   the data is below 5
+//! step 3     1000                                               the data is below 50
+//! ```
+//!
+//! A tree grows when the planner says that what comes down would fill the last level ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still fit a smaller step: that
+//! factor is the hysteresis. So a tree that has just grown must lose half its data before it shrinks, and one that has just shrunk must double before it grows; no bytes are
+//! moved to and fro by data that varies a little.
+//!
+//! Either way the tree is [relabelled](crate::planner::relabel), and the planner carries it over.
+
+use crate::policy::Policy;
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+/// The shape after this one for a tree of `data` bytes that has outgrown it; `None` if the policy has no larger one.
+pub fn grown(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
+    let next = policy.shape(data.max(shape.holds()), shape.buffer());
+    (next.holds() > shape.holds()).then_some(next)
+}
+
+/// The smaller shape that a tree of `data` bytes should go back to; `None` if it should keep the one it has.
+pub fn shrunk(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
+    let smaller = policy.shape(data * 2, shape.buffer());
+    (smaller.holds() < shape.holds()).then_some(smaller)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Leveling;
+
+    /// Whatever the data size, a tree that changes its shape because of it does not change back at that size.
+    #[test]
+    fn growing_and_shrinking_do_not_alternate() {
+        let policy = Leveling::new(4).expect("a policy");
+        let step = |size| policy.shape(Bytes(size), Bytes(1));
+        for data in (0..5000).map(Bytes) {
+            for shape in [step(0), step(30), step(300), step(3000)] {
+                if let Some(smaller) = shrunk(&policy, &shape, data) {
+                    assert!(data.0 * 2 < smaller.holds().0, "{data} fits twice");
+                    assert_eq!(shrunk(&policy, &smaller, data), None, "one step to the right shape");
+                }
+                if let Some(larger) = grown(&policy, &shape, shape.holds()) {
+                    assert_eq!(shrunk(&policy, &larger, shape.holds()), None, "what has grown does not shrink at once");
+                }
+            }
+        }
+    }
+}

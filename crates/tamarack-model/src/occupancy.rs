@@ -1,0 +1,152 @@
+//! [`Occupancy`]: what each level of a tree holds, as counts.
+//!
+//! It is all that the planner sees of a tree: per level, runs from **young to old**, each with an id and a size. No keys, no files. Read from
+//! level 1 on, young to old within a level, the runs of a tree stand in one order of age; whatever happens to a tree keeps that order.
+//!
+//! The text form is one line per level, and reads back:
+//!
+//! ```
+//! use tamarack_model::Occupancy;
+//!
+//! let text = "\
+//! level 1: r9 4, r8 4
+//! level 2:
+//! level 3: r2 64
+//! ";
+//! let tree: Occupancy = text.parse()?;
+//! assert_eq!(tree.to_string(), text);
+//! assert_eq!(tree.bytes().0, 72);
+//! # Ok::<(), String>(())
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::units::{Bytes, Entries};
+
+/// The runs of a tree, level by level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Level 1 first; levels at the end may be missing, which means the same as empty.
+    levels: Vec<Vec<Run>>,
+}
+
+/// A run, as counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its name; no two runs that ever existed in a tree share one.
+    pub id: RunId,
+    /// Raw entry bytes.
+    pub bytes: Bytes,
+    /// Entries, where known: the planner does not ask, those who size filters do.
+    pub entries: Option<Entries>,
+}
+
+/// The name of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+impl Occupancy {
+    /// A tree of these runs: level 1 first, young to old within each.
+    pub fn new(levels: Vec<Vec<Run>>) -> Self {
+        Self { levels }
+    }
+
+    /// The runs of a level, young to old; none for a level that is not there.
+    ///
+    /// # Panics
+    /// If the number is 0: levels count from 1.
+    pub fn level(&self, number: usize) -> &[Run] {
+        assert!(number > 0, "levels count from 1");
+        self.levels.get(number - 1).map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of the lowest level that has a run; 0 for an empty tree.
+    pub fn deepest(&self) -> usize {
+        self.levels.iter().rposition(|runs| !runs.is_empty()).map_or(0, |index| index + 1)
+    }
+
+    /// All runs, young to old, each with the number of its level.
+    pub fn runs(&self) -> impl DoubleEndedIterator<Item = (usize, &Run)> {
+        self.levels.iter().enumerate().flat_map(|(index, runs)| runs.iter().map(move |run| (index + 1, run)))
+    }
+
+    /// Bytes of one level.
+    pub fn level_bytes(&self, number: usize) -> Bytes {
+        self.level(number).iter().map(|run| run.bytes).sum()
+    }
+
+    /// Bytes of all levels.
+    pub fn bytes(&self) -> Bytes {
+        self.runs().map(|(_, run)| run.bytes).sum()
+    }
+
+    /// The runs of a level, to be changed; the level is made if it is not there.
+    pub(crate) fn level_mut(&mut self, number: usize) -> &mut Vec<Run> {
+        if self.levels.len() < number {
+            self.levels.resize_with(number, Vec::new);
+        }
+        &mut self.levels[number - 1]
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{}", self.0)
+    }
+}
+
+impl fmt::Display for Occupancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for number in 1..=self.deepest() {
+            write!(f, "level {number}:")?;
+            for (at, run) in self.level(number).iter().enumerate() {
+                write!(f, "{} {} {}", if at == 0 { "" } else { "," }, run.id, run.bytes)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Occupancy {
+    type Err = String;
+
+    /// Reads the text form; levels are given in order from 1. Entries are not part of it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let levels = (1..).zip(lines).map(|(number, line)| {
+            let explain = || format!("`{line}` is not understood; write `level {number}: r7 64MiB, r6 64MiB`");
+            let runs = line.trim().strip_prefix(&format!("level {number}:")).ok_or_else(explain)?;
+            runs.split(',').filter(|run| !run.trim().is_empty()).map(|run| parse_run(run).ok_or_else(explain)).collect()
+        });
+        levels.collect::<Result<_, _>>().map(Self::new)
+    }
+}
+
+fn parse_run(text: &str) -> Option<Run> {
+    let (id, bytes) = text.trim().split_once(' ')?;
+    let id = RunId(id.strip_prefix('r')?.parse().ok()?);
+    Some(Run { id, bytes: bytes.parse().ok()?, entries: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not a tree is refused with the line and the right form.
+    #[test]
+    fn refuses_what_is_no_tree() {
+        for text in ["level 2: r1 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"] {
+            let error = text.parse::<Occupancy>().expect_err(text);
+            assert!(error.contains("write `level 1:"), "{error}");
+        }
+    }
+
+    /// Empty levels below the deepest run are not told apart from missing ones.
+    #[test]
+    fn deepest_ignores_empty_levels() {
+        let tree = Occupancy::new(vec![vec![], vec![Run { id: RunId(1), bytes: Bytes(2), entries: None }], vec![]]);
+        assert_eq!((tree.deepest(), tree.level(3), tree.level(7).len()), (2, &[][..], 0));
+    }
+}

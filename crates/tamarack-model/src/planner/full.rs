@@ -1,0 +1,89 @@
+//! When a level is full, when a run is, and which runs an arriving batch is merged with: rules 1 and 3.
+//!
+//! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as full once it is within half a nominal batch of its capacity: then it
+//! holds the nearest whole number of batches, and one that is 2 % short is not merged again.
+//!
+//! **A fair slot.** A level at rest holds its capacity less one batch, since the batch that fills it is never written there. The youngest run's slot is an equal part of what older runs leave of that:
+//! (capacity - batch - older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal batches and a whole number s of them to a slot, that is when it holds s batches.
+//! If s is not whole (10 batches in 7 slots), comparing each run with capacity / slots would round every run down to one batch and need nine slots; the fair slot gives
+//! 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little small, and runs of odd sizes that a change of shape left.
+//!
+//! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level never has more
+//! runs than slots, unless merges in progress kept a run from being taken, or a change of shape left more runs. Then the next batch takes as many of the
+//! youngest runs along as it needs for the slots to suffice.
+
+use crate::planner::standing::Slot;
+use crate::shape::Shape;
+
+/// Whether a level with this many bytes is full.
+pub(super) fn is_level_full(shape: &Shape, number: usize, bytes: u64) -> bool {
+    let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
+    2 * u128::from(bytes) + u128::from(batch) >= 2 * u128::from(capacity)
+}
+
+/// With how many of its youngest runs a batch is merged that arrives at a level and does not fill it.
+pub(super) fn runs_to_join(shape: &Shape, number: usize, runs: &[Slot]) -> usize {
+    let slots = shape.level(number).runs as usize;
+    let for_slots = (runs.len() + 1).saturating_sub(slots);
+    let for_active = usize::from(!runs.is_empty() && !is_youngest_full(shape, number, runs));
+    for_slots.max(for_active)
+}
+
+/// Whether the youngest of these runs fills its slot, so that what comes next begins another.
+fn is_youngest_full(shape: &Shape, number: usize, runs: &[Slot]) -> bool {
+    let (youngest, older) = runs.split_first().expect("a youngest run");
+    let slots_left = u128::from(shape.level(number).runs).saturating_sub(older.len() as u128).max(1);
+    let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
+    let bytes_left = (capacity - batch).saturating_sub(older.iter().map(|run| run.bytes).sum());
+    // youngest > bytes_left / slots_left - batch / 2, in whole numbers.
+    slots_left * (2 * u128::from(youngest.bytes) + u128::from(batch)) > 2 * u128::from(bytes_left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::standing::State;
+    use crate::shape::Level;
+    use crate::units::Bytes;
+
+    /// Sizes of the runs, old to young, when equal batches arrive until the level is full.
+    fn filled(capacity: u64, slots: u32, batch: u64) -> Vec<u64> {
+        let shape = Shape::new(Bytes(100), vec![Level { capacity: Bytes(capacity), runs: slots }]).expect("a shape");
+        let mut runs: Vec<Slot> = Vec::new();
+        while !is_level_full(&shape, 1, runs.iter().map(|run| run.bytes).sum::<u64>() + batch) {
+            let join = runs_to_join(&shape, 1, &runs);
+            let bytes = batch + runs.drain(..join).map(|run| run.bytes).sum::<u64>();
+            runs.insert(0, Slot { bytes, state: State::Busy });
+        }
+        runs.iter().rev().map(|run| run.bytes / batch).collect()
+    }
+
+    /// Examples: whole and broken numbers of batches in a slot, and batches that are always too small.
+    #[test]
+    fn batches_are_spread_over_slots() {
+        assert_eq!(filled(1000, 1, 100), [9]);
+        assert_eq!(filled(1000, 10, 100), [1; 9]);
+        assert_eq!(filled(1000, 5, 100), [2, 2, 2, 2, 1]);
+        assert_eq!(filled(1000, 7, 100), [1, 1, 1, 2, 1, 2, 1]);
+        assert_eq!(filled(1000, 4, 100), [2, 2, 3, 2]);
+        assert_eq!(filled(1000, 10, 96), [1; 9]);
+        assert_eq!(filled(2000, 20, 90), [[1; 18].as_slice(), &[2, 1]].concat());
+    }
+
+    /// For every ratio and number of slots: as many runs as [`Shape::visible_runs`] says, as even as can be.
+    #[test]
+    fn spreading_is_even() {
+        for capacity in (150..=6000).step_by(50) {
+            for slots in 1..=(capacity / 100) as u32 {
+                let shape =
+                    Shape::new(Bytes(100), vec![Level { capacity: Bytes(capacity), runs: slots }]).expect("a shape");
+                let runs = filled(capacity, slots, 100);
+                let context = format!("capacity {capacity}, slots {slots}: {runs:?}");
+                assert_eq!(runs.len() as u64, shape.visible_runs(1), "{context}");
+                assert_eq!(runs.iter().sum::<u64>(), shape.batches(1) - 1, "{context}");
+                let (least, most) = (runs.iter().min().unwrap_or(&0), runs.iter().max().unwrap_or(&0));
+                assert!(most - least <= 1, "{context}");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! [`Merge`]: one decision of the planner, as a value that can be printed and compared; and what it does to an occupancy.
+//!
+//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That moves no bytes and keeps the order of age: the inputs are
+//! neighbours, and between their old levels and the new one nothing else is left. It is needed as soon as two merges run at once. Suppose that level 1's runs a, b, c are being merged
+//! into level 2, and kept their label; then d, e, f fill level 1, and are merged into level 2 as well. If that one ends first, its output stands in level 2, *below* a, b, c in
+//! level 1, which are older: readers would take the older value for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already, below d, e, f and all that comes of them.
+//!
+//! A merge **finishes** by its output taking the place of its inputs ([`finish`]).
+
+use std::fmt;
+
+use crate::occupancy::{Occupancy, Run, RunId};
+use crate::units::Bytes;
+
+/// Runs to be merged into one, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// Why.
+    pub cause: Cause,
+    /// The runs, young to old; neighbours in the order of age. Empty only for a flush that becomes a run of its own.
+    pub inputs: Vec<RunId>,
+    /// What comes from a sealed buffer, which is younger than all inputs; zero unless this is a flush.
+    pub buffer: Bytes,
+    /// The level where the output will stand.
+    pub target: usize,
+}
+
+/// Why a merge takes place. There are no other causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A buffer was sealed.
+    Flush,
+    /// A level was found full when something arrived at it, and so were, with what comes down, all levels until `through`.
+    Full {
+        /// The level that was looked at.
+        level: usize,
+        /// The last level that is emptied.
+        through: usize,
+    },
+    /// The user asked for the whole tree in one run.
+    Compact,
+    /// The user asked for a range of keys in one run. Inputs and target are as for the whole tree; whoever carries the merge out restricts it to the range.
+    CompactRange,
+    /// Tombstones in this run have waited as long as they may.
+    TombstonesDue {
+        /// The run.
+        run: RunId,
+    },
+    /// The tree takes more space than it may.
+    SpaceBound,
+}
+
+/// What makes somebody ask the planner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// A flush (at level 1) or a merge has finished, so something has arrived at this level.
+    Arrived {
+        /// The level.
+        level: usize,
+    },
+    /// See [`Cause::Compact`].
+    Compact,
+    /// See [`Cause::CompactRange`].
+    CompactRange,
+    /// See [`Cause::TombstonesDue`].
+    TombstonesDue {
+        /// The run.
+        run: RunId,
+    },
+    /// See [`Cause::SpaceBound`].
+    SpaceBound,
+}
+
+impl Merge {
+    /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is rewritten only to rid it of something.
+    pub fn is_move(&self) -> bool {
+        self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. })
+    }
+}
+
+/// The occupancy once `merge` has begun: its inputs stand in the level that it leads to.
+///
+/// # Panics
+/// If the inputs are not neighbours in this tree.
+pub fn begin(occupancy: &mut Occupancy, merge: &Merge) {
+    if merge.inputs.is_empty() {
+        return;
+    }
+    let mut moved = Vec::with_capacity(merge.inputs.len());
+    let mut place = 0;
+    for number in 1..=occupancy.deepest() {
+        let runs = occupancy.level_mut(number);
+        if number == merge.target {
+            place = runs.iter().position(|run| merge.inputs.contains(&run.id)).unwrap_or(0);
+        }
+        moved.extend(runs.extract_if(.., |run| merge.inputs.contains(&run.id)));
+    }
+    assert!(
+        moved.iter().map(|run| run.id).eq(merge.inputs.iter().copied()),
+        "inputs are named young to old and are there: {merge}, found {moved:?} in\n{occupancy}"
+    );
+    occupancy.level_mut(merge.target).splice(place..place, moved);
+}
+
+/// The occupancy once `merge`, which had begun, has finished. `output` is `None` if nothing was left to keep.
+///
+/// # Panics
+/// If the inputs do not stand side by side in the merge's target level.
+pub fn finish(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
+    let runs = occupancy.level_mut(merge.target);
+    let place = merge.inputs.first().map_or(0, |first| {
+        runs.iter().position(|run| run.id == *first).unwrap_or_else(|| panic!("{merge} has begun, but {first} is gone"))
+    });
+    let taken: Vec<RunId> = runs.splice(place..place + merge.inputs.len(), output).map(|run| run.id).collect();
+    assert_eq!(taken, merge.inputs, "inputs of a merge stand side by side in its target level: {merge}");
+}
+
+/// The occupancy after `merge` from beginning to end.
+///
+/// # Panics
+/// As [`begin`].
+pub fn apply(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
+    begin(occupancy, merge);
+    finish(occupancy, merge, output);
+}
+
+impl fmt::Display for Merge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flushed = (self.cause == Cause::Flush).then(|| format!("buffer {}", self.buffer));
+        let inputs: Vec<String> = flushed.into_iter().chain(self.inputs.iter().map(RunId::to_string)).collect();
+        let verb = if self.is_move() { "move" } else { "merge" };
+        match self.cause {
+            Cause::Flush => write!(f, "flush {} into level {}", inputs.join(" + "), self.target),
+            cause => write!(f, "{verb} {} into level {}: {cause}", inputs.join(" + "), self.target),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flush => write!(f, "a buffer was sealed"),
+            Self::Full { level, through } if level == through => write!(f, "level {level} is full"),
+            Self::Full { level, through } => {
+                write!(f, "level {level} is full, and with it level {}", joined(*level + 1, *through))
+            }
+            Self::Compact => write!(f, "compact"),
+            Self::CompactRange => write!(f, "compact a range"),
+            Self::TombstonesDue { run } => write!(f, "tombstones of {run} are due"),
+            Self::SpaceBound => write!(f, "space bound"),
+        }
+    }
+}
+
+/// `2`, or `2 to 4`.
+fn joined(first: usize, last: usize) -> String {
+    if first == last { first.to_string() } else { format!("{first} to {last}") }
+}

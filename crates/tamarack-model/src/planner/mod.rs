@@ -1,0 +1,153 @@
+//! The planner: what is merged next, decided by one pure function for every shape.
+//!
+//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`Merge`] that names its cause, or nothing. The planner sees numbers only: no policy, no key, no file,
+//! no clock. The engine asks it what to do, and the [simulation](crate::simulate) asks the same functions what would be done, so a prediction is made by the code that will run.
+//!
+//! ```text
+//!   buffer      ▪ sealed
+//!                ╲  flush: one run of level 1
+//!   level 1    ▭▭ ▭▭ ▭▪        full with it: all of level 1 is one batch for level 2,
+//!                ╲╲╲
+//!   level 2    ▭▭▭▭▭ ▭▭▭▭▭     which that fills; so nothing is written here, both go straight down
+//!                ╲╲╲╲╲
+//!   level 3    ▭▭▭▭▭▭▭▭▭▭▭▭    into the active run, since this level is not full yet
+//! ```
+//!
+//! # The six rules
+//!
+//! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full (the active run), else opens a new one. When a level is full, all of it becomes one batch for the next level; if the
+//!    arriving batch is the one that fills it, everything goes straight down instead of being written here first: through as many levels as that fills, in one merge.
+//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle and the level is not full with it, else as a run of its own. So what fills level 1 is written once, and goes down
+//!    with the rest by a merge; a flush is never a merge of gigabytes.
+//! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which also says how batches are spread over slots.
+//! 4. **Examined on arrival.** A level is looked at only when something arrives at it ([`Occasion::Arrived`]). What a change of shape left over waits for the next arrival. The other occasions are requests from outside.
+//! 5. **Concurrency.** Merges run at once when they share no run. An arrival at a level whose active run is in a merge opens a younger run, and the slot count may be exceeded meanwhile; the next arrival
+//!    that finds those runs idle takes them along. What would have to go on down through a level waits while something is still on its way into that level: if it did not, a busy level might never come to be emptied.
+//! 6. **Growth and change** are another shape, and [`relabel`]. When what comes down would fill the last level, the tree has [outgrown] its shape; the caller then takes a larger one,
+//!    relabels, and asks again. A tree that is not given a larger shape stays correct, and merges what comes into its last level.
+//!
+//! # What the caller guarantees
+//!
+//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then asks again with the level where the output
+//! stands. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
+//!
+//! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests: `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs`
+//! compares with a slow obvious tree of single entries; `tests/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
+
+mod full;
+mod merge;
+mod relabel;
+mod standing;
+
+use crate::occupancy::{Occupancy, RunId};
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+pub use merge::{Cause, Merge, Occasion, apply, begin, finish};
+pub use relabel::relabel;
+
+use full::{is_level_full, runs_to_join};
+use standing::{Standing, all_idle, bytes_expected, bytes_there, youngest_idle};
+
+/// Where a sealed buffer of this many bytes goes.
+pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer: Bytes) -> Merge {
+    let runs = Standing::new(occupancy, in_progress).level(1);
+    let fills_level = is_level_full(shape, 1, bytes_expected(&runs) + buffer.0);
+    let join = if fills_level { 0 } else { runs_to_join(shape, 1, &runs).min(1) };
+    Merge { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
+}
+
+/// The merge that this occasion calls for, if any; it has not begun yet.
+///
+/// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again at their next arrival; a request should be repeated once a merge has finished.
+///
+/// # Panics
+/// If the tree has runs in levels that the shape does not have (it was not relabelled), or a run is in two merges.
+pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], occasion: Occasion) -> Option<Merge> {
+    assert!(
+        occupancy.deepest() <= shape.last(),
+        "a tree is relabelled when its shape changes:\n{occupancy}does not fit\n{shape}"
+    );
+    let standing = Standing::new(occupancy, in_progress);
+    match occasion {
+        Occasion::Arrived { level } if is_full(shape, &standing, level) => {
+            let down = descend(shape, &standing, level)?;
+            let cause = Cause::Full { level, through: down.through };
+            Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target })
+        }
+        Occasion::Arrived { .. } => None,
+        Occasion::Compact => compact(shape, occupancy, &standing, Cause::Compact),
+        Occasion::SpaceBound => compact(shape, occupancy, &standing, Cause::SpaceBound),
+        Occasion::CompactRange => {
+            // The rest of the oldest run stays where it is, so the range does, too.
+            let merge = compact(shape, occupancy, &standing, Cause::CompactRange)?;
+            Some(Merge { target: occupancy.deepest(), ..merge })
+        }
+        Occasion::TombstonesDue { run } => sink(shape, occupancy, &standing, run),
+    }
+}
+
+/// Whether what has arrived at this level must go on and fills the last one, so that the tree needs a larger shape before it is merged.
+pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arrived: usize) -> bool {
+    let standing = Standing::new(occupancy, in_progress);
+    is_full(shape, &standing, arrived)
+        && (arrived == shape.last() || descend(shape, &standing, arrived).is_some_and(|down| down.fills_last))
+}
+
+/// A batch on its way down.
+struct Descent {
+    /// All that is merged, young to old.
+    inputs: Vec<RunId>,
+    /// The last level that is emptied.
+    through: usize,
+    /// Where the batch comes to rest.
+    target: usize,
+    /// Whether that is the last level, and full with it.
+    fills_last: bool,
+}
+
+fn is_full(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
+    is_level_full(shape, level, bytes_there(&standing.level(level)))
+}
+
+/// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to wait.
+fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descent> {
+    let leaving = standing.level(from);
+    let mut inputs = all_idle(&leaving)?;
+    let mut batch = bytes_there(&leaving);
+    for target in from + 1..=shape.last() {
+        let runs = standing.level(target);
+        let fills = is_level_full(shape, target, bytes_expected(&runs) + batch);
+        if !fills || target == shape.last() {
+            inputs.extend(youngest_idle(&runs, runs_to_join(shape, target, &runs)));
+            return Some(Descent { inputs, through: target - 1, target, fills_last: fills });
+        }
+        inputs.extend(all_idle(&runs)?);
+        batch += bytes_expected(&runs);
+    }
+    None
+}
+
+/// Everything into one run, in the level of the oldest or the next that is not full with it.
+fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause: Cause) -> Option<Merge> {
+    let inputs: Vec<RunId> = occupancy.runs().map(|(_, run)| run.id).collect();
+    if inputs.len() < 2 || inputs.iter().any(|run| standing.is_merging(*run)) {
+        return None;
+    }
+    let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);
+    let target = (occupancy.deepest()..=shape.last()).find(holds).unwrap_or(shape.last());
+    Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
+}
+
+/// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older ones become one.
+fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<Merge> {
+    let cause = Cause::TombstonesDue { run: due };
+    let (level, _) = occupancy.runs().find(|(_, run)| run.id == due)?;
+    if level < occupancy.deepest() {
+        let down = descend(shape, standing, level)?;
+        return Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target });
+    }
+    let inputs: Vec<RunId> = occupancy.level(level).iter().map(|run| run.id).skip_while(|run| *run != due).collect();
+    let idle = inputs.iter().all(|run| !standing.is_merging(*run));
+    idle.then_some(Merge { cause, inputs, buffer: Bytes::ZERO, target: level })
+}

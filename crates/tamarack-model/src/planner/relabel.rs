@@ -1,0 +1,40 @@
+//! [`relabel`]: a tree carried over into another shape without moving a byte: rule 6.
+//!
+//! ```text
+//!           old shape            new shape
+//! level 1   ▭                    ▭                 keeps its level
+//! level 2   ▭▭▭▭                                   the new level 2 would be full with it, so
+//! level 3   ▭▭▭▭▭▭▭▭▭▭           ▭▭▭▭              it goes to the next that holds it, and
+//! level 4                        ▭▭▭▭▭▭▭▭▭▭        so, before it, did what was older
+//! ```
+//!
+//! Afterwards a level may have more runs than slots, or sizes that fit badly. That is mended when something arrives there, not before.
+
+use crate::occupancy::Occupancy;
+use crate::planner::full::is_level_full;
+use crate::planner::merge::Merge;
+use crate::shape::Shape;
+
+/// The same runs under the levels of another shape, and the merges in progress with their new target levels.
+///
+/// From old to young, the runs of a level keep their level if the new shape's level is not full with them; else they take the next larger level that holds them. What was past
+/// the new last level joins it. None passes another: where only a passed level would hold them, they join the level above which they stood. The inputs of a merge in progress all stand in one level, so they and it move together.
+pub fn relabel(occupancy: &Occupancy, in_progress: &[Merge], shape: &Shape) -> (Occupancy, Vec<Merge>) {
+    let mut new = Occupancy::default();
+    let mut labels = vec![0; occupancy.deepest() + 1];
+    let mut bound = shape.last();
+    for old in (1..=occupancy.deepest()).rev().filter(|old| !occupancy.level(*old).is_empty()) {
+        let bytes = occupancy.level_bytes(old);
+        let holds = |label: &usize| !is_level_full(shape, *label, (new.level_bytes(*label) + bytes).0);
+        let label = (old.min(bound)..=bound).find(holds).unwrap_or(bound);
+        new.level_mut(label).splice(0..0, occupancy.level(old).iter().copied());
+        labels[old] = label;
+        bound = label;
+    }
+    let moved = in_progress.iter().map(|merge| {
+        // A flush into a run of its own has no inputs, and arrives at level 1 whatever the shape.
+        let target = if merge.inputs.is_empty() { merge.target } else { labels[merge.target] };
+        Merge { target, ..merge.clone() }
+    });
+    (new, moved.collect())
+}

@@ -1,0 +1,37 @@
+//! Leveling: one run per level. Fewest runs to search, most writes: each entry is rewritten about (T-1)/2 times in each level.
+
+use std::fmt;
+
+use super::steps::{Policy, geometric};
+use super::words::{PolicyError, check_ratio};
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+/// `leveling:T=10`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leveling {
+    ratio: u32,
+}
+
+impl Leveling {
+    /// With the size ratio `T` from level to level.
+    ///
+    /// # Errors
+    /// If it is below 2.
+    pub fn new(ratio: u32) -> Result<Self, PolicyError> {
+        check_ratio(ratio)?;
+        Ok(Self { ratio })
+    }
+}
+
+impl Policy for Leveling {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        geometric(data, buffer, self.ratio, |_| 1)
+    }
+}
+
+impl fmt::Display for Leveling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leveling:T={}", self.ratio)
+    }
+}

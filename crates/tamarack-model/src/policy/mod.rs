@@ -1,0 +1,133 @@
+//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its parameters) to a [`Shape`](crate::Shape), and nothing else.
+//!
+//! | words | ratio of each level | run slots |
+//! |---|---|---|
+//! | `leveling:T=10` | T | 1 |
+//! | `tiering:T=4` | T | T |
+//! | `lazy-leveling:T=5` | T | T; 1 in the last level |
+//! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
+//! | a shape from a file | as given | as given |
+//!
+//! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed here, from one list.
+//!
+//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than the data size: a shape that holds exactly as much is full. So the shapes come in steps, and asking for a
+//! shape for what the present one holds gives the next step. Some texts choose one level fewer, because they sum all capacities; a tree that sends full levels straight down
+//! never gets that full.
+//!
+//! To add one: a file with a type that implements [`Policy`], a line in [`parse`], expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
+
+mod custom;
+mod dostoevsky;
+mod lazy_leveling;
+mod leveling;
+mod steps;
+mod tiering;
+mod words;
+
+pub use custom::Custom;
+pub use dostoevsky::Dostoevsky;
+pub use lazy_leveling::LazyLeveling;
+pub use leveling::Leveling;
+pub use steps::{DATA_MAX, Policy};
+pub use tiering::Tiering;
+pub use words::PolicyError;
+
+use words::Words;
+
+/// The policy that these words name.
+///
+/// ```
+/// use tamarack_model::{Bytes, policy};
+///
+/// let policy = policy::parse("dostoevsky:T=5,K=2,Z=1")?;
+/// let shape = policy.shape(Bytes(100), Bytes(1));
+/// assert_eq!(shape.to_string(), "buffer 1\nlevel 5 in 2 runs\nlevel 25 in 2 runs\nlevel 125 in 1 run\n");
+/// # Ok::<(), policy::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// If there is no such policy, or a parameter is missing, unknown or out of its range. A shape from a file is no policy of words: read the file, and use [`Custom`].
+pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
+    let words = Words::read(words)?;
+    Ok(match words.name() {
+        "leveling" => Box::new(Leveling::new(words.only(["T"])?[0])?),
+        "tiering" => Box::new(Tiering::new(words.only(["T"])?[0])?),
+        "lazy-leveling" => Box::new(LazyLeveling::new(words.only(["T"])?[0])?),
+        "dostoevsky" => {
+            let [ratio, inner, last] = words.only(["T", "K", "Z"])?;
+            Box::new(Dostoevsky::new(ratio, inner, last)?)
+        }
+        other => {
+            let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1";
+            return Err(PolicyError::new(format!("there is no policy `{other}`; policies are {known}")));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    const ALL: [&str; 5] =
+        ["leveling:T=10", "tiering:T=4", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=2", "dostoevsky:T=2,K=1,Z=1"];
+
+    /// Words that are read are also what is printed.
+    #[test]
+    fn words_read_back() {
+        for words in ALL {
+            assert_eq!(parse(words).expect(words).to_string(), words);
+        }
+    }
+
+    /// What is wrong with words is said, and what is right.
+    #[test]
+    fn errors_explain() {
+        for (words, part) in [
+            ("levelling:T=10", "policies are leveling:T=10"),
+            ("leveling", "parameters T, each once"),
+            ("leveling:T=10,K=3", "parameters T, each once"),
+            ("dostoevsky:T=5,K=4,K=4", "parameters T, K, Z, each once"),
+            ("leveling:T=ten", "`T=ten`"),
+            ("tiering:T=1", "T=1 is out of range"),
+            ("dostoevsky:T=5,K=5,Z=1", "from 1 to 4"),
+        ] {
+            let error = parse(words).expect_err(words).to_string();
+            assert!(error.contains(part), "{words}: {error}");
+        }
+    }
+
+    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for what a shape holds gives the next step.
+    #[test]
+    fn shapes_come_in_steps() {
+        let buffer = Bytes(1 << 20);
+        let given = "buffer 1MiB\nlevel 4MiB in 2 runs\nlevel 9MiB in 2 runs".parse().expect("a shape");
+        let policies =
+            ALL.map(|words| parse(words).expect(words)).into_iter().chain([Box::new(Custom::new(given)) as Box<_>]);
+        for policy in policies {
+            let mut shape = policy.shape(Bytes::ZERO, buffer);
+            while shape.holds() < DATA_MAX {
+                let next = policy.shape(shape.holds(), buffer);
+                assert!(next.holds() > shape.holds(), "{policy}");
+                assert_eq!(policy.shape(Bytes(next.holds().0 - 1), buffer), next, "{policy}: nothing lies between");
+                shape = next;
+            }
+            assert_eq!(policy.shape(Bytes(u64::MAX), buffer), shape, "{policy} ends");
+        }
+    }
+
+    /// Names for the same tree give trees that behave the same: as many visible runs in every level.
+    #[test]
+    fn dostoevsky_contains_the_others() {
+        let visible = |words: &str| {
+            let shape = parse(words).expect(words).shape(Bytes(5000), Bytes(1));
+            (1..=shape.last()).map(|level| shape.visible_runs(level)).collect::<Vec<_>>()
+        };
+        for ratio in 2..12 {
+            let dostoevsky = |inner, last| visible(&format!("dostoevsky:T={ratio},K={inner},Z={last}"));
+            assert_eq!(visible(&format!("leveling:T={ratio}")), dostoevsky(1, 1));
+            assert_eq!(visible(&format!("tiering:T={ratio}")), dostoevsky(ratio - 1, ratio - 1));
+            assert_eq!(visible(&format!("lazy-leveling:T={ratio}")), dostoevsky(ratio - 1, 1));
+        }
+    }
+}

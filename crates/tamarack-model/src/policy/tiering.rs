@@ -1,0 +1,37 @@
+//! Tiering: as many run slots in a level as batches arrive before it is full. Each entry is written once per level, and a lookup meets up to T-1 runs in each.
+
+use std::fmt;
+
+use super::steps::{Policy, geometric};
+use super::words::{PolicyError, check_ratio};
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+/// `tiering:T=4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiering {
+    ratio: u32,
+}
+
+impl Tiering {
+    /// With the size ratio `T` from level to level, and as many slots.
+    ///
+    /// # Errors
+    /// If it is below 2.
+    pub fn new(ratio: u32) -> Result<Self, PolicyError> {
+        check_ratio(ratio)?;
+        Ok(Self { ratio })
+    }
+}
+
+impl Policy for Tiering {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        geometric(data, buffer, self.ratio, |_| self.ratio)
+    }
+}
+
+impl fmt::Display for Tiering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tiering:T={}", self.ratio)
+    }
+}

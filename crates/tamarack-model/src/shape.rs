@@ -1,0 +1,280 @@
+//! [`Shape`]: the whole structure of an LSM-tree as data.
+//!
+//! ```text
+//!            capacity    runs     r = capacity / capacity above     s = r / runs: batches that one run absorbs
+//! buffer      1
+//! level 1     4          4        4                                 1      ▭▭▭▭                         tiered
+//! level 2    16          2        4                                 2      ▭▭▭▭▭▭▭▭ ▭▭▭▭▭▭▭▭
+//! level 3    64          1        4                                 4      ▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭ …      leveled
+//! ```
+//!
+//! Leveling, tiering and all others are nothing but such lists of numbers; see [`policy`](crate::policy) for where they come from. Levels count
+//! from 1, small (young) to large (old); the buffer stands in for "level 0" wherever a formula wants one. Capacities are raw entry bytes.
+//!
+//! A shape is checked when it is made ([`Shape::new`]), so whoever holds one may rely on this: it has a level; no buffer and no level is empty; each level holds
+//! at least one and a half of the **nominal batch** that arrives at it (the capacity of the level above, or the buffer's size); each run slot holds at least one.
+//!
+//! The text form is what [`Display`](fmt::Display) prints and [`FromStr`] reads: `custom:FILE` names a file of it.
+//!
+//! ```
+//! use tamarack_model::Shape;
+//!
+//! let text = "\
+//! buffer 64MiB
+//! level 256MiB in 4 runs
+//! level 1GiB in 1 run
+//! ";
+//! let shape: Shape = text.parse()?;
+//! assert_eq!(shape.to_string(), text);
+//! assert_eq!(shape.ratio(2), 4.0);
+//! # Ok::<(), tamarack_model::ShapeError>(())
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::units::Bytes;
+
+/// A buffer, and levels from small to large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    buffer: Bytes,
+    levels: Vec<Level>,
+}
+
+/// What one level may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// `N_i`: bytes that the level may hold.
+    pub capacity: Bytes,
+    /// `n_i`: run slots, at least 1. One is a leveled level.
+    pub runs: u32,
+}
+
+/// Why something is no shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeError(String);
+
+impl Shape {
+    /// A shape of these numbers, level 1 first.
+    ///
+    /// # Errors
+    /// If they break one of the rules in the [module's page](self); the error says which level, and what would be right.
+    pub fn new(buffer: Bytes, levels: Vec<Level>) -> Result<Self, ShapeError> {
+        let shape = Self { buffer, levels };
+        shape.check()?;
+        Ok(shape)
+    }
+
+    /// The buffer's size, `F`.
+    pub fn buffer(&self) -> Bytes {
+        self.buffer
+    }
+
+    /// All levels, level 1 first; at least one.
+    pub fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// `L`, the number of levels, which is also the number of the last one.
+    pub fn last(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The level with this number.
+    ///
+    /// # Panics
+    /// If there is none: numbers are `1..=last()`.
+    pub fn level(&self, number: usize) -> Level {
+        assert!((1..=self.last()).contains(&number), "level {number} of a shape with levels 1 to {}", self.last());
+        self.levels[number - 1]
+    }
+
+    /// What arrives at a level at a time if all goes by the numbers: the capacity of the level above, or the buffer's size.
+    pub fn nominal_batch(&self, number: usize) -> Bytes {
+        if number == 1 { self.buffer } else { self.level(number - 1).capacity }
+    }
+
+    /// Bytes that the tree holds before its last level is full and it needs another shape.
+    ///
+    /// That is the capacity of the last level alone, not the sum: a tree counts like an odometer. While digit `i` shows at most `r_i - 1`, all digits together
+    /// show less than one of the next digit; the batch that would make level L full finds all levels above it empty.
+    pub fn holds(&self) -> Bytes {
+        self.level(self.last()).capacity
+    }
+
+    /// The sum of all capacities, `N`.
+    pub fn capacity(&self) -> Bytes {
+        self.levels.iter().map(|level| level.capacity).sum()
+    }
+
+    /// `r_i`: the level's capacity over that of the level above.
+    pub fn ratio(&self, number: usize) -> f64 {
+        self.level(number).capacity.ratio(self.nominal_batch(number))
+    }
+
+    /// Bytes of one run slot.
+    pub fn run_size(&self, number: usize) -> f64 {
+        self.level(number).capacity.as_f64() / f64::from(self.level(number).runs)
+    }
+
+    /// `s_i = r_i / n_i`, the run magnification: nominal batches that one run slot absorbs; at least 1.
+    pub fn magnification(&self, number: usize) -> f64 {
+        self.ratio(number) / f64::from(self.level(number).runs)
+    }
+
+    /// `w_i`: the level's share of all capacity.
+    pub fn share(&self, number: usize) -> f64 {
+        self.level(number).capacity.ratio(self.capacity())
+    }
+
+    /// The number of nominal batches that make a level full: the ratio, rounded to the nearest whole (halves down). At least 2 unless the ratio is 1.5.
+    pub fn batches(&self, number: usize) -> u64 {
+        let (capacity, batch) = (u128::from(self.level(number).capacity.0), u128::from(self.nominal_batch(number).0));
+        let batches = (2 * capacity - batch).div_ceil(2 * batch);
+        u64::try_from(batches).expect("no more batches than bytes")
+    }
+
+    /// `v_i`: runs that a lookup meets in the level at most, when merges have come to rest.
+    ///
+    /// Batches are spread evenly over the slots, and the one that makes the level full is never written there. So a level shows all its slots, or, if it has
+    /// as many slots as batches (`s_i = 1`), one fewer: tiering with T slots shows T-1 runs.
+    pub fn visible_runs(&self, number: usize) -> u64 {
+        u64::from(self.level(number).runs).min(self.batches(number) - 1)
+    }
+
+    /// Runs that a lookup meets in the whole tree at most, `Σ v_i`: also the seeks of a range scan.
+    pub fn visible_runs_total(&self) -> u64 {
+        (1..=self.last()).map(|number| self.visible_runs(number)).sum()
+    }
+
+    /// `H = Σ w_i log2(v_i / w_i)` in bits: the entropy of "which run is this entry in", in a full tree. Filters reach `2^H · e^(-m ln²2)` false
+    /// positives with `m` bits per entry, and codes of runs cannot be shorter on average.
+    pub fn entropy(&self) -> f64 {
+        let part = |number| self.share(number) * (self.visible_runs(number) as f64 / self.share(number)).log2();
+        (1..=self.last()).map(part).sum()
+    }
+
+    fn check(&self) -> Result<(), ShapeError> {
+        let refuse = |text: String| Err(ShapeError(text));
+        if self.buffer == Bytes::ZERO {
+            return refuse("the buffer has no size; a tree needs one to write anything".into());
+        }
+        if self.levels.is_empty() {
+            return refuse("there is no level; a tree needs at least one to flush its buffer to".into());
+        }
+        if self.levels.iter().try_fold(0_u64, |sum, level| sum.checked_add(level.capacity.0)).is_none() {
+            return refuse("the levels together hold more bytes than can be counted (2^64)".into());
+        }
+        for (number, level) in (1..).zip(&self.levels) {
+            let batch = self.nominal_batch(number);
+            let (capacity, incoming) = (u128::from(level.capacity.0), u128::from(batch.0));
+            if level.runs == 0 {
+                return refuse(format!("level {number} has no run slot; a leveled level has 1"));
+            }
+            if 2 * capacity < 3 * incoming {
+                return refuse(format!(
+                    "level {number} holds {}, but {batch} arrive at a time: one batch would fill it, so it would only pass data on; \
+                     it should hold at least one and a half batches",
+                    level.capacity
+                ));
+            }
+            if capacity < u128::from(level.runs) * incoming {
+                return refuse(format!(
+                    "level {number} has {} run slots for {}, but {batch} arrive at a time: a slot should hold at least one batch, so have at most {} slots",
+                    level.runs,
+                    level.capacity,
+                    capacity / incoming
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "buffer {}", self.buffer)?;
+        for Level { capacity, runs } in &self.levels {
+            writeln!(f, "level {capacity} in {runs} run{}", if *runs == 1 { "" } else { "s" })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Shape {
+    type Err = ShapeError;
+
+    /// Reads the text form. Empty lines, and what follows `#` in a line, are left out.
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let (mut buffer, mut levels) = (None, Vec::new());
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default();
+            let at_line = |reason: String| ShapeError(format!("line {number}: {reason}"));
+            let size = |text: &str| text.parse::<Bytes>().map_err(at_line);
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                [] => {}
+                ["buffer", bytes] if buffer.is_none() && levels.is_empty() => buffer = Some(size(bytes)?),
+                ["level", capacity, "in", runs, "run" | "runs"] => {
+                    let runs = runs.parse().map_err(|_| at_line(format!("`{runs}` is not a number of runs")))?;
+                    levels.push(Level { capacity: size(capacity)?, runs });
+                }
+                _ => {
+                    let forms = "a shape is `buffer 64MiB` in its first line, then for each level, small to large, `level 640MiB in 1 run`";
+                    return Err(at_line(format!("`{}` is not understood; {forms}", line.trim())));
+                }
+            }
+        }
+        let buffer = buffer.ok_or_else(|| ShapeError("the line `buffer …` is missing".into()))?;
+        Self::new(buffer, levels)
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a shape: {}", self.0)
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(text: &str) -> Result<Shape, String> {
+        text.parse::<Shape>().map_err(|error| error.to_string())
+    }
+
+    /// Every rule refuses what breaks it, and says where and what would be right.
+    #[test]
+    fn errors_explain() {
+        for (text, part) in [
+            ("level 4 in 1 run", "`buffer …` is missing"),
+            ("buffer 4", "there is no level"),
+            ("buffer 0\nlevel 4 in 1 run", "buffer has no size"),
+            ("buffer 4\nlevel 5 in 1 run", "level 1 holds 5, but 4 arrive"),
+            ("buffer 4\nlevel 8 in 3 runs", "at most 2 slots"),
+            ("buffer 4\nlevel 8 in 0 runs", "level 1 has no run slot"),
+            ("buffer 4\nlevel 8 in two runs", "line 2: `two` is not a number of runs"),
+            ("buffer 4\n\nlevels 8", "line 3: `levels 8` is not understood"),
+            ("buffer 1\nlevel 10000000TiB in 1 run\nlevel 15000000TiB in 1 run", "can be counted"),
+        ] {
+            let error = shape(text).expect_err(text);
+            assert!(error.contains(part), "{text:?} gave: {error}");
+        }
+    }
+
+    /// Quantities of the small example, by hand.
+    #[test]
+    fn quantities_of_an_example() {
+        let shape =
+            shape("buffer 1 # tiny\nlevel 4 in 4 runs\nlevel 16 in 2 runs\nlevel 64 in 1 run").expect("a shape");
+        assert_eq!([1, 2, 3].map(|i| shape.magnification(i)), [1.0, 2.0, 4.0]);
+        assert_eq!([1, 2, 3].map(|i| shape.visible_runs(i)), [3, 2, 1]);
+        assert_eq!((shape.capacity(), shape.holds(), shape.run_size(2)), (Bytes(84), Bytes(64), 8.0));
+        let by_hand =
+            4.0 / 84.0 * (63.0_f64).log2() + 16.0 / 84.0 * (10.5_f64).log2() + 64.0 / 84.0 * (84.0_f64 / 64.0).log2();
+        assert!((shape.entropy() - by_hand).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,301 @@
+//! The planner on counts: what a tree does with a sequence of flushes, without an entry being written.
+//!
+//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level, runs, space, and how the levels filled and emptied over time. It asks the same
+//! [`planner`] as the engine, so it predicts what the engine will do. It assumes that no key is written twice: a merge's output is as large as its inputs.
+//!
+//! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
+//!
+//! A [`Tree`] can also be driven step by step.
+//!
+//! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost), `tests/twin.rs` with a slow obvious tree.
+
+use crate::cost::space;
+use crate::growth;
+use crate::occupancy::{Occupancy, Run, RunId};
+use crate::planner::{self, Merge, Occasion};
+use crate::policy::Policy;
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+/// How fast merges are, compared to what arrives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// All merges end before the next flush.
+    Settled,
+    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills. All that are in progress share that equally; flushes take their turn.
+    Concurrent {
+        /// Buffers per buffer; above the write amplification, or debt grows without end.
+        speed: f64,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Bytes that were flushed.
+    pub flushed: Bytes,
+    /// Bytes written to each level by flushes and merges, level 1 first. Moves write nothing.
+    pub written: Vec<Bytes>,
+    /// Merges, flushes and moves not counted.
+    pub merges: u64,
+    /// Moves: single runs that changed their level.
+    pub moves: u64,
+    /// Changes of shape.
+    pub growths: u64,
+    /// Runs of each level, level 1 first, seen after each flush (when all merges had ended, if the pace is settled).
+    pub runs: Vec<Seen>,
+    /// Runs of the whole tree.
+    pub runs_total: Seen,
+    /// Space amplification, should all younger entries be updates of those in the largest run.
+    pub space_worst: Seen,
+    /// Buffers that waited to be flushed, the one in progress included. Zero at a settled pace.
+    pub sealed: Seen,
+    /// Occupancy over time: about [`SAMPLES`] moments, evenly spaced.
+    pub samples: Vec<Sample>,
+}
+
+/// The largest and the mean of what was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The largest.
+    pub most: f64,
+    sum: f64,
+    count: u64,
+}
+
+/// How full a tree was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// After so many flushes.
+    pub flushes: u64,
+    /// Capacity and bytes of each level, level 1 first.
+    pub levels: Vec<(Bytes, Bytes)>,
+}
+
+/// About how many samples a report holds.
+pub const SAMPLES: usize = 256;
+
+/// What becomes of these flushes, from an empty tree on.
+pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pace) -> Report {
+    let mut tree = Tree::new(policy, buffer);
+    let every = flushes.len().div_ceil(SAMPLES).max(1);
+    for (at, bytes) in flushes.iter().enumerate() {
+        tree.seal(*bytes);
+        match pace {
+            Pace::Settled => tree.settle(),
+            Pace::Concurrent { speed } => tree.pass(speed * buffer.as_f64()),
+        }
+        tree.look();
+        if (at + 1) % every == 0 {
+            let sample = tree.sample(at as u64 + 1);
+            tree.report.samples.push(sample);
+        }
+    }
+    tree.settle();
+    tree.report
+}
+
+/// A tree of counts, and what is in progress on it.
+#[derive(Debug)]
+pub struct Tree<'a> {
+    policy: &'a dyn Policy,
+    shape: Shape,
+    occupancy: Occupancy,
+    /// Merges that have begun, the flush among them.
+    in_progress: Vec<Merge>,
+    /// For each merge in progress, bytes still to be written.
+    left: Vec<f64>,
+    /// Buffers that wait behind the flush in progress, the next one first.
+    waiting: std::collections::VecDeque<Bytes>,
+    next_run: u64,
+    report: Report,
+}
+
+impl<'a> Tree<'a> {
+    /// An empty tree in the policy's smallest shape.
+    pub fn new(policy: &'a dyn Policy, buffer: Bytes) -> Self {
+        Self {
+            policy,
+            shape: policy.shape(Bytes::ZERO, buffer),
+            occupancy: Occupancy::default(),
+            in_progress: Vec::new(),
+            left: Vec::new(),
+            waiting: std::collections::VecDeque::new(),
+            next_run: 1,
+            report: Report::default(),
+        }
+    }
+
+    /// Its present shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Its runs.
+    pub fn occupancy(&self) -> &Occupancy {
+        &self.occupancy
+    }
+
+    /// Merges that have begun, in that order; at most one of them is a flush.
+    pub fn in_progress(&self) -> &[Merge] {
+        &self.in_progress
+    }
+
+    /// What has been counted up to now.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Another policy from now on: its shape for the present data.
+    pub fn change_policy(&mut self, policy: &'a dyn Policy) {
+        self.policy = policy;
+        let held: Bytes = self.occupancy.bytes();
+        self.take_shape(policy.shape(held, self.shape.buffer()));
+    }
+
+    /// Another shape from now on.
+    pub fn take_shape(&mut self, shape: Shape) {
+        (self.occupancy, self.in_progress) = planner::relabel(&self.occupancy, &self.in_progress, &shape);
+        self.shape = shape;
+    }
+
+    /// A buffer is full. Its flush begins at once, unless another one is in progress.
+    pub fn seal(&mut self, bytes: Bytes) {
+        self.report.flushed += bytes;
+        self.waiting.push_back(bytes);
+        self.flush_next();
+    }
+
+    /// Ends the merge with this index among those in progress, and begins what follows from that.
+    pub fn end(&mut self, index: usize) {
+        let merge = self.in_progress.remove(index);
+        self.left.remove(index);
+        let bytes = merge.buffer + self.bytes_of(&merge);
+        let id = if merge.is_move() { merge.inputs[0] } else { self.new_run() };
+        planner::finish(&mut self.occupancy, &merge, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
+        self.count(&merge, bytes);
+        self.arrived(merge.target);
+        if merge.cause == planner::Cause::Flush {
+            self.flush_next();
+        }
+    }
+
+    /// Asks the planner on this occasion, and begins what it says; the cause is then the last one in progress.
+    pub fn ask(&mut self, occasion: Occasion) -> bool {
+        let merge = planner::next_merge(&self.shape, &self.occupancy, &self.in_progress, occasion);
+        merge.map(|merge| self.begin(merge)).is_some()
+    }
+
+    /// Ends all that is in progress, and all that follows from it.
+    pub fn settle(&mut self) {
+        while !self.in_progress.is_empty() {
+            self.end(0);
+        }
+    }
+
+    /// Lets one unit of time pass, in which so many bytes can be written.
+    fn pass(&mut self, mut budget: f64) {
+        while budget > 0.0 && !self.in_progress.is_empty() {
+            let share = budget / self.left.len() as f64;
+            let (first, least) =
+                self.left.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).expect("one in progress");
+            let each = least.min(share);
+            budget -= each * self.left.len() as f64;
+            self.left.iter_mut().for_each(|left| *left -= each);
+            if least <= share {
+                self.end(first);
+            }
+        }
+    }
+
+    fn flush_next(&mut self) {
+        if self.in_progress.iter().any(|merge| merge.cause == planner::Cause::Flush) {
+            return;
+        }
+        if let Some(bytes) = self.waiting.pop_front() {
+            self.begin(planner::flush(&self.shape, &self.occupancy, &self.in_progress, bytes));
+        }
+    }
+
+    fn arrived(&mut self, level: usize) {
+        while planner::outgrown(&self.shape, &self.occupancy, &self.in_progress, level) {
+            let Some(shape) = growth::grown(self.policy, &self.shape, self.occupancy.bytes()) else { break };
+            self.take_shape(shape);
+            self.report.growths += 1;
+        }
+        self.ask(Occasion::Arrived { level });
+    }
+
+    fn begin(&mut self, merge: Merge) {
+        planner::begin(&mut self.occupancy, &merge);
+        let bytes = if merge.is_move() { Bytes::ZERO } else { merge.buffer + self.bytes_of(&merge) };
+        self.left.push(bytes.as_f64());
+        self.in_progress.push(merge);
+    }
+
+    fn bytes_of(&self, merge: &Merge) -> Bytes {
+        let runs = self.occupancy.level(merge.target).iter();
+        runs.filter(|run| merge.inputs.contains(&run.id)).map(|run| run.bytes).sum()
+    }
+
+    fn new_run(&mut self) -> RunId {
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        id
+    }
+
+    fn count(&mut self, merge: &Merge, bytes: Bytes) {
+        if merge.is_move() {
+            self.report.moves += 1;
+            return;
+        }
+        self.report.merges += u64::from(merge.cause != planner::Cause::Flush);
+        if self.report.written.len() < merge.target {
+            self.report.written.resize(merge.target, Bytes::ZERO);
+        }
+        self.report.written[merge.target - 1] += bytes;
+    }
+
+    fn look(&mut self) {
+        let flushing = self.in_progress.iter().filter(|merge| merge.cause == planner::Cause::Flush).count();
+        let report = &mut self.report;
+        let levels = self.shape.last().max(report.runs.len());
+        report.runs.resize(levels, Seen::default());
+        for (index, seen) in report.runs.iter_mut().enumerate() {
+            seen.see(self.occupancy.level(index + 1).len() as f64);
+        }
+        report.runs_total.see(self.occupancy.runs().count() as f64);
+        report.space_worst.see(space::worst_now(&self.occupancy));
+        report.sealed.see((self.waiting.len() + flushing) as f64);
+    }
+
+    fn sample(&self, flushes: u64) -> Sample {
+        let level = |number| (self.shape.level(number).capacity, self.occupancy.level_bytes(number));
+        Sample { flushes, levels: (1..=self.shape.last()).map(level).collect() }
+    }
+}
+
+impl Report {
+    /// Bytes written by flushes and merges.
+    pub fn written_total(&self) -> Bytes {
+        self.written.iter().copied().sum()
+    }
+
+    /// Bytes written by flushes and merges for each byte that was flushed; 0 if none was.
+    pub fn write_amplification(&self) -> f64 {
+        if self.flushed == Bytes::ZERO { 0.0 } else { self.written_total().ratio(self.flushed) }
+    }
+}
+
+impl Seen {
+    /// The mean; 0 if nothing was seen.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+
+    fn see(&mut self, value: f64) {
+        self.most = self.most.max(value);
+        self.sum += value;
+        self.count += 1;
+    }
+}

@@ -1,0 +1,163 @@
+//! [`Output`]: the tables that a job writes, one after another, cut between keys.
+//!
+//! Entries go in, in entry order; a table that has reached its size is finished before the next key, never between versions of one.
+//! Until an edit names them the tables are orphans: a job that fails removes them, a crash leaves them to the next open.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tamarack_env::Env;
+
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::format::block::Compression;
+use crate::format::edit::{KeyRange, SliceSpec};
+use crate::format::meta::{TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::step;
+use crate::table::{TableBuilder, TableSettings};
+use crate::tree::manifest::Manifest;
+
+/// How jobs write tables.
+#[derive(Clone, Debug)]
+pub struct OutputSettings {
+    /// The database's directory.
+    pub dir: PathBuf,
+    /// The database's id.
+    pub database: u64,
+    /// The size of a block, in bytes.
+    pub block_bytes: usize,
+    /// The size at which a run goes on in another table, in bytes of the file.
+    pub table_bytes: u64,
+    /// How blocks are compressed.
+    pub compression: Compression,
+}
+
+/// Where jobs write tables: what all of them share.
+#[derive(Debug)]
+pub struct Workshop {
+    settings: OutputSettings,
+    env: Arc<dyn Env>,
+    manifest: Arc<Manifest>,
+}
+
+/// The tables of one job.
+#[derive(Debug)]
+pub struct Output {
+    workshop: Arc<Workshop>,
+    /// The table being built.
+    open: Option<TableBuilder>,
+    /// The last key written.
+    last_key: Vec<u8>,
+    /// Finished, but in no edit yet.
+    finished: Vec<TableMeta>,
+    /// The tables made that are in no edit yet, finished or not.
+    made: Vec<TableId>,
+}
+
+impl Workshop {
+    /// A workshop whose tables get their numbers from `manifest`.
+    pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>) -> Self {
+        Self { settings, env, manifest }
+    }
+
+    /// An output without tables.
+    pub fn output(self: &Arc<Self>) -> Output {
+        Output { workshop: self.clone(), open: None, last_key: Vec::new(), finished: Vec::new(), made: Vec::new() }
+    }
+
+    /// Removes the file of a table that nothing names.
+    pub fn remove(&self, table: TableId) -> Result<()> {
+        let path = FileName::Table(table.0).path(&self.settings.dir);
+        self.env.remove(&path, step::TABLE_REMOVE).map_err(|error| Error::io(step::TABLE_REMOVE.0, &path, error))
+    }
+
+    fn create_table(&self) -> Result<(TableId, TableBuilder)> {
+        let id = self.manifest.new_table_id();
+        let settings = TableSettings {
+            database: self.settings.database,
+            id,
+            created_after: self.manifest.version().edit_number(),
+            block_bytes: self.settings.block_bytes,
+            compression: self.settings.compression,
+        };
+        Ok((id, TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?))
+    }
+}
+
+impl Output {
+    /// True if the table being built has its size, so that it should end before `key`.
+    pub fn is_full_before(&self, key: &[u8]) -> bool {
+        let full = self.open.as_ref().is_some_and(|t| t.file_bytes() >= self.workshop.settings.table_bytes);
+        full && key != self.last_key
+    }
+
+    /// Adds an entry to the table being built, or begins one with it.
+    pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        if self.open.is_none() {
+            let (id, table) = self.workshop.create_table()?;
+            self.made.push(id);
+            self.open = Some(table);
+        }
+        self.open.as_mut().expect("opened above").add(entry)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    /// Finishes the table being built, if there is one: it is durable then, but not its name.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the sync failed.
+    pub fn finish_table(&mut self) -> Result<()> {
+        if let Some(table) = self.open.take() {
+            self.finished.push(table.finish().map_err(|error| match error {
+                Error::Io { doing, .. } if doing == step::TABLE_SYNC.0 => failed_sync(error),
+                other => other,
+            })?);
+        }
+        Ok(())
+    }
+
+    /// The finished tables, whose names are made durable: ready to be named by an edit. After that edit, call [`Output::installed`].
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the names could not be made durable.
+    pub fn ready(&self) -> Result<&[TableMeta]> {
+        let dir = &self.workshop.settings.dir;
+        if !self.finished.is_empty() {
+            let synced = self.workshop.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
+            synced.map_err(|error| failed_sync(Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error)))?;
+        }
+        Ok(&self.finished)
+    }
+
+    /// An edit names the finished tables now. Returns the bytes of their files.
+    pub fn installed(&mut self) -> u64 {
+        assert!(self.open.is_none(), "tables are installed when they are finished");
+        self.made.clear();
+        self.finished.drain(..).map(|meta| meta.file_bytes).sum()
+    }
+
+    /// Removes what no edit names.
+    pub fn discard(self) {
+        for table in self.made {
+            if let Err(error) = self.workshop.remove(table) {
+                tracing::warn!(%error, "an unfinished table could not be removed; the next open will try again");
+            }
+        }
+    }
+}
+
+/// All of each table, as slices.
+pub fn whole(tables: &[TableMeta]) -> Vec<SliceSpec> {
+    tables.iter().map(|meta| SliceSpec { table: meta.id, range: KeyRange::default() }).collect()
+}
+
+/// A sync that failed is never tried again as if it could succeed.
+fn failed_sync(error: Error) -> Error {
+    match error {
+        stopped @ Error::Stopped { .. } => stopped,
+        other => Error::Stopped { cause: Arc::new(other) },
+    }
+}

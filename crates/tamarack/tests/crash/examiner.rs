@@ -1,0 +1,421 @@
+//! [`Examiner`]: takes images of machines at every moment, opens the database on each, and judges.
+//!
+//! ```text
+//! workload ── call ── call ── call ── …            before each call that changes storage, and after the last:
+//!              │       │       │
+//!            images  images  images                a loss of power in several ways, the death of the process
+//!              │
+//!              ├─ open ── call ── call ── …        the same again during recovery, and during the recovery of that
+//!              ├─ is what is there a prefix of the commits, with everything owed?
+//!              ├─ commit something, crash: is it still right?
+//!              └─ verify
+//! ```
+//!
+//! What is drawn for an image (how it goes on, with which options, whether crashes during its recovery are tried) follows from the
+//! workload's seed and from the [`Trail`] on which the image was reached, and from nothing else; so a trail is all that is needed to examine
+//! the same image again.
+//!
+//! Many images are the same: it suffices to open one, but each must fulfil what was owed at its own moment. So the outcome is remembered by
+//! the image's identity.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tamarack::Durability;
+use tamarack::step;
+use tamarack_env::sim::Moment;
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Random, SimEnv, Step};
+
+use crate::death::Death;
+use crate::history::Commit;
+use crate::session::{Ledger, Outcome, Session, Settings};
+
+/// How thoroughly to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Images at each moment of a workload, at most.
+    pub(crate) deaths: usize,
+    /// Images at each moment of a recovery, at most.
+    pub(crate) deaths_in_recovery: usize,
+    /// Of sixteen images of workloads, in how many crashes during their recovery are tried; and of the images of recoveries, in half as many.
+    pub(crate) recoveries: u64,
+}
+
+impl Effort {
+    fn deaths(&self, depth: usize, recovering: bool) -> usize {
+        match depth {
+            0 => self.deaths,
+            _ if recovering => self.deaths_in_recovery,
+            // What comes after a recovery is as in the workload, mostly.
+            _ => 1,
+        }
+    }
+}
+
+/// A part of the program to break, in order to see whether that is noticed.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(dead_code, reason = "the tests that break things come next")]
+pub(crate) enum Mutation {
+    #[default]
+    None,
+    /// These calls do nothing.
+    Omit(Step),
+    /// These calls happen only after the next one of the others.
+    Delay(Step, Step),
+}
+
+/// One image on the way to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    /// The number of the call before which the machine stopped.
+    pub(crate) call: u64,
+    pub(crate) death: Death,
+    /// That call's step; `None` if there was no call to come.
+    pub(crate) step: Option<Step>,
+}
+
+/// The images on the way, from the workload's machine on.
+pub(crate) type Trail = Vec<Taken>;
+
+/// What was wrong, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) workload: String,
+    pub(crate) seed: u64,
+    pub(crate) trail: Trail,
+    pub(crate) what: String,
+}
+
+/// What was seen.
+#[derive(Default, Debug)]
+pub(crate) struct Tally {
+    /// Different images: no two have the same names and contents.
+    pub(crate) images: HashSet<u64>,
+    /// Different images by the step of the call before which they were taken.
+    pub(crate) by_step: BTreeMap<Row, u64>,
+    /// Images taken, equal ones included.
+    pub(crate) taken: u64,
+    /// Images of machines that were recovering, and of machines that were recovering from a crash during recovery.
+    pub(crate) by_depth: [u64; 3],
+    /// Calls that were made with each step, on all machines.
+    pub(crate) calls: BTreeMap<Step, u64>,
+}
+
+/// A row of the tally: what was going on, and the step that came next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Row {
+    pub(crate) recovering: bool,
+    pub(crate) step: Option<Step>,
+}
+
+/// Takes and judges images. Shared by all machines of a workload.
+pub(crate) struct Examiner {
+    workload: String,
+    seed: u64,
+    effort: Effort,
+    mutation: Mutation,
+    /// Only the images on this trail.
+    replay: Option<Trail>,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    /// By what tells an image apart: how many commits were recovered, and the digest of what was there.
+    outcomes: HashMap<u64, (usize, u64)>,
+    tally: Tally,
+    failure: Option<Failure>,
+}
+
+/// How deep crashes within recoveries go: a recovery, the recovery from a crash during it, and one more.
+const DEPTH_MAX: usize = 3;
+
+impl Examiner {
+    pub(crate) fn new(
+        workload: &str,
+        seed: u64,
+        effort: Effort,
+        mutation: Mutation,
+        replay: Option<Trail>,
+    ) -> Arc<Self> {
+        let workload = workload.to_owned();
+        Arc::new(Self { workload, seed, effort, mutation, replay, found: Mutex::default() })
+    }
+
+    /// Breaks what is to be broken on this machine.
+    pub(crate) fn mutate(&self, env: &SimEnv) {
+        match self.mutation {
+            Mutation::None => {}
+            Mutation::Omit(step) => env.omit(step),
+            Mutation::Delay(first, until_after) => env.delay(first, until_after),
+        }
+    }
+
+    /// From now on takes images at every moment of this machine.
+    pub(crate) fn watch(self: &Arc<Self>, session: &Session, trail: &Trail) {
+        let (examiner, ledger, trail, settings) =
+            (self.clone(), session.ledger.clone(), trail.clone(), session.settings());
+        session.env.set_hook(move |moment: &Moment<'_>| {
+            let take = |death| match death {
+                Death::Process => moment.process_image(),
+                Death::Power(crash) => moment.image(crash),
+            };
+            let (call, step) = (moment.call.number, moment.call.step);
+            examiner.look(call, step, moment.unsynced_changes(), &take, &ledger, &trail, settings);
+        });
+    }
+
+    /// Takes images of a machine at rest.
+    pub(crate) fn look_at(self: &Arc<Self>, session: &Session, trail: &Trail) {
+        let env = &session.env;
+        let take = |death| match death {
+            Death::Process => env.process_image(),
+            Death::Power(crash) => env.image(crash),
+        };
+        self.look(env.calls_made(), None, env.unsynced_changes(), &take, &session.ledger, trail, session.settings());
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a moment of either kind, whose ledger, and how it was reached")]
+    fn look(
+        self: &Arc<Self>,
+        call: u64,
+        step: Option<Step>,
+        unsynced: usize,
+        take: &dyn Fn(Death) -> SimEnv,
+        ledger: &Mutex<Ledger>,
+        trail: &Trail,
+        settings: Settings,
+    ) {
+        if self.failed() || trail.len() >= DEPTH_MAX {
+            return;
+        }
+        let deaths = match &self.replay {
+            Some(replay) => {
+                let next = replay.get(trail.len()).filter(|next| next.call == call && replay.starts_with_calls(trail));
+                next.map(|next| next.death).into_iter().collect()
+            }
+            None => {
+                let count = self.effort.deaths(trail.len(), ledger.lock().recovering);
+                Death::draw(&Random::for_purpose(self.seed_of(trail), call), unsynced, count)
+            }
+        };
+        let ledger = ledger.lock().clone();
+        for death in deaths {
+            let mut trail = trail.clone();
+            trail.push(Taken { call, death, step });
+            self.examine(take(death), ledger.clone(), trail, settings);
+        }
+    }
+
+    /// Judges one image.
+    fn examine(self: &Arc<Self>, image: SimEnv, ledger: Ledger, trail: Trail, settings: Settings) {
+        let death = trail.last().expect("an image has a trail").death;
+        let identity = image.identity();
+        let key = match death {
+            Death::Process => identity.rotate_left(1) ^ image.unsynced_changes() as u64,
+            Death::Power(_) => identity,
+        };
+        if let Some(&(recovered, digest)) = self.record(identity, key, &ledger, &trail).as_ref() {
+            let again = ledger.check(death, recovered).and_then(|()| match ledger.line.digest(recovered) == digest {
+                true => Ok(()),
+                false => Err(format!("after {recovered} commits there is what belongs to another history")),
+            });
+            again.unwrap_or_else(|what| self.fail(&trail, what));
+            return;
+        }
+        let probe = AssertUnwindSafe(|| self.probe(image, ledger, &trail, settings));
+        match catch_unwind(probe) {
+            Ok(Ok(outcome)) => {
+                self.found.lock().outcomes.insert(key, outcome);
+            }
+            Ok(Err(what)) => self.fail(&trail, what),
+            Err(panic) => self.fail(&trail, format!("a panic: {}", message(&*panic))),
+        }
+    }
+
+    /// Counts an image, and returns what is known of it.
+    fn record(&self, identity: u64, key: u64, ledger: &Ledger, trail: &Trail) -> Option<(usize, u64)> {
+        let mut found = self.found.lock();
+        let tally = &mut found.tally;
+        tally.taken += 1;
+        if tally.images.insert(identity) {
+            let step = trail.last().and_then(|taken| taken.step);
+            *tally.by_step.entry(Row { recovering: ledger.recovering, step }).or_default() += 1;
+            tally.by_depth[trail.len() - 1] += 1;
+        }
+        found.outcomes.get(&key).copied()
+    }
+
+    /// Opens the database on an image, uses it, and says what was found on it: how many commits, and their digest.
+    fn probe(
+        self: &Arc<Self>,
+        image: SimEnv,
+        ledger: Ledger,
+        trail: &Trail,
+        settings: Settings,
+    ) -> Outcome<(usize, u64)> {
+        let random = Random::for_purpose(self.seed_of(trail), 1);
+        let death = trail.last().expect("an image has a trail").death;
+        let lost = ledger.line.clone();
+        self.mutate(&image);
+        let mut session = Session::new(image, ledger, settings, death);
+        if self.looks_deeper(trail, &random) {
+            self.watch(&session, trail);
+        }
+        let recovered = session.open(vary(settings, &random), death)?;
+        let digest = lost.digest(recovered);
+        // Now the lost commits are made again, so that their records fall onto the old ones, with other content.
+        for number in 0..1 + random.below(3) {
+            let salt = random.next();
+            let commit = match lost.commit(recovered + number as usize) {
+                Some(lost) => lost.again(salt),
+                None => Commit::new([(b"afterwards".to_vec(), Some(20))], salt),
+            };
+            session.write(commit, if random.eighths(3) { Durability::Sync } else { Durability::Buffered })?;
+        }
+        self.look_once_more(&session, trail, &random);
+        session.sync()?;
+        self.look_once_more(&session, trail, &random);
+        if random.eighths(1) {
+            session.flush()?;
+        }
+        session.verify()?;
+        self.count_calls(&session.env);
+        Ok((recovered, digest))
+    }
+
+    /// One crash of a database that went on after a crash; here it suffices that it opens and that all is there.
+    fn look_once_more(self: &Arc<Self>, session: &Session, trail: &Trail, random: &Random) {
+        let (env, call) = (&session.env, session.env.calls_made());
+        let unsynced = env.unsynced_changes();
+        let deaths = Death::draw(random, unsynced, 3);
+        let death = deaths[random.below(deaths.len() as u64) as usize];
+        let Death::Power(crash) = death else { return };
+        let ledger = session.ledger.lock().clone();
+        let mut trail = trail.clone();
+        trail.push(Taken { call, death, step: None });
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let image = env.image(crash);
+            self.mutate(&image);
+            let mut after = Session::new(image, ledger, session.settings(), death);
+            let outcome = after.open(session.settings(), death).map(drop);
+            self.count_calls(&after.env);
+            outcome
+        }));
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(what)) => self.fail(&trail, what),
+            Err(panic) => self.fail(&trail, format!("a panic: {}", message(&*panic))),
+        }
+    }
+
+    fn looks_deeper(&self, trail: &Trail, random: &Random) -> bool {
+        let drawn = random.below(16) < self.effort.recoveries >> (trail.len() - 1);
+        match &self.replay {
+            Some(replay) => replay.len() > trail.len(),
+            None => drawn && trail.len() < DEPTH_MAX,
+        }
+    }
+
+    fn seed_of(&self, trail: &Trail) -> u64 {
+        trail.iter().fold(self.seed, |seed, taken| {
+            let text = format!("{}={}", taken.call, taken.death);
+            text.bytes()
+                .fold(Random::new(seed).next(), |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        })
+    }
+
+    /// Adds up the calls of a machine that is not needed any more.
+    pub(crate) fn count_calls(&self, env: &SimEnv) {
+        let mut found = self.found.lock();
+        for (step, count) in env.step_counts() {
+            *found.tally.calls.entry(step).or_default() += count;
+        }
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.found.lock().failure.is_some()
+    }
+
+    /// Notes the first failure.
+    pub(crate) fn fail(&self, trail: &Trail, what: String) {
+        let failure = Failure { workload: self.workload.clone(), seed: self.seed, trail: trail.clone(), what };
+        self.found.lock().failure.get_or_insert(failure);
+    }
+
+    /// What was seen, and what went wrong. Ends the examination.
+    pub(crate) fn finish(&self) -> (Tally, Option<Failure>) {
+        let found = std::mem::take(&mut *self.found.lock());
+        (found.tally, found.failure)
+    }
+}
+
+/// Options of the one who opens the database after the crash: often those it had.
+fn vary(settings: Settings, random: &Random) -> Settings {
+    match random.below(8) {
+        0 => Settings { buffer_bytes: 64, table_bytes: 1, block_bytes: 64, ..settings },
+        1 => Settings { buffer_bytes: 1 << 14, durability: Durability::Sync, ..settings },
+        2 => Settings { sealed_max: 1, cache_bytes: 1 << 16, manifest_bytes: 1 << 20, ..settings },
+        _ => settings,
+    }
+}
+
+/// What a panic said.
+pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message").to_owned()
+}
+
+/// Whether a trail that is wanted leads through where we are.
+trait LeadsThrough {
+    fn starts_with_calls(&self, trail: &Trail) -> bool;
+}
+
+impl LeadsThrough for Trail {
+    fn starts_with_calls(&self, trail: &Trail) -> bool {
+        trail.iter().zip(self).all(|(here, wanted)| (here.call, here.death) == (wanted.call, wanted.death))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "workload {:?}, seed {}: {}", self.workload, self.seed, self.what)?;
+        for (depth, Taken { call, death, step }) in self.trail.iter().enumerate() {
+            let machine = if depth == 0 { "the workload" } else { "the recovery of that" };
+            let before = step.map_or("at rest", |step| step.0);
+            writeln!(f, "    crash of {machine} before call {call} ({before}): {death:?}")?;
+        }
+        let trail: Vec<String> = self.trail.iter().map(|taken| format!("/{}={}", taken.call, taken.death)).collect();
+        write!(
+            f,
+            "replay: TAMARACK_REPLAY='{}/{}{}' cargo test -p tamarack --test crash replay -- --nocapture",
+            self.workload,
+            self.seed,
+            trail.concat()
+        )
+    }
+}
+
+/// What kind of work a step belongs to, as the report groups them.
+pub(crate) fn kind(row: Row) -> &'static str {
+    let Some(step) = row.step else { return "at rest" };
+    match step {
+        _ if row.recovering => "recovery",
+        step::LOG_APPEND | step::LOG_ALLOCATE | step::LOG_SYNC | step::LOG_CUT | step::LOG_SYNC_CUT => "log append",
+        step::LOG_CREATE | step::LOG_HEADER | step::LOG_SYNC_HEADER | step::LOG_SYNC_PREVIOUS => "rotation",
+        step::LOG_TRIM | step::LOG_SYNC_TRIM => "close",
+        step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => "table",
+        step::LOG_REMOVE | step::TABLE_REMOVE | step::MANIFEST_REMOVE | step::CURRENT_REMOVE => "deletion",
+        step::DATABASE_CREATE
+        | step::DATABASE_SYNC_PARENT
+        | step::LOG_SYNC_DIRECTORY
+        | step::TABLE_SYNC_DIRECTORY
+        | step::MANIFEST_SYNC_DIRECTORY
+        | step::CURRENT_SYNC_DIRECTORY => "directory",
+        _ if step.0.starts_with("manifest") || step.0.starts_with("current") => "manifest",
+        _ => "recovery",
+    }
+}

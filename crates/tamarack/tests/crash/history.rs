@@ -1,0 +1,175 @@
+//! What should be there: the commits in their order, and what the database holds after each.
+//!
+//! A recovered database says how many entries were ever written ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
+//! commit that was, and a digest of everything that must be there then. A number in the midst of a batch is a batch that was torn. The
+//! digest is a sum over all entries, so each commit changes it by little, and a scan is compared with one addition per entry; only if it
+//! differs is the state computed anew, to say how.
+//!
+//! Contents tell commits apart: each value is drawn from its commit's own number, and a commit that is written again after a crash has
+//! the same keys and lengths, so that its record falls exactly onto that of the lost one, but other values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tamarack::{Batch, Db, Durability, Result};
+use tamarack_env::Random;
+
+/// Keys and values.
+pub(crate) type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One write: a key, and its value or, for a delete, none.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Writes that are committed together.
+#[derive(Clone, Debug)]
+pub(crate) struct Commit {
+    pub(crate) changes: Vec<Change>,
+}
+
+/// All commits up to some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    commits: Vec<Arc<Commit>>,
+    /// What is there after so many commits: one more than there are commits.
+    points: Vec<Point>,
+}
+
+/// What is there after some commit.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// Entries ever written, deletes included.
+    written: u64,
+    digest: u64,
+}
+
+impl Commit {
+    /// What to do with keys, and the length of the value where one is put; `salt` decides the values.
+    pub(crate) fn new(shape: impl IntoIterator<Item = (Vec<u8>, Option<usize>)>, salt: u64) -> Self {
+        let random = Random::new(salt);
+        let value = |bytes| (0..bytes).map(|_| random.next() as u8).collect();
+        let changes =
+            shape.into_iter().map(|(key, value_bytes)| Change { key, value: value_bytes.map(value) }).collect();
+        Self { changes }
+    }
+
+    /// The same keys and lengths with other values.
+    pub(crate) fn again(&self, salt: u64) -> Self {
+        Self::new(self.changes.iter().map(|change| (change.key.clone(), change.value.as_ref().map(Vec::len))), salt)
+    }
+
+    /// Writes it, in the plainest way that says what is wanted.
+    pub(crate) fn write(&self, db: &Db, durability: Durability, default: Durability) -> Result<()> {
+        match &self.changes[..] {
+            [Change { key, value: Some(value) }] if durability == default => db.put(key, value),
+            [Change { key, value: None }] if durability == default => db.delete(key),
+            changes => {
+                let mut batch = Batch::new();
+                for change in changes {
+                    match &change.value {
+                        Some(value) => batch.put(&change.key, value),
+                        None => batch.delete(&change.key),
+                    };
+                }
+                if durability == default { db.write(&batch) } else { db.write_with(&batch, durability) }
+            }
+        }
+    }
+
+    /// Does to `state` what it does to a database, and returns by how much the digest changes.
+    pub(crate) fn apply(&self, state: &mut Entries) -> u64 {
+        let mut change = 0u64;
+        for Change { key, value } in &self.changes {
+            let before = match value {
+                Some(value) => {
+                    change = change.wrapping_add(digest(key, value));
+                    state.insert(key.clone(), value.clone())
+                }
+                None => state.remove(key),
+            };
+            change = change.wrapping_sub(before.map_or(0, |before| digest(key, &before)));
+        }
+        change
+    }
+}
+
+impl Timeline {
+    pub(crate) fn new() -> Self {
+        Self { commits: Vec::new(), points: vec![Point { written: 0, digest: 0 }] }
+    }
+
+    /// How many commits there are.
+    pub(crate) fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    pub(crate) fn commit(&self, index: usize) -> Option<&Arc<Commit>> {
+        self.commits.get(index)
+    }
+
+    /// Appends a commit that changes the digest by so much.
+    pub(crate) fn push(&mut self, commit: Arc<Commit>, change: u64) {
+        let Point { written, digest } = self.points[self.commits.len()];
+        self.points.push(Point { written: written + commit.changes.len() as u64, digest: digest.wrapping_add(change) });
+        self.commits.push(commit);
+    }
+
+    /// Forgets all but the first `len` commits.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.commits.truncate(len);
+        self.points.truncate(len + 1);
+    }
+
+    /// After how many commits so many entries had been written; `None` if that was in the midst of one, or never.
+    pub(crate) fn position(&self, written: u64) -> Option<usize> {
+        self.points.binary_search_by_key(&written, |point| point.written).ok()
+    }
+
+    /// The digest of what is there after so many commits.
+    pub(crate) fn digest(&self, position: usize) -> u64 {
+        self.points[position].digest
+    }
+
+    /// What is there after so many commits.
+    pub(crate) fn state(&self, position: usize) -> Entries {
+        let mut state = Entries::new();
+        for commit in &self.commits[..position] {
+            commit.apply(&mut state);
+        }
+        state
+    }
+}
+
+/// The digest of a whole state.
+pub(crate) fn digest_all(state: &Entries) -> u64 {
+    state.iter().fold(0, |sum, (key, value)| sum.wrapping_add(digest(key, value)))
+}
+
+/// How what is there differs from what should be.
+pub(crate) fn difference(expected: &Entries, found: &Entries) -> String {
+    let show = |key: &[u8], value: Option<&Vec<u8>>| match value {
+        None => format!("{} absent", key.escape_ascii()),
+        Some(value) => {
+            format!("{} = {} bytes, {:02x?}", key.escape_ascii(), value.len(), &value[..value.len().min(6)])
+        }
+    };
+    let keys = expected.keys().chain(found.keys().filter(|key| !expected.contains_key(*key)));
+    let differing = keys.filter(|key| expected.get(*key) != found.get(*key));
+    let lines: Vec<String> = differing
+        .take(5)
+        .map(|key| format!("expected {}, found {}", show(key, expected.get(key)), show(key, found.get(key))))
+        .collect();
+    lines.join("; ")
+}
+
+/// Any two entries that matter here differ in theirs: FNV-1a over lengths and bytes, mixed at the end so that sums do not cancel.
+fn digest(key: &[u8], value: &[u8]) -> u64 {
+    let fnv = |hash: u64, bytes: &[u8]| {
+        bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    let hash = fnv(fnv(0xcbf2_9ce4_8422_2325 ^ key.len() as u64, key), value);
+    (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (hash << 7)
+}

@@ -1,0 +1,130 @@
+//! After any crash, what is there is a prefix of the commits that contains everything promised, and opening succeeds.
+//!
+//! Workloads run on the simulator; at each moment the machine is stopped in many ways, and every image is opened, judged, used, stopped again.
+//! `history` knows what should be there, `session` what is promised, `death` the ways to stop, `examiner` takes images and judges,
+//! `stories` has the workloads, `mutations` proves that the judge can say no.
+//!
+//! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at millions. A failure prints the
+//! command that examines its image again.
+
+mod death;
+mod examiner;
+mod history;
+mod regressions;
+mod session;
+mod stories;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use crate::examiner::{Effort, Examiner, Mutation, Row, Taken, Tally, Trail, kind};
+
+/// Different images in each half of the workloads.
+const IMAGES: u64 = 25_000;
+
+/// Different images per kind of step in each half.
+const IMAGES_PER_KIND: u64 = 500;
+
+const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 4, recoveries: 2 };
+
+/// What must have been seen often.
+const KINDS: [&str; 7] = ["log append", "rotation", "table", "directory", "manifest", "deletion", "recovery"];
+
+#[test]
+fn images_of_even_workloads_are_right() {
+    images(0);
+}
+
+#[test]
+fn images_of_odd_workloads_are_right() {
+    images(1);
+}
+
+/// Examines the image that a failure named.
+#[test]
+fn replay() {
+    let Ok(text) = std::env::var("TAMARACK_REPLAY") else { return };
+    let mut parts = text.split('/');
+    let (name, seed) = (parts.next().expect("a workload"), parts.next().expect("a seed").parse().expect("a number"));
+    let trail: Trail = parts
+        .map(|part| {
+            let (call, death) = part.split_once('=').expect("call=crash");
+            let (call, death) = (call.parse().expect("a number"), death.parse().expect("a crash"));
+            Taken { call, death, step: None }
+        })
+        .collect();
+    let workload = stories::named(name, seed).expect("a known workload");
+    let examiner = Examiner::new(name, seed, EFFORT, Mutation::None, Some(trail));
+    workload::run(&workload, &examiner);
+    let (tally, failure) = examiner.finish();
+    assert!(failure.is_none(), "{}", failure.expect("just seen"));
+    println!("{} images on the way, all right", tally.images.len());
+}
+
+fn images(half: usize) {
+    let wanted = std::env::var("TAMARACK_IMAGES").map_or(IMAGES, |count| count.parse::<u64>().expect("a number") / 2);
+    let mut sum = Tally::default();
+    for round in 0.. {
+        for workload in stories::all(round).iter().skip(half).step_by(2) {
+            let examiner = Examiner::new(&workload.name, workload.seed, EFFORT, Mutation::None, None);
+            workload::run(workload, &examiner);
+            let (tally, failure) = examiner.finish();
+            assert!(failure.is_none(), "{}", failure.expect("just seen"));
+            sum.add(tally);
+        }
+        if sum.images.len() as u64 >= wanted {
+            break;
+        }
+        say(&format!("half {half}: {} of {wanted} images", sum.images.len()));
+    }
+    say(&format!("half {half}\n{}", table(&sum)));
+    for wanted in KINDS {
+        let count: u64 = sum.by_step.iter().filter(|(row, _)| kind(**row) == wanted).map(|(_, count)| count).sum();
+        assert!(count >= IMAGES_PER_KIND, "only {count} images at steps of the kind {wanted:?}");
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.images.extend(other.images);
+        self.taken += other.taken;
+        for (row, count) in other.by_step {
+            *self.by_step.entry(row).or_default() += count;
+        }
+        for (step, count) in other.calls {
+            *self.calls.entry(step).or_default() += count;
+        }
+        for (sum, count) in self.by_depth.iter_mut().zip(other.by_depth) {
+            *sum += count;
+        }
+    }
+}
+
+/// The images by kind of step and by step.
+fn table(tally: &Tally) -> String {
+    let mut by_kind: BTreeMap<&str, Vec<(Row, u64)>> = BTreeMap::new();
+    for (row, count) in &tally.by_step {
+        by_kind.entry(kind(*row)).or_default().push((*row, *count));
+    }
+    let mut text = String::new();
+    for (kind, rows) in by_kind {
+        let sum: u64 = rows.iter().map(|(_, count)| count).sum();
+        text += &format!("{kind:<44} {sum:>8}\n");
+        for (row, count) in rows {
+            text += &format!("    {:<40} {count:>8}\n", row.step.map_or("", |step| step.0));
+        }
+    }
+    let [first, second, third] = tally.by_depth;
+    text += &format!(
+        "{} different images of {} taken; {first} of workloads, {second} of recoveries, {third} of recoveries of those",
+        tally.images.len(),
+        tally.taken
+    );
+    text
+}
+
+/// Prints at once, also while the test runs.
+fn say(text: &str) {
+    writeln!(std::io::stderr(), "{text}").expect("stderr can be written");
+}

@@ -1,0 +1,286 @@
+//! One machine with a database on it, and the ledger of what that owes.
+//!
+//! A [`Session`] does one thing at a time and writes into its [`Ledger`] what is promised from then on; whoever looks at a crash of the
+//! machine reads there what must be found. The ledger is shared with the simulator's hook, which is called in the midst of whatever the
+//! session is doing: so a commit stands in it before it is begun, and counts as acknowledged only after.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Compression, Db, Durability, Error, Expert, Options};
+use tamarack_env::SimEnv;
+use tamarack_env::env::Env;
+use tamarack_env::sync::Mutex;
+
+use crate::death::Death;
+use crate::history::{Commit, Entries, Timeline, difference, digest_all};
+
+/// The database's directory on every machine.
+pub(crate) const DIR: &str = "/db";
+
+/// What went wrong, for the one who reads the failure.
+pub(crate) type Outcome<T = ()> = Result<T, String>;
+
+/// The options of a database, small enough that everything happens often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) durability: Durability,
+    pub(crate) buffer_bytes: u64,
+    pub(crate) sealed_max: usize,
+    pub(crate) block_bytes: usize,
+    pub(crate) table_bytes: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) manifest_bytes: u64,
+}
+
+/// What a database owes after a crash at this moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    /// All commits, the one that is being written included.
+    pub(crate) line: Arc<Timeline>,
+    /// So many are acknowledged: the process's death cannot undo them.
+    pub(crate) acknowledged: usize,
+    /// So many are durable: nothing can.
+    pub(crate) durable: usize,
+    /// So many will be durable once the clock says so and background work had its turn.
+    intervals: Vec<(usize, Duration)>,
+    /// True while an existing database is being opened.
+    pub(crate) recovering: bool,
+}
+
+/// A machine and, while it is open, the database on it.
+pub(crate) struct Session {
+    pub(crate) env: SimEnv,
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
+    db: Option<Db>,
+    settings: Settings,
+    /// What is there after all commits.
+    state: Entries,
+    /// A fault was injected: an error is an answer, not a failure.
+    faulty: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Buffered,
+            buffer_bytes: 256,
+            sealed_max: 3,
+            block_bytes: 128,
+            table_bytes: 512,
+            cache_bytes: 0,
+            manifest_bytes: 1,
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn options(&self, env: &SimEnv) -> Options {
+        let expert = Expert::new()
+            .env(Arc::new(env.clone()))
+            .buffer_bytes(self.buffer_bytes)
+            .sealed_max(self.sealed_max)
+            .block_bytes(self.block_bytes)
+            .table_bytes(self.table_bytes)
+            .cache_bytes(self.cache_bytes)
+            .manifest_bytes(self.manifest_bytes);
+        Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None).expert(expert)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self { line: Arc::new(Timeline::new()), acknowledged: 0, durable: 0, intervals: Vec::new(), recovering: false }
+    }
+
+    /// How many commits must be there at least, whatever else is.
+    pub(crate) fn owed(&self, death: Death) -> usize {
+        match death {
+            Death::Process => self.acknowledged,
+            Death::Power(_) => self.durable,
+        }
+    }
+
+    /// Checks a number of commits that was found against what is owed.
+    pub(crate) fn check(&self, death: Death, found: usize) -> Outcome {
+        let (least, most) = (self.owed(death), self.line.len());
+        if found < least {
+            return Err(format!("of {least} promised commits only {found} are there, {most} were begun"));
+        }
+        if found > most {
+            return Err(format!("{found} commits are there, but only {most} were ever begun"));
+        }
+        Ok(())
+    }
+
+    fn make_durable(&mut self, count: usize) {
+        self.durable = self.durable.max(count);
+    }
+}
+
+impl Session {
+    /// The machine after `death`, on which the database is not open.
+    pub(crate) fn new(env: SimEnv, mut ledger: Ledger, settings: Settings, death: Death) -> Self {
+        ledger.acknowledged = ledger.owed(death);
+        ledger.intervals.clear();
+        let state = Entries::new();
+        Self { env, ledger: Arc::new(Mutex::new(ledger)), db: None, settings, state, faulty: false }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Opens what `death` left, checks that it is what is owed, and returns how many commits are there. From now on these are history.
+    pub(crate) fn open(&mut self, settings: Settings, death: Death) -> Outcome<usize> {
+        self.settings = settings;
+        self.ledger.lock().recovering = self.env.files().iter().any(|(path, _)| path.ends_with("CURRENT"));
+        let opened = settings.options(&self.env).open(DIR);
+        self.ledger.lock().recovering = false;
+        let db = opened.map_err(|error| format!("opening it failed: {error}"))?;
+        let written = db.stats().visible_sequence;
+        let found = scan(&db)?;
+        self.db = Some(db);
+
+        let mut ledger = self.ledger.lock();
+        let Some(position) = ledger.line.position(written) else {
+            return Err(format!("{written} entries were written, which is in the midst of a batch or past the end"));
+        };
+        ledger.check(death, position)?;
+        if digest_all(&found) != ledger.line.digest(position) {
+            let expected = ledger.line.state(position);
+            return Err(format!("after {position} commits: {}", difference(&expected, &found)));
+        }
+        Arc::make_mut(&mut ledger.line).truncate(position);
+        // What was read was shown, so it stays.
+        (ledger.acknowledged, ledger.durable) = (position, position);
+        ledger.intervals.clear();
+        drop(ledger);
+        self.state = found;
+        Ok(position)
+    }
+
+    /// Commits.
+    pub(crate) fn write(&mut self, commit: Commit, durability: Durability) -> Outcome {
+        let commit = Arc::new(commit);
+        let before = if self.faulty { Some(self.state.clone()) } else { None };
+        let change = commit.apply(&mut self.state);
+        Arc::make_mut(&mut self.ledger.lock().line).push(commit.clone(), change);
+        let written = commit.write(self.db(), durability, self.settings.durability);
+        let mut ledger = self.ledger.lock();
+        let count = ledger.line.len();
+        match written {
+            Ok(()) => {
+                ledger.acknowledged = count;
+                match durability {
+                    Durability::Buffered => {}
+                    Durability::Sync => ledger.make_durable(count),
+                    Durability::Interval(time) => ledger.intervals.push((count, self.env.now() + time)),
+                }
+                Ok(())
+            }
+            // Nothing was written, says the error; so nothing may come back.
+            Err(Error::Io { .. }) if self.faulty => {
+                Arc::make_mut(&mut ledger.line).truncate(count - 1);
+                drop(ledger);
+                self.state = before.expect("kept while there are faults");
+                Ok(())
+            }
+            // Its fate is unknown: it may be there.
+            Err(Error::Stopped { .. }) if self.faulty => Ok(()),
+            Err(error) => Err(format!("a write failed: {error}")),
+        }
+    }
+
+    pub(crate) fn sync(&mut self) -> Outcome {
+        let synced = self.db().sync();
+        self.made_durable("sync", synced)
+    }
+
+    pub(crate) fn flush(&mut self) -> Outcome {
+        let flushed = self.db().flush();
+        self.made_durable("flush", flushed)
+    }
+
+    pub(crate) fn compact(&mut self) -> Outcome {
+        let compacted = self.db().compact();
+        self.made_durable("compact", compacted)
+    }
+
+    pub(crate) fn close(&mut self) -> Outcome {
+        let closed = self.db.take().expect("it is open").close();
+        self.made_durable("close", closed)
+    }
+
+    fn made_durable(&mut self, what: &str, done: tamarack::Result<()>) -> Outcome {
+        let mut ledger = self.ledger.lock();
+        match done {
+            Ok(()) => {
+                let all = ledger.acknowledged;
+                ledger.make_durable(all);
+                Ok(())
+            }
+            Err(_) if self.faulty => Ok(()),
+            Err(error) => Err(format!("{what} failed: {error}")),
+        }
+    }
+
+    /// Lets background work take so many steps.
+    pub(crate) fn step_background(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.env.step_background();
+        }
+    }
+
+    /// Lets time pass and background work do what it then should.
+    pub(crate) fn pass_time(&mut self, time: Duration) {
+        self.env.advance(time);
+        self.env.run_background_until_idle();
+        let now = self.env.now();
+        let mut ledger = self.ledger.lock();
+        let due = ledger.intervals.iter().filter(|(_, deadline)| *deadline <= now).map(|(count, _)| *count).max();
+        ledger.intervals.retain(|(_, deadline)| *deadline > now);
+        if let Some(due) = due.filter(|_| !self.faulty) {
+            ledger.make_durable(due);
+        }
+    }
+
+    /// From now on errors are allowed.
+    pub(crate) fn expect_faults(&mut self) {
+        self.faulty = true;
+    }
+
+    /// The process dies; another one may open what is there.
+    pub(crate) fn die(&mut self) {
+        self.env.clear_faults();
+        self.faulty = false;
+        self.env = self.env.kill();
+        self.db = None;
+    }
+
+    /// Everything on storage is right, says the database.
+    pub(crate) fn verify(&self) -> Outcome {
+        match self.db().verify(&mut |_, _| {}) {
+            Ok(report) if report.is_ok() => Ok(()),
+            Ok(report) => Err(format!("verification found {:?}", report.problems)),
+            Err(error) => Err(format!("verification failed: {error}")),
+        }
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("the database is open")
+    }
+}
+
+/// All that is there, which must come in the order of keys.
+fn scan(db: &Db) -> Outcome<Entries> {
+    let mut found = Entries::new();
+    for entry in db.scan::<&[u8]>(..) {
+        let (key, value) = entry.map_err(|error| format!("a scan failed: {error}"))?;
+        if found.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            return Err(format!("a scan yields {} out of order", key.escape_ascii()));
+        }
+        found.insert(key, value);
+    }
+    Ok(found)
+}

@@ -1,0 +1,190 @@
+//! The workloads: scripted ones, each with what it is for, and generated ones.
+
+use std::time::Duration;
+
+use tamarack::Durability::{self, Buffered, Interval, Sync};
+use tamarack::step;
+use tamarack_env::Random;
+use tamarack_env::sim::Failure;
+
+use crate::session::Settings;
+use crate::workload::{Author, Workload};
+
+/// How many generated workloads a round has.
+const GENERATED: u64 = 30;
+
+/// All workloads of a round; another round has the same stories with other contents, and other generated ones.
+pub(crate) fn all(round: u64) -> Vec<Workload> {
+    let seed = |number: u64| Random::for_purpose(round, number).next() >> 32;
+    let scripted = SCRIPTED.iter().enumerate().map(|(number, (name, write))| {
+        let mut author = Author::new(name, seed(number as u64), Settings::default());
+        write(&mut author);
+        author.finish()
+    });
+    scripted.chain((0..GENERATED).map(|number| generated(seed(1000 + number)))).collect()
+}
+
+/// The workload that a failure named.
+pub(crate) fn named(name: &str, seed: u64) -> Option<Workload> {
+    if name == GENERATED_NAME {
+        return Some(generated(seed));
+    }
+    let (name, write) = SCRIPTED.iter().find(|(known, _)| *known == name)?;
+    let mut author = Author::new(name, seed, Settings::default());
+    write(&mut author);
+    Some(author.finish())
+}
+
+type Script = fn(&mut Author);
+
+const TEN_MS: Durability = Interval(Duration::from_millis(10));
+const DEFAULT: fn() -> Settings = Settings::default;
+
+const SCRIPTED: &[(&str, Script)] = &[
+    // The log alone: the buffer is never full.
+    ("synced writes", |a| {
+        a.write(8, Sync);
+    }),
+    ("buffered writes", |a| {
+        a.write(4, Buffered).sync().write(3, Buffered);
+    }),
+    ("interval writes", |a| {
+        a.write(3, TEN_MS).pass_ms(4).write(2, TEN_MS).pass_ms(7).write(2, TEN_MS).pass_ms(11).write(1, Buffered);
+    }),
+    ("levels mixed", |a| {
+        for _ in 0..4 {
+            a.write(2, Buffered).write(1, TEN_MS).write(1, Sync).pass_ms(3);
+        }
+        a.write(2, Buffered).pass_ms(20);
+    }),
+    // Rotation and flush.
+    ("flush", |a| {
+        a.write(3, Buffered).flush().write(3, Sync).flush();
+    }),
+    ("rotation while flushes lag", |a| {
+        a.uniform = true;
+        a.write(14, Buffered).write(1, Sync).write(6, Buffered).background(2).write(1, Sync);
+    }),
+    ("many flushes roll the manifest", |a| {
+        for _ in 0..9 {
+            a.write(2, Buffered).flush();
+        }
+    }),
+    ("everything is deleted", |a| {
+        a.delete_all(Buffered).flush().write(2, Buffered).flush().delete_all(Sync).flush().write(2, Buffered);
+    }),
+    ("runs are merged", |a| {
+        a.write(3, Buffered).flush().write(3, Buffered).flush().write(3, Buffered).compact().write(2, Sync);
+        a.delete_all(Buffered).compact().write(2, Buffered).compact();
+    }),
+    ("merges are cut short", |a| {
+        for _ in 0..3 {
+            a.value_bytes_max = 200;
+            a.write(3, Buffered).flush().write(3, Sync).compact().power_cut(DEFAULT()).background(2).die(DEFAULT());
+        }
+    }),
+    ("large batches", |a| {
+        a.value_bytes_max = 900;
+        a.batch(5, Sync).batch(5, Buffered).batch(8, Buffered).flush().batch(7, Buffered).batch(2, Sync);
+    }),
+    // Close and reopen.
+    ("close and reopen", |a| {
+        for _ in 0..4 {
+            a.write(3, Buffered).reopen(DEFAULT());
+        }
+        a.reopen(DEFAULT()).write(2, Buffered);
+    }),
+    ("reopen with other options", |a| {
+        a.write(8, Buffered).reopen(Settings { buffer_bytes: 4096, durability: Sync, ..DEFAULT() });
+        a.write(8, Buffered).reopen(Settings { buffer_bytes: 64, table_bytes: 1, sealed_max: 1, ..DEFAULT() });
+        a.write(4, Buffered).reopen(Settings { manifest_bytes: 1 << 20, cache_bytes: 1 << 16, ..DEFAULT() });
+        a.write(4, Buffered);
+    }),
+    // The process dies, the machine does not, then it does.
+    ("processes die", |a| {
+        for _ in 0..4 {
+            a.write(4, Buffered).die(DEFAULT()).write(1, Sync).write(2, Buffered);
+        }
+    }),
+    ("processes die while flushing", |a| {
+        for steps in 1..6 {
+            a.write(6, Buffered).background(steps).die(DEFAULT()).background(steps);
+        }
+    }),
+    // Recovery of what recovery left; records of the same size, so that old ones could pass for new ones.
+    ("power fails again and again", |a| {
+        a.uniform = true;
+        a.value_bytes_max = 24;
+        for _ in 0..6 {
+            a.batch(1, Sync).batch(1, Buffered).batch(1, Buffered).batch(1, Buffered).power_cut(DEFAULT());
+        }
+    }),
+    ("power fails around rotations", |a| {
+        a.uniform = true;
+        a.value_bytes_max = 40;
+        for _ in 0..5 {
+            a.write(7, Buffered).background(1).power_cut(DEFAULT()).batch(1, Buffered);
+        }
+    }),
+    ("sectors tear in large values", |a| {
+        a.value_bytes_max = 3000;
+        a.uniform = true;
+        a.batch(1, Buffered).batch(2, Buffered).batch(1, Sync).batch(1, Buffered).flush().batch(2, Buffered);
+    }),
+    // Calls fail, and what the database said about that stays true.
+    ("an append fails after all", |a| {
+        a.write(2, Sync).fail(step::LOG_APPEND, Failure::ErrorAfterEffect).write(1, Buffered);
+        a.write(1, Buffered).write(1, Sync).write(2, Buffered).die(DEFAULT()).write(2, Buffered);
+    }),
+    ("an append fails half way", |a| {
+        a.uniform = true;
+        a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Buffered);
+        a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Sync).batch(3, Sync);
+    }),
+    ("a flush fails once", |a| {
+        a.write(3, Buffered).fail(step::TABLE_WRITE, Failure::Io).write(6, Buffered).pass_ms(600).flush();
+    }),
+];
+
+const GENERATED_NAME: &str = "generated";
+
+/// A workload drawn from a seed: anything after anything.
+fn generated(seed: u64) -> Workload {
+    let random = Random::for_purpose(seed, 0x6E6);
+    let pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+    let settings = || Settings {
+        durability: [Buffered, Sync, TEN_MS][random.below(3) as usize],
+        buffer_bytes: pick(&[1, 100, 200, 400, 1000]),
+        sealed_max: pick(&[1, 2, 3, 8]) as usize,
+        block_bytes: pick(&[64, 128, 512]) as usize,
+        table_bytes: pick(&[1, 300, 1000]),
+        cache_bytes: pick(&[0, 1 << 16]),
+        manifest_bytes: pick(&[1, 1, 600]),
+    };
+    let mut author = Author::new(GENERATED_NAME, seed, settings());
+    author.keys = pick(&[3, 10, 30]);
+    author.value_bytes_max = pick(&[8, 30, 100, 700]);
+    author.uniform = random.eighths(2);
+    let base = author.draw(3);
+    for _ in 0..10 + author.draw(20) {
+        let durability = match random.below(6) {
+            0 | 1 => [Buffered, Sync, TEN_MS][base as usize],
+            2 => Sync,
+            3 => TEN_MS,
+            _ => Buffered,
+        };
+        match random.below(17) {
+            0 => author.sync(),
+            1 => author.flush(),
+            2 | 3 => author.background(1 + random.below(4) as usize),
+            4 => author.pass_ms(1 + random.below(12)),
+            5 => author.reopen(settings()),
+            6 => author.die(settings()),
+            7 => author.power_cut(settings()),
+            8 => author.compact(),
+            9 => author.delete_all(durability),
+            _ => author.write(1 + random.below(3) as usize, durability),
+        };
+    }
+    author.finish()
+}

@@ -1,0 +1,160 @@
+//! Merging everything: what readers see stays the same, what nobody can see goes, at every step of the way and after any crash in it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::{Db, Expert, Options, Result};
+use tamarack_env::sim::Crash;
+use tamarack_env::{Env, Random, SimEnv};
+
+/// Tables of a few hundred bytes, so that a merge hands over dozens of times.
+fn open(env: &SimEnv) -> Result<Db> {
+    let env: Arc<dyn Env> = Arc::new(env.clone());
+    let expert = Expert::new().env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400);
+    Options::new().expert(expert).open("/db")
+}
+
+fn all(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    scan.map(|entry| entry.expect("readable")).collect()
+}
+
+fn runs(db: &Db) -> usize {
+    db.stats().levels.iter().map(|level| level.runs.len()).sum()
+}
+
+/// Random puts and deletes of few keys, in several runs, and what should be there.
+fn fill(db: &Db, random: &Random, writes: u64, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    for number in 0..writes {
+        let key = format!("key {:03}", random.below(100)).into_bytes();
+        if random.below(4) == 0 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = format!("{number}").repeat(1 + random.below(8) as usize).into_bytes();
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+#[test]
+fn one_run_remains_with_what_can_be_seen() {
+    for seed in 0..20 {
+        let env = SimEnv::new(seed);
+        let random = Random::new(seed);
+        let db = open(&env).unwrap();
+        let mut model = BTreeMap::new();
+        fill(&db, &random, 400, &mut model);
+        let (snapshot, then) = (db.snapshot(), model.clone());
+        fill(&db, &random, 400, &mut model);
+        db.compact().unwrap();
+        assert_eq!(runs(&db), 1, "seed {seed}");
+        assert_eq!(all(db.scan::<&str>(..)), model, "seed {seed}");
+        assert_eq!(all(snapshot.scan::<&str>(..)), then, "seed {seed}");
+        assert_eq!(all(snapshot.scan::<&str>(..).rev()), then, "seed {seed}");
+
+        drop(snapshot);
+        db.put("key", "so that there are two runs again").unwrap();
+        model.insert(b"key".to_vec(), b"so that there are two runs again".to_vec());
+        db.compact().unwrap();
+        let stats = db.stats();
+        let run = &stats.levels[0].runs[0];
+        assert_eq!(
+            (run.entries, run.tombstones),
+            (model.len() as u64, 0),
+            "seed {seed}: only what can be seen is left"
+        );
+        assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
+        env.run_background_until_idle();
+        let tables = env.files().iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "table")).count();
+        assert_eq!(tables as u64, run.tables, "seed {seed}: tables that nothing names are removed");
+        db.close().unwrap();
+        assert_eq!(all(open(&env).unwrap().scan::<&str>(..)), model, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_iterator_reads_on_through_a_merge() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let mut model = BTreeMap::new();
+    fill(&db, &Random::new(1), 500, &mut model);
+    db.flush().unwrap();
+    let mut scan = db.scan::<&str>(..);
+    let first = scan.next().unwrap().unwrap();
+    db.compact().unwrap();
+    let rest = all(std::iter::once(Ok(first)).chain(scan));
+    assert_eq!(rest, model);
+}
+
+/// A crash before every call of a merge that changes storage: what was flushed is there, the merge goes on, and ends with one run.
+#[test]
+fn a_merge_goes_on_after_a_crash_at_any_call() {
+    let env = SimEnv::new(3);
+    let random = Random::new(3);
+    let db = open(&env).unwrap();
+    let mut model = BTreeMap::new();
+    fill(&db, &random, 500, &mut model);
+    db.flush().unwrap();
+    let images = Arc::new(tamarack_env::sync::Mutex::new(Vec::new()));
+    let taken = images.clone();
+    env.set_hook(move |moment| {
+        let draw = Crash::draw(moment.call.number, moment.unsynced_changes());
+        taken.lock().push((moment.call.number, moment.image(Crash::LoseAll)));
+        taken.lock().push((moment.call.number, moment.image(draw)));
+    });
+    db.compact().unwrap();
+    env.clear_hook();
+    drop(db);
+    let images = std::mem::take(&mut *images.lock());
+    let mut in_progress = 0;
+    for (call, image) in images {
+        let db = open(&image).unwrap_or_else(|error| panic!("call {call}: {error}"));
+        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}, before the merge goes on");
+        in_progress += usize::from(runs(&db) > 1);
+        image.run_background_until_idle();
+        assert_eq!(all(db.scan::<&str>(..).rev()), model, "call {call}, after it went on");
+        db.compact().unwrap();
+        assert_eq!(runs(&db), 1, "call {call}");
+        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}");
+        let report = db.verify(&mut |_, _| {}).unwrap();
+        assert!(report.is_ok(), "call {call}: {report:?}");
+    }
+    assert!(in_progress > 20, "{in_progress} images were of a merge in progress");
+}
+
+/// What is handed over is given back at once: the disk never holds much more than the inputs and a table of each.
+#[test]
+fn a_merge_needs_little_extra_space() {
+    let env = SimEnv::new(5);
+    let db = open(&env).unwrap();
+    let value = [b'v'; 100];
+    for number in 0..600u64 {
+        db.put((number.wrapping_mul(0x9E37_79B9) % 1_000_003).to_be_bytes(), value).unwrap();
+    }
+    db.flush().unwrap();
+    let inputs = runs(&db) as u64;
+    let before = table_bytes(&env);
+    let most = Arc::new(tamarack_env::sync::Mutex::new(0));
+    let (seen, watched) = (most.clone(), env.clone());
+    env.set_hook(move |_| {
+        let now = table_bytes(&watched);
+        let mut most = seen.lock();
+        *most = now.max(*most);
+    });
+    db.compact().unwrap();
+    env.clear_hook();
+    // A table ends with the first entry past its size, and has a footer of its own.
+    let table = 400 + 200 + 400;
+    let extra = *most.lock() - before;
+    assert!(extra <= (inputs + 1) * table, "{extra} bytes more than the {before} of {inputs} runs");
+}
+
+fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "table")
+}
+
+fn table_bytes(env: &SimEnv) -> u64 {
+    env.files().iter().filter(|(path, _)| is_table(path)).map(|(_, bytes)| bytes).sum()
+}

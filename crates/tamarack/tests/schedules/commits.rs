@@ -1,0 +1,264 @@
+//! The commit queue, with a log and buffers but without background work.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::cache::BlockCache;
+use tamarack::entry::{EntryKind, Query, Sequence};
+use tamarack::format::meta::EditNumber;
+use tamarack::merge::Source;
+use tamarack::step;
+use tamarack::tree::state::{State, Tree};
+use tamarack::tree::table_file::TableFiles;
+use tamarack::tree::version::Version;
+use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+use tamarack::write::{CommitQueue, CommitSettings, IntervalSync, Write};
+use tamarack::{Batch, Durability, Error, Result};
+use tamarack_env::Env;
+use tamarack_env::sync::thread;
+
+use crate::explore;
+use crate::watched::WatchedEnv;
+
+const DIR: &str = "/db";
+const DATABASE: u64 = 7;
+
+/// Three writers of all durabilities share groups as they come; an observer looks on.
+#[test]
+fn groups() {
+    explore(1500, || {
+        let queue = Queue::new(SETTINGS);
+        mixed_writers(&queue);
+        assert_eq!(queue.tree.visible.sequence(), Sequence(6), "six entries in all");
+        queue.check_log(6);
+    });
+}
+
+/// As above, in groups of one or two members at most, so that joining waits for the group before.
+#[test]
+fn full_groups() {
+    explore(1500, || {
+        let queue = Queue::new(CommitSettings { group_bytes: 24, ..SETTINGS });
+        mixed_writers(&queue);
+        queue.check_log(6);
+    });
+}
+
+/// As above, with a new buffer for almost every group.
+#[test]
+fn sealing_between_groups() {
+    explore(1500, || {
+        let queue = Queue::new(CommitSettings { buffer_bytes: 24, ..SETTINGS });
+        let sealer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.commits.seal().unwrap())
+        };
+        mixed_writers(&queue);
+        sealer.join().unwrap();
+        let state = queue.tree.pin_owned();
+        assert!(!state.sealed.is_empty());
+        let lasts: Vec<_> = state.sealed.iter().map(|sealed| sealed.last).collect();
+        assert!(lasts.is_sorted_by(|young, old| young > old), "{lasts:?}");
+        for sealed in &state.sealed {
+            assert!(entries(&sealed.buffer).iter().all(|sequence| *sequence <= sealed.last.0));
+        }
+        queue.check_log(6);
+    });
+}
+
+/// An append fails: all members of that group are told and see nothing of it; the log has no gap, and trying again helps.
+#[test]
+fn a_failed_append() {
+    explore(1500, || {
+        let queue = Queue::new(SETTINGS);
+        queue.env.fail(step::LOG_APPEND, 2);
+        let writers = ["a", "b", "c"].map(|key| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let durability = if key == "a" { Durability::Sync } else { Durability::Buffered };
+                if let Err(error) = queue.put(key, durability) {
+                    assert!(matches!(error, Error::Io { .. }), "{error}");
+                    assert!(!queue.sees(key), "what failed is visible");
+                    queue.put(key, durability).unwrap();
+                }
+                assert!(queue.sees(key));
+            })
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        queue.check_log(3);
+    });
+}
+
+/// A sync fails: all members of that group are told and nobody ever sees what they wrote; nothing is written any more.
+#[test]
+fn a_failed_sync() {
+    explore(1500, || {
+        let queue = Queue::new(SETTINGS);
+        queue.env.fail(step::LOG_SYNC, 1);
+        let writers = ["a", "b", "c"].map(|key| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let durability = if key == "c" { Durability::Buffered } else { Durability::Sync };
+                let outcome = queue.put(key, durability);
+                match &outcome {
+                    Ok(()) => assert!(durability == Durability::Buffered, "the first sync was the only one"),
+                    Err(error) => assert!(matches!(error, Error::Stopped { .. }), "{error}"),
+                }
+                assert_eq!(queue.sees(key), outcome.is_ok(), "{key}: {outcome:?}");
+                outcome.is_ok()
+            })
+        });
+        let seen = writers.map(|writer| writer.join().unwrap()).into_iter().filter(|&written| written).count();
+        assert!(matches!(queue.put("d", Durability::Buffered), Err(Error::Stopped { .. })));
+        assert_eq!(queue.tree.visible.sequence(), Sequence(seen as u64));
+    });
+}
+
+const SETTINGS: CommitSettings =
+    CommitSettings { buffer_bytes: 1 << 20, sealed_max: 100, write_bytes_max: 1 << 16, group_bytes: 1 << 16 };
+
+/// A plain put, a synced put, and a batch; a fourth thread observes.
+fn mixed_writers(queue: &Arc<Queue>) {
+    let (first, second, third, observer) = (queue.clone(), queue.clone(), queue.clone(), queue.clone());
+    let threads = [
+        thread::spawn(move || {
+            for key in ["a1", "a2"] {
+                first.put(key, Durability::Buffered).unwrap();
+                assert!(first.sees(key));
+            }
+        }),
+        thread::spawn(move || {
+            for key in ["b1", "b2"] {
+                second.put(key, Durability::Sync).unwrap();
+                assert!(second.sees(key));
+                assert!(second.env.is_durable("log", key), "{key} was acknowledged before it was durable");
+            }
+        }),
+        thread::spawn(move || {
+            let mut batch = Batch::new();
+            batch.put("c1", "c1").put("c2", "c2");
+            third.commits.commit(Write::Many(&batch), Durability::Interval(Duration::from_millis(1))).unwrap();
+            assert!(third.sees("c1") && third.sees("c2"));
+        }),
+        thread::spawn(move || {
+            observer.observe();
+            observer.observe();
+        }),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A commit queue and what it writes to.
+struct Queue {
+    env: Arc<WatchedEnv>,
+    tree: Arc<Tree>,
+    commits: CommitQueue,
+}
+
+impl Queue {
+    fn new(settings: CommitSettings) -> Arc<Self> {
+        let watched = WatchedEnv::new();
+        let env: Arc<dyn Env> = watched.clone();
+        env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
+        let log = Arc::new(new_log(&env));
+        let files = TableFiles::new(env.clone(), Path::new(DIR), Arc::new(BlockCache::new(0)));
+        let version = Arc::new(Version::new(DATABASE, files));
+        let state = State { active: Arc::default(), sealed: Vec::new(), version };
+        let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
+        let tree = Arc::new(Tree::new(state, Sequence::ZERO, lock));
+        let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+        let commits = CommitQueue::new(settings, env, log, tree.clone(), Arc::default(), interval, Sequence::ZERO);
+        Arc::new(Self { env: watched, tree, commits })
+    }
+
+    fn put(&self, key: &str, durability: Durability) -> Result<()> {
+        let (key, value) = (key.as_bytes(), key.as_bytes());
+        self.commits.commit(Write::One { kind: EntryKind::Put, key, value }, durability)
+    }
+
+    /// Whether a reader that comes now finds the key.
+    fn sees(&self, key: &str) -> bool {
+        let state = self.tree.pin();
+        let query = Query { key: key.as_bytes(), sequence: self.tree.visible.sequence() };
+        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        buffers.into_iter().any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
+    }
+
+    /// Whatever is visible is there without gaps, and the two halves of the batch together.
+    fn observe(&self) {
+        let visible = self.tree.visible.sequence();
+        let state = self.tree.pin();
+        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let mut found: Vec<_> = buffers.flat_map(entries).filter(|found| *found <= visible.0).collect();
+        found.sort_unstable();
+        assert_eq!(found, (1..=visible.0).collect::<Vec<_>>(), "visible before it was there");
+        let half = |key: &[u8]| {
+            let query = Query { key, sequence: visible };
+            let mut buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+            buffers.any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
+        };
+        assert_eq!(half(b"c1"), half(b"c2"), "half a batch is visible");
+    }
+
+    /// The log holds that many entries, numbered from 1, and the same as the buffers.
+    fn check_log(&self, count: u64) {
+        let env: Arc<dyn Env> = self.env.clone();
+        let mut logged = Vec::new();
+        let state = self.tree.pin_owned();
+        let recovered = recover_log(&env, &mut |sequence, key| {
+            logged.push(sequence.0);
+            let query = Query { key, sequence };
+            let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+            let holders = buffers.filter(|buffer| {
+                buffer
+                    .get(query, &mut |entry| match entry.sequence == sequence {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    })
+                    .is_break()
+            });
+            assert_eq!(holders.count(), 1, "{} at {sequence:?}", key.escape_ascii());
+        });
+        assert_eq!(logged, (1..=count).collect::<Vec<_>>());
+        assert_eq!(recovered.dropped, None);
+    }
+}
+
+/// The sequences in a buffer.
+fn entries(buffer: &Arc<tamarack::buffer::Buffer>) -> Vec<u64> {
+    let mut cursor = buffer.cursor();
+    cursor.seek_first().unwrap();
+    let mut sequences = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        sequences.push(entry.sequence.0);
+        cursor.next().unwrap();
+    }
+    sequences
+}
+
+/// An empty log in [`DIR`].
+pub(crate) fn new_log(env: &Arc<dyn Env>) -> Log {
+    let nothing = recover_log(env, &mut |_, _| ());
+    let settings = LogSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 };
+    Log::start(settings, &nothing, EditNumber(1)).unwrap()
+}
+
+/// Reads a log back.
+pub(crate) fn recover_log(env: &Arc<dyn Env>, replay: &mut dyn FnMut(Sequence, &[u8])) -> Recovered {
+    let settings = RecoverySettings {
+        env: env.clone(),
+        dir: DIR.into(),
+        database: DATABASE,
+        flushed_through: Sequence::ZERO,
+        last_edit: EditNumber(1),
+        durable: Position(0),
+        tail: Tail::MayBeTorn,
+    };
+    let recovered = recover(&settings, &mut |_, entry| {
+        replay(entry.sequence, entry.key);
+        Ok(())
+    });
+    recovered.unwrap()
+}

@@ -1,0 +1,239 @@
+//! The whole database with its background threads: what readers see while buffers are sealed, flushed and merged, and how it ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot, step};
+use tamarack_env::sync::thread;
+
+use crate::explore;
+use crate::watched::WatchedEnv;
+
+/// One key is written again and again, each time in a new buffer. A reader sees versions in order, none missing.
+#[test]
+fn lookups_while_buffers_are_flushed() {
+    explore(600, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, SMALL);
+        db.put("key", "0").unwrap();
+        let writer = spawn(&db, |db| {
+            for value in ["1", "2", "3"] {
+                db.put("key", value).unwrap();
+            }
+        });
+        let mut before = 0;
+        for _ in 0..3 {
+            let value = value(&db);
+            assert!(value >= before, "{value} after {before}");
+            before = value;
+        }
+        writer.join().unwrap();
+        assert_eq!(value(&db), 3);
+    });
+}
+
+/// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before and after a flush and a merge.
+#[test]
+fn snapshots_against_flushes_and_merges() {
+    explore(400, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, 64);
+        write_pair(&db, 0);
+        let writer = spawn(&db, |db| {
+            write_pair(db, 1);
+            write_pair(db, 2);
+            db.flush().unwrap();
+        });
+        let merger = spawn(&db, |db| db.compact().unwrap());
+        let snapshot = db.snapshot();
+        let seen = pair(&snapshot);
+        let later = db.snapshot();
+        assert!(pair(&later) >= seen);
+        drop(later);
+        writer.join().unwrap();
+        assert_eq!(pair(&snapshot), seen, "a snapshot changed");
+        merger.join().unwrap();
+        assert_eq!(pair(&snapshot), seen, "a snapshot changed");
+        drop(snapshot);
+        assert_eq!(pair(&db.snapshot()), 2);
+        db.close().unwrap();
+        assert_eq!(pair(&open(&env, 64).snapshot()), 2);
+    });
+}
+
+/// Writers that find no room wait for the flushes, and are woken.
+#[test]
+fn stalled_writers_go_on() {
+    explore(500, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, SMALL);
+        let writers = [["a1", "a2"], ["b1", "b2"]].map(|keys| {
+            spawn(&db, move |db| {
+                for key in keys {
+                    db.put(key, key).unwrap();
+                }
+            })
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(keys(&db), ["a1", "a2", "b1", "b2"]);
+    });
+}
+
+/// A flush fails once. Writers go on, or are told why not and lose nothing; the flush is done again.
+#[test]
+fn a_failed_flush_is_done_again() {
+    explore(500, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, SMALL);
+        env.fail(step::TABLE_CREATE, 1);
+        let writers = [["a1", "a2"], ["b1", "b2"]].map(|keys| {
+            spawn(&db, move |db| {
+                for key in keys {
+                    while let Err(error) = db.put(key, key) {
+                        assert!(matches!(error, Error::Io { .. }), "{error}");
+                        thread::yield_now();
+                    }
+                }
+            })
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(keys(&db), ["a1", "a2", "b1", "b2"]);
+        drop(db);
+        assert_eq!(keys(&open(&env, SMALL)), ["a1", "a2", "b1", "b2"]);
+    });
+}
+
+/// When a flush returns, what was acknowledged before it is in tables that are durable, whoever else writes and flushes.
+#[test]
+fn flushes_beside_writers() {
+    explore(500, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, 1 << 10);
+        let threads = ["first", "second"].map(|key| {
+            let env = env.clone();
+            spawn(&db, move |db| {
+                db.put(key, "").unwrap();
+                db.flush().unwrap();
+                assert!(env.is_durable("table", key), "{key} is not in a table");
+            })
+        });
+        db.put("third", "").unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(keys(&db), ["first", "second", "third"]);
+    });
+}
+
+/// A database is closed while others write, flush, and close it as well. Whoever is told that it is closed finds the log durable; what was
+/// acknowledged is there afterwards, and nothing is there that was refused before the log was touched.
+#[test]
+fn closing_beside_writers() {
+    explore(600, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, SMALL);
+        let writer = spawn(&db, |db| {
+            let put = |key| match db.put(key, "") {
+                Ok(()) => Some(key),
+                Err(error) => {
+                    assert!(matches!(error, Error::Stopped { .. }), "{error}");
+                    None
+                }
+            };
+            ["a", "b"].into_iter().filter_map(put).collect::<Vec<_>>()
+        });
+        let flusher = spawn(&db, |db| {
+            if let Err(error) = db.flush() {
+                assert!(matches!(error, Error::Stopped { .. }), "{error}");
+            }
+        });
+        let closer = spawn(&db, |db| close(db.clone()));
+        let closed = close(db);
+        if closed {
+            assert_eq!(env.unsynced("log"), Vec::<PathBuf>::new());
+        }
+        let (acknowledged, other_closed) = (writer.join().unwrap(), closer.join().unwrap());
+        assert!(closed || other_closed, "nobody closed it");
+        flusher.join().unwrap();
+        let db = open(&env, SMALL);
+        assert_eq!(db.recovery().dropped, []);
+        let found = keys(&db);
+        assert!(acknowledged.iter().all(|key| found.iter().any(|found| found == key)), "{acknowledged:?} {found:?}");
+    });
+}
+
+/// Handles, snapshots and scans are dropped in any order; when the last is gone, so are the threads and the lock, and nothing is lost.
+#[test]
+fn dropping_the_last_handle() {
+    explore(500, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, SMALL);
+        let writer = spawn(&db, |db| {
+            db.put("a", "").unwrap();
+            db.put("b", "").unwrap();
+        });
+        let reader = spawn(&db, |db| {
+            let scan = db.scan::<&str>(..);
+            assert!(scan.count() <= 3);
+        });
+        db.write_with(Batch::new().put("c", ""), Durability::Interval(Duration::from_millis(1))).unwrap();
+        drop(db);
+        writer.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(keys(&open(&env, SMALL)), ["a", "b", "c"]);
+    });
+}
+
+/// A buffer for each group.
+const SMALL: u64 = 1;
+
+fn open(env: &Arc<WatchedEnv>, buffer_bytes: u64) -> Db {
+    let expert = Expert::new().env(env.clone()).buffer_bytes(buffer_bytes).sealed_max(1).block_bytes(64).cache_bytes(0);
+    Options::new().compression(Compression::None).expert(expert).open("/db").unwrap()
+}
+
+/// A thread with a handle of its own, which it drops at its end.
+fn spawn<T: Send + 'static>(db: &Db, run: impl FnOnce(&Db) -> T + Send + 'static) -> thread::JoinHandle<T> {
+    let db = db.clone();
+    thread::spawn(move || run(&db))
+}
+
+/// True if this call closed it, false if another had.
+fn close(db: Db) -> bool {
+    match db.close() {
+        Ok(()) => true,
+        Err(Error::Stopped { cause }) if matches!(*cause, Error::Closed) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn value(db: &Db) -> u64 {
+    let value = db.get("key").unwrap().expect("it is never deleted");
+    std::str::from_utf8(&value).unwrap().parse().unwrap()
+}
+
+/// Two keys get the same number, at once; a third is written or deleted.
+fn write_pair(db: &Db, number: u64) {
+    let number = number.to_string();
+    let mut batch = Batch::new();
+    batch.put("left", &number).put("right", &number);
+    match number.as_str() {
+        "1" => batch.put("odd", &number),
+        _ => batch.delete("odd"),
+    };
+    db.write(&batch).unwrap();
+}
+
+/// The number of the pair, found in every way.
+fn pair(snapshot: &Snapshot) -> u64 {
+    let number = |value: &[u8]| std::str::from_utf8(value).unwrap().parse::<u64>().unwrap();
+    let left = number(&snapshot.get("left").unwrap().expect("it is never deleted"));
+    let scanned: Vec<_> = snapshot.scan::<&str>(..).rev().map(|entry| entry.unwrap()).collect();
+    assert!(scanned.iter().all(|(_, value)| number(value) == left), "{left}: {scanned:?}");
+    assert_eq!(scanned.len(), if left == 1 { 3 } else { 2 }, "{left}: {scanned:?}");
+    assert_eq!(snapshot.contains("odd").unwrap(), left == 1);
+    left
+}
+
+fn keys(db: &Db) -> Vec<String> {
+    db.scan::<&str>(..).map(|entry| String::from_utf8(entry.unwrap().0).unwrap()).collect()
+}
