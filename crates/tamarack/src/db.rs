@@ -191,7 +191,8 @@ impl Db {
         Stats::of(&self.engine)
     }
 
-    /// Reads everything on storage and checks it: every checksum and every invariant. `progress` is told the bytes read so far and the bytes
+    /// Reads all tables and the manifest and checks them: every checksum and every invariant. The log is checked whenever a database is
+    /// opened, not here. `progress` is told the bytes read so far and the bytes
     /// there are.
     ///
     /// # Errors

@@ -11,9 +11,9 @@ use tamarack_env::{Env, Worker};
 use crate::cache::BlockCache;
 use crate::compact::Merger;
 use crate::stats::Counters;
-use crate::tree::manifest::{self, Manifest};
+use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
-use crate::wal::{self, Log};
+use crate::wal::{Dropped, Log};
 use crate::write::{CommitQueue, Durability};
 
 /// The parts of an open database.
@@ -36,6 +36,9 @@ pub(crate) struct Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop_workers();
+        if let Err(error) = self.commits.finish() {
+            tracing::error!(%error, "what was to be synced within an interval is not durable");
+        }
     }
 }
 
@@ -56,31 +59,4 @@ pub struct RecoveryReport {
     pub entries_replayed: u64,
     /// Files that nothing named, left by a crash, and removed.
     pub orphans_removed: Vec<PathBuf>,
-}
-
-/// The end of a file that was dropped.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dropped {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in the file what was kept ends.
-    pub offset: u64,
-    /// Bytes dropped, later segments of the log included.
-    pub bytes: u64,
-    /// Whole commit groups among them.
-    pub commit_groups: u64,
-    /// What ended it.
-    pub why: String,
-}
-
-impl From<wal::Dropped> for Dropped {
-    fn from(wal::Dropped { path, offset, bytes, records, why }: wal::Dropped) -> Self {
-        Self { path, offset, bytes, commit_groups: records, why }
-    }
-}
-
-impl From<manifest::Dropped> for Dropped {
-    fn from(manifest::Dropped { path, offset, bytes }: manifest::Dropped) -> Self {
-        Self { path, offset, bytes, commit_groups: 0, why: "what stands here is not a whole edit".to_owned() }
-    }
 }

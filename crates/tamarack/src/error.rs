@@ -50,7 +50,7 @@ pub enum Error {
         /// Which version or feature.
         what: String,
     },
-    /// The database was closed through this or another handle.
+    /// The database was closed through this or another handle. Writers get it as the cause of an [`Error::Stopped`].
     Closed,
     /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
     Stopped {

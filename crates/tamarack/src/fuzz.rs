@@ -122,7 +122,7 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// The database and the number of the manifests that inputs of [`manifest`] become.
+/// The database and the number of the manifests that inputs of [`manifest()`] become.
 pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
 /// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They are put into records with checksums that

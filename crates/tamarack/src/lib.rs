@@ -80,7 +80,7 @@ pub mod wal;
 pub mod write;
 
 pub use db::Db;
-pub use engine::{Dropped, RecoveryReport};
+pub use engine::RecoveryReport;
 #[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
@@ -89,6 +89,7 @@ pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use structure::{BufferStats, LevelStats, RunStats, Stats};
 pub use verify::VerifyReport;
+pub use wal::Dropped;
 pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.

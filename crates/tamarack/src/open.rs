@@ -3,7 +3,7 @@
 //! 1. Make the directory if it is missing and may be made, and take the lock.
 //! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which sequence everything is in them.
 //! 3. Look at the directory: every table the manifest names must be there; a table that it does not name but that was made
-//!    after a later edit than it holds shows that edits were lost. Nothing has been changed so far.
+//!    after a later edit than it holds shows that edits were lost. Nothing but torn ends and stale manifests has been changed so far.
 //! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
 //! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
 //!    manifest, has what it holds.
@@ -20,7 +20,7 @@ use tamarack_env::{Env, Lock, Work};
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
 use crate::compact::{Flusher, Merger, OutputSettings, Workshop};
-use crate::engine::{Dropped, Engine, RecoveryReport};
+use crate::engine::{Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
@@ -30,11 +30,11 @@ use crate::options::Resolved;
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
-use crate::tree::manifest::{self, Manifest};
+use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Log, LogSettings, Position, Recovered, RecoverySettings};
+use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -56,11 +56,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let recovered = recover_log(env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
-        dropped: manifest_dropped
-            .map(Dropped::from)
-            .into_iter()
-            .chain(recovered.dropped.clone().map(Dropped::from))
-            .collect(),
+        dropped: manifest_dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
         orphans_removed,
     };
@@ -256,11 +252,7 @@ fn recover_log(
     })
 }
 
-fn recover_manifest(
-    dir: &Path,
-    options: &Resolved,
-    tables: Arc<TableFiles>,
-) -> Result<(Manifest, Option<manifest::Dropped>)> {
+fn recover_manifest(dir: &Path, options: &Resolved, tables: Arc<TableFiles>) -> Result<(Manifest, Option<Dropped>)> {
     if let Some(mut found) = Manifest::recover(&options.env, dir, options.tail, tables.clone())? {
         found.manifest.roll_from(options.manifest_bytes);
         return Ok((found.manifest, found.dropped));

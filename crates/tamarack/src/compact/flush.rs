@@ -17,6 +17,7 @@
 //! files are removed, writers that wait for room are told, and the flush is begun anew after a pause.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work};
@@ -41,6 +42,8 @@ pub struct Flusher {
     workshop: Arc<Workshop>,
     counters: Arc<Counters>,
     job: Mutex<Option<Job>>,
+    /// After a failure, no flush is begun before that time, however often writers wake this.
+    pause_until: Mutex<Duration>,
 }
 
 /// One flush in progress.
@@ -57,6 +60,10 @@ impl Work for Flusher {
     fn step(&self) -> Progress {
         if self.tree.check_running().is_err() {
             return Progress::Done;
+        }
+        let pause_until = *self.pause_until.lock();
+        if self.env.now() < pause_until {
+            return Progress::IdleUntil(pause_until);
         }
         let mut job = self.job.lock();
         let outcome = match &mut *job {
@@ -85,7 +92,7 @@ impl Flusher {
         workshop: Arc<Workshop>,
         counters: Arc<Counters>,
     ) -> Self {
-        Self { env, tree, log, manifest, workshop, counters, job: Mutex::new(None) }
+        Self { env, tree, log, manifest, workshop, counters, job: Mutex::new(None), pause_until: Mutex::default() }
     }
 
     /// Takes the oldest sealed buffer, if it is complete.
@@ -173,6 +180,8 @@ impl Flusher {
             job.output.discard();
         }
         self.tree.report_retry(Activity::Flush, error);
-        Progress::IdleUntil(self.env.now() + RETRY_AFTER)
+        let pause_until = self.env.now() + RETRY_AFTER;
+        *self.pause_until.lock() = pause_until;
+        Progress::IdleUntil(pause_until)
     }
 }

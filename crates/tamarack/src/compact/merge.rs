@@ -26,6 +26,7 @@
 //! As for flushes: a failed sync stops writing for good; after any other failure the job begins anew at the last border, after a pause.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work, Worker};
@@ -54,6 +55,8 @@ pub struct Merger {
     counters: Arc<Counters>,
     requests: Mutex<Requests>,
     job: Mutex<Option<Job>>,
+    /// After a failure, no merge is begun before that time, however often this is woken.
+    pause_until: Mutex<Duration>,
 }
 
 /// Who asked for everything to be merged.
@@ -85,6 +88,10 @@ impl Work for Merger {
             return Progress::Done;
         }
         self.remove_garbage();
+        let pause_until = *self.pause_until.lock();
+        if self.env.now() < pause_until {
+            return Progress::IdleUntil(pause_until);
+        }
         let mut job = self.job.lock();
         let outcome = match &mut *job {
             None => self.begin().map(|begun| {
@@ -113,7 +120,17 @@ impl Merger {
         counters: Arc<Counters>,
     ) -> Self {
         let requests = Mutex::new(Requests::default());
-        Self { env, tree, manifest, tables, workshop, counters, requests, job: Mutex::new(None) }
+        Self {
+            env,
+            tree,
+            manifest,
+            tables,
+            workshop,
+            counters,
+            requests,
+            job: Mutex::new(None),
+            pause_until: Mutex::default(),
+        }
     }
 
     /// Has all runs that there are now merged into one, and waits for that. `worker` is the one that carries this out.
@@ -273,16 +290,17 @@ impl Merger {
     fn give_up(&self, job: Option<Job>, error: Error) -> Progress {
         self.counters.merge_failures.add(1);
         tracing::error!(%error, "a merge failed");
-        let stopped = matches!(error, Error::Stopped { .. });
-        if stopped {
+        if let Error::Stopped { .. } = error {
             // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
             self.tree.report_stop(error);
-        } else {
-            if let Some(job) = job {
-                job.output.discard();
-            }
-            self.tree.report_retry(Activity::Merge, error);
+            return Progress::Done;
         }
-        if stopped { Progress::Done } else { Progress::IdleUntil(self.env.now() + RETRY_AFTER) }
+        if let Some(job) = job {
+            job.output.discard();
+        }
+        self.tree.report_retry(Activity::Merge, error);
+        let pause_until = self.env.now() + RETRY_AFTER;
+        *self.pause_until.lock() = pause_until;
+        Progress::IdleUntil(pause_until)
     }
 }

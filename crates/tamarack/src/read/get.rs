@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::meta::TreeId;
 use crate::read::value::Value;
+use crate::read::visible::reserved;
 use crate::tree::state::State;
 
 /// The one tree there is.
@@ -77,13 +78,4 @@ fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-fn reserved(dir: &Path, kind: EntryKind) -> Error {
-    Error::Unsupported {
-        path: dir.to_owned(),
-        what: format!(
-            "the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"
-        ),
-    }
 }

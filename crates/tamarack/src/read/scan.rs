@@ -26,6 +26,9 @@
 //! Random multi-version histories against a map, for all bounds and random mixtures of both ends; a count of the sources made; failing
 //! sources and origins.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::range::KeyRange;
 use super::visible::VisibleCursor;
 use crate::entry::Sequence;
@@ -63,14 +66,15 @@ struct Open<O: Origin> {
     origin: O,
     sequence: Sequence,
     range: KeyRange,
+    dir: Arc<Path>,
     front: Option<VisibleCursor<O::Source>>,
     back: Option<VisibleCursor<O::Source>>,
 }
 
 impl<O: Origin> Scan<O> {
-    /// The keys and values in `range` that a reader at `sequence` sees in `origin`.
-    pub fn new(origin: O, sequence: Sequence, range: KeyRange) -> Self {
-        Self { open: Some(Open { origin, sequence, range, front: None, back: None }) }
+    /// The keys and values in `range` that a reader at `sequence` sees in `origin`. Errors name `dir`, the database's directory.
+    pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+        Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
     }
 
     /// Hands out what one end delivered, and ends the scan if that was nothing or an error.
@@ -128,7 +132,7 @@ impl<O: Origin> Open<O> {
     }
 
     fn cursor(&self) -> Result<VisibleCursor<O::Source>> {
-        Ok(VisibleCursor::new(self.origin.open()?, self.sequence, self.range.clone()))
+        Ok(VisibleCursor::new(self.origin.open()?, self.sequence, self.range.clone(), self.dir.clone()))
     }
 }
 
@@ -138,13 +142,12 @@ mod tests {
 
     use std::cell::Cell;
     use std::io;
-    use std::path::Path;
 
     use super::*;
     use crate::error::Error;
     use crate::merge::MergedSource;
     use crate::merge::sorted::{Random, SortedSource, Version};
-    use crate::read::visible::tests::{random_range, visible};
+    use crate::read::visible::tests::{dir, random_range, visible};
 
     #[test]
     fn random_mixtures_of_both_ends_agree_with_a_map() {
@@ -156,7 +159,7 @@ mod tests {
             let mut expected = visible(&versions, sequence, &range).into_iter();
             let backward_per_mille = *random.pick(&[0, 100, 500, 900, 1000]);
             let made = Cell::new(0);
-            let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone());
+            let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone(), dir());
             assert_eq!(made.get(), 0, "nothing is made before it is needed");
 
             let (mut used_front, mut used_back) = (false, false);
@@ -191,7 +194,7 @@ mod tests {
                 Ok(source)
             };
             let mut expected = visible(&versions, Sequence::MAX, &KeyRange::all()).into_iter();
-            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all());
+            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all(), dir());
             loop {
                 let (found, wanted) = match random.below(2) {
                     0 => (scan.next(), expected.next()),
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn an_origin_that_fails_ends_the_scan_too() {
         let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("as told")));
-        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all());
+        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all(), dir());
         assert!(matches!(scan.next_back(), Some(Err(Error::Io { .. }))));
         assert!(scan.next_back().is_none() && scan.next().is_none());
     }
@@ -225,7 +228,7 @@ mod tests {
     /// What is pinned is released when the scan ends, even if the user keeps the iterator.
     #[test]
     fn an_ended_scan_releases_its_origin() {
-        let pinned = std::sync::Arc::new(());
+        let pinned = Arc::new(());
         let origin = {
             let pinned = pinned.clone();
             move || {
@@ -233,10 +236,10 @@ mod tests {
                 Ok(SortedSource::new(Vec::new()))
             }
         };
-        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::all());
-        assert_eq!(std::sync::Arc::strong_count(&pinned), 2);
+        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::all(), dir());
+        assert_eq!(Arc::strong_count(&pinned), 2);
         assert!(scan.next().is_none());
-        assert_eq!(std::sync::Arc::strong_count(&pinned), 1);
+        assert_eq!(Arc::strong_count(&pinned), 1);
         drop(scan);
     }
 

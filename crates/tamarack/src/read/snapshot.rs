@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::ops::RangeBounds;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::BufferCursor;
@@ -25,13 +25,13 @@ use crate::tree::state::{State, Tree};
 #[derive(Clone)]
 pub struct Snapshot {
     held: Held,
-    dir: PathBuf,
+    dir: Arc<Path>,
 }
 
 impl Snapshot {
     /// What is visible now.
     pub(crate) fn now(tree: &Arc<Tree>, dir: &Path) -> Self {
-        Self { held: Held::now(tree), dir: dir.to_owned() }
+        Self { held: Held::now(tree), dir: dir.into() }
     }
 
     /// The value that `key` had.
@@ -65,7 +65,7 @@ impl Snapshot {
 
     fn scan_range(&self, range: KeyRange) -> Scan {
         let origin = PinnedState { state: self.held.tree.pin_owned(), _held: self.held.clone() };
-        Scan(scan::Scan::new(origin, self.held.sequence, range))
+        Scan(scan::Scan::new(origin, self.held.sequence, range, self.dir.clone()))
     }
 }
 

@@ -30,6 +30,7 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::range::KeyRange;
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -46,6 +47,8 @@ pub struct VisibleCursor<S> {
     source: S,
     sequence: Sequence,
     range: KeyRange,
+    /// The database's directory, for errors.
+    dir: Arc<Path>,
     standing: Standing,
     /// The key that was met last, visible or not.
     key: Vec<u8>,
@@ -65,9 +68,10 @@ enum Standing {
 }
 
 impl<S: Source> VisibleCursor<S> {
-    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere.
-    pub fn new(source: S, sequence: Sequence, range: KeyRange) -> Self {
-        Self { source, sequence, range, standing: Standing::Nowhere, key: Vec::new(), value: Vec::new() }
+    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere. Errors name `dir`, the
+    /// database's directory.
+    pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+        Self { source, sequence, range, dir, standing: Standing::Nowhere, key: Vec::new(), value: Vec::new() }
     }
 
     /// Goes to the next visible key, from nowhere to the first one; false if there is none.
@@ -171,7 +175,7 @@ impl<S: Source> VisibleCursor<S> {
             }
             if !settled && entry.sequence <= self.sequence {
                 settled = true;
-                if is_put(&entry)? {
+                if is_put(&self.dir, &entry)? {
                     return Ok(true);
                 }
             }
@@ -204,7 +208,7 @@ impl<S: Source> VisibleCursor<S> {
         while let Some(entry) = self.source.entry().filter(|entry| entry.key == self.key) {
             let visible = entry.sequence <= self.sequence;
             if visible {
-                found = is_put(&entry)?;
+                found = is_put(&self.dir, &entry)?;
                 replace(&mut self.value, entry.value);
             }
             steps += 1;
@@ -220,14 +224,21 @@ impl<S: Source> VisibleCursor<S> {
 }
 
 /// True for a value, false for a tombstone.
-fn is_put(entry: &Entry<'_>) -> Result<bool> {
+fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
     match entry.kind {
         EntryKind::Put => Ok(true),
         EntryKind::Delete => Ok(false),
-        kind => Err(Error::Unsupported {
-            path: Path::new("scan").to_owned(),
-            what: format!("met an entry of kind {kind:?}, which only a newer version can read"),
-        }),
+        kind => Err(reserved(dir, kind)),
+    }
+}
+
+/// What a reader says of an entry that it cannot read. `dir` is the database's directory.
+pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
+    Error::Unsupported {
+        path: dir.to_owned(),
+        what: format!(
+            "the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"
+        ),
     }
 }
 
@@ -245,6 +256,11 @@ pub(crate) mod tests {
     use super::*;
     use crate::merge::sorted::{Random, SortedSource, Version};
 
+    /// A directory that errors can name.
+    pub(crate) fn dir() -> Arc<Path> {
+        Path::new("/database").into()
+    }
+
     #[test]
     fn the_picture_in_the_documentation() {
         let versions = || {
@@ -257,7 +273,7 @@ pub(crate) mod tests {
                 Version::put("d", 3, "d3"),
             ]
         };
-        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::all());
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::all(), dir());
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(cursor.next().unwrap());
@@ -284,7 +300,7 @@ pub(crate) mod tests {
             if random.below(2) == 0 {
                 source.fail_after(random.below(100));
             }
-            let mut cursor = VisibleCursor::new(source, sequence, range);
+            let mut cursor = VisibleCursor::new(source, sequence, range, dir());
             let mut at: Option<usize> = None;
             for _ in 0..40 {
                 let forward = random.below(2) == 0;
@@ -315,7 +331,8 @@ pub(crate) mod tests {
                 let mut versions = vec![Version::put("a", 1, "a"), Version::put("c", 2, "c")];
                 versions.extend((5..5005).map(|n| Version { kind, ..Version::put("b", n, n.to_string()) }));
                 let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::all()).into_iter().collect();
-                let mut cursor = VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::all());
+                let mut cursor =
+                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::all(), dir());
                 for (key, value) in &expected {
                     assert!(cursor.next().unwrap());
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
@@ -334,9 +351,10 @@ pub(crate) mod tests {
     #[test]
     fn a_kind_of_the_future_is_refused_in_both_directions() {
         let merge = Version { kind: EntryKind::Merge, ..Version::put("a", 1, "") };
-        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::all());
-        assert!(matches!(cursor.next(), Err(Error::Unsupported { .. })));
-        assert!(matches!(cursor.prev(), Err(Error::Unsupported { .. })));
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::all(), dir());
+        for found in [cursor.next(), cursor.prev()] {
+            assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
+        }
     }
 
     /// What a map holds after all commits up to `sequence`.

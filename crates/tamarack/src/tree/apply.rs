@@ -133,6 +133,8 @@ impl Draft {
             }
             Change::LogEnd { position } => {
                 self.version.log_end = Some(*position);
+                // A close makes everything durable first: what is damaged before its end is no torn end.
+                self.version.log_durable = self.version.log_durable.max(*position);
                 Ok(())
             }
             Change::LogReopened => {

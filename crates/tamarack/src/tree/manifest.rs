@@ -56,7 +56,7 @@ use crate::format::manifest::{
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::step;
-use crate::wal::Tail;
+use crate::wal::{Dropped, Tail};
 
 /// A manifest is not rolled before it has this size, unless told otherwise: a megabyte is read in milliseconds, and holds thousands of edits.
 pub const ROLL_BYTES_MIN: u64 = 1 << 20;
@@ -86,17 +86,6 @@ pub struct Recovered {
     pub manifest: Manifest,
     /// What was cut off its end.
     pub dropped: Option<Dropped>,
-}
-
-/// Bytes at the end of a file that were cut off at recovery: a write that a crash interrupted before it was acknowledged.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dropped {
-    /// The file.
-    pub path: PathBuf,
-    /// Where it ends now.
-    pub offset: u64,
-    /// How many bytes were cut off.
-    pub bytes: u64,
 }
 
 /// The current file and what it says.
@@ -544,7 +533,8 @@ impl Content {
         if tail == Tail::Strict {
             return Err(Error::corruption(&self.path, offset, "the last edit is torn"));
         }
-        Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset }))
+        let why = "what stands here is not a whole edit".to_owned();
+        Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset, commit_groups: 0, why }))
     }
 
     /// Makes what was read durable, without the torn tail, and the name `CURRENT` as well.

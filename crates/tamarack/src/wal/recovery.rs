@@ -95,17 +95,17 @@ pub struct FoundSegment {
     pub file_bytes: u64,
 }
 
-/// An end of a file that was dropped because nothing in it had been promised.
+/// The end of a file, of the log or the manifest, that was dropped because nothing in it had been promised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dropped {
     /// The file.
     pub path: PathBuf,
     /// Where in the file what was kept ends.
     pub offset: u64,
-    /// Bytes dropped, later files included.
+    /// Bytes dropped, later segments of the log included.
     pub bytes: u64,
-    /// Whole records among them.
-    pub records: u64,
+    /// Whole commit groups among them.
+    pub commit_groups: u64,
     /// What ended it.
     pub why: String,
 }
@@ -396,7 +396,8 @@ impl Chain {
     }
 
     fn drop_from(&mut self, survey: &Survey, offset: u64, why: &str) {
-        self.dropped = Some(Dropped { path: survey.path.clone(), offset, bytes: 0, records: 0, why: why.to_owned() });
+        self.dropped =
+            Some(Dropped { path: survey.path.clone(), offset, bytes: 0, commit_groups: 0, why: why.to_owned() });
     }
 
     /// Adds up what was dropped, from where the chain ended to the end of all segments.
@@ -407,7 +408,7 @@ impl Chain {
         let later = &surveys[broken + 1..];
         dropped.bytes = surveys[broken].file_bytes.saturating_sub(dropped.offset)
             + later.iter().map(|survey| survey.file_bytes).sum::<u64>();
-        dropped.records = in_broken
+        dropped.commit_groups = in_broken
             + surveys[broken].strays
             + later.iter().map(|survey| survey.records.len() as u64 + survey.strays).sum::<u64>();
     }

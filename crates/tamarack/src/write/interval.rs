@@ -9,6 +9,7 @@ use std::time::Duration;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::{Env, Progress, Work, Worker};
 
+use crate::error::Result;
 use crate::tree::state::Tree;
 use crate::wal::Log;
 
@@ -38,11 +39,22 @@ impl IntervalSync {
 
     /// Has everything appended so far synced at most `at_most` from now.
     pub fn sync_within(&self, at_most: Duration) {
-        let deadline_ns = nanoseconds(self.env.now() + at_most);
+        let deadline_ns = nanoseconds(self.env.now().saturating_add(at_most));
         if self.deadline_ns.fetch_min(deadline_ns, Ordering::AcqRel) > deadline_ns
             && let Some(worker) = self.worker.get()
         {
             worker.wake();
+        }
+    }
+
+    /// Syncs now what would have been synced later, because the worker has ended.
+    ///
+    /// # Errors
+    /// [`crate::Error::Stopped`] if the log could not be synced, now or before.
+    pub fn finish(&self) -> Result<()> {
+        match self.deadline_ns.swap(NONE, Ordering::AcqRel) {
+            NONE => Ok(()),
+            _ => self.log.sync_to(self.log.end()),
         }
     }
 }
