@@ -112,16 +112,27 @@ impl fmt::Display for Occupancy {
 impl FromStr for Occupancy {
     type Err = String;
 
-    /// Reads the text form; levels are given in order from 1. Entries are not part of it.
+    /// Reads the text form; levels that are left out are empty. Entries are not part of it.
     fn from_str(text: &str) -> Result<Self, String> {
-        let lines = text.lines().filter(|line| !line.trim().is_empty());
-        let levels = (1..).zip(lines).map(|(number, line)| {
-            let explain = || format!("`{line}` is not understood; write `level {number}: r7 64MiB, r6 64MiB`");
-            let runs = line.trim().strip_prefix(&format!("level {number}:")).ok_or_else(explain)?;
-            runs.split(',').filter(|run| !run.trim().is_empty()).map(|run| parse_run(run).ok_or_else(explain)).collect()
-        });
-        levels.collect::<Result<_, _>>().map(Self::new)
+        let mut tree = Self::default();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let explain =
+                || format!("`{line}` is not understood; write `level 1: r7 64MiB, r6 64MiB`, and levels in order");
+            let (number, runs) = parse_level(line).ok_or_else(explain)?;
+            if number <= tree.levels.len() {
+                return Err(explain());
+            }
+            *tree.level_mut(number) = runs;
+        }
+        Ok(tree)
     }
+}
+
+fn parse_level(line: &str) -> Option<(usize, Vec<Run>)> {
+    let (name, runs) = line.trim().split_once(':')?;
+    let number = name.strip_prefix("level ")?.parse().ok()?;
+    let runs = runs.split(',').filter(|run| !run.trim().is_empty());
+    Some((number, runs.map(parse_run).collect::<Option<_>>()?))
 }
 
 fn parse_run(text: &str) -> Option<Run> {
@@ -137,7 +148,8 @@ mod tests {
     /// What is not a tree is refused with the line and the right form.
     #[test]
     fn refuses_what_is_no_tree() {
-        for text in ["level 2: r1 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"] {
+        for text in ["level 0: r1 4", "level 2: r1 4\nlevel 1: r2 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"]
+        {
             let error = text.parse::<Occupancy>().expect_err(text);
             assert!(error.contains("write `level 1:"), "{error}");
         }

@@ -9,10 +9,12 @@
 //!
 //! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost), `tests/twin.rs` with a slow obvious tree.
 
+use std::collections::VecDeque;
+
 use crate::cost::space;
 use crate::growth;
 use crate::occupancy::{Occupancy, Run, RunId};
-use crate::planner::{self, Merge, Occasion};
+use crate::planner::{self, Cause, Merge, Occasion};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -77,22 +79,7 @@ pub const SAMPLES: usize = 256;
 
 /// What becomes of these flushes, from an empty tree on.
 pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pace) -> Report {
-    let mut tree = Tree::new(policy, buffer);
-    let every = flushes.len().div_ceil(SAMPLES).max(1);
-    for (at, bytes) in flushes.iter().enumerate() {
-        tree.seal(*bytes);
-        match pace {
-            Pace::Settled => tree.settle(),
-            Pace::Concurrent { speed } => tree.pass(speed * buffer.as_f64()),
-        }
-        tree.look();
-        if (at + 1) % every == 0 {
-            let sample = tree.sample(at as u64 + 1);
-            tree.report.samples.push(sample);
-        }
-    }
-    tree.settle();
-    tree.report
+    Tree::new(policy, buffer).run(flushes, pace)
 }
 
 /// A tree of counts, and what is in progress on it.
@@ -106,7 +93,7 @@ pub struct Tree<'a> {
     /// For each merge in progress, bytes still to be written.
     left: Vec<f64>,
     /// Buffers that wait behind the flush in progress, the next one first.
-    waiting: std::collections::VecDeque<Bytes>,
+    waiting: VecDeque<Bytes>,
     next_run: u64,
     report: Report,
 }
@@ -114,16 +101,51 @@ pub struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// An empty tree in the policy's smallest shape.
     pub fn new(policy: &'a dyn Policy, buffer: Bytes) -> Self {
+        Self::resume(policy, policy.shape(Bytes::ZERO, buffer), Occupancy::default())
+    }
+
+    /// A tree that has these runs, and takes its next shapes from the policy. Nothing is in progress on it.
+    ///
+    /// # Panics
+    /// If it has runs in levels that the shape lacks.
+    pub fn resume(policy: &'a dyn Policy, shape: Shape, occupancy: Occupancy) -> Self {
+        assert!(occupancy.deepest() <= shape.last(), "a tree is relabelled when its shape changes");
+        let next_run = occupancy.runs().map(|(_, run)| run.id.0).max().unwrap_or(0) + 1;
+        let (in_progress, left) = (Vec::new(), Vec::new());
         Self {
             policy,
-            shape: policy.shape(Bytes::ZERO, buffer),
-            occupancy: Occupancy::default(),
-            in_progress: Vec::new(),
-            left: Vec::new(),
-            waiting: std::collections::VecDeque::new(),
-            next_run: 1,
+            shape,
+            occupancy,
+            in_progress,
+            left,
+            waiting: VecDeque::new(),
+            next_run,
             report: Report::default(),
         }
+    }
+
+    /// What becomes of these flushes.
+    pub fn run(mut self, flushes: &[Bytes], pace: Pace) -> Report {
+        let every = flushes.len().div_ceil(SAMPLES).max(1);
+        for (number, bytes) in (1..).zip(flushes) {
+            self.seal(*bytes);
+            match pace {
+                Pace::Settled => self.settle(),
+                Pace::Concurrent { speed } => self.pass(speed * self.shape.buffer().as_f64()),
+            }
+            self.look();
+            if number % every == 0 {
+                let sample = self.sample(number as u64);
+                self.report.samples.push(sample);
+            }
+        }
+        self.settle();
+        self.report
+    }
+
+    /// Where its next shapes come from.
+    pub fn policy(&self) -> &'a dyn Policy {
+        self.policy
     }
 
     /// Its present shape.
@@ -139,6 +161,11 @@ impl<'a> Tree<'a> {
     /// Merges that have begun, in that order; at most one of them is a flush.
     pub fn in_progress(&self) -> &[Merge] {
         &self.in_progress
+    }
+
+    /// Buffers that are full and not flushed yet, the one in progress included.
+    pub fn sealed(&self) -> usize {
+        self.waiting.len() + usize::from(self.is_flushing())
     }
 
     /// What has been counted up to now.
@@ -175,7 +202,11 @@ impl<'a> Tree<'a> {
         planner::finish(&mut self.occupancy, &merge, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
         self.count(&merge, bytes);
         self.arrived(merge.target);
-        if merge.cause == planner::Cause::Flush {
+        if merge.target > 1 {
+            // What is in level 1 may have had to wait for this merge.
+            self.arrived(1);
+        }
+        if merge.cause == Cause::Flush {
             self.flush_next();
         }
     }
@@ -209,7 +240,7 @@ impl<'a> Tree<'a> {
     }
 
     fn flush_next(&mut self) {
-        if self.in_progress.iter().any(|merge| merge.cause == planner::Cause::Flush) {
+        if self.is_flushing() {
             return;
         }
         if let Some(bytes) = self.waiting.pop_front() {
@@ -249,15 +280,19 @@ impl<'a> Tree<'a> {
             self.report.moves += 1;
             return;
         }
-        self.report.merges += u64::from(merge.cause != planner::Cause::Flush);
+        self.report.merges += u64::from(merge.cause != Cause::Flush);
         if self.report.written.len() < merge.target {
             self.report.written.resize(merge.target, Bytes::ZERO);
         }
         self.report.written[merge.target - 1] += bytes;
     }
 
+    fn is_flushing(&self) -> bool {
+        self.in_progress.iter().any(|merge| merge.cause == Cause::Flush)
+    }
+
     fn look(&mut self) {
-        let flushing = self.in_progress.iter().filter(|merge| merge.cause == planner::Cause::Flush).count();
+        let sealed = self.sealed();
         let report = &mut self.report;
         let levels = self.shape.last().max(report.runs.len());
         report.runs.resize(levels, Seen::default());
@@ -266,7 +301,7 @@ impl<'a> Tree<'a> {
         }
         report.runs_total.see(self.occupancy.runs().count() as f64);
         report.space_worst.see(space::worst_now(&self.occupancy));
-        report.sealed.see((self.waiting.len() + flushing) as f64);
+        report.sealed.see(sealed as f64);
     }
 
     fn sample(&self, flushes: u64) -> Sample {

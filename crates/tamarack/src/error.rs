@@ -74,16 +74,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { doing, path, source } => {
-                write!(f, "{doing}: {}: {source}", path.display())?;
-                f.write_str(match source.kind() {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space and try again",
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "; check the owner and mode of the file, its directory and its file system"
-                    }
-                    io::ErrorKind::NotFound => "; check that the path is right",
-                    _ => "; look at the device and at the system's log before trying again",
-                })
+            Self::Io { source, .. } => {
+                self.fmt_without_advice(f)?;
+                write!(f, "; {}, then try again", advice(source.kind()))
             }
             Self::Corruption { path, offset, what } => {
                 write!(
@@ -102,13 +95,40 @@ impl fmt::Display for Error {
             }
             Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Closed => f.write_str("the database was closed; open it again"),
-            Self::Stopped { cause } if matches!(**cause, Self::Closed) => cause.fmt(f),
-            Self::Stopped { cause } => write!(
-                f,
-                "no more writes are taken, because it is open what is durable after this failure: {cause}; reads still work; reopen the \
-                 database to find out"
-            ),
+            Self::Stopped { cause } if matches!(**cause, Self::Closed) => fmt::Display::fmt(cause, f),
+            Self::Stopped { cause } => {
+                cause.fmt_without_advice(f)?;
+                f.write_str(
+                    "; what of it is durable is unknown, so no more writes are taken, while reads still work; ",
+                )?;
+                match &**cause {
+                    Self::Io { source, .. } => write!(f, "{}, then reopen the database", advice(source.kind())),
+                    _ => f.write_str("reopen the database"),
+                }
+            }
         }
+    }
+}
+
+impl Error {
+    /// What happened, without what to do about it, where that depends on who asks.
+    fn fmt_without_advice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, path, source } => write!(f, "{}: {doing} failed: {source}", path.display()),
+            other => fmt::Display::fmt(other, f),
+        }
+    }
+}
+
+/// What to do about storage that answers with such an error.
+fn advice(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "check the owner and mode of the file, its directory and its file system"
+        }
+        io::ErrorKind::NotFound => "check that the path is right",
+        _ => "look at the device and at the system's log",
     }
 }
 

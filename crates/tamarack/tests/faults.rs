@@ -24,6 +24,8 @@ mod history;
 mod message;
 #[path = "faults/session.rs"]
 mod session;
+#[path = "faults/stories.rs"]
+mod stories;
 #[path = "faults/workload.rs"]
 mod workload;
 
@@ -32,8 +34,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use tamarack::Durability;
-use tamarack_env::SimEnv;
+use tamarack::step;
 use tamarack_env::sim::{Call, CallKind, Crash, Failure, Fault};
+use tamarack_env::{SimEnv, Step};
 
 use answers::Answers;
 use history::History;
@@ -46,9 +49,11 @@ const SEED: u64 = 1;
 /// One way in which one call of a workload fails.
 struct Trial<'a> {
     workload: &'a Workload,
-    call: &'a Call,
+    call: Call,
     failure: Failure,
     forever: bool,
+    /// A step that the database forgets, for the test of the tests.
+    omitted: Option<Step>,
 }
 
 #[test]
@@ -73,26 +78,110 @@ fn every_call_of_closing_and_opening() {
 
 #[test]
 fn every_call_of_drawn_workloads() {
-    let count = if std::env::var_os("TAMARACK_EXHAUSTIVE").is_some() { 200 } else { 2 };
+    let count = if exhaustive() { 200 } else { 4 };
     try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());
+}
+
+/// The disk is full at each number of pages that the workload ever takes, and is freed again in the middle or at the end: then the same
+/// handle works as if nothing had been.
+#[test]
+fn a_disk_that_is_full_and_freed_again() {
+    let count = if exhaustive() { 200 } else { 4 };
+    let scripts = [workload::rotation(), workload::durability(), workload::snapshots(), workload::reopening()];
+    for workload in scripts.into_iter().chain((0..count).map(workload::drawn)) {
+        let (mut runs, mut refused) = (0, 0);
+        for pages in 0..=pages_taken(&workload) {
+            for freed_at in [workload.ops.len() / 3, workload.ops.len() * 2 / 3, workload.ops.len()] {
+                let outcome = fill(&workload, pages, freed_at);
+                refused += outcome.unwrap_or_else(|why| {
+                    panic!("{}, {pages} pages, freed before operation {freed_at}: {why}", workload.name)
+                });
+                runs += 1;
+            }
+        }
+        println!("{}: {runs} runs, {refused} with an operation that was refused", workload.name);
+        assert!(refused > 5, "the disk was seldom too small");
+    }
+}
+
+/// The most pages that the workload takes at any time.
+fn pages_taken(workload: &Workload) -> u64 {
+    let mut session = Session::new(SimEnv::new(SEED), Expect::NoError, None);
+    session.open().expect("nothing fails");
+    let mut most = session.env.used_bytes();
+    for op in &workload.ops {
+        session.step(op).expect("nothing fails");
+        most = most.max(session.env.used_bytes());
+    }
+    most / PAGE_BYTES
+}
+
+/// Runs the workload on a disk of so many pages; 1 if anything was refused.
+fn fill(workload: &Workload, pages: u64, freed_at: usize) -> Result<u64, String> {
+    let env = SimEnv::new(SEED);
+    env.set_capacity(Some(pages * PAGE_BYTES));
+    let mut session = Session::new(env.clone(), Expect::Full, None);
+    session.open()?;
+    for (at, op) in workload.ops.iter().enumerate() {
+        if at == freed_at {
+            free(&mut session);
+        }
+        session.step(op).map_err(|why| format!("operation {at}, {op:?}: {why}"))?;
+    }
+    let refused = u64::from(session.refused.get() > 0);
+    let (image, history) = (env.image(Crash::LoseAll), session.history.clone());
+    image.set_capacity(None);
+    let db = options(&image).open(DIR).map_err(|error| format!("after a loss of power: {error}"))?;
+    history.explains(&Answers::of(&db, &history.keys()), history.durable())?;
+    free(&mut session);
+    session.check_handle()?;
+    Ok(refused)
+}
+
+/// Frees the disk, and gives the flush the time after which it tries again.
+fn free(session: &mut Session) {
+    session.env.set_capacity(None);
+    session.expect_no_errors();
+    session.wait(Duration::from_secs(1));
+}
+
+/// What the simulator counts space in.
+const PAGE_BYTES: u64 = 4096;
+
+/// Shows that these tests notice when a step is left out that only failures make necessary.
+#[test]
+fn leaving_out_a_step_is_noticed() {
+    let workloads = [workload::durability(), workload::rotation(), workload::snapshots(), workload::reopening()];
+    for step in [
+        step::DATABASE_SYNC_PARENT,
+        step::LOG_CUT,
+        step::LOG_SYNC,
+        step::LOG_RECOVERY_WRITE,
+        step::LOG_RECOVERY_SYNC,
+        step::TABLE_SYNC,
+        step::MANIFEST_CUT_APPEND,
+        step::MANIFEST_SYNC,
+        step::MANIFEST_RECOVERY_WRITE,
+        step::MANIFEST_RECOVERY_SYNC,
+    ] {
+        let noticed =
+            workloads.iter().find_map(|workload| Trial::all(workload, Some(step)).find_map(|t| t.violation()));
+        let noticed = noticed.unwrap_or_else(|| panic!("nobody noticed that {:?} was left out", step.0));
+        println!("without {:?}: {noticed}", step.0);
+    }
+}
+
+fn exhaustive() -> bool {
+    std::env::var_os("TAMARACK_EXHAUSTIVE").is_some()
 }
 
 /// Tries every failure at every call, and fails with a list of what must not happen.
 fn try_all(workloads: &[Workload]) {
     for workload in workloads {
-        let calls = calls_of(workload);
         let mut trials = 0;
-        let mut violations = Vec::new();
-        for call in &calls {
-            for (failure, forever) in failures_of(call) {
-                let trial = Trial { workload, call, failure, forever };
-                trials += 1;
-                let outcome = catch_unwind(AssertUnwindSafe(|| trial.run()));
-                let outcome = outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", panic_text(&*panic))));
-                violations.extend(outcome.err().map(|why| format!("{trial}: {why}")));
-            }
-        }
-        println!("{}: {} calls, {trials} trials, {} violations", workload.name, calls.len(), violations.len());
+        let violations: Vec<String> =
+            Trial::all(workload, None).inspect(|_| trials += 1).filter_map(|trial| trial.violation()).collect();
+        println!("{}: {trials} trials", workload.name);
         let shown = violations.iter().take(20).map(|violation| format!("\n * {violation}")).collect::<String>();
         assert!(violations.is_empty(), "{} of {trials} trials show what must not happen:{shown}", violations.len());
     }
@@ -128,7 +217,7 @@ fn failures_of(call: &Call) -> Vec<(Failure, bool)> {
 
 impl fmt::Display for Trial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, call, failure, forever } = self;
+        let Self { workload, call, failure, forever, .. } = self;
         let how_long = if *forever { "for ever" } else { "once" };
         let step = call.step.map_or("", |step| step.0);
         write!(
@@ -142,9 +231,25 @@ impl fmt::Display for Trial<'_> {
     }
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
+    /// Every failure at every call of the workload.
+    fn all(workload: &'a Workload, omitted: Option<Step>) -> impl Iterator<Item = Self> {
+        calls_of(workload).into_iter().flat_map(move |call| {
+            let failures = failures_of(&call).into_iter();
+            failures.map(move |(failure, forever)| Self { workload, call: call.clone(), failure, forever, omitted })
+        })
+    }
+
+    /// Runs it; what happened that must not, a panic included.
+    fn violation(&self) -> Option<String> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run()));
+        let outcome = outcome.unwrap_or_else(|panic| Err(format!("a panic: {}", panic_text(&*panic))));
+        outcome.err().map(|why| format!("{self}: {why}"))
+    }
+
     fn run(&self) -> Checked {
         let env = SimEnv::new(SEED);
+        self.forget(&env);
         env.inject(self.fault());
         let struck = (!self.forever).then(|| self.call.path.to_path_buf());
         let mut session = Session::new(env, self.expectation(), struck);
@@ -162,6 +267,13 @@ impl Trial<'_> {
         }
         assert!(session.env.faults_shown() > 0, "the workload is not the same each time");
         self.check_after(session)
+    }
+
+    /// Switches off the step that is left out.
+    fn forget(&self, env: &SimEnv) {
+        if let Some(step) = self.omitted {
+            env.omit(step);
+        }
     }
 
     fn fault(&self) -> Fault {
@@ -204,7 +316,9 @@ impl Trial<'_> {
         let durable = history.durable();
         // A failed sync that throws pages away takes with them what only the operating system had.
         let kept = if self.failure == Failure::SyncKeepsLengthOnly { durable } else { history.acknowledged() };
-        self.check_image(env.image(Crash::LoseAll), &history, durable).map_err(|why| format!("power lost: {why}"))?;
+        for crash in [Crash::LoseAll, Crash::draw(self.call.number, env.unsynced_changes())] {
+            self.check_image(env.image(crash), &history, durable).map_err(|why| format!("{crash:?}: {why}"))?;
+        }
         self.check_image(env.process_image(), &history, kept).map_err(|why| format!("process ended: {why}"))?;
         env.clear_faults();
         session.wait(Duration::from_secs(1));
@@ -216,6 +330,7 @@ impl Trial<'_> {
 
     /// Opens the database on `env` and expects at least the first `least` commits; then writes, loses power, and looks again.
     fn check_image(&self, env: SimEnv, history: &History, least: usize) -> Checked {
+        self.forget(&env);
         let db = match options(&env).open(DIR) {
             Ok(db) => db,
             Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),

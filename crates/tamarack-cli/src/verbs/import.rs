@@ -126,6 +126,10 @@ impl Import {
             }
         }
         self.store(self.lines.number())?;
+        // What waits for its flush would be read back from the log by every command that follows.
+        if self.db.stats().buffers.len() > 1 {
+            self.db.flush()?;
+        }
         let seconds = self.progress.elapsed().as_secs_f64();
         self.db.close()?;
         Ok((self.lines.number(), self.lines.read_bytes(), seconds))
@@ -136,9 +140,11 @@ impl Import {
         if self.batch.is_empty() {
             return Ok(());
         }
+        let begin = self.stored_lines + 1;
         self.db.write(&self.batch).map_err(|error| match Failure::from(error) {
-            Failure::Usage(what) => Failure::Usage(format!("lines {} to {last}: {what}", self.stored_lines + 1)),
-            other => other,
+            Failure::Usage(what) => Failure::Usage(format!("lines {begin} to {last}: {what}")),
+            Failure::Storage(what) => Failure::Storage(format!("{what}; the lines before line {begin} are stored")),
+            Failure::OutputClosed => Failure::OutputClosed,
         })?;
         self.batch.clear();
         self.stored_lines = last;

@@ -3,10 +3,13 @@
 //! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as full once it is within half a nominal batch of its capacity: then it
 //! holds the nearest whole number of batches, and one that is 2 % short is not merged again.
 //!
-//! **A fair slot.** A level at rest holds its capacity less one batch, since the batch that fills it is never written there. The youngest run's slot is an equal part of what older runs leave of that:
-//! (capacity - batch - older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal batches and a whole number s of them to a slot, that is when it holds s batches.
+//! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that fills it is never written there. The youngest run's slot is an equal part of what older runs leave of that:
+//! (capacity - ¾ batch - older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal batches and a whole number s of them to a slot, that is when it holds s batches.
 //! If s is not whole (10 batches in 7 slots), comparing each run with capacity / slots would round every run down to one batch and need nine slots; the fair slot gives
 //! 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little small, and runs of odd sizes that a change of shape left.
+//!
+//! Three quarters, and not one batch: otherwise two slots for eight batches (3.5 each) would be a tie between 3, 4 and 4, 3, to be decided by the odd bytes of a batch. With a quarter to either side
+//! no whole numbers meet in a tie.
 //!
 //! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level never has more
 //! runs than slots, unless merges in progress kept a run from being taken, or a change of shape left more runs. Then the next batch takes as many of the
@@ -19,6 +22,12 @@ use crate::shape::Shape;
 pub(super) fn is_level_full(shape: &Shape, number: usize, bytes: u64) -> bool {
     let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
     2 * u128::from(bytes) + u128::from(batch) >= 2 * u128::from(capacity)
+}
+
+/// Whether a level with this many bytes is more than full: half a nominal batch above its capacity.
+pub(super) fn is_level_overfull(shape: &Shape, number: usize, bytes: u64) -> bool {
+    let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
+    2 * u128::from(bytes) > 2 * u128::from(capacity) + u128::from(batch)
 }
 
 /// With how many of its youngest runs a batch is merged that arrives at a level and does not fill it.
@@ -34,9 +43,10 @@ fn is_youngest_full(shape: &Shape, number: usize, runs: &[Slot]) -> bool {
     let (youngest, older) = runs.split_first().expect("a youngest run");
     let slots_left = u128::from(shape.level(number).runs).saturating_sub(older.len() as u128).max(1);
     let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
-    let bytes_left = (capacity - batch).saturating_sub(older.iter().map(|run| run.bytes).sum());
+    let older_bytes: u64 = older.iter().map(|run| run.bytes).sum();
+    let bytes_left_4 = (4 * u128::from(capacity) - 3 * u128::from(batch)).saturating_sub(4 * u128::from(older_bytes));
     // youngest > bytes_left / slots_left - batch / 2, in whole numbers.
-    slots_left * (2 * u128::from(youngest.bytes) + u128::from(batch)) > 2 * u128::from(bytes_left)
+    slots_left * (4 * u128::from(youngest.bytes) + 2 * u128::from(batch)) > bytes_left_4
 }
 
 #[cfg(test)]

@@ -141,18 +141,14 @@ impl fmt::Display for Cause {
         match self {
             Self::Flush => write!(f, "a buffer was sealed"),
             Self::Full { level, through } if level == through => write!(f, "level {level} is full"),
-            Self::Full { level, through } => {
-                write!(f, "level {level} is full, and with it level {}", joined(*level + 1, *through))
-            }
+            Self::Full { level, through } => match through - level {
+                1 => write!(f, "level {level} is full, and with it level {through}"),
+                _ => write!(f, "level {level} is full, and with it levels {} to {through}", level + 1),
+            },
             Self::Compact => write!(f, "compact"),
             Self::CompactRange => write!(f, "compact a range"),
             Self::TombstonesDue { run } => write!(f, "tombstones of {run} are due"),
             Self::SpaceBound => write!(f, "space bound"),
         }
     }
-}
-
-/// `2`, or `2 to 4`.
-fn joined(first: usize, last: usize) -> String {
-    if first == last { first.to_string() } else { format!("{first} to {last}") }
 }

@@ -17,7 +17,7 @@
 //!
 //! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full (the active run), else opens a new one. When a level is full, all of it becomes one batch for the next level; if the
 //!    arriving batch is the one that fills it, everything goes straight down instead of being written here first: through as many levels as that fills, in one merge.
-//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle and the level is not full with it, else as a run of its own. So what fills level 1 is written once, and goes down
+//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle, else as a run of its own, also if the level is full with it. So what fills level 1 is written once, and goes down
 //!    with the rest by a merge; a flush is never a merge of gigabytes.
 //! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which also says how batches are spread over slots.
 //! 4. **Examined on arrival.** A level is looked at only when something arrives at it ([`Occasion::Arrived`]). What a change of shape left over waits for the next arrival. The other occasions are requests from outside.
@@ -28,8 +28,8 @@
 //!
 //! # What the caller guarantees
 //!
-//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then asks again with the level where the output
-//! stands. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
+//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then asks again: for the level where the output
+//! stands, and for level 1, where a batch may have had to wait for that merge. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
 //!
 //! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests: `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs`
 //! compares with a slow obvious tree of single entries; `tests/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
@@ -47,13 +47,14 @@ pub use merge::{Cause, Merge, Occasion, apply, begin, finish};
 pub use relabel::relabel;
 
 use full::{is_level_full, runs_to_join};
-use standing::{Standing, all_idle, bytes_expected, bytes_there, youngest_idle};
+use standing::{Standing, State, all_idle, bytes_expected, youngest_idle};
 
 /// Where a sealed buffer of this many bytes goes.
 pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer: Bytes) -> Merge {
     let runs = Standing::new(occupancy, in_progress).level(1);
-    let fills_level = is_level_full(shape, 1, bytes_expected(&runs) + buffer.0);
-    let join = if fills_level { 0 } else { runs_to_join(shape, 1, &runs).min(1) };
+    // What fills level 1 goes down right after; in a tree of one level, nothing does.
+    let goes_down = shape.last() > 1 && is_level_full(shape, 1, bytes_expected(&runs) + buffer.0);
+    let join = if goes_down { 0 } else { runs_to_join(shape, 1, &runs).min(1) };
     Merge { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
 }
 
@@ -107,14 +108,13 @@ struct Descent {
 }
 
 fn is_full(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
-    is_level_full(shape, level, bytes_there(&standing.level(level)))
+    is_level_full(shape, level, standing.bytes(level))
 }
 
 /// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to wait.
 fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descent> {
-    let leaving = standing.level(from);
-    let mut inputs = all_idle(&leaving)?;
-    let mut batch = bytes_there(&leaving);
+    let mut inputs = all_idle(&standing.level(from))?;
+    let mut batch = standing.bytes(from);
     for target in from + 1..=shape.last() {
         let runs = standing.level(target);
         let fills = is_level_full(shape, target, bytes_expected(&runs) + batch);
@@ -130,24 +130,29 @@ fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descen
 
 /// Everything into one run, in the level of the oldest or the next that is not full with it.
 fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause: Cause) -> Option<Merge> {
-    let inputs: Vec<RunId> = occupancy.runs().map(|(_, run)| run.id).collect();
-    if inputs.len() < 2 || inputs.iter().any(|run| standing.is_merging(*run)) {
+    let deepest = occupancy.deepest();
+    let mut inputs = Vec::new();
+    for level in 1..=deepest {
+        inputs.extend(all_idle(&standing.level(level))?);
+    }
+    if inputs.len() < 2 {
         return None;
     }
     let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);
-    let target = (occupancy.deepest()..=shape.last()).find(holds).unwrap_or(shape.last());
+    let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
     Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older ones become one.
 fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<Merge> {
-    let cause = Cause::TombstonesDue { run: due };
     let (level, _) = occupancy.runs().find(|(_, run)| run.id == due)?;
-    if level < occupancy.deepest() {
+    let (inputs, target) = if level < occupancy.deepest() {
         let down = descend(shape, standing, level)?;
-        return Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target });
-    }
-    let inputs: Vec<RunId> = occupancy.level(level).iter().map(|run| run.id).skip_while(|run| *run != due).collect();
-    let idle = inputs.iter().all(|run| !standing.is_merging(*run));
-    idle.then_some(Merge { cause, inputs, buffer: Bytes::ZERO, target: level })
+        (down.inputs, down.target)
+    } else {
+        let runs = standing.level(level);
+        let place = runs.iter().position(|run| run.state == State::Idle(due))?;
+        (all_idle(&runs[place..])?, level)
+    };
+    Some(Merge { cause: Cause::TombstonesDue { run: due }, inputs, buffer: Bytes::ZERO, target })
 }

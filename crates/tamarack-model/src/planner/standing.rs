@@ -9,11 +9,10 @@ use crate::occupancy::{Occupancy, RunId};
 use crate::planner::merge::Merge;
 
 /// A tree and what happens to it.
+#[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     occupancy: &'a Occupancy,
     in_progress: &'a [Merge],
-    /// For each run in a merge: which merge. Ordered by run.
-    merging: Vec<(RunId, usize)>,
 }
 
 /// One run as it will be.
@@ -36,46 +35,41 @@ pub(super) enum State {
 }
 
 impl<'a> Standing<'a> {
-    /// # Panics
-    /// If a run is in two merges.
     pub(super) fn new(occupancy: &'a Occupancy, in_progress: &'a [Merge]) -> Self {
-        let of_merge = |(index, merge): (usize, &'a Merge)| merge.inputs.iter().map(move |run| (*run, index));
-        let mut merging: Vec<_> = in_progress.iter().enumerate().flat_map(of_merge).collect();
-        merging.sort_unstable();
-        let twice = merging.windows(2).find(|pair| pair[0].0 == pair[1].0);
-        assert!(twice.is_none(), "a run is in two merges: {twice:?} of {in_progress:?}");
-        Self { occupancy, in_progress, merging }
+        debug_assert_eq!(shared_run(in_progress), None, "a run is in two merges: {in_progress:?}");
+        Self { occupancy, in_progress }
     }
 
     /// The runs of a level, young to old.
     pub(super) fn level(&self, number: usize) -> Vec<Slot> {
-        let mut slots: Vec<Slot> = self.coming(number).collect();
-        let mut last_merge = None;
-        for run in self.occupancy.level(number) {
-            let merge = self.merge_of(run.id);
-            match merge {
-                None => slots.push(Slot { bytes: run.bytes.0, state: State::Idle(run.id) }),
-                Some(index) if last_merge == merge => {
-                    let slot = slots.last_mut().unwrap_or_else(|| panic!("merge {index} pushed one"));
-                    slot.bytes += run.bytes.0;
+        let runs = self.occupancy.level(number);
+        let mut slots = Vec::with_capacity(runs.len() + 1);
+        slots.extend(self.coming(number));
+        let mut at = 0;
+        while let Some(run) = runs.get(at) {
+            let slot = match self.merge_that_begins_with(run.id, number) {
+                None => Slot { bytes: run.bytes.0, state: State::Idle(run.id) },
+                Some(merge) => {
+                    let inputs = &runs[at..at + merge.inputs.len()];
+                    at += inputs.len() - 1;
+                    let bytes = inputs.iter().map(|run| run.bytes.0).sum::<u64>() + merge.buffer.0;
+                    Slot { bytes, state: State::Busy }
                 }
-                Some(index) => {
-                    let bytes = self.in_progress[index].buffer.0 + run.bytes.0;
-                    slots.push(Slot { bytes, state: State::Busy });
-                }
-            }
-            last_merge = merge;
+            };
+            slots.push(slot);
+            at += 1;
         }
         slots
     }
 
-    pub(super) fn is_merging(&self, run: RunId) -> bool {
-        self.merge_of(run).is_some()
+    /// Bytes of a level's runs, without what flushes in progress will add.
+    pub(super) fn bytes(&self, number: usize) -> u64 {
+        self.occupancy.level_bytes(number).0
     }
 
-    fn merge_of(&self, run: RunId) -> Option<usize> {
-        let found = self.merging.binary_search_by_key(&run, |(run, _)| *run);
-        found.ok().map(|at| self.merging[at].1)
+    /// The inputs of a merge stand side by side in its target level, so its youngest input finds all.
+    fn merge_that_begins_with(&self, run: RunId, target: usize) -> Option<&'a Merge> {
+        self.in_progress.iter().find(|merge| merge.target == target && merge.inputs.first() == Some(&run))
     }
 
     /// Flushes on their way into runs of their own, young to old: the one that began last is the youngest.
@@ -87,8 +81,15 @@ impl<'a> Standing<'a> {
 
 /// The ids of all these runs, if nobody touches any of them. Flushes that are still coming are not among them: they are younger, and stay behind.
 pub(super) fn all_idle(slots: &[Slot]) -> Option<Vec<RunId>> {
-    let there = slots.iter().filter(|slot| slot.state != State::Coming);
-    there.map(|slot| if let State::Idle(run) = slot.state { Some(run) } else { None }).collect()
+    let mut runs = Vec::with_capacity(slots.len());
+    for slot in slots {
+        match slot.state {
+            State::Idle(run) => runs.push(run),
+            State::Coming => {}
+            State::Busy => return None,
+        }
+    }
+    Some(runs)
 }
 
 /// The ids of the youngest runs, at most `count` of them, as far as nobody touches them.
@@ -100,12 +101,14 @@ pub(super) fn youngest_idle(slots: &[Slot], count: usize) -> Vec<RunId> {
         .collect()
 }
 
-/// Bytes of all runs that are there, those that merges will leave included.
-pub(super) fn bytes_there(slots: &[Slot]) -> u64 {
-    slots.iter().filter(|slot| slot.state != State::Coming).map(|slot| slot.bytes).sum()
-}
-
 /// Bytes of all runs, also those that are still coming.
 pub(super) fn bytes_expected(slots: &[Slot]) -> u64 {
     slots.iter().map(|slot| slot.bytes).sum()
+}
+
+/// A run that is in two merges, if there is one.
+fn shared_run(in_progress: &[Merge]) -> Option<RunId> {
+    let mut all: Vec<RunId> = in_progress.iter().flat_map(|merge| merge.inputs.iter().copied()).collect();
+    all.sort_unstable();
+    all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }

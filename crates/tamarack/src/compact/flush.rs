@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_env::{Env, Progress, Work};
 
 use crate::buffer::BufferCursor;
@@ -99,6 +100,8 @@ impl Flusher {
     fn begin(&self) -> Result<Option<Job>> {
         let state = self.tree.pin();
         let Some(sealed) = state.sealed.last() else { return Ok(None) };
+        // The other half of the fence in the commit queue's `publish`.
+        fence(Ordering::SeqCst);
         if self.tree.visible.sequence() < sealed.last {
             return Ok(None);
         }

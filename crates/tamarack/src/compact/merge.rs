@@ -191,9 +191,13 @@ impl Merger {
     fn job(&self, tree: &TreeVersion, merge: &Merge) -> Result<Job> {
         let border = match &merge.done[..] {
             [] => None,
-            // This engine hands over from the smallest key on, so what is done is one range.
+            // This version hands over from the smallest key on, so what is done is one range.
             [KeyRange { from: None, to: Some(to) }] => Some(to.clone()),
-            done => panic!("{:?} has handed over {done:?}", merge.id),
+            done => {
+                let what =
+                    format!("merge {} has handed over {done:?}; a newer version began it, and can go on", merge.id.0);
+                return Err(Error::Unsupported { path: self.workshop.dir().to_owned(), what });
+            }
         };
         let is_member = |run: &&Arc<Run>| merge.names(run.id());
         let cursors =

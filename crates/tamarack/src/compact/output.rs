@@ -3,7 +3,7 @@
 //! Entries go in, in entry order; a table that has reached its size is finished before the next key, never between versions of one.
 //! Until an edit names them the tables are orphans: a job that fails removes them, a crash leaves them to the next open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::Env;
@@ -59,6 +59,11 @@ impl Workshop {
     /// A workshop whose tables get their numbers from `manifest`.
     pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>) -> Self {
         Self { settings, env, manifest }
+    }
+
+    /// The database's directory.
+    pub fn dir(&self) -> &Path {
+        &self.settings.dir
     }
 
     /// An output without tables.

@@ -103,9 +103,6 @@ impl SegmentHeader {
             return None;
         }
         let version = reader.u32()?;
-        if version > LOG_VERSION {
-            return Some(Err(HeaderFlaw::Newer(version)));
-        }
         let zero = reader.u32()?;
         let stored_database = reader.u64()?;
         let header = Self {
@@ -114,7 +111,11 @@ impl SegmentHeader {
             first_sequence: Sequence(reader.u64()?),
             created_after: EditNumber(reader.u64()?),
         };
+        // All versions of the format keep length and checksum of this header, so that a newer version is told from damage.
         let whole = reader.u64()? == segment_place(database, number).checksum(0, &bytes[..56]);
+        if whole && version > LOG_VERSION {
+            return Some(Err(HeaderFlaw::Newer(version)));
+        }
         let fits = version == LOG_VERSION && zero == 0 && stored_database == database && header.number == number;
         // Nobody writes others; whoever computes with them need not fear to overflow.
         let sound = (1..=Sequence::MAX.0).contains(&header.first_sequence.0) && header.base.0 <= u64::MAX / 2;

@@ -15,8 +15,9 @@
 //!    the next crash, in the middle of newer ones; and what a failed sync left in the page cache, marked as clean, could be read now and be
 //!    gone then, since no later sync writes such pages.
 //!
-//! A segment whose header is not there, and which has no whole record, was being made when the machine or the disk's
-//! space ended: nothing was promised about it, since headers are durable before anything is appended. It is removed.
+//! A segment whose header is not there, and which has only zeros behind it, was being made when the machine or the disk's
+//! space ended: nothing was promised about it, since headers are durable before anything is appended. It is removed. For the same reason a segment
+//! with something in it and no whole header is damage, wherever D is.
 //!
 //! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread.
 
@@ -152,6 +153,8 @@ struct Survey {
     end: u64,
     /// True if anything but zeros follows.
     dirty: bool,
+    /// True if nothing but zeros follows the place of the header.
+    empty: bool,
     /// Whole records found behind the end.
     strays: u64,
     /// The highest mark of all records, strays included.
@@ -203,6 +206,7 @@ impl Survey {
             records: Vec::new(),
             end: SEGMENT_HEADER_BYTES,
             dirty: false,
+            empty: is_zero(bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default()),
             strays: 0,
             durable: Position(0),
         };
@@ -311,7 +315,7 @@ impl Survey {
 
     /// True if nothing was ever appended to it.
     fn is_unborn(&self) -> bool {
-        self.header.is_err() && self.records.is_empty() && self.strays == 0
+        self.header.is_err() && self.empty
     }
 }
 
@@ -321,6 +325,9 @@ fn drain_stale(flushed_through: Sequence, surveys: &mut Vec<Survey>) -> Vec<Surv
     let first_needed = surveys.iter().rposition(begins_in_time).unwrap_or(0);
     surveys.drain(..first_needed).collect()
 }
+
+/// What is wrong with a segment that cannot have been left by a crash.
+const NO_HEADER: &str = "the segment has something in it, but no whole header";
 
 /// The segments and records that follow each other without gap or damage.
 struct Chain {
@@ -351,14 +358,14 @@ impl Chain {
         let mut next = None;
         for survey in surveys {
             let why = match survey.header {
-                Err(_) => Some("the segment has no whole header"),
+                Err(_) => Some(NO_HEADER),
                 Ok(header)
                     if chain.segments > 0 && (header.base != chain.end || Some(header.first_sequence) != next) =>
                 {
-                    Some("the segment does not begin where the one before ends")
+                    Some("this segment does not begin where the one before ends, or a segment between them is gone")
                 }
                 Ok(header) if chain.segments == 0 && header.first_sequence > flushed_through.next() => {
-                    Some("the log begins after the first entry that is needed")
+                    Some("the log begins after the first entry that is needed; an older segment is gone")
                 }
                 Ok(_) => None,
             };
@@ -426,19 +433,20 @@ impl Chain {
             Err(Error::corruption(&path.unwrap_or_else(|| FileName::Log(1).path(&settings.dir)), offset, what))
         };
         if self.end < durable {
-            let why = self.dropped.as_ref().map_or("the log ends", |dropped| &dropped.why);
+            let why = self.dropped.as_ref().map_or("the log, or what is left of it, ends", |dropped| &dropped.why);
             let offset = self.dropped.as_ref().map_or(self.end_offset, |dropped| dropped.offset);
             return lost(
                 offset,
-                format!("{why} at log position {}, but the log was durable up to position {}", self.end.0, durable.0),
+                format!("{why}, at log position {}; but the log was durable up to position {}", self.end.0, durable.0),
             );
         }
-        // The first segment that is needed cannot be a torn end: its header was durable before anything stood in it.
-        if self.segments == 0
-            && let Some(first) = surveys.first()
+        // A segment's header was durable before anything stood in it; and the first that is needed was promised by a table or by a
+        // segment before it. So neither can be a torn end.
+        if let Some(broken) = surveys.get(self.segments)
+            && (broken.header.is_err() || self.segments == 0)
         {
-            let why = self.dropped.as_ref().map_or("the segment cannot be used", |dropped| &dropped.why);
-            return Err(Error::corruption(&first.path, 0, format!("{why}, and the segments before it are gone")));
+            let why = self.dropped.as_ref().filter(|_| broken.header.is_ok()).map_or(NO_HEADER, |dropped| &dropped.why);
+            return Err(Error::corruption(&broken.path, 0, why));
         }
         if let (Tail::Strict, Some(dropped)) = (settings.tail, &self.dropped) {
             return lost(

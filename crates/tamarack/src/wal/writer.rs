@@ -320,10 +320,11 @@ impl Log {
             }
         };
         let segment = segments.all.back().expect("a log has a segment to append to");
+        let failed = |step: Step| move |source| Error::io(step.0, &segment.path, source);
+        let trimmed = segment.file.set_len(segment.end, step::LOG_TRIM).map_err(failed(step::LOG_TRIM));
         let trimmed =
-            segment.file.set_len(segment.end, step::LOG_TRIM).and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM));
+            trimmed.and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM).map_err(failed(step::LOG_SYNC_TRIM)));
         if let Err(error) = trimmed {
-            let error = Error::io(step::LOG_TRIM.0, &segment.path, error);
             return Err(segments.fail(error));
         }
         segments.failure = Some(Arc::new(Error::Closed));

@@ -34,7 +34,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tamarack_env::Env;
-use tamarack_env::sync::atomic::{AtomicU32, Ordering};
+use tamarack_env::sync::atomic::{AtomicU32, Ordering, fence};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
 
 use crate::buffer::Buffer;
@@ -411,7 +411,9 @@ impl CommitQueue {
             group.set_phase(PUBLISHED);
         }
         drop(publisher);
-        // A sealed buffer is complete when its last sequence is visible.
+        // A sealed buffer is complete when its last sequence is visible. We advance and then look for sealed buffers; the flusher is woken after
+        // one was sealed and looks at the visible sequence: with a fence on both sides, one of us sees the other.
+        fence(Ordering::SeqCst);
         if !self.tree.pin().sealed.is_empty() {
             self.tree.wake_flusher();
         }

@@ -31,11 +31,22 @@ pub(crate) fn complaint(error: &Error, struck: Option<&PathBuf>) -> Option<Strin
 
 fn advises(error: &Error, text: &str) -> bool {
     match error {
-        Error::Stopped { cause } => text.contains("reopen") && advises(cause, &cause.to_string()),
-        Error::Io { doing, source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            text.contains(doing) && text.contains("free some space")
+        Error::Stopped { cause } => match &**cause {
+            Error::Io { doing, source, .. } => {
+                text.contains(doing) && text.contains(mending(source)) && text.contains("then reopen the database")
+            }
+            _ => false,
+        },
+        Error::Io { doing, source, .. } => {
+            text.contains(doing) && text.contains(mending(source)) && text.contains("then try again")
         }
-        Error::Io { doing, .. } => text.contains(doing) && text.contains("look at the device"),
         _ => text.contains("tamarack verify"),
+    }
+}
+
+fn mending(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::StorageFull => "free some space",
+        _ => "look at the device",
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Expect {
     NoError,
     /// Calls fail, and say so.
     Errors,
+    /// There is no space, and nothing else is wrong.
+    Full,
     /// Calls do something else than they say: damage may be noticed anywhere, and what was promised may be lost; but no answer is wrong.
     Damage,
 }
@@ -46,6 +48,8 @@ pub(crate) struct Session {
     /// A write was answered with `Stopped`, or a sync failed: so must be all later ones.
     stopped: bool,
     interval_pending: bool,
+    /// Operations that were answered with an error.
+    pub(crate) refused: std::cell::Cell<u64>,
 }
 
 /// What went wrong that must not.
@@ -63,6 +67,7 @@ impl Session {
             snapshot: None,
             stopped: false,
             interval_pending: false,
+            refused: std::cell::Cell::new(0),
         }
     }
 
@@ -92,6 +97,11 @@ impl Session {
     /// Writing has ended: every later write must say so.
     pub(crate) fn expect_stopped(&mut self) {
         self.stopped = true;
+    }
+
+    /// The fault is gone: no call fails from here on.
+    pub(crate) fn expect_no_errors(&mut self) {
+        self.expect = Expect::NoError;
     }
 
     /// Does one thing and checks its answer.
@@ -170,7 +180,7 @@ impl Session {
     /// All answers of the open handle are there and right, and it can write.
     pub(crate) fn check_handle(&mut self) -> Checked {
         let Some(db) = self.db.clone() else { return Ok(()) };
-        self.expect = Expect::NoError;
+        self.expect_no_errors();
         let answers = Answers::of(&db, &self.history.keys());
         answers.errors().try_for_each(|error| self.check_error(error))?;
         if let Some(contradiction) = answers.contradiction(&self.visible) {
@@ -228,12 +238,14 @@ impl Session {
     }
 
     fn check_error(&self, error: &Error) -> Checked {
+        self.refused.set(self.refused.get() + 1);
         let complaint = match self.expect {
             Expect::NoError => Some(format!("an error although nothing fails: {error}")),
-            Expect::Errors if matches!(error, Error::Corruption { .. }) => {
+            Expect::Full if !is_full(error) => Some(format!("only space is missing, but: {error}")),
+            Expect::Errors | Expect::Full if matches!(error, Error::Corruption { .. }) => {
                 Some(format!("damage is claimed where there is none: {error}"))
             }
-            Expect::Errors => message::complaint(error, self.struck.as_ref()),
+            Expect::Errors | Expect::Full => message::complaint(error, self.struck.as_ref()),
             Expect::Damage => message::complaint(error, None),
         };
         complaint.map_or(Ok(()), Err)
@@ -243,6 +255,10 @@ impl Session {
 /// A write that no workload does.
 pub(crate) fn probe(number: u64) -> Change {
     (format!("probe {number}").into_bytes(), Some(b"written after all was well again".to_vec()))
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
 }
 
 fn is_stop(error: &Error) -> bool {

@@ -13,6 +13,7 @@ use tamarack::step;
 use tamarack::tree::state::{State, Tree};
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
+use tamarack::tree::visible::Visible;
 use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
 use tamarack::write::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::{Batch, Durability, Error, Result};
@@ -118,6 +119,25 @@ fn a_failed_sync() {
 
 const SETTINGS: CommitSettings =
     CommitSettings { buffer_bytes: 1 << 20, sealed_max: 100, write_bytes_max: 1 << 16, group_bytes: 1 << 16 };
+
+/// Whoever asks what must stay readable, while others write and take snapshots, is told every snapshot that is older than the
+/// youngest sequence it is told.
+#[test]
+fn snapshots_are_registered_in_one_step() {
+    explore(3000, || {
+        let visible = Arc::new(Visible::new(Sequence(1)));
+        let (taking, asking) = (visible.clone(), visible.clone());
+        let taking = thread::spawn(move || [(); 2].map(|()| taking.acquire()));
+        let asking = thread::spawn(move || asking.readable());
+        visible.advance(Sequence(2));
+        visible.advance(Sequence(3));
+        let (taken, readable) = (taking.join().unwrap(), asking.join().unwrap());
+        let present = *readable.last().expect("the present is always readable");
+        for snapshot in taken {
+            assert!(snapshot >= present || readable.contains(&snapshot), "{snapshot:?} is not among {readable:?}");
+        }
+    });
+}
 
 /// A plain put, a synced put, and a batch; a fourth thread observes.
 fn mixed_writers(queue: &Arc<Queue>) {

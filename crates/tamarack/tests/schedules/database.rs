@@ -10,12 +10,13 @@ use tamarack_env::sync::thread;
 use crate::explore;
 use crate::watched::WatchedEnv;
 
-/// One key is written again and again, each time in a new buffer. A reader sees versions in order, none missing.
+/// One key is written again and again. Two versions fit a buffer, so that a flush drops one of them. A reader sees versions in order, none
+/// missing. It reads often, so that a switch between any two of its steps, for as long as a flush takes, is likely.
 #[test]
 fn lookups_while_buffers_are_flushed() {
     explore(600, || {
         let env = WatchedEnv::new();
-        let db = open(&env, SMALL);
+        let db = open(&env, 30);
         db.put("key", "0").unwrap();
         let writer = spawn(&db, |db| {
             for value in ["1", "2", "3"] {
@@ -23,7 +24,7 @@ fn lookups_while_buffers_are_flushed() {
             }
         });
         let mut before = 0;
-        for _ in 0..3 {
+        for _ in 0..20 {
             let value = value(&db);
             assert!(value >= before, "{value} after {before}");
             before = value;
@@ -38,7 +39,7 @@ fn lookups_while_buffers_are_flushed() {
 fn snapshots_against_flushes_and_merges() {
     explore(400, || {
         let env = WatchedEnv::new();
-        let db = open(&env, 64);
+        let db = open(&env, 100);
         write_pair(&db, 0);
         let writer = spawn(&db, |db| {
             write_pair(db, 1);
@@ -47,10 +48,11 @@ fn snapshots_against_flushes_and_merges() {
         });
         let merger = spawn(&db, |db| db.compact().unwrap());
         let snapshot = db.snapshot();
+        // Many, so that what others do between the steps of taking one is likely to fall between those.
+        let later = [(); 8].map(|()| db.snapshot());
         let seen = pair(&snapshot);
-        let later = db.snapshot();
-        assert!(pair(&later) >= seen);
-        drop(later);
+        let later = later.map(|snapshot| pair(&snapshot));
+        assert!(later.is_sorted() && later[0] >= seen, "{seen}, then {later:?}");
         writer.join().unwrap();
         assert_eq!(pair(&snapshot), seen, "a snapshot changed");
         merger.join().unwrap();
@@ -58,7 +60,7 @@ fn snapshots_against_flushes_and_merges() {
         drop(snapshot);
         assert_eq!(pair(&db.snapshot()), 2);
         db.close().unwrap();
-        assert_eq!(pair(&open(&env, 64).snapshot()), 2);
+        assert_eq!(pair(&open(&env, 100).snapshot()), 2);
     });
 }
 

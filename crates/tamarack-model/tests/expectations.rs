@@ -1,0 +1,193 @@
+//! The planner's rules as readable files: `tests/expectations/*.txt`, each a lesson with one tree.
+//!
+//! A line that begins with `> ` is a command, and what follows it, indented, is what came of it: each merge with its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment
+//! the test writes what came of the commands into the files, and a review of the difference takes the place of the comparison.
+//!
+//! | command | effect |
+//! |---|---|
+//! | `policy WORDS buffer SIZE` | an empty tree of this policy; or, if there is a tree, the policy's shape for it |
+//! | `shape LINES` | the same with a custom shape, its lines separated by `;` |
+//! | `tree LINES` | these runs, lines separated by `;` |
+//! | `flush SIZES` | buffers of these sizes, one after the other, and all merges that follow; `1*9` is nine of size 1, of which only the end is shown |
+//! | `seal SIZE` | a buffer of this size; its flush begins, and nothing ends |
+//! | `end N` | the N-th merge in progress ends |
+//! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes |
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tamarack_model::planner::{Cause, Merge, Occasion};
+use tamarack_model::policy::{self, Custom, Policy};
+use tamarack_model::simulate::Tree;
+use tamarack_model::{Bytes, Occupancy, RunId, Shape};
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment serves the engine; this test reads files of the repository"
+)]
+fn expectations_hold() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&directory).expect("expectations").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} has files", directory.display());
+    let mut wrong = Vec::new();
+    for file in files {
+        let expected = fs::read_to_string(&file).expect("a text file");
+        let found = play(&expected);
+        if found == expected {
+            continue;
+        }
+        if std::env::var_os("TAMARACK_REWRITE").is_some() {
+            fs::write(&file, found).expect("can be written");
+        } else {
+            wrong.push(format!("{}:\n{}", file.display(), first_difference(&expected, &found)));
+        }
+    }
+    assert!(wrong.is_empty(), "run with TAMARACK_REWRITE=1 and review the difference\n{}", wrong.join("\n"));
+}
+
+fn first_difference(expected: &str, found: &str) -> String {
+    let lines = (1..).zip(expected.lines().zip(found.lines()));
+    let differing = lines.into_iter().find(|(_, (expected, found))| expected != found);
+    differing.map_or("one is longer".into(), |(number, (expected, found))| {
+        format!("  line {number} expects {expected:?}\n  and there is   {found:?}")
+    })
+}
+
+/// The file with what comes of its commands.
+fn play(text: &str) -> String {
+    let mut out = String::new();
+    let mut stage = Stage::default();
+    for line in text.lines().filter(|line| !line.starts_with(' ')) {
+        writeln!(out, "{line}").expect("a string");
+        if let Some(command) = line.strip_prefix("> ") {
+            stage.perform(command, &mut out);
+        }
+    }
+    out
+}
+
+#[derive(Default)]
+struct Stage {
+    tree: Option<Tree<'static>>,
+}
+
+impl Stage {
+    fn perform(&mut self, command: &str, out: &mut String) {
+        let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
+        match verb {
+            "policy" => {
+                let (words, buffer) = rest.split_once(" buffer ").expect("`buffer SIZE`");
+                self.take(policy::parse(words).expect(words), buffer.parse().expect("a size"), out);
+            }
+            "shape" => {
+                let shape: Shape = rest.replace("; ", "\n").parse().expect("a shape");
+                let buffer = shape.buffer();
+                self.take(Box::new(Custom::new(shape)), buffer, out);
+            }
+            "tree" => {
+                let runs: Occupancy = rest.replace("; ", "\n").parse().expect("a tree");
+                let tree = self.tree.take().expect("a policy or shape first");
+                self.tree = Some(Tree::resume(tree.policy(), tree.shape().clone(), runs));
+            }
+            _ => act(self.tree.as_mut().expect("a policy or shape first"), command, verb, rest, out),
+        }
+        show(self.tree.as_ref().expect("a tree"), out);
+    }
+
+    fn take(&mut self, policy: Box<dyn Policy>, buffer: Bytes, out: &mut String) {
+        // Policies live as long as the test: they are few.
+        let policy = Box::leak(policy);
+        match &mut self.tree {
+            None => self.tree = Some(Tree::new(policy, buffer)),
+            Some(tree) => {
+                tree.change_policy(policy);
+                writeln!(out, "  relabelled").expect("a string");
+            }
+        }
+    }
+}
+
+fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut String) {
+    match verb {
+        "flush" => {
+            for sizes in rest.split(' ') {
+                let (size, times) = sizes.split_once('*').unwrap_or((sizes, "1"));
+                let times = times.parse().expect("a number of flushes");
+                for at in 1..=times {
+                    let mut scratch = String::new();
+                    let told = if at == times { &mut *out } else { &mut scratch };
+                    tree.seal(size.parse().expect("a size"));
+                    tell(&tree.in_progress()[0], told);
+                    while !tree.in_progress().is_empty() {
+                        end(tree, 0, told);
+                    }
+                }
+            }
+        }
+        "seal" => {
+            let before = tree.in_progress().len();
+            tree.seal(rest.parse().expect("a size"));
+            match tree.in_progress().get(before) {
+                Some(flush) => tell(flush, out),
+                None => writeln!(out, "  waits behind the flush in progress").expect("a string"),
+            }
+        }
+        "end" => end(tree, rest.parse::<usize>().expect("a number") - 1, out),
+        _ => {
+            let occasion = match command {
+                "compact" => Occasion::Compact,
+                "compact a range" => Occasion::CompactRange,
+                "bound space" => Occasion::SpaceBound,
+                _ if verb == "tombstones" => {
+                    Occasion::TombstonesDue { run: RunId(rest.trim_start_matches('r').parse().expect("a run")) }
+                }
+                _ => panic!("`{command}` is not a command"),
+            };
+            if tree.ask(occasion) {
+                let last = tree.in_progress().len() - 1;
+                tell(&tree.in_progress()[last], out);
+                end(tree, last, out);
+            } else {
+                writeln!(out, "  nothing to do, or it has to wait").expect("a string");
+            }
+        }
+    }
+}
+
+/// Ends a merge, and tells what begins because of that.
+fn end(tree: &mut Tree<'_>, index: usize, out: &mut String) {
+    let steps = tree.shape().last();
+    let before = tree.in_progress().len() - 1;
+    tree.end(index);
+    if tree.shape().last() > steps {
+        writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
+    }
+    tree.in_progress()[before..].iter().for_each(|merge| tell(merge, out));
+}
+
+fn tell(merge: &Merge, out: &mut String) {
+    writeln!(out, "  {merge}").expect("a string");
+}
+
+fn show(tree: &Tree<'_>, out: &mut String) {
+    for (number, level) in (1..).zip(tree.shape().levels()) {
+        let runs: Vec<String> =
+            tree.occupancy().level(number).iter().map(|run| format!("{} {}", run.id, run.bytes)).collect();
+        let name = format!("level {number}");
+        let filled = format!("{} of {}", tree.occupancy().level_bytes(number), level.capacity);
+        let slots = format!("{} of {} run{}", runs.len(), level.runs, if level.runs == 1 { "" } else { "s" });
+        let line = format!("    {name:<9}{filled:>12}  {slots:>13}  | {}", runs.join(" | "));
+        writeln!(out, "{}", line.trim_end()).expect("a string");
+    }
+    for (number, merge) in (1..).zip(tree.in_progress()) {
+        writeln!(out, "    in progress {number}: {merge}").expect("a string");
+    }
+    let flushing = tree.in_progress().iter().filter(|merge| merge.cause == Cause::Flush).count();
+    if tree.sealed() > flushing {
+        writeln!(out, "    waiting: {} sealed", tree.sealed() - flushing).expect("a string");
+    }
+}
