@@ -29,10 +29,12 @@ use crate::random::Random;
 use crate::workers::Workers;
 
 use buffered::BufferedFile;
+pub use huge_pages::{HUGE_PAGE_BYTES, prefer_huge_page};
 use lock::LockFile;
 pub use scratch::TempDir;
 
 mod buffered;
+mod huge_pages;
 mod lock;
 mod scratch;
 

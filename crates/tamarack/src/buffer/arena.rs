@@ -12,21 +12,27 @@
 //!   chunk = [ header | entry | entry | ... | used ►   free        ]
 //! ```
 //!
-//! A chunk is an eighth of what is allocated already, between [`CHUNK_BYTES_MIN`] and [`CHUNK_BYTES_MAX`]: a buffer of a few entries stays
-//! small, and a large one has at most that much allocated and unused in each of its two regions. What would take more than a quarter of a chunk gets a
-//! chunk of its own, of exactly its size, and the current one stays in use.
+//! A chunk is an eighth of what is allocated already, but at least [`CHUNK_BYTES_MIN`]; once [`HUGE_FROM_BYTES`] are allocated, it is nearly a huge
+//! page ([`CHUNK_BYTES_MAX`]) and asks to be one. A buffer of a few entries stays small, and a large one has at most that much allocated
+//! and unused in each of its two regions. What would take more than a quarter of a chunk gets a chunk of its own, of exactly its size, and
+//! the current one stays in use.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::{align_of, size_of};
 use std::ptr::{self, NonNull};
 
+use tamarack_env::os::{HUGE_PAGE_BYTES, prefer_huge_page};
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The first chunk: four pages.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// The largest ordinary chunk: 1/64 of a buffer of 64 MiB.
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// The largest ordinary chunk: a huge page, but for a cache line in which an allocator that keeps its notes between allocations has room for
+/// them, so that the next chunk can stand on the next huge page.
+const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES - 64;
+/// With so much allocated chunks are of the largest kind. Smaller buffers fit the caches nearly as well without, and should not grow by
+/// a quarter at once.
+const HUGE_FROM_BYTES: usize = 8 << 20;
 /// What every allocation is aligned to, in bytes.
 pub(super) const ALIGN_BYTES: usize = 8;
 
@@ -138,7 +144,7 @@ impl Arena {
             return None;
         }
         let allocated_bytes = usize::try_from(self.allocated_bytes()).unwrap_or(usize::MAX);
-        let chunk_bytes = (allocated_bytes / 8).next_multiple_of(4096).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let chunk_bytes = Self::next_chunk_bytes(allocated_bytes);
         if bytes > chunk_bytes / 4 {
             let own = self.add_chunk(HEADER_BYTES + bytes);
             return Self::take(own.as_ptr(), bytes);
@@ -149,12 +155,24 @@ impl Arena {
         place
     }
 
+    /// The size of the next ordinary chunk.
+    fn next_chunk_bytes(allocated_bytes: usize) -> usize {
+        if allocated_bytes >= HUGE_FROM_BYTES {
+            CHUNK_BYTES_MAX
+        } else {
+            (allocated_bytes / 8).next_multiple_of(4096).max(CHUNK_BYTES_MIN)
+        }
+    }
+
     /// Allocates a chunk and puts it into the list. The caller holds `growing`.
     fn add_chunk(&self, size_bytes: usize) -> NonNull<Chunk> {
         let layout = Self::layout(size_bytes);
         // SAFETY: the layout is not of size zero: every chunk holds its header.
         let memory = unsafe { alloc(layout) }.cast::<Chunk>();
         let Some(chunk) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        if size_bytes == CHUNK_BYTES_MAX {
+            prefer_huge_page(memory as usize);
+        }
         let older = self.newest.load(Ordering::Relaxed);
         // SAFETY: freshly allocated with the size and alignment of at least a header.
         unsafe { chunk.write(Chunk { used_bytes: AtomicUsize::new(HEADER_BYTES), size_bytes, older }) };
@@ -164,7 +182,8 @@ impl Arena {
     }
 
     fn layout(size_bytes: usize) -> Layout {
-        Layout::from_size_align(size_bytes, align_of::<Chunk>()).expect("a chunk is a little more than 1 GiB at most")
+        let align = if size_bytes == CHUNK_BYTES_MAX { HUGE_PAGE_BYTES } else { align_of::<Chunk>() };
+        Layout::from_size_align(size_bytes, align).expect("a chunk is a little more than 1 GiB at most")
     }
 }
 

@@ -75,7 +75,16 @@ impl List {
         let mut before = [self.start(); HEIGHT_MAX];
         let found = self.follow_finger(&place, height, &mut before);
         if found != Finger::Right {
-            self.search(&place, |level, tower| before[level] = tower);
+            self.search(&place, |level, tower| {
+                before[level] = tower;
+                if level < height {
+                    // `link` will look at the successor. While the search goes on below, it can be fetched.
+                    // SAFETY: the search is at this level of this tower.
+                    if let Some(next) = unsafe { tower.successor(level) } {
+                        next.prefetch();
+                    }
+                }
+            });
         }
         if height > self.height.load(Ordering::Relaxed) {
             self.height.fetch_max(height, Ordering::Relaxed);

@@ -107,7 +107,7 @@ impl Buffer {
     }
 
     /// Makes a value that [`Buffer::get`] showed outlive the borrow of the buffer. Looks at every chunk of the arena to make sure that
-    /// the value is there: about 90 in a buffer of 64 MiB.
+    /// the value is there: about 80 in a buffer of 64 MiB.
     ///
     /// # Panics
     /// If `value` is not empty and does not lie in this buffer.

@@ -65,7 +65,19 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint; `None` also if it does not fit 64 bits or is longer than needed (one value has one encoding).
+    #[inline]
     pub fn varint(&mut self) -> Option<u64> {
+        // Most are lengths below 128. Searches in blocks spend much of their time here.
+        match *self.rest {
+            [byte @ 0..0x80, ref rest @ ..] => {
+                self.rest = rest;
+                Some(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
