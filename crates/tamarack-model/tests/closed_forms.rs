@@ -1,7 +1,8 @@
 //! Simulation and closed forms agree: writes per entry and visible runs, for a grid of T, K, Z and L.
 //!
-//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then exactly the flushes that fill its own last level once. Each of
-//! its levels then has been filled and emptied a whole number of times, and what was written to it can be compared to the last byte.
+//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then exactly the flushes that
+//! fill its own last level once. Each of its levels then has been filled and emptied a whole number of times, and what
+//! was written to it can be compared to the last byte.
 //!
 //! Further: broken ratios, batches of varying size, and merges that run at once, each with how far it may be off.
 
@@ -79,8 +80,9 @@ fn dostoevsky_is_exact() {
     }
 }
 
-/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches, and never above the formula. Several runs in the last level lack
-/// one batch to be full, which is a share of 1/r of it; a single run lacks it too, but is then that much smaller itself, so it cancels out.
+/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches, and never above the
+/// formula. Several runs in the last level lack one batch to be full, which is a share of 1/r of it; a single run lacks
+/// it too, but is then that much smaller itself, so it cancels out.
 fn check_space(shape: &Shape) {
     let policy = Custom::new(shape.clone());
     let mut tree = Tree::resume(&policy, shape.clone(), tamarack_model::Occupancy::default());
@@ -101,7 +103,8 @@ fn check_space(shape: &Shape) {
     }
 }
 
-/// Whole ratios that differ from level to level, any number of slots: still exact, since batches are nominal and spread evenly.
+/// Whole ratios that differ from level to level, any number of slots: still exact, since batches are nominal and spread
+/// evenly.
 #[test]
 fn whole_ratios_are_exact() {
     for seed in random::seeds(300) {
@@ -118,8 +121,9 @@ fn whole_ratios_are_exact() {
     }
 }
 
-/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are missed by up to half a batch. The sum over all levels is within a fifth of the formula for
-/// ratios from 2 up, and within a twentieth on average.
+/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are missed by up to half a
+/// batch. The sum over all levels is within a fifth of the formula for ratios from 2 up, and within a twentieth on
+/// average.
 #[test]
 fn broken_ratios_are_close() {
     let (mut sum, rounds) = (0.0, 200);
@@ -142,7 +146,8 @@ fn broken_ratios_are_close() {
     assert!(sum / (rounds as f64) < 0.05, "{}", sum / rounds as f64);
 }
 
-/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by less than 3 %, at every size of the tree from 1 to 3000 buffers.
+/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by less than 3 %, at
+/// every size of the tree from 1 to 3000 buffers.
 #[test]
 fn batches_may_vary() {
     for words in POLICIES {
