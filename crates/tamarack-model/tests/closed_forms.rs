@@ -169,6 +169,21 @@ fn batches_may_vary() {
     }
 }
 
+/// What a report says of a tree that grows: nothing is lost on the way, and each level's share of the writes can be
+/// found by hand.
+#[test]
+fn a_report_adds_up() {
+    let report = simulate(named("tiering:T=4").as_ref(), Bytes(1), &[Bytes(1); 63], Pace::Settled);
+    for sample in &report.samples {
+        assert_eq!(sample.levels.iter().map(|(_, bytes)| bytes.0).sum::<u64>(), sample.flushes);
+    }
+    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once in the next. But every fourth of
+    // the 15 fills level 2, and goes straight to level 3.
+    assert_eq!(report.written, [Bytes(63), Bytes(12 * 4), Bytes(3 * 16)]);
+    assert_eq!((report.merges, report.moves, report.growths), (15, 0, 2));
+    assert_eq!((report.runs_total.most, report.write_amplification()), (9.0, 159.0 / 63.0));
+}
+
 /// Merges that run at once change the total bytes written by less than 15 %, if they are half again as fast as needed.
 #[test]
 fn concurrent_merges_write_about_as_much() {
@@ -179,7 +194,8 @@ fn concurrent_merges_write_about_as_much() {
         let speed = 1.5 * settled.write_amplification();
         let concurrent = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed });
         let off = concurrent.written_total().ratio(settled.written_total()) - 1.0;
-        println!("{words}: {:.3} settled, {off:+.3} concurrent", settled.write_amplification());
         assert!(off.abs() < 0.15, "{words}: {off}");
+        let at_once = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
+        assert_eq!(at_once, settled, "{words}: merges that take no time end before the next flush");
     }
 }

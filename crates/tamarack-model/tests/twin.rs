@@ -5,6 +5,7 @@
 //! crate's counts cannot: that nothing is lost, and that within the whole tree every entry of a younger run is younger
 //! than every entry of an older one. Flushes vary in size from nothing to twice the buffer.
 
+use tamarack_model::planner;
 use tamarack_model::policy::Custom;
 use tamarack_model::simulate::Tree;
 use tamarack_model::{Bytes, Level, Shape};
@@ -126,6 +127,8 @@ fn agrees_with_the_twin() {
             tree.settle();
             twin.flush(count);
             twin.check();
+            let (relabelled, _) = planner::relabel(tree.occupancy(), &[], &shape);
+            assert_eq!(&relabelled, tree.occupancy(), "a tree at rest fits its own shape, {context}");
             for level in 1..=shape.last() {
                 let ours: Vec<u64> = tree.occupancy().level(level).iter().rev().map(|run| run.bytes.0).collect();
                 let theirs: Vec<u64> = twin.levels[level - 1].iter().map(|run| run.len() as u64).collect();
