@@ -32,7 +32,7 @@
 //!    opens a younger run, and the slot count may be exceeded meanwhile; the next arrival that finds those runs idle
 //!    takes them along. What would have to go on down through a level waits while something is still on its way into
 //!    that level: if it did not, a busy level might never come to be emptied.
-//! 6. **Growth and change** are another shape, and [`relabel`]. When what comes down would fill the last level, the
+//! 6. **Growth and change** are another shape, and [`relabel()`]. When what comes down would fill the last level, the
 //!    tree has [outgrown] its shape; the caller then takes a larger one, relabels, and asks again. A tree that is not
 //!    given a larger shape stays correct, and merges what comes into its last level.
 //!
