@@ -65,6 +65,7 @@ fn replay() {
     workload::run(&workload, &examiner);
     let (tally, failure) = examiner.finish();
     assert!(failure.is_none(), "{}", failure.expect("just seen"));
+    assert!(tally.taken > 0, "nothing was examined: the workload makes other calls than it did when this was printed");
     println!("{} images on the way, all right", tally.images.len());
 }
 
