@@ -7,9 +7,10 @@
 //! step 3     1000                                               the data is below 50
 //! ```
 //!
-//! A tree grows when the planner says that what comes down would fill the last level ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still fit a smaller step: that
-//! factor is the hysteresis. So a tree that has just grown must lose half its data before it shrinks, and one that has just shrunk must double before it grows; no bytes are
-//! moved to and fro by data that varies a little.
+//! A tree grows when the planner says that what comes down would fill the last level
+//! ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still fit a smaller step:
+//! that factor is the hysteresis. So a tree that has just grown must lose half its data before it shrinks, and one that
+//! has just shrunk must double before it grows; no bytes are moved to and fro by data that varies a little.
 //!
 //! Either way the tree is [relabelled](crate::planner::relabel), and the planner carries it over.
 

@@ -16,7 +16,8 @@
 //!
 //! # An example
 //!
-//! A tree of three levels, of which the first two may show several runs, takes its ninth flush. Level 1 has two runs of four, and is full with the third:
+//! A tree of three levels, of which the first two may show several runs, takes its ninth flush. Level 1 has two runs of
+//! four, and is full with the third:
 //!
 //! ```
 //! use tamarack_model::planner::{self, Occasion};
@@ -76,7 +77,8 @@
 //! | [shape] | what may a tree hold | |
 //! | [units] | how much | |
 //!
-//! The whole crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing, and builds for `wasm32`.
+//! The whole crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing, and builds for
+//! `wasm32`.
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,16 @@
 //! The planner on counts: what a tree does with a sequence of flushes, without an entry being written.
 //!
-//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level, runs, space, and how the levels filled and emptied over time. It asks the same
-//! [`planner`] as the engine, so it predicts what the engine will do. It assumes that no key is written twice: a merge's output is as large as its inputs.
+//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level,
+//! runs, space, and how the levels filled and emptied over time. It asks the same [`planner`] as the engine, so it
+//! predicts what the engine will do. It assumes that no key is written twice: a merge's output is as large as its
+//! inputs.
 //!
 //! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
 //!
 //! A [`Tree`] can also be driven step by step.
 //!
-//! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost), `tests/twin.rs` with a slow obvious tree.
+//! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost),
+//! `tests/twin.rs` with a slow obvious tree.
 
 use std::collections::VecDeque;
 
@@ -24,7 +27,8 @@ use crate::units::Bytes;
 pub enum Pace {
     /// All merges end before the next flush.
     Settled,
-    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills. All that are in progress share that equally; flushes take their turn.
+    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills. What leads to the
+    /// smallest level goes first, flushes before all: the level that it empties is the first to be full again.
     Concurrent {
         /// Buffers per buffer; above the write amplification, or debt grows without end.
         speed: f64,
@@ -197,6 +201,9 @@ impl<'a> Tree<'a> {
     pub fn end(&mut self, index: usize) {
         let merge = self.in_progress.remove(index);
         self.left.remove(index);
+        if merge.is_partial() {
+            return self.arrived(1);
+        }
         let bytes = merge.buffer + self.bytes_of(&merge);
         let id = if merge.is_move() { merge.inputs[0] } else { self.new_run() };
         planner::finish(&mut self.occupancy, &merge, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
@@ -226,16 +233,14 @@ impl<'a> Tree<'a> {
 
     /// Lets one unit of time pass, in which so many bytes can be written.
     fn pass(&mut self, mut budget: f64) {
-        while budget > 0.0 && !self.in_progress.is_empty() {
-            let share = budget / self.left.len() as f64;
-            let (first, least) =
-                self.left.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).expect("one in progress");
-            let each = least.min(share);
-            budget -= each * self.left.len() as f64;
-            self.left.iter_mut().for_each(|left| *left -= each);
-            if least <= share {
-                self.end(first);
+        while let Some((next, _)) = self.in_progress.iter().enumerate().min_by_key(|(_, merge)| merge.target) {
+            let written = budget.min(self.left[next]);
+            budget -= written;
+            self.left[next] -= written;
+            if self.left[next] > 0.0 {
+                return;
             }
+            self.end(next);
         }
     }
 
@@ -259,14 +264,17 @@ impl<'a> Tree<'a> {
 
     fn begin(&mut self, merge: Merge) {
         planner::begin(&mut self.occupancy, &merge);
-        let bytes = if merge.is_move() { Bytes::ZERO } else { merge.buffer + self.bytes_of(&merge) };
+        let free = merge.is_move() || merge.is_partial();
+        let bytes = if free { Bytes::ZERO } else { merge.buffer + self.bytes_of(&merge) };
         self.left.push(bytes.as_f64());
         self.in_progress.push(merge);
     }
 
     fn bytes_of(&self, merge: &Merge) -> Bytes {
-        let runs = self.occupancy.level(merge.target).iter();
-        runs.filter(|run| merge.inputs.contains(&run.id)).map(|run| run.bytes).sum()
+        let mut runs = self.occupancy.level(merge.target).iter();
+        let first = runs.position(|run| merge.inputs.first() == Some(&run.id));
+        let rest = runs.take(merge.inputs.len().saturating_sub(1));
+        first.map_or(Bytes::ZERO, |at| self.occupancy.level(merge.target)[at].bytes + rest.map(|run| run.bytes).sum())
     }
 
     fn new_run(&mut self) -> RunId {

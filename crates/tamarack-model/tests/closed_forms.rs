@@ -1,7 +1,8 @@
 //! Simulation and closed forms agree: writes per entry and visible runs, for a grid of T, K, Z and L.
 //!
-//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then exactly the flushes that fill its own last level once. Each of
-//! its levels then has been filled and emptied a whole number of times, and what was written to it can be compared to the last byte.
+//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then exactly the flushes that
+//! fill its own last level once. Each of its levels then has been filled and emptied a whole number of times, and what
+//! was written to it can be compared to the last byte.
 //!
 //! Further: broken ratios, batches of varying size, and merges that run at once, each with how far it may be off.
 
@@ -79,8 +80,9 @@ fn dostoevsky_is_exact() {
     }
 }
 
-/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches, and never above the formula. Several runs in the last level lack
-/// one batch to be full, which is a share of 1/r of it; a single run lacks it too, but is then that much smaller itself, so it cancels out.
+/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches, and never above the
+/// formula. Several runs in the last level lack one batch to be full, which is a share of 1/r of it; a single run lacks
+/// it too, but is then that much smaller itself, so it cancels out.
 fn check_space(shape: &Shape) {
     let policy = Custom::new(shape.clone());
     let mut tree = Tree::resume(&policy, shape.clone(), tamarack_model::Occupancy::default());
@@ -101,7 +103,8 @@ fn check_space(shape: &Shape) {
     }
 }
 
-/// Whole ratios that differ from level to level, any number of slots: still exact, since batches are nominal and spread evenly.
+/// Whole ratios that differ from level to level, any number of slots: still exact, since batches are nominal and spread
+/// evenly.
 #[test]
 fn whole_ratios_are_exact() {
     for seed in random::seeds(300) {
@@ -118,8 +121,9 @@ fn whole_ratios_are_exact() {
     }
 }
 
-/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are missed by up to half a batch. The sum over all levels is within a fifth of the formula for
-/// ratios from 2 up, and within a twentieth on average.
+/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are missed by up to half a
+/// batch. The sum over all levels is within a fifth of the formula for ratios from 2 up, and within a twentieth on
+/// average.
 #[test]
 fn broken_ratios_are_close() {
     let (mut sum, rounds) = (0.0, 200);
@@ -142,7 +146,8 @@ fn broken_ratios_are_close() {
     assert!(sum / (rounds as f64) < 0.05, "{}", sum / rounds as f64);
 }
 
-/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by less than 3 %, at every size of the tree from 1 to 3000 buffers.
+/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by less than 3 %, at
+/// every size of the tree from 1 to 3000 buffers.
 #[test]
 fn batches_may_vary() {
     for words in POLICIES {
@@ -164,6 +169,21 @@ fn batches_may_vary() {
     }
 }
 
+/// What a report says of a tree that grows: nothing is lost on the way, and each level's share of the writes can be
+/// found by hand.
+#[test]
+fn a_report_adds_up() {
+    let report = simulate(named("tiering:T=4").as_ref(), Bytes(1), &[Bytes(1); 63], Pace::Settled);
+    for sample in &report.samples {
+        assert_eq!(sample.levels.iter().map(|(_, bytes)| bytes.0).sum::<u64>(), sample.flushes);
+    }
+    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once in the next. But every fourth of
+    // the 15 fills level 2, and goes straight to level 3.
+    assert_eq!(report.written, [Bytes(63), Bytes(12 * 4), Bytes(3 * 16)]);
+    assert_eq!((report.merges, report.moves, report.growths), (15, 0, 2));
+    assert_eq!((report.runs_total.most, report.write_amplification()), (9.0, 159.0 / 63.0));
+}
+
 /// Merges that run at once change the total bytes written by less than 15 %, if they are half again as fast as needed.
 #[test]
 fn concurrent_merges_write_about_as_much() {
@@ -174,7 +194,8 @@ fn concurrent_merges_write_about_as_much() {
         let speed = 1.5 * settled.write_amplification();
         let concurrent = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed });
         let off = concurrent.written_total().ratio(settled.written_total()) - 1.0;
-        println!("{words}: {:.3} settled, {off:+.3} concurrent", settled.write_amplification());
         assert!(off.abs() < 0.15, "{words}: {off}");
+        let at_once = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
+        assert_eq!(at_once, settled, "{words}: merges that take no time end before the next flush");
     }
 }

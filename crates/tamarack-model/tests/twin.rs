@@ -1,8 +1,11 @@
-//! A slow, obvious twin of planner and simulation: a tree of single entries, written down as the rules are told, compared after every flush.
+//! A slow, obvious twin of planner and simulation: a tree of single entries, written down as the rules are told,
+//! compared after every flush.
 //!
-//! The twin shares no code with the crate but the shape. Its runs are lists of entry numbers, so it also sees what the crate's counts cannot: that nothing is lost, and that within the
-//! whole tree every entry of a younger run is younger than every entry of an older one. Flushes vary in size from nothing to twice the buffer.
+//! The twin shares no code with the crate but the shape. Its runs are lists of entry numbers, so it also sees what the
+//! crate's counts cannot: that nothing is lost, and that within the whole tree every entry of a younger run is younger
+//! than every entry of an older one. Flushes vary in size from nothing to twice the buffer.
 
+use tamarack_model::planner;
 use tamarack_model::policy::Custom;
 use tamarack_model::simulate::Tree;
 use tamarack_model::{Bytes, Level, Shape};
@@ -10,7 +13,8 @@ use tamarack_model::{Bytes, Level, Shape};
 mod random;
 use random::Random;
 
-/// Levels of runs of entry numbers; level 1 first, runs **old to young**, which is the other way round than in the crate.
+/// Levels of runs of entry numbers; level 1 first, runs **old to young**, which is the other way round than in the
+/// crate.
 struct Twin {
     shape: Shape,
     levels: Vec<Vec<Vec<u64>>>,
@@ -59,7 +63,8 @@ impl Twin {
         }
     }
 
-    /// A batch becomes one run of a level, with at most so many of the youngest runs there. A single run that comes from above and joins no other is not written again.
+    /// A batch becomes one run of a level, with at most so many of the youngest runs there. A single run that comes
+    /// from above and joins no other is not written again.
     fn arrive(&mut self, level: usize, mut batch: Vec<Vec<u64>>, most: usize) {
         let slots = self.shape.level(level).runs as usize;
         let active = self.has_active_run(level);
@@ -122,6 +127,8 @@ fn agrees_with_the_twin() {
             tree.settle();
             twin.flush(count);
             twin.check();
+            let (relabelled, _) = planner::relabel(tree.occupancy(), &[], &shape);
+            assert_eq!(&relabelled, tree.occupancy(), "a tree at rest fits its own shape, {context}");
             for level in 1..=shape.last() {
                 let ours: Vec<u64> = tree.occupancy().level(level).iter().rev().map(|run| run.bytes.0).collect();
                 let theirs: Vec<u64> = twin.levels[level - 1].iter().map(|run| run.len() as u64).collect();

@@ -41,8 +41,6 @@ steps! {
     LOG_SYNC_CUT = "log: sync cut";
     /// The unused rest of a segment is given back when it is closed.
     LOG_TRIM = "log: trim";
-    /// That becomes durable, and with it the end of the log that the manifest will name.
-    LOG_SYNC_TRIM = "log: sync trim";
     /// A segment that is no longer needed is removed.
     LOG_REMOVE = "log: remove segment";
     /// What recovery read, but does not know to be durable, is written again.

@@ -1,13 +1,16 @@
 //! What space costs: bytes on storage for each byte that is live, at worst.
 //!
-//! The worst workload updates the same keys over and over, so that all runs hold versions of the keys of one, the largest.
+//! The worst workload updates the same keys over and over, so that all runs hold versions of the keys of one, the
+//! largest.
 
 use crate::occupancy::Occupancy;
 use crate::shape::Shape;
 
-/// `SA = (N / N_L) · n_L` of a full tree, if run slots do not shrink towards the last level. One run slot of the last level is live.
+/// `SA = (N / N_L) · n_L` of a full tree, if run slots do not shrink towards the last level. One run slot of the last
+/// level is live.
 ///
-/// Trees are not always full, and a tree that has just grown has as good as nothing in its last level: [`worst_now`] can be larger for a while.
+/// Trees are not always full, and a tree that has just grown has as good as nothing in its last level: [`worst_now`]
+/// can be larger for a while.
 pub fn worst_amplification(shape: &Shape) -> f64 {
     shape.capacity().as_f64() / shape.run_size(shape.last())
 }

@@ -1,18 +1,21 @@
 //! What writes cost: how often each entry is written, level by level.
 //!
-//! In level i, of `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and the last sends all down. A run that is filled by `k` batches writes `1 + 2 + … + k` batches,
-//! since each arrival rewrites the run. For a ratio of whole numbers, with s = r/n whole, that gives
+//! In level i, of `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and the last sends all
+//! down. A run that is filled by `k` batches writes `1 + 2 + … + k` batches, since each arrival rewrites the run. For a
+//! ratio of whole numbers, with s = r/n whole, that gives
 //!
 //! ```text
 //! A_i = (s_i + 1) / 2 - 1 / n_i          leveling: (T-1)/2      tiering: (T-1)/T
 //! ```
 //!
-//! **Level 1** has one more term. The batch that fills a level is not written there, but a flush has to be written somewhere: once, as a run of its own, `1 / r_1` of all entries. So
-//! tiering writes each entry exactly once in level 1, and leveling (T-1)/2 + 1/T times.
+//! **Level 1** has one more term. The batch that fills a level is not written there, but a flush has to be written
+//! somewhere: once, as a run of its own, `1 / r_1` of all entries. So tiering writes each entry exactly once in level
+//! 1, and leveling (T-1)/2 + 1/T times.
 
 use crate::shape::Shape;
 
-/// How many bytes merges write in a level for each byte that passes through it, the flush into level 1 included: `A_i`, and `1/r_1` more for level 1.
+/// How many bytes merges write in a level for each byte that passes through it, the flush into level 1 included: `A_i`,
+/// and `1/r_1` more for level 1.
 pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
     let batches = shape.batches(level);
     let runs = shape.visible_runs(level).max(1);
@@ -25,7 +28,8 @@ pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
 
 /// How many bytes are written for each byte that passes through the whole tree: `Σ A_i + 1/r_1`.
 ///
-/// An entry that is in a full tree has on average not yet passed through its last level; for the write amplification of a tree that grows, simulate it.
+/// An entry that is in a full tree has on average not yet passed through its last level; for the write amplification of
+/// a tree that grows, simulate it.
 pub fn writes_per_entry_total(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| writes_per_entry(shape, level)).sum()
 }

@@ -1,19 +1,23 @@
 //! When a level is full, when a run is, and which runs an arriving batch is merged with: rules 1 and 3.
 //!
-//! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as full once it is within half a nominal batch of its capacity: then it
-//! holds the nearest whole number of batches, and one that is 2 % short is not merged again.
+//! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as full once it is
+//! within half a nominal batch of its capacity: then it holds the nearest whole number of batches, and one that is 2 %
+//! short is not merged again.
 //!
-//! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that fills it is never written there. The youngest run's slot is an equal part of what older runs leave of that:
-//! (capacity - ¾ batch - older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal batches and a whole number s of them to a slot, that is when it holds s batches.
-//! If s is not whole (10 batches in 7 slots), comparing each run with capacity / slots would round every run down to one batch and need nine slots; the fair slot gives
-//! 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little small, and runs of odd sizes that a change of shape left.
+//! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that fills it is never
+//! written there. The youngest run's slot is an equal part of what older runs leave of that: (capacity - ¾ batch -
+//! older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal
+//! batches and a whole number s of them to a slot, that is when it holds s batches. If s is not whole (10 batches in 7
+//! slots), comparing each run with capacity / slots would round every run down to one batch and need nine slots; the
+//! fair slot gives 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little small, and runs of odd
+//! sizes that a change of shape left.
 //!
-//! Three quarters, and not one batch: otherwise two slots for eight batches (3.5 each) would be a tie between 3, 4 and 4, 3, to be decided by the odd bytes of a batch. With a quarter to either side
-//! no whole numbers meet in a tie.
+//! Three quarters, and not one batch: otherwise two slots for eight batches (3.5 each) would be a tie between 3, 4 and
+//! 4, 3, to be decided by the odd bytes of a batch. With a quarter to either side no whole numbers meet in a tie.
 //!
-//! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level never has more
-//! runs than slots, unless merges in progress kept a run from being taken, or a change of shape left more runs. Then the next batch takes as many of the
-//! youngest runs along as it needs for the slots to suffice.
+//! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level
+//! never has more runs than slots, unless merges in progress kept a run from being taken, or a change of shape left
+//! more runs. Then the next batch takes as many of the youngest runs along as it needs for the slots to suffice.
 
 use crate::planner::standing::Slot;
 use crate::shape::Shape;

@@ -1,9 +1,13 @@
-//! [`Merge`]: one decision of the planner, as a value that can be printed and compared; and what it does to an occupancy.
+//! [`Merge`]: one decision of the planner, as a value that can be printed and compared; and what it does to an
+//! occupancy.
 //!
-//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That moves no bytes and keeps the order of age: the inputs are
-//! neighbours, and between their old levels and the new one nothing else is left. It is needed as soon as two merges run at once. Suppose that level 1's runs a, b, c are being merged
-//! into level 2, and kept their label; then d, e, f fill level 1, and are merged into level 2 as well. If that one ends first, its output stands in level 2, *below* a, b, c in
-//! level 1, which are older: readers would take the older value for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already, below d, e, f and all that comes of them.
+//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That moves no bytes and
+//! keeps the order of age: the inputs are neighbours, and between their old levels and the new one nothing else is
+//! left. It is needed as soon as two merges run at once. Suppose that level 1's runs a, b, c are being merged into
+//! level 2, and kept their label; then d, e, f fill level 1, and are merged into level 2 as well. If that one ends
+//! first, its output stands in level 2, *below* a, b, c in level 1, which are older: readers would take the older value
+//! for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already, below d, e, f and all that
+//! comes of them.
 //!
 //! A merge **finishes** by its output taking the place of its inputs ([`finish`]).
 
@@ -30,7 +34,8 @@ pub struct Merge {
 pub enum Cause {
     /// A buffer was sealed.
     Flush,
-    /// A level was found full when something arrived at it, and so were, with what comes down, all levels until `through`.
+    /// A level was found full when something arrived at it, and so were, with what comes down, all levels until
+    /// `through`.
     Full {
         /// The level that was looked at.
         level: usize,
@@ -39,7 +44,7 @@ pub enum Cause {
     },
     /// The user asked for the whole tree in one run.
     Compact,
-    /// The user asked for a range of keys in one run. Inputs and target are as for the whole tree; whoever carries the merge out restricts it to the range.
+    /// The user asked for a range of keys in one run; see [`Merge::is_partial`].
     CompactRange,
     /// Tombstones in this run have waited as long as they may.
     TombstonesDue {
@@ -72,33 +77,40 @@ pub enum Occasion {
 }
 
 impl Merge {
-    /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is rewritten only to rid it of something.
+    /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is
+    /// rewritten only to rid it of something.
     pub fn is_move(&self) -> bool {
         self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. })
+    }
+
+    /// Whether only a range of keys is merged. Its inputs stay runs of their levels, less that range, which the oldest
+    /// of them takes up. How many bytes that is cannot be known from counts, so here it changes nothing; and until it
+    /// has finished, its runs are in a merge where they stand, so it should be done in small ranges.
+    pub fn is_partial(&self) -> bool {
+        self.cause == Cause::CompactRange
     }
 }
 
 /// The occupancy once `merge` has begun: its inputs stand in the level that it leads to.
 ///
 /// # Panics
-/// If the inputs are not neighbours in this tree.
+/// If the inputs are not there, as neighbours, young to old.
 pub fn begin(occupancy: &mut Occupancy, merge: &Merge) {
-    if merge.inputs.is_empty() {
+    if merge.is_partial() || merge.inputs.is_empty() {
         return;
     }
-    let mut moved = Vec::with_capacity(merge.inputs.len());
+    let mut moved: Vec<Run> = Vec::with_capacity(merge.inputs.len());
     let mut place = 0;
     for number in 1..=occupancy.deepest() {
+        let Some(next) = merge.inputs.get(moved.len()) else { break };
         let runs = occupancy.level_mut(number);
-        if number == merge.target {
-            place = runs.iter().position(|run| merge.inputs.contains(&run.id)).unwrap_or(0);
-        }
-        moved.extend(runs.extract_if(.., |run| merge.inputs.contains(&run.id)));
+        let Some(first) = runs.iter().position(|run| run.id == *next) else { continue };
+        let inputs = runs[first..].iter().zip(&merge.inputs[moved.len()..]);
+        let count = inputs.take_while(|(run, input)| run.id == **input).count();
+        moved.extend(runs.drain(first..first + count));
+        place = if number == merge.target { first } else { 0 };
     }
-    assert!(
-        moved.iter().map(|run| run.id).eq(merge.inputs.iter().copied()),
-        "inputs are named young to old and are there: {merge}, found {moved:?} in\n{occupancy}"
-    );
+    assert_eq!(moved.len(), merge.inputs.len(), "inputs are neighbours, young to old: {merge}, found {moved:?}");
     occupancy.level_mut(merge.target).splice(place..place, moved);
 }
 
@@ -107,6 +119,9 @@ pub fn begin(occupancy: &mut Occupancy, merge: &Merge) {
 /// # Panics
 /// If the inputs do not stand side by side in the merge's target level.
 pub fn finish(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
+    if merge.is_partial() {
+        return;
+    }
     let runs = occupancy.level_mut(merge.target);
     let place = merge.inputs.first().map_or(0, |first| {
         runs.iter().position(|run| run.id == *first).unwrap_or_else(|| panic!("{merge} has begun, but {first} is gone"))

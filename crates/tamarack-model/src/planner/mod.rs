@@ -1,7 +1,9 @@
 //! The planner: what is merged next, decided by one pure function for every shape.
 //!
-//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`Merge`] that names its cause, or nothing. The planner sees numbers only: no policy, no key, no file,
-//! no clock. The engine asks it what to do, and the [simulation](crate::simulate) asks the same functions what would be done, so a prediction is made by the code that will run.
+//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`Merge`] that names its
+//! cause, or nothing. The planner sees numbers only: no policy, no key, no file, no clock. The engine asks it what to
+//! do, and the [simulation](crate::simulate) asks the same functions what would be done, so a prediction is made by the
+//! code that will run.
 //!
 //! ```text
 //!   buffer      ▪ sealed
@@ -15,24 +17,34 @@
 //!
 //! # The six rules
 //!
-//! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full (the active run), else opens a new one. When a level is full, all of it becomes one batch for the next level; if the
-//!    arriving batch is the one that fills it, everything goes straight down instead of being written here first: through as many levels as that fills, in one merge.
-//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle, else as a run of its own, also if the level is full with it. So what fills level 1 is written once, and goes down
-//!    with the rest by a merge; a flush is never a merge of gigabytes.
-//! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which also says how batches are spread over slots.
-//! 4. **Examined on arrival.** A level is looked at only when something arrives at it ([`Occasion::Arrived`]). What a change of shape left over waits for the next arrival. The other occasions are requests from outside.
-//! 5. **Concurrency.** Merges run at once when they share no run. An arrival at a level whose active run is in a merge opens a younger run, and the slot count may be exceeded meanwhile; the next arrival
-//!    that finds those runs idle takes them along. What would have to go on down through a level waits while something is still on its way into that level: if it did not, a busy level might never come to be emptied.
-//! 6. **Growth and change** are another shape, and [`relabel`]. When what comes down would fill the last level, the tree has [outgrown] its shape; the caller then takes a larger one,
-//!    relabels, and asks again. A tree that is not given a larger shape stays correct, and merges what comes into its last level.
+//! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full (the active run),
+//!    else opens a new one. When a level is full, all of it becomes one batch for the next level; if the arriving batch
+//!    is the one that fills it, everything goes straight down instead of being written here first: through as many
+//!    levels as that fills, in one merge.
+//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle, else as a run of its own, also
+//!    if the level is full with it. So what fills level 1 is written once, and goes down with the rest by a merge; a
+//!    flush is never a merge of gigabytes.
+//! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which also says how
+//!    batches are spread over slots.
+//! 4. **Examined on arrival.** A level is looked at only when something arrives at it ([`Occasion::Arrived`]). What a
+//!    change of shape left over waits for the next arrival. The other occasions are requests from outside.
+//! 5. **Concurrency.** Merges run at once when they share no run. An arrival at a level whose active run is in a merge
+//!    opens a younger run, and the slot count may be exceeded meanwhile; the next arrival that finds those runs idle
+//!    takes them along. What would have to go on down through a level waits while something is still on its way into
+//!    that level: if it did not, a busy level might never come to be emptied.
+//! 6. **Growth and change** are another shape, and [`relabel()`]. When what comes down would fill the last level, the
+//!    tree has [outgrown] its shape; the caller then takes a larger one, relabels, and asks again. A tree that is not
+//!    given a larger shape stays correct, and merges what comes into its last level.
 //!
 //! # What the caller guarantees
 //!
-//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then asks again: for the level where the output
-//! stands, and for level 1, where a batch may have had to wait for that merge. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
+//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then
+//! asks again: for the level where the output stands, and for level 1, where a batch may have had to wait for that
+//! merge. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
 //!
-//! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests: `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs`
-//! compares with a slow obvious tree of single entries; `tests/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
+//! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests:
+//! `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs` compares with a slow obvious tree of
+//! single entries; `tests/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
 
 mod full;
 mod merge;
@@ -60,7 +72,8 @@ pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer
 
 /// The merge that this occasion calls for, if any; it has not begun yet.
 ///
-/// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again at their next arrival; a request should be repeated once a merge has finished.
+/// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again at their next
+/// arrival; a request should be repeated once a merge has finished.
 ///
 /// # Panics
 /// If the tree has runs in levels that the shape does not have (it was not relabelled), or a run is in two merges.
@@ -88,7 +101,8 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
     }
 }
 
-/// Whether what has arrived at this level must go on and fills the last one, so that the tree needs a larger shape before it is merged.
+/// Whether what has arrived at this level must go on and fills the last one, so that the tree needs a larger shape
+/// before it is merged.
 pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arrived: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
     is_full(shape, &standing, arrived)
@@ -111,7 +125,8 @@ fn is_full(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
     is_level_full(shape, level, standing.bytes(level))
 }
 
-/// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to wait.
+/// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to
+/// wait.
 fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descent> {
     let mut inputs = all_idle(&standing.level(from))?;
     let mut batch = standing.bytes(from);
@@ -143,7 +158,8 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
     Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
 }
 
-/// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older ones become one.
+/// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older
+/// ones become one.
 fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<Merge> {
     let (level, _) = occupancy.runs().find(|(_, run)| run.id == due)?;
     let (inputs, target) = if level < occupancy.deepest() {

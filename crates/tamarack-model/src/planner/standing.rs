@@ -48,13 +48,14 @@ impl<'a> Standing<'a> {
         let mut at = 0;
         while let Some(run) = runs.get(at) {
             let slot = match self.merge_that_begins_with(run.id, number) {
-                None => Slot { bytes: run.bytes.0, state: State::Idle(run.id) },
                 Some(merge) => {
                     let inputs = &runs[at..at + merge.inputs.len()];
                     at += inputs.len() - 1;
                     let bytes = inputs.iter().map(|run| run.bytes.0).sum::<u64>() + merge.buffer.0;
                     Slot { bytes, state: State::Busy }
                 }
+                None if self.is_partly_merging(run.id) => Slot { bytes: run.bytes.0, state: State::Busy },
+                None => Slot { bytes: run.bytes.0, state: State::Idle(run.id) },
             };
             slots.push(slot);
             at += 1;
@@ -69,7 +70,13 @@ impl<'a> Standing<'a> {
 
     /// The inputs of a merge stand side by side in its target level, so its youngest input finds all.
     fn merge_that_begins_with(&self, run: RunId, target: usize) -> Option<&'a Merge> {
-        self.in_progress.iter().find(|merge| merge.target == target && merge.inputs.first() == Some(&run))
+        let mut whole = self.in_progress.iter().filter(|merge| merge.target == target && !merge.is_partial());
+        whole.find(|merge| merge.inputs.first() == Some(&run))
+    }
+
+    /// Those of a merge of a range stand where they did.
+    fn is_partly_merging(&self, run: RunId) -> bool {
+        self.in_progress.iter().any(|merge| merge.is_partial() && merge.inputs.contains(&run))
     }
 
     /// Flushes on their way into runs of their own, young to old: the one that began last is the youngest.
@@ -79,7 +86,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The ids of all these runs, if nobody touches any of them. Flushes that are still coming are not among them: they are younger, and stay behind.
+/// The ids of all these runs, if nobody touches any of them. Flushes that are still coming are not among them: they are
+/// younger, and stay behind.
 pub(super) fn all_idle(slots: &[Slot]) -> Option<Vec<RunId>> {
     let mut runs = Vec::with_capacity(slots.len());
     for slot in slots {

@@ -1,4 +1,5 @@
-//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its parameters) to a [`Shape`](crate::Shape), and nothing else.
+//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its parameters) to a
+//! [`Shape`](crate::Shape), and nothing else.
 //!
 //! | words | ratio of each level | run slots |
 //! |---|---|---|
@@ -8,13 +9,16 @@
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
 //! | a shape from a file | as given | as given |
 //!
-//! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed here, from one list.
+//! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
+//! here, from one list.
 //!
-//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than the data size: a shape that holds exactly as much is full. So the shapes come in steps, and asking for a
-//! shape for what the present one holds gives the next step. Some texts choose one level fewer, because they sum all capacities; a tree that sends full levels straight down
-//! never gets that full.
+//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than the data size: a
+//! shape that holds exactly as much is full. So the shapes come in steps, and asking for a shape for what the present
+//! one holds gives the next step. Some texts choose one level fewer, because they sum all capacities; a tree that sends
+//! full levels straight down never gets that full.
 //!
-//! To add one: a file with a type that implements [`Policy`], a line in [`parse`], expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
+//! To add one: a file with a type that implements [`Policy`], a line in [`parse`], expectations in
+//! `tests/expectations/`, a row in `docs/FORMULAS.md`.
 
 mod custom;
 mod dostoevsky;
@@ -46,7 +50,8 @@ use words::Words;
 /// ```
 ///
 /// # Errors
-/// If there is no such policy, or a parameter is missing, unknown or out of its range. A shape from a file is no policy of words: read the file, and use [`Custom`].
+/// If there is no such policy, or a parameter is missing, unknown or out of its range. A shape from a file is no policy
+/// of words: read the file, and use [`Custom`].
 pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
     let words = Words::read(words)?;
     Ok(match words.name() {
@@ -97,7 +102,8 @@ mod tests {
         }
     }
 
-    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for what a shape holds gives the next step.
+    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for what a shape holds
+    /// gives the next step.
     #[test]
     fn shapes_come_in_steps() {
         let buffer = Bytes(1 << 20);

@@ -14,10 +14,12 @@ pub trait Policy: fmt::Debug + fmt::Display {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape;
 }
 
-/// The largest data size that shapes are made for, 128 TiB; what is larger is taken for this. With the largest ratio, 2^16, all capacities together can still be counted in 64 bits.
+/// The largest data size that shapes are made for, 128 TiB; what is larger is taken for this. With the largest ratio,
+/// 2^16, all capacities together can still be counted in 64 bits.
 pub const DATA_MAX: Bytes = Bytes(1 << 47);
 
-/// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than `data`. `runs` says how many slots a level has, given whether it is the last one.
+/// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than `data`. `runs` says
+/// how many slots a level has, given whether it is the last one.
 pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bool) -> u32) -> Shape {
     let enough = data.min(Bytes(DATA_MAX.0 - 1));
     let mut levels = Vec::new();

@@ -320,11 +320,9 @@ impl Log {
             }
         };
         let segment = segments.all.back().expect("a log has a segment to append to");
-        let failed = |step: Step| move |source| Error::io(step.0, &segment.path, source);
-        let trimmed = segment.file.set_len(segment.end, step::LOG_TRIM).map_err(failed(step::LOG_TRIM));
-        let trimmed =
-            trimmed.and_then(|()| segment.file.sync(step::LOG_SYNC_TRIM).map_err(failed(step::LOG_SYNC_TRIM)));
-        if let Err(error) = trimmed {
+        // Not synced: whether reserved zeros follow the last record or the file ends there says the same, and the next open syncs the file.
+        if let Err(error) = segment.file.set_len(segment.end, step::LOG_TRIM) {
+            let error = Error::io(step::LOG_TRIM.0, &segment.path, error);
             return Err(segments.fail(error));
         }
         segments.failure = Some(Arc::new(Error::Closed));

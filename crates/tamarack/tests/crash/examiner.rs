@@ -18,14 +18,14 @@
 //! Many images are the same: it suffices to open one, but each must fulfil what was owed at its own moment. So the outcome is remembered by
 //! the image's identity.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tamarack::Durability;
 use tamarack::step;
-use tamarack_env::sim::Moment;
+use tamarack_env::sim::{CallKind, Moment};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Random, SimEnv, Step};
 
@@ -57,7 +57,6 @@ impl Effort {
 
 /// A part of the program to break, in order to see whether that is noticed.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(dead_code, reason = "the tests that break things come next")]
 pub(crate) enum Mutation {
     #[default]
     None,
@@ -102,6 +101,8 @@ pub(crate) struct Tally {
     pub(crate) by_depth: [u64; 3],
     /// Calls that were made with each step, on all machines.
     pub(crate) calls: BTreeMap<Step, u64>,
+    /// The steps among them that sync a file or a directory.
+    pub(crate) syncs: BTreeSet<Step>,
 }
 
 /// A row of the tally: what was going on, and the step that came next.
@@ -164,6 +165,9 @@ impl Examiner {
                 Death::Power(crash) => moment.image(crash),
             };
             let (call, step) = (moment.call.number, moment.call.step);
+            if let (CallKind::Sync | CallKind::SyncDir, Some(step)) = (moment.call.kind, step) {
+                examiner.found.lock().tally.syncs.insert(step);
+            }
             examiner.look(call, step, moment.unsynced_changes(), &take, &ledger, &trail, settings);
         });
     }
@@ -406,7 +410,7 @@ pub(crate) fn kind(row: Row) -> &'static str {
         _ if row.recovering => "recovery",
         step::LOG_APPEND | step::LOG_ALLOCATE | step::LOG_SYNC | step::LOG_CUT | step::LOG_SYNC_CUT => "log append",
         step::LOG_CREATE | step::LOG_HEADER | step::LOG_SYNC_HEADER | step::LOG_SYNC_PREVIOUS => "rotation",
-        step::LOG_TRIM | step::LOG_SYNC_TRIM => "close",
+        step::LOG_TRIM => "close",
         step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => "table",
         step::LOG_REMOVE | step::TABLE_REMOVE | step::MANIFEST_REMOVE | step::CURRENT_REMOVE => "deletion",
         step::DATABASE_CREATE

@@ -141,6 +141,19 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Buffered);
         a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Sync).batch(3, Sync);
     }),
+    ("an edit fails after all", |a| {
+        a.write(3, Buffered).fail(step::MANIFEST_APPEND, Failure::ErrorAfterEffect).flush();
+        a.write(2, Buffered).pass_ms(600).flush().write(2, Sync).pass_ms(600);
+        a.fail(step::MANIFEST_APPEND, Failure::PartialWrite).write(3, Buffered).flush().pass_ms(600);
+    }),
+    ("a sync of the log fails and drops pages", |a| {
+        a.write(2, Sync).write(3, Buffered).fail(step::LOG_SYNC, Failure::SyncDropsPages).sync().die(DEFAULT());
+        a.write(2, Sync).power_cut(DEFAULT()).write(2, Buffered);
+    }),
+    ("a sync of the manifest fails and drops pages", |a| {
+        a.write(5, Sync).fail(step::MANIFEST_SYNC, Failure::SyncDropsPages).flush().die(DEFAULT());
+        a.write(2, Sync).flush().power_cut(DEFAULT()).write(2, Buffered);
+    }),
     ("a flush fails once", |a| {
         a.write(3, Buffered).fail(step::TABLE_WRITE, Failure::Io).write(6, Buffered).pass_ms(600).flush();
     }),
