@@ -17,7 +17,6 @@
 //! files are removed, writers that wait for room are told, and the flush is begun anew after a pause.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{Ordering, fence};
@@ -25,8 +24,9 @@ use tamarack_env::{Env, Progress, Work};
 
 use crate::buffer::BufferCursor;
 use crate::compact::output::{Output, Workshop, whole};
-use crate::compact::{RETRY_AFTER, STEP_BYTES, TREE};
-use crate::error::{Error, Result};
+use crate::compact::retry::Retry;
+use crate::compact::{STEP_BYTES, TREE};
+use crate::error::Result;
 use crate::format::edit::Change;
 use crate::merge::{Retain, Source};
 use crate::stats::Counters;
@@ -36,15 +36,13 @@ use crate::wal::Log;
 
 /// Flushes the sealed buffers of a tree, one after another, oldest first.
 pub struct Flusher {
-    env: Arc<dyn Env>,
     tree: Arc<Tree>,
     log: Arc<Log>,
     manifest: Arc<Manifest>,
     workshop: Arc<Workshop>,
     counters: Arc<Counters>,
     job: Mutex<Option<Job>>,
-    /// After a failure, no flush is begun before that time, however often writers wake this.
-    pause_until: Mutex<Duration>,
+    retry: Retry,
 }
 
 /// One flush in progress.
@@ -59,12 +57,8 @@ struct Job {
 
 impl Work for Flusher {
     fn step(&self) -> Progress {
-        if self.tree.check_running().is_err() {
-            return Progress::Done;
-        }
-        let pause_until = *self.pause_until.lock();
-        if self.env.now() < pause_until {
-            return Progress::IdleUntil(pause_until);
+        if let Some(progress) = self.retry.hold() {
+            return progress;
         }
         let mut job = self.job.lock();
         let outcome = match &mut *job {
@@ -79,7 +73,10 @@ impl Work for Flusher {
                 Progress::More
             }),
         };
-        outcome.unwrap_or_else(|error| self.give_up(job.take(), error))
+        outcome.unwrap_or_else(|error| {
+            self.counters.flush_failures.add(1);
+            self.retry.failed(job.take().map(|job| job.output), error)
+        })
     }
 }
 
@@ -93,7 +90,8 @@ impl Flusher {
         workshop: Arc<Workshop>,
         counters: Arc<Counters>,
     ) -> Self {
-        Self { env, tree, log, manifest, workshop, counters, job: Mutex::new(None), pause_until: Mutex::default() }
+        let retry = Retry::new(env, tree.clone(), Activity::Flush);
+        Self { tree, log, manifest, workshop, counters, job: Mutex::new(None), retry }
     }
 
     /// Takes the oldest sealed buffer, if it is complete.
@@ -168,23 +166,5 @@ impl Flusher {
         changes.push(Change::FlushedThrough { tree: TREE, sequence: job.sealed.last });
         changes.push(Change::LogDurable { position: self.log.durable().0 });
         Ok(changes)
-    }
-
-    /// Ends a failed job and decides whether there will be another.
-    fn give_up(&self, job: Option<Job>, error: Error) -> Progress {
-        self.counters.flush_failures.add(1);
-        tracing::error!(%error, "a flush failed");
-        if let Error::Stopped { .. } = error {
-            // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
-            self.tree.report_stop(error);
-            return Progress::Done;
-        }
-        if let Some(job) = job {
-            job.output.discard();
-        }
-        self.tree.report_retry(Activity::Flush, error);
-        let pause_until = self.env.now() + RETRY_AFTER;
-        *self.pause_until.lock() = pause_until;
-        Progress::IdleUntil(pause_until)
     }
 }

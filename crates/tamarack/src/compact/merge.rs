@@ -26,13 +26,13 @@
 //! As for flushes: a failed sync stops writing for good; after any other failure the job begins anew at the last border, after a pause.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work, Worker};
 
 use crate::compact::output::{Output, Workshop, whole};
-use crate::compact::{RETRY_AFTER, STEP_BYTES, TREE};
+use crate::compact::retry::Retry;
+use crate::compact::{STEP_BYTES, TREE};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Key, KeyRange, MergeId, RunId};
@@ -55,8 +55,7 @@ pub struct Merger {
     counters: Arc<Counters>,
     requests: Mutex<Requests>,
     job: Mutex<Option<Job>>,
-    /// After a failure, no merge is begun before that time, however often this is woken.
-    pause_until: Mutex<Duration>,
+    retry: Retry,
 }
 
 /// Who asked for everything to be merged.
@@ -84,14 +83,10 @@ struct Job {
 
 impl Work for Merger {
     fn step(&self) -> Progress {
-        if self.tree.check_running().is_err() {
-            return Progress::Done;
+        if let Some(progress) = self.retry.hold() {
+            return progress;
         }
         self.remove_garbage();
-        let pause_until = *self.pause_until.lock();
-        if self.env.now() < pause_until {
-            return Progress::IdleUntil(pause_until);
-        }
         let mut job = self.job.lock();
         let outcome = match &mut *job {
             None => self.begin().map(|begun| {
@@ -109,7 +104,10 @@ impl Work for Merger {
                 Progress::More
             }),
         };
-        outcome.unwrap_or_else(|error| self.give_up(job.take(), error))
+        outcome.unwrap_or_else(|error| {
+            self.counters.merge_failures.add(1);
+            self.retry.failed(job.take().map(|job| job.output), error)
+        })
     }
 }
 
@@ -124,17 +122,8 @@ impl Merger {
         counters: Arc<Counters>,
     ) -> Self {
         let requests = Mutex::new(Requests::default());
-        Self {
-            env,
-            tree,
-            manifest,
-            tables,
-            workshop,
-            counters,
-            requests,
-            job: Mutex::new(None),
-            pause_until: Mutex::default(),
-        }
+        let retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
+        Self { env, tree, manifest, tables, workshop, counters, requests, job: Mutex::new(None), retry }
     }
 
     /// Has all runs that there are now merged into one, and waits for that. `worker` is the one that carries this out.
@@ -290,23 +279,5 @@ impl Merger {
                 tracing::warn!(%error, "a table that nothing names could not be removed; the next open will try again");
             }
         }
-    }
-
-    /// Ends a failed job and decides whether it is begun anew.
-    fn give_up(&self, job: Option<Job>, error: Error) -> Progress {
-        self.counters.merge_failures.add(1);
-        tracing::error!(%error, "a merge failed");
-        if let Error::Stopped { .. } = error {
-            // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
-            self.tree.report_stop(error);
-            return Progress::Done;
-        }
-        if let Some(job) = job {
-            job.output.discard();
-        }
-        self.tree.report_retry(Activity::Merge, error);
-        let pause_until = self.env.now() + RETRY_AFTER;
-        *self.pause_until.lock() = pause_until;
-        Progress::IdleUntil(pause_until)
     }
 }

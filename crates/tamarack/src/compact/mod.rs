@@ -6,8 +6,7 @@
 pub mod flush;
 pub mod merge;
 pub mod output;
-
-use std::time::Duration;
+pub mod retry;
 
 pub use flush::Flusher;
 pub use merge::Merger;
@@ -17,9 +16,6 @@ use crate::format::meta::TreeId;
 
 /// How much one step copies, in raw bytes: at the 200 to 500 MB/s of building a table, 2 to 5 ms.
 pub const STEP_BYTES: u64 = 1 << 20;
-
-/// How long a failed job waits before it is begun anew.
-pub const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// The one tree there is.
 const TREE: TreeId = TreeId(0);

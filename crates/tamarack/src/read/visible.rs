@@ -22,7 +22,7 @@
 //!
 //! Forward, one step of the source per version met, one copy of each key, none of values. Backward, one step per version, one copy of each
 //! key and of each visible version's value, into buffers that are used again. A change of direction costs one seek. Of a key with very many
-//! versions only the first [`STEPS_BEFORE_SEEK`] are walked over, the others are leapt.
+//! versions only the first `STEPS_BEFORE_SEEK` are walked over, the others are leapt.
 //!
 //! # Tests
 //!

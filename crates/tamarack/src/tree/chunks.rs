@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Cost, for n items: a change copies n / 64 pointers and one or two pieces; a search is two binary searches.
-//! Invariant: no piece is empty, and none holds more than [`PIECE_ITEMS_MAX`].
+//! Invariant: no piece is empty, and none holds more than `PIECE_ITEMS_MAX`.
 //!
 //! Tests: random splices against a plain `Vec`.
 
