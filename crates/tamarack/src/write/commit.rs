@@ -23,11 +23,13 @@
 //! * A group whose sync failed is never applied and never visible; its fate is unknown until the database is opened again, and nothing is written any more.
 //! * A buffer is sealed only between groups; so no group, and no batch, is divided between two buffers.
 //! * The leader never waits for background work. Writers wait for flushes before they join.
+//! * Before a sync the leader gives writers that were there a moment ago a little time to join; see `gather`.
 //!
 //! # Costs
 //!
 //! An uncontended put: one lock of the queue, one of the log, one of the publisher, one checksum, one write, one
-//! insertion, one small allocation for the group. A second writer spins for about as long as a write to the page cache takes before it sleeps.
+//! insertion, one small allocation for the group. A second writer spins for about as long as a write to the page cache takes, and yields
+//! for as long as waking a thread would, before it sleeps.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
