@@ -72,6 +72,11 @@ fn every_call_beneath_snapshots() {
 }
 
 #[test]
+fn every_call_of_merges() {
+    try_all(&[workload::merging()]);
+}
+
+#[test]
 fn every_call_of_closing_and_opening() {
     try_all(&[workload::reopening()]);
 }

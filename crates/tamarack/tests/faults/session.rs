@@ -117,6 +117,10 @@ impl Session {
                 let outcome = db.flush();
                 self.end_durable(outcome)
             }
+            Op::Compact => {
+                let outcome = db.compact();
+                self.end_durable(outcome)
+            }
             Op::Get(key) => match db.get(key) {
                 Ok(value) if value.as_deref() == self.visible.get(key).map(Vec::as_slice) => Ok(()),
                 Ok(value) => Err(format!("get {} gives {value:?}", key.escape_ascii())),

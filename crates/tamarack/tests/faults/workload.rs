@@ -19,6 +19,8 @@ pub(crate) enum Op {
     Sync,
     /// `Db::flush`.
     Flush,
+    /// `Db::compact`.
+    Compact,
     /// `Db::get` of one key.
     Get(Vec<u8>),
     /// A scan of everything, forward or backward.
@@ -101,6 +103,17 @@ pub(crate) fn durability() -> Workload {
     Workload { name: "durability".to_owned(), ops }
 }
 
+/// Runs are merged into one, in several handovers, beneath a snapshot; and once more, with nothing left of a deleted key.
+pub(crate) fn merging() -> Workload {
+    use Durability::Buffered;
+    let mut ops: Vec<Op> = puts(Buffered, 0, 10).collect();
+    ops.extend([Op::Snapshot, write(Buffered, [delete(0), delete(7), put(2, 50)])]);
+    ops.extend(puts(Buffered, 12, 6));
+    ops.extend([Op::Compact, Op::Get(key(7)), Op::ScanSnapshot, Op::Scan { reverse: true }]);
+    ops.extend([write(Buffered, [delete(1), put(3, 51)]), Op::Compact, Op::Scan { reverse: false }, Op::Verify]);
+    Workload { name: "merging".to_owned(), ops }
+}
+
 /// What a snapshot sees, while flushes pass beneath it.
 pub(crate) fn snapshots() -> Workload {
     use Durability::Buffered;
@@ -136,7 +149,8 @@ pub(crate) fn drawn(seed: u64) -> Workload {
 fn draw(random: &Random, at: u64) -> Op {
     match random.below(32) {
         0 => Op::Sync,
-        1 | 2 => Op::Flush,
+        1 => Op::Flush,
+        2 => Op::Compact,
         3 | 4 => Op::Get(key(random.below(16))),
         5 | 6 => Op::Scan { reverse: random.below(2) == 0 },
         7 => Op::Snapshot,

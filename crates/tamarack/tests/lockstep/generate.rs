@@ -31,7 +31,7 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
 }
 
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 16] = [
+const KINDS: [(Kind, u64); 17] = [
     (Kind::Write, 24),
     (Kind::Get, 6),
     (Kind::Contains, 2),
@@ -41,6 +41,7 @@ const KINDS: [(Kind, u64); 16] = [
     (Kind::OpenScan, 2),
     (Kind::StepScan, 4),
     (Kind::Flush, 2),
+    (Kind::Compact, 1),
     (Kind::Sync, 2),
     (Kind::Reopen, 1),
     (Kind::End, 2),
@@ -61,6 +62,7 @@ enum Kind {
     OpenScan,
     StepScan,
     Flush,
+    Compact,
     Sync,
     Reopen,
     End,
@@ -121,12 +123,21 @@ impl<'a> Generator<'a> {
             Kind::StepScan if self.random.below(8) == 0 => Operation::DropScan(self.slot()),
             Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns() },
             Kind::Flush => Operation::Flush,
+            Kind::Compact => Operation::Compact,
             Kind::Sync => Operation::Sync,
             Kind::Reopen => Operation::Reopen,
             Kind::End => Operation::End(self.ending()),
             Kind::Interrupt => {
-                let kinds =
-                    [Kind::Write, Kind::Write, Kind::Flush, Kind::Sync, Kind::Reopen, Kind::End, Kind::Background];
+                let kinds = [
+                    Kind::Write,
+                    Kind::Write,
+                    Kind::Flush,
+                    Kind::Compact,
+                    Kind::Sync,
+                    Kind::Reopen,
+                    Kind::End,
+                    Kind::Background,
+                ];
                 let kind = kinds[self.random.below(kinds.len() as u64) as usize];
                 Operation::Interrupt {
                     calls: self.random.below([4, 25][self.random.below(2) as usize]),

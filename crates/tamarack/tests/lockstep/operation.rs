@@ -81,6 +81,8 @@ pub(crate) enum Operation {
     },
     DropScan(u8),
     Flush,
+    /// Flush, and merge everything.
+    Compact,
     Sync,
     /// Close and open again.
     Reopen,
@@ -214,6 +216,7 @@ impl fmt::Display for Operation {
             Self::StepScan { slot, turns } => write!(f, "step-scan {slot} {}", Turns(turns)),
             Self::DropScan(slot) => write!(f, "drop-scan {slot}"),
             Self::Flush => f.write_str("flush"),
+            Self::Compact => f.write_str("compact"),
             Self::Sync => f.write_str("sync"),
             Self::Reopen => f.write_str("reopen"),
             Self::End(ending) => write!(f, "{ending}"),
@@ -359,6 +362,7 @@ impl<'a> Words<'a> {
             "step-scan" => Operation::StepScan { slot: self.number()? as u8, turns: self.turns()? },
             "drop-scan" => Operation::DropScan(self.number()? as u8),
             "flush" => Operation::Flush,
+            "compact" => Operation::Compact,
             "sync" => Operation::Sync,
             "reopen" => Operation::Reopen,
             "kill" => Operation::End(Ending::Kill),

@@ -104,6 +104,10 @@ impl<'a> Run<'a> {
                 let outcome = self.world.flush();
                 self.durable_if(outcome, "flush")
             }
+            Operation::Compact => {
+                let outcome = self.world.compact();
+                self.durable_if(outcome, "compact")
+            }
             Operation::Sync => {
                 let outcome = self.world.sync();
                 self.durable_if(outcome, "sync")

@@ -254,6 +254,11 @@ impl World {
         self.db().flush()
     }
 
+    pub(crate) fn compact(&mut self) -> Result<()> {
+        self.flushed = true;
+        self.db().compact()
+    }
+
     pub(crate) fn sync(&self) -> Result<()> {
         self.db().sync()
     }
