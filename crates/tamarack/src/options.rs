@@ -54,7 +54,8 @@ impl Options {
         }
     }
 
-    /// The memory that buffers, cache and everything else share, in bytes. Default 256 MiB, at least 1 MiB.
+    /// The memory that buffers and cache are sized by, in bytes. Default 256 MiB, at least 1 MiB. It is not an exact bound yet: buffers are
+    /// measured by their keys and values, and an entry takes about 56 bytes more in memory, which matters if entries are tiny.
     ///
     /// An eighth of it is a buffer's size, and the largest value or batch; a quarter is the block cache.
     #[must_use]
