@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::steps::{DATA_MAX, Policy};
+use super::words::PolicyError;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
@@ -17,6 +18,12 @@ impl Custom {
     /// Of this shape.
     pub fn new(shape: Shape) -> Self {
         Self { shape }
+    }
+
+    /// Of a shape's text form, its lines separated by `;`.
+    pub(super) fn read(text: &str) -> Result<Self, PolicyError> {
+        let shape = text.replace(';', "\n").parse::<Shape>();
+        shape.map(Self::new).map_err(|error| PolicyError::new(error.to_string()))
     }
 }
 

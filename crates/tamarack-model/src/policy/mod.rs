@@ -7,7 +7,7 @@
 //! | `tiering:T=4` | T | T |
 //! | `lazy-leveling:T=5` | T | T; 1 in the last level |
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
-//! | a shape from a file | as given | as given |
+//! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
 //! here, from one list.
@@ -50,9 +50,12 @@ use words::Words;
 /// ```
 ///
 /// # Errors
-/// If there is no such policy, or a parameter is missing, unknown or out of its range. A shape from a file is no policy
-/// of words: read the file, and use [`Custom`].
+/// If there is no such policy, or a parameter is missing, unknown or out of its range, or `custom:` is not followed by
+/// a shape in one line. A shape in a file is not found here: read the file, and use [`Custom`].
 pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
+    if let Some(shape) = words.strip_prefix("custom:") {
+        return Ok(Box::new(Custom::read(shape)?));
+    }
     let words = Words::read(words)?;
     Ok(match words.name() {
         "leveling" => Box::new(Leveling::new(words.only(["T"])?[0])?),
@@ -63,7 +66,8 @@ pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
             Box::new(Dostoevsky::new(ratio, inner, last)?)
         }
         other => {
-            let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1";
+            let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, \
+                         custom:buffer 4MiB; level 16MiB in 4 runs";
             return Err(PolicyError::new(format!("there is no policy `{other}`; policies are {known}")));
         }
     })
@@ -74,10 +78,16 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 5] =
-        ["leveling:T=10", "tiering:T=4", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=2", "dostoevsky:T=2,K=1,Z=1"];
+    const ALL: [&str; 6] = [
+        "leveling:T=10",
+        "tiering:T=4",
+        "lazy-leveling:T=5",
+        "dostoevsky:T=10,K=3,Z=2",
+        "dostoevsky:T=2,K=1,Z=1",
+        "custom:buffer 1MiB; level 4MiB in 2 runs; level 9MiB in 2 runs",
+    ];
 
-    /// Words that are read are also what is printed.
+    /// Words that are read are also what is printed, so a policy can be stored as its words.
     #[test]
     fn words_read_back() {
         for words in ALL {
@@ -96,6 +106,8 @@ mod tests {
             ("leveling:T=ten", "`T=ten`"),
             ("tiering:T=1", "T=1 is out of range"),
             ("dostoevsky:T=5,K=5,Z=1", "from 1 to 4"),
+            ("custom:buffer 4; level 5 in 1 run", "level 1 holds 5, but 4 arrive"),
+            ("custom:tree.shape", "line 1: `tree.shape` is not understood"),
         ] {
             let error = parse(words).expect_err(words).to_string();
             assert!(error.contains(part), "{words}: {error}");
@@ -107,10 +119,7 @@ mod tests {
     #[test]
     fn shapes_come_in_steps() {
         let buffer = Bytes(1 << 20);
-        let given = "buffer 1MiB\nlevel 4MiB in 2 runs\nlevel 9MiB in 2 runs".parse().expect("a shape");
-        let policies =
-            ALL.map(|words| parse(words).expect(words)).into_iter().chain([Box::new(Custom::new(given)) as Box<_>]);
-        for policy in policies {
+        for policy in ALL.map(|words| parse(words).expect(words)) {
             let mut shape = policy.shape(Bytes::ZERO, buffer);
             while shape.holds() < DATA_MAX {
                 let next = policy.shape(shape.holds(), buffer);

@@ -5,8 +5,9 @@ use std::fmt;
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// A family of shapes. Its [`Display`](fmt::Display) form are the words that [`parse`](super::parse) reads.
-pub trait Policy: fmt::Debug + fmt::Display {
+/// A family of shapes. Its [`Display`](fmt::Display) form are the words that [`parse`](super::parse) reads back. It can
+/// be shared between threads: it is a few numbers that never change.
+pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     /// The smallest shape of this family that holds more than `data` bytes (at most [`DATA_MAX`]).
     ///
     /// # Panics
