@@ -87,6 +87,9 @@ pub trait Env: Send + Sync + Debug {
     /// 64 random bits; not for cryptography.
     fn random(&self) -> u64;
 
+    /// How many threads can run at the same time, at least 1, the same at every call: how many workers are worth starting.
+    fn cores(&self) -> usize;
+
     /// Starts a background worker that calls [`Work::step`] again and again.
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>>;
 
@@ -94,6 +97,12 @@ pub trait Env: Send + Sync + Debug {
     /// false. `ready` is asked first, then again after every notification of `event`. Whoever makes `ready` true must
     /// notify `event` afterwards. The caller must hold no lock that a background step may need: the simulator runs those steps here.
     fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
+
+    /// Lets time pass until `deadline`, on the clock of [`Env::now`]; returns at once if that has passed. A [`Env::wait`] for
+    /// nothing, so the caller must hold no lock here either.
+    fn sleep_until(&self, deadline: Duration) {
+        self.wait(&Event::new(), Some(deadline), &mut || false);
+    }
 }
 
 /// One request of [`Env::read_batch`].

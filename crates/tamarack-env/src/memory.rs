@@ -35,6 +35,10 @@ use crate::workers::Workers;
 /// No file may be longer, in bytes: a wrong offset should give an error, not take all memory.
 const FILE_BYTES_MAX: u64 = 1 << 32;
 
+/// The answer of [`Env::cores`]: fixed, so that what a test does depends on no machine, and the smallest number that
+/// lets workers run at the same time.
+const CORES: usize = 2;
+
 /// An environment in memory. Lives as long as something refers to it; a database in it can be closed and opened again.
 #[derive(Debug)]
 pub struct MemoryEnv {
@@ -137,6 +141,10 @@ impl Env for MemoryEnv {
 
     fn random(&self) -> u64 {
         self.random.next()
+    }
+
+    fn cores(&self) -> usize {
+        CORES
     }
 
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {

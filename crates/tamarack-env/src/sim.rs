@@ -106,7 +106,7 @@ use self::background::Process;
 use self::disk::Disk;
 use self::file::{SimFile, SimLock};
 use self::inode::Inode;
-use self::machine::{Machine, Operation, Outcome, call};
+use self::machine::{Inherited, Machine, Operation, Outcome, call};
 use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
@@ -122,28 +122,31 @@ pub struct Moment<'a> {
     /// The call that is about to be made. A call that [`SimEnv::delay`] holds back appears when it takes effect.
     pub call: &'a Call,
     disk: &'a Disk,
-    seed: u64,
-    now: Duration,
+    inherited: Inherited,
 }
+
+/// The answer of [`Env::cores`] unless told otherwise: the smallest number for which code under test starts several
+/// workers, whose steps then come in any order.
+const CORES: usize = 2;
 
 /// Making machines from machines.
 impl SimEnv {
     /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths begin there too.
     pub fn new(seed: u64) -> Self {
-        Self::with_disk(seed, Disk::default(), Duration::ZERO)
+        Self::with_disk(Disk::default(), Inherited { seed, clock: Duration::ZERO, cores: CORES })
     }
 
     /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched,
     /// injected, locked or running on it, its disk is as large and holds what `crash` lets through, all of that
     /// durable, and its clock goes on from here.
     pub fn image(&self, crash: Crash) -> Self {
-        Self::with_disk(self.machine.seed, crash::crashed(&self.machine.disk(), crash), self.now())
+        Self::with_disk(crash::crashed(&self.machine.disk(), crash), self.machine.inherited())
     }
 
     /// The machine after the death of the process at this moment, as a new and independent one: all is as it was, and
     /// what is not synced can still be lost.
     pub fn process_image(&self) -> Self {
-        Self::with_disk(self.machine.seed, crash::process_ended(&self.machine.disk()), self.now())
+        Self::with_disk(crash::process_ended(&self.machine.disk()), self.machine.inherited())
     }
 
     /// Ends the process and returns a new one on the same machine. From now on every call through an old handle (this
@@ -170,9 +173,8 @@ impl SimEnv {
     /// this environment's reading methods and [`SimEnv::kill`]; after the latter, the call that was about to be made
     /// fails. Calls that other threads make while the hook runs go unseen.
     pub fn set_hook(&self, mut hook: impl FnMut(&Moment<'_>) + Send + 'static) {
-        let seed = self.machine.seed;
         self.machine.with(|state| {
-            state.hook = Some(Box::new(move |call, disk, now| hook(&Moment { call, disk, seed, now })));
+            state.hook = Some(Box::new(move |call, disk, inherited| hook(&Moment { call, disk, inherited })));
         });
     }
 
@@ -181,20 +183,20 @@ impl SimEnv {
         self.machine.with(|state| state.hook = None);
     }
 
-    fn with_disk(seed: u64, disk: Disk, clock: Duration) -> Self {
-        Self { machine: Machine::new(seed, disk, clock), process: Process::new(seed) }
+    fn with_disk(disk: Disk, inherited: Inherited) -> Self {
+        Self { process: Process::new(inherited.seed), machine: Machine::new(disk, inherited) }
     }
 }
 
 impl Moment<'_> {
     /// As [`SimEnv::image`].
     pub fn image(&self, crash: Crash) -> SimEnv {
-        SimEnv::with_disk(self.seed, crash::crashed(self.disk, crash), self.now)
+        SimEnv::with_disk(crash::crashed(self.disk, crash), self.inherited)
     }
 
     /// As [`SimEnv::process_image`].
     pub fn process_image(&self) -> SimEnv {
-        SimEnv::with_disk(self.seed, crash::process_ended(self.disk), self.now)
+        SimEnv::with_disk(crash::process_ended(self.disk), self.inherited)
     }
 
     /// As [`SimEnv::unsynced_changes`].
@@ -275,6 +277,15 @@ impl SimEnv {
     /// Lets every call take so long, and so much longer per byte read or written. Both are zero at first.
     pub fn set_cost(&self, per_call: Duration, per_byte: Duration) {
         self.machine.with(|state| (state.cost_per_call, state.cost_per_byte) = (per_call, per_byte));
+    }
+
+    /// Sets the answer of [`Env::cores`], which is 2 at first, also for images. Nothing else follows from it.
+    ///
+    /// # Panics
+    /// If `cores` is 0.
+    pub fn set_cores(&self, cores: usize) {
+        assert!(cores > 0, "a machine has at least one core");
+        self.machine.with(|state| state.cores = cores);
     }
 
     /// Lets time pass.
@@ -429,6 +440,10 @@ impl Env for SimEnv {
 
     fn random(&self) -> u64 {
         self.machine.with(|state| state.random.next())
+    }
+
+    fn cores(&self) -> usize {
+        self.machine.with(|state| state.cores)
     }
 
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {

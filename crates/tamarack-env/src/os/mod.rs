@@ -1,7 +1,8 @@
 //! The operating system's files, clock, randomness and threads.
 //!
 //! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state but the workers, the
-//! clock and the generator of random numbers: all that is on storage is what the operating system says it is.
+//! clock, the generator of random numbers and the number of cores: all that is on storage is what the operating system
+//! says it is.
 //!
 //! What we rest on (Linux; other Unix systems may do):
 //!
@@ -18,6 +19,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,13 +57,17 @@ mod scratch;
 pub struct OsEnv {
     workers: Workers,
     random: Random,
+    cores: usize,
 }
 
 impl OsEnv {
     /// An environment whose clock starts now.
     #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
     pub fn new() -> Arc<dyn Env> {
-        Arc::new(Self { workers: Workers::new(), random: Random::from_entropy() })
+        // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may change.
+        // Where there is no answer, one is what is certain.
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Arc::new(Self { workers: Workers::new(), random: Random::from_entropy(), cores })
     }
 }
 
@@ -120,6 +126,10 @@ impl Env for OsEnv {
 
     fn random(&self) -> u64 {
         self.random.next()
+    }
+
+    fn cores(&self) -> usize {
+        self.cores
     }
 
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {

@@ -24,11 +24,19 @@ use crate::random::Random;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Called with each call that changes storage, the disk as it is before, and the time.
-pub(super) type Hook = Box<dyn FnMut(&Call, &Disk, Duration) + Send>;
+/// Called with each call that changes storage, the disk as it is before, and what else an image needs.
+pub(super) type Hook = Box<dyn FnMut(&Call, &Disk, Inherited) + Send>;
+
+/// What an image has from its machine, besides the disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inherited {
+    pub(super) seed: u64,
+    pub(super) clock: Duration,
+    pub(super) cores: usize,
+}
 
 pub(super) struct Machine {
-    pub(super) seed: u64,
+    seed: u64,
     state: Mutex<State>,
 }
 
@@ -49,6 +57,7 @@ pub(super) struct State {
     locks: BTreeMap<Inode, u64>,
     locks_taken: u64,
     clock: Duration,
+    pub(super) cores: usize,
     pub(super) cost_per_call: Duration,
     pub(super) cost_per_byte: Duration,
     pub(super) random: Random,
@@ -104,7 +113,8 @@ impl Life {
 }
 
 impl Machine {
-    pub(super) fn new(seed: u64, disk: Disk, clock: Duration) -> Arc<Self> {
+    pub(super) fn new(disk: Disk, inherited: Inherited) -> Arc<Self> {
+        let Inherited { seed, clock, cores } = inherited;
         Arc::new(Self {
             seed,
             state: Mutex::new(State {
@@ -121,6 +131,7 @@ impl Machine {
                 locks: BTreeMap::new(),
                 locks_taken: 0,
                 clock,
+                cores,
                 cost_per_call: Duration::ZERO,
                 cost_per_byte: Duration::ZERO,
                 random: Random::for_purpose(seed, 0x0A11),
@@ -137,6 +148,12 @@ impl Machine {
     /// The disk as it is now.
     pub(super) fn disk(&self) -> Arc<Disk> {
         self.state.lock().disk.clone()
+    }
+
+    /// What an image made now has from this machine.
+    pub(super) fn inherited(&self) -> Inherited {
+        let state = self.state.lock();
+        Inherited { seed: self.seed, clock: state.clock, cores: state.cores }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -245,12 +262,8 @@ impl Machine {
     }
 
     fn call_hook(&self, call: &Call) {
-        let (mut hook, disk, now) = {
-            let mut state = self.state.lock();
-            let Some(hook) = state.hook.take() else { return };
-            (hook, state.disk.clone(), state.clock)
-        };
-        hook(call, &disk, now);
+        let Some((mut hook, disk)) = self.with(|state| Some((state.hook.take()?, state.disk.clone()))) else { return };
+        hook(call, &disk, self.inherited());
         drop(disk);
         self.state.lock().hook.get_or_insert(hook);
     }

@@ -68,6 +68,21 @@ pub(crate) fn a_deadline_ends_a_wait(place: &Place) {
     assert!(place.env.now() >= deadline);
 }
 
+/// Not before; and at once if the time has passed.
+pub(crate) fn sleeping_ends_with_its_time(place: &Place) {
+    let deadline = place.env.now() + Duration::from_millis(5);
+    place.env.sleep_until(deadline);
+    assert!(place.env.now() >= deadline);
+    place.env.sleep_until(deadline);
+    place.env.sleep_until(Duration::ZERO);
+}
+
+pub(crate) fn the_number_of_cores_is_fixed(place: &Place) {
+    let cores = place.env.cores();
+    assert!(cores > 0);
+    assert_eq!(place.env.cores(), cores);
+}
+
 /// `More` needs no waking, `Done` is the end, and the work is released then or when the worker is stopped.
 pub(crate) fn a_worker_steps_until_done(place: &Place) {
     let work = Counting::new(|steps| if steps < 100 { Progress::More } else { Progress::Done });

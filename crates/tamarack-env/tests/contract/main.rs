@@ -109,6 +109,8 @@ macro_rules! behaviours {
             background::random_numbers_differ,
             background::ready_is_asked_first,
             background::a_deadline_ends_a_wait,
+            background::sleeping_ends_with_its_time,
+            background::the_number_of_cores_is_fixed,
             background::a_worker_steps_until_done,
             background::each_wake_up_is_followed_by_a_step,
             background::an_idle_time_passes,

@@ -139,6 +139,10 @@ impl Env for WatchedEnv {
         self.inner.random()
     }
 
+    fn cores(&self) -> usize {
+        self.inner.cores()
+    }
+
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {
         self.inner.start(name, work)
     }

@@ -124,6 +124,29 @@ fn time_jumps_to_the_next_timer_but_not_past_the_deadline() {
 }
 
 #[test]
+fn sleeping_takes_virtual_time_in_which_workers_run() {
+    let env = SimEnv::new(10);
+    let (ticks, inside) = (Arc::new(Mutex::new(0)), env.clone());
+    let counter = ticks.clone();
+    start(&env, "clock", move || {
+        *counter.lock() += 1;
+        Progress::IdleUntil(inside.now() + Duration::from_secs(10))
+    });
+    env.sleep_until(Duration::from_secs(25));
+    assert_eq!((env.now(), *ticks.lock()), (Duration::from_secs(25), 3));
+    env.sleep_until(Duration::from_secs(5));
+    assert_eq!(env.now(), Duration::from_secs(25));
+}
+
+#[test]
+fn images_have_as_many_cores_as_their_machine() {
+    let env = SimEnv::new(11);
+    assert_eq!(env.cores(), 2);
+    env.set_cores(7);
+    assert_eq!((env.cores(), env.image(Crash::draw(0, 0)).cores(), env.process_image().cores()), (7, 7, 7));
+}
+
+#[test]
 #[should_panic(
     expected = "what was waited for is false, and nothing is left that could make it true; workers: [\"lazy: Idle\"]"
 )]
