@@ -69,6 +69,7 @@
 //! | module | what it answers | what it never does |
 //! |---|---|---|
 //! | [simulate] | what would become of these flushes | |
+//! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
 //! | [growth] | when does a tree take its policy's next shape | |
 //! | [policy] | which shape | see a tree |
@@ -87,6 +88,7 @@ pub mod simulate;
 pub mod cost;
 pub mod growth;
 pub mod occupancy;
+pub mod pace;
 pub mod planner;
 pub mod policy;
 pub mod shape;

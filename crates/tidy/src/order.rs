@@ -70,7 +70,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-model",
         may_use: &[],
-        modules: &["lib", "simulate", "cost", "growth", "policy", "planner", "occupancy", "shape", "units"],
+        modules: &["lib", "simulate", "pace", "cost", "growth", "policy", "planner", "occupancy", "shape", "units"],
     },
 ];
 

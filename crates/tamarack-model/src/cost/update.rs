@@ -12,7 +12,12 @@
 //! somewhere: once, as a run of its own, `1 / r_1` of all entries. So tiering writes each entry exactly once in level
 //! 1, and leveling (T-1)/2 + 1/T times.
 
+//!
+//! **Along the way.** The mean hides that a leveled level writes little while it is nearly empty and most when it is
+//! nearly full; [`Filling`] says how much at which point.
+
 use crate::shape::Shape;
+use crate::units::Bytes;
 
 /// How many bytes merges write in a level for each byte that passes through it, the flush into level 1 included: `A_i`,
 /// and `1/r_1` more for level 1.
@@ -34,11 +39,84 @@ pub fn writes_per_entry_total(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| writes_per_entry(shape, level)).sum()
 }
 
+/// What merges write in one level while it fills; its numbers are taken from the shape once, to be asked often.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    capacity: Bytes,
+    batch: f64,
+    writes_per_entry: f64,
+    /// Batches that each visible run takes, of those that are written; broken if they cannot be spread evenly.
+    per_run: f64,
+    /// What makes the writes of such runs those of whole batches; 1 if they are spread evenly.
+    uneven: f64,
+    /// Bytes that are written before the batch that makes the level full arrives.
+    merged: f64,
+}
+
+impl Filling {
+    /// Of this level.
+    pub fn new(shape: &Shape, level: usize) -> Self {
+        let (capacity, batch) = (shape.level(level).capacity, shape.nominal_batch(level).as_f64());
+        let runs = shape.visible_runs(level).max(1) as f64;
+        let batches = shape.batches(level) as f64;
+        let writes_per_entry = writes_per_entry(shape, level);
+        let flushed_alone = if level == 1 { 1.0 } else { 0.0 };
+        let per_run = (batches - 1.0) / runs;
+        let merged = (writes_per_entry * batches - flushed_alone) * batch;
+        let uneven = if merged > 0.0 { merged / (runs * triangle(per_run) * batch) } else { 1.0 };
+        Self { capacity, batch, writes_per_entry, per_run, uneven, merged }
+    }
+
+    /// The level's capacity.
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// [`writes_per_entry()`].
+    pub fn writes_per_entry(&self) -> f64 {
+        self.writes_per_entry
+    }
+
+    /// Bytes that were written in the level from when it was empty until it holds so many; between batches, as if bytes
+    /// came one by one. A level that is full, or more, has written no more than before its last batch came.
+    pub fn written(&self, held: f64) -> f64 {
+        if self.per_run == 0.0 {
+            return self.merged;
+        }
+        let batches = held / self.batch;
+        let full_runs = (batches / self.per_run).floor();
+        let written = full_runs * triangle(self.per_run) + triangle(batches - full_runs * self.per_run);
+        (written * self.uneven * self.batch).min(self.merged)
+    }
+}
+
+/// `1 + 2 + … + k`, for broken k, too.
+fn triangle(k: f64) -> f64 {
+    k * (k + 1.0) / 2.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::shape::Level;
-    use crate::units::Bytes;
+
+    /// A level that fills batch by batch has written, after each, what runs of so many batches need; and when it is
+    /// full, what [`writes_per_entry()`] says.
+    #[test]
+    fn filling_adds_up() {
+        let shape: Shape = "buffer 1\nlevel 12 in 3 runs\nlevel 72 in 1 run".parse().expect("a shape");
+        let fillings = [1, 2].map(|level| Filling::new(&shape, level));
+        // Runs of 4, 4 and 3 batches: 10 + 10 + 6. The twelfth is written alone, and belongs to no run.
+        let [spread, leveled] = fillings;
+        assert_eq!([0.0, 11.0, 12.0, 99.0].map(|held| spread.written(held)), [0.0, 26.0, 26.0, 26.0]);
+        assert!((spread.written(11.0 / 3.0) - 26.0 / 3.0).abs() < 1e-9, "a third of it in each run");
+        let batches = [0, 1, 2, 3, 4, 5, 6].map(|count| leveled.written(f64::from(count) * 12.0) / 12.0);
+        assert_eq!(batches, [0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 15.0]);
+        for (filling, alone) in fillings.into_iter().zip([1.0, 0.0]) {
+            let capacity = filling.capacity().as_f64();
+            assert!((filling.written(capacity) + alone - filling.writes_per_entry() * capacity).abs() < 1e-9);
+        }
+    }
 
     /// For whole `s`, the formula as it is printed.
     #[test]
