@@ -11,7 +11,7 @@ use crate::entry::{EntryKind, Query};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::open;
-use crate::options::Options;
+use crate::options::{Options, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
 use crate::tree::state::Activity;
@@ -37,6 +37,24 @@ use crate::write::{Batch, Durability, Write};
 #[derive(Clone)]
 pub struct Db {
     engine: Arc<Engine>,
+}
+
+/// Holds merges while it lives; see [`Db::pause_merges`].
+#[must_use = "merges go on when this is dropped"]
+pub struct MergePause {
+    engine: Arc<Engine>,
+}
+
+impl Drop for MergePause {
+    fn drop(&mut self) {
+        self.engine.scheduler.resume_merges();
+    }
+}
+
+impl fmt::Debug for MergePause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergePause").field("dir", &self.engine.dir).finish_non_exhaustive()
+    }
 }
 
 impl Options {
@@ -168,14 +186,42 @@ impl Db {
     }
 
     /// Merges everything into one run: what was overwritten or deleted, and is seen by no snapshot, is gone then and gives its
-    /// space back. Waits for that; writers and readers go on meanwhile. Until the tree has a shape that merges by
-    /// itself this is the only cause of a merge.
+    /// space back. Waits for that; writers and readers go on meanwhile. A tree is kept in its shape without this; it is for times
+    /// when space is short, or before long reading.
     ///
     /// # Errors
-    /// As [`Db::flush`].
+    /// As [`Db::flush`]; [`Error::InvalidArgument`] while merges are paused.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
-        self.engine.merger.merge_all(&*self.engine.merge_worker)
+        self.engine.scheduler.merge_all()
+    }
+
+    /// Waits until no merge is in progress and none is called for: the tree is then what its shape wants it to be.
+    ///
+    /// # Errors
+    /// As [`Db::compact`].
+    pub fn wait_for_merges(&self) -> Result<()> {
+        self.engine.scheduler.wait_for_merges()
+    }
+
+    /// Gives the tree the shape of another policy, by the words that [`Expert::policy`](crate::Expert::policy) takes, also from then on. Moves nothing by itself:
+    /// the tree is carried over merge by merge, as it is written to. [`Db::compact`] does it at once.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused, and nothing has changed;
+    /// [`Error::Stopped`] if writing has ended.
+    pub fn set_policy(&self, words: &str) -> Result<()> {
+        self.engine.tree.check_running()?;
+        let shape = self.engine.scheduler.set_policy(parse_policy(words)?)?;
+        self.engine.commits.set_buffer_bytes(shape.buffer().0);
+        Ok(())
+    }
+
+    /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so do flushes: the
+    /// tree gets more runs than its shape wants, and reads get slower.
+    pub fn pause_merges(&self) -> MergePause {
+        self.engine.scheduler.pause_merges();
+        MergePause { engine: self.engine.clone() }
     }
 
     /// Makes every write acknowledged so far survive a crash of the machine.

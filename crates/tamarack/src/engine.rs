@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
-use crate::compact::Merger;
+use crate::compact::Scheduler;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
@@ -26,8 +26,7 @@ pub(crate) struct Engine {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) commits: CommitQueue,
     pub(crate) cache: Arc<BlockCache>,
-    pub(crate) merger: Arc<Merger>,
-    pub(crate) merge_worker: Arc<dyn Worker>,
+    pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) workers: Vec<Arc<dyn Worker>>,

@@ -31,7 +31,7 @@
 //! | `options` | [`Options`], [`Expert`] |
 //! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
 //! | `engine` | the parts of an open database |
-//! | `compact` | background jobs: the flush |
+//! | `compact` | background jobs: flushes and merges |
 //! | `write` | [`Batch`], the commit queue, durability |
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |
@@ -79,7 +79,7 @@ pub mod wal;
 #[doc(hidden)]
 pub mod write;
 
-pub use db::Db;
+pub use db::{Db, MergePause};
 pub use engine::RecoveryReport;
 #[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};

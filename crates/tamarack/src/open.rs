@@ -15,18 +15,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, Lock, Work};
+use tamarack_env::{Env, Lock, Work, Worker};
+use tamarack_model::{Bytes, Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{Flusher, Merger, OutputSettings, Workshop};
+use crate::compact::{self, Crew, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
 use crate::engine::{Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
-use crate::options::Resolved;
+use crate::format::shape;
+use crate::options::{Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
@@ -287,6 +289,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     let log = Arc::new(Log::start(log_settings, &recovered, version.edit_number())?);
     let counters = Arc::new(Counters::default());
     let version = note_birth(&manifest, &log, version)?;
+    let (version, shape) = settle_shape(dir, options, &manifest, version)?;
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
@@ -294,22 +297,26 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         dir: dir.to_owned(),
         database,
         block_bytes: options.block_bytes,
-        table_bytes: options.table_bytes,
         compression: options.compression,
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
-    let flusher = Arc::new(Flusher::new(
-        env.clone(),
-        tree.clone(),
-        log.clone(),
-        manifest.clone(),
-        workshop.clone(),
-        counters.clone(),
-    ));
-    let merger =
-        Arc::new(Merger::new(env.clone(), tree.clone(), manifest.clone(), tables.clone(), workshop, counters.clone()));
-    let commit_settings = CommitSettings {
+    let around = Surroundings {
+        env: env.clone(),
+        tree: tree.clone(),
+        log: log.clone(),
+        manifest: manifest.clone(),
+        tables: tables.clone(),
+        workshop,
+        counters: counters.clone(),
+    };
+    let scheduler_settings = SchedulerSettings {
+        threads: options.threads,
+        table_bytes: options.table_bytes,
         buffer_bytes: options.buffer_bytes,
+    };
+    let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
+    let commit_settings = CommitSettings {
+        buffer_bytes: shape.buffer().0,
         sealed_max: options.sealed_max,
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES,
@@ -324,21 +331,12 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         last,
     );
 
-    let start = |name, work: Arc<dyn Work>| {
-        env.start(name, work).map_err(|error| Error::io("database: start background work", dir, error))
-    };
-    let flush_worker = start("tamarack-flush", flusher)?;
-    tree.set_flusher(flush_worker.clone());
-    tree.wake_flusher();
-    let sync_worker = start("tamarack-sync", interval.clone()).inspect_err(|_| flush_worker.stop())?;
-    interval.set_worker(sync_worker.clone());
-    let merge_worker = start("tamarack-merge", merger.clone()).inspect_err(|_| {
-        flush_worker.stop();
-        sync_worker.stop();
-    })?;
-    tables.set_collector(merge_worker.clone());
-    // There may be a merge to go on with.
-    merge_worker.wake();
+    let workers = start_workers(dir, options, &scheduler, &interval)?;
+    tree.set_flusher(workers.merging.clone());
+    tables.set_collector(workers.merging.clone());
+    scheduler.set_workers(workers.merging.clone());
+    // There may be a buffer to flush, and a merge to go on with.
+    workers.merging.wake();
     Ok(Engine {
         env,
         dir: dir.to_owned(),
@@ -350,9 +348,8 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         cache,
         counters,
         recovery: report,
-        merger,
-        merge_worker: merge_worker.clone(),
-        workers: vec![flush_worker, sync_worker, merge_worker],
+        scheduler,
+        workers: vec![workers.merging, workers.syncing],
     })
 }
 
@@ -363,6 +360,64 @@ fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<A
     }
     manifest.commit(vec![Change::LogDurable { position: log.durable().0 }])
 }
+
+/// Gives the tree the shape that the options want, if it has another or none. Moves no bytes.
+fn settle_shape(
+    dir: &Path,
+    options: &Resolved,
+    manifest: &Manifest,
+    version: Arc<Version>,
+) -> Result<(Arc<Version>, Shape)> {
+    let tree = version.tree(TREE).expect("every database has the one tree");
+    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let policy = match (&options.policy, &stored) {
+        (Some(policy), _) | (None, Some((policy, _))) => policy.clone(),
+        (None, None) => parse_policy(DEFAULT_POLICY)?,
+    };
+    let (occupancy, buffer) = (tree.occupancy(), Bytes(options.buffer_bytes));
+    let wanted = policy.shape(occupancy.bytes(), buffer);
+    if let Some((before, shape)) = stored
+        && before.to_string() == policy.to_string()
+        && shape.buffer() == wanted.buffer()
+    {
+        return Ok((version, shape));
+    }
+    let (relabelled, _) = planner::relabel(&occupancy, &tree.merges_in_progress(), &wanted);
+    let reopened = version.log_end().map(|_| Change::LogReopened);
+    let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &wanted) };
+    let moved = compact::relabelled(tree, &relabelled);
+    let version = manifest.commit(reopened.into_iter().chain([set]).chain(moved).collect())?;
+    Ok((version, wanted))
+}
+
+/// The background workers of a database.
+struct Workers {
+    /// All that flush and merge, as one.
+    merging: Arc<dyn Worker>,
+    syncing: Arc<dyn Worker>,
+}
+
+fn start_workers(
+    dir: &Path,
+    options: &Resolved,
+    scheduler: &Arc<Scheduler>,
+    interval: &Arc<IntervalSync>,
+) -> Result<Workers> {
+    let start = |name: &str, work: Arc<dyn Work>| {
+        options.env.start(name, work).map_err(|error| Error::io("database: start background work", dir, error))
+    };
+    let mut crew = Crew::default();
+    for number in 0..options.threads {
+        let started = start(&format!("tamarack-merge-{number}"), scheduler.clone());
+        crew.members.push(started.inspect_err(|_| crew.stop())?);
+    }
+    let syncing = start("tamarack-sync", interval.clone()).inspect_err(|_| crew.stop())?;
+    interval.set_worker(syncing.clone());
+    Ok(Workers { merging: Arc::new(crew), syncing })
+}
+
+/// The policy of a new database, unless another is asked for.
+const DEFAULT_POLICY: &str = "leveling:T=10";
 
 /// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny database stays small, large enough that reserving is rare.
 const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tamarack_env::Env;
 use tamarack_env::os::OsEnv;
+use tamarack_model::policy::{self, Policy};
 
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
@@ -33,6 +34,7 @@ pub struct Options {
     durability: Durability,
     compression: Compression,
     create_if_missing: bool,
+    threads: Option<usize>,
     expert: Expert,
 }
 
@@ -50,6 +52,7 @@ impl Options {
             durability: Durability::Buffered,
             compression: if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None },
             create_if_missing: true,
+            threads: None,
             expert: Expert::default(),
         }
     }
@@ -87,6 +90,14 @@ impl Options {
         self
     }
 
+    /// How many background threads flush and merge, at least 1. Default: as many as the machine has cores, at most 4. More of them end merges sooner
+    /// where the device can follow, and take more from whoever else computes.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
     /// Overrides what is otherwise derived.
     #[must_use]
     pub fn expert(mut self, expert: Expert) -> Self {
@@ -119,8 +130,12 @@ impl Options {
         at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
+        at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
+        let env = expert.env.clone().unwrap_or_else(|| OsEnv::new());
         Ok(Resolved {
-            env: expert.env.clone().unwrap_or_else(|| OsEnv::new()),
+            threads: self.threads.unwrap_or_else(|| env.cores().clamp(1, 4)),
+            policy: expert.policy.as_deref().map(parse_policy).transpose()?,
+            env,
             durability: self.durability,
             compression: self.compression,
             create_if_missing: self.create_if_missing,
@@ -128,12 +143,21 @@ impl Options {
             write_bytes_max: (self.memory_bytes / 8).min(VALUE_BYTES_MAX),
             sealed_max: expert.sealed_max.unwrap_or(3),
             block_bytes: expert.block_bytes.unwrap_or(4096),
-            table_bytes: expert.table_bytes.unwrap_or(64 << 20),
+            table_bytes: expert.table_bytes,
             cache_bytes: expert.cache_bytes.unwrap_or(self.memory_bytes / 4),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
+}
+
+/// The policy that these words name.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] that says which words there are.
+pub(crate) fn parse_policy(words: &str) -> Result<Arc<dyn Policy>> {
+    let policy = policy::parse(words).map_err(|error| Error::InvalidArgument(error.to_string()))?;
+    Ok(Arc::from(policy))
 }
 
 /// Overrides of what Tamarack derives. Each is `None` (derive) by default.
@@ -144,6 +168,7 @@ pub struct Expert {
     sealed_max: Option<usize>,
     block_bytes: Option<usize>,
     table_bytes: Option<u64>,
+    policy: Option<String>,
     cache_bytes: Option<u64>,
     manifest_bytes: Option<u64>,
     strict_recovery: bool,
@@ -156,6 +181,7 @@ impl fmt::Debug for Expert {
             .field("sealed_max", &self.sealed_max)
             .field("block_bytes", &self.block_bytes)
             .field("table_bytes", &self.table_bytes)
+            .field("policy", &self.policy)
             .field("cache_bytes", &self.cache_bytes)
             .field("manifest_bytes", &self.manifest_bytes)
             .field("strict_recovery", &self.strict_recovery)
@@ -199,10 +225,20 @@ impl Expert {
         self
     }
 
-    /// The size at which a run goes on in another table, in bytes of the file. Default 64 MiB.
+    /// The size at which a run goes on in another table, in bytes of the file. Default: a thirty-second of the run, between 2 and 64 MiB. Merges need
+    /// extra space of a table per input; smaller tables need less, and cost more syncs and memory.
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = Some(bytes);
+        self
+    }
+
+    /// The policy that gives the tree its shape: `leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, or a shape of your own as
+    /// `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`. Default: what the database has; `leveling:T=10` for a new one. Another policy
+    /// than it has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
+    #[must_use]
+    pub fn policy(mut self, words: &str) -> Self {
+        self.policy = Some(words.to_owned());
         self
     }
 
@@ -241,7 +277,9 @@ pub(crate) struct Resolved {
     pub(crate) write_bytes_max: u64,
     pub(crate) sealed_max: usize,
     pub(crate) block_bytes: usize,
-    pub(crate) table_bytes: u64,
+    pub(crate) table_bytes: Option<u64>,
+    pub(crate) threads: usize,
+    pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) cache_bytes: u64,
     pub(crate) manifest_bytes: u64,
     pub(crate) tail: Tail,

@@ -2,6 +2,7 @@
 //!
 //! All are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
 
+use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows.
@@ -17,6 +18,26 @@ impl Counter {
     /// The sum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number for each level.
+#[derive(Debug, Default)]
+pub struct LevelBytes(Mutex<Vec<u64>>);
+
+impl LevelBytes {
+    /// Adds `amount` for a level, 1 the first.
+    pub fn add(&self, level: usize, amount: u64) {
+        let mut levels = self.0.lock();
+        if levels.len() < level {
+            levels.resize(level, 0);
+        }
+        levels[level - 1] += amount;
+    }
+
+    /// The sums so far, level 1 first.
+    pub fn get(&self) -> Vec<u64> {
+        self.0.lock().clone()
     }
 }
 
@@ -43,6 +64,12 @@ pub struct Counters {
     pub merges: Counter,
     /// Bytes of tables written by merges.
     pub merge_bytes: Counter,
+    /// Raw bytes of entries that flushes and merges wrote, by level, level 1 first.
+    pub level_bytes: LevelBytes,
+    /// Runs that changed their level as they were.
+    pub moves: Counter,
+    /// Changes of shape since opening, growth included.
+    pub reshapes: Counter,
     /// Merges that failed and were or will be gone on with.
     pub merge_failures: Counter,
 }

@@ -8,10 +8,10 @@ use tamarack::{Db, Expert, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::{Env, Random, SimEnv};
 
-/// Tables of a few hundred bytes, so that a merge hands over dozens of times.
+/// Tables of a few hundred bytes, so that a merge hands over dozens of times; and a level that takes all flushes as runs of their own.
 fn open(env: &SimEnv) -> Result<Db> {
     let env: Arc<dyn Env> = Arc::new(env.clone());
-    let expert = Expert::new().env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400);
+    let expert = Expert::new().env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400).policy("tiering:T=100");
     Options::new().expert(expert).open("/db")
 }
 

@@ -36,7 +36,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack",
-        may_use: &["tamarack-env"],
+        may_use: &["tamarack-model", "tamarack-env"],
         modules: &[
             "lib",
             "fuzz",

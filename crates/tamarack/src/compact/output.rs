@@ -27,8 +27,6 @@ pub struct OutputSettings {
     pub database: u64,
     /// The size of a block, in bytes.
     pub block_bytes: usize,
-    /// The size at which a run goes on in another table, in bytes of the file.
-    pub table_bytes: u64,
     /// How blocks are compressed.
     pub compression: Compression,
 }
@@ -45,6 +43,7 @@ pub struct Workshop {
 #[derive(Debug)]
 pub struct Output {
     workshop: Arc<Workshop>,
+    table_bytes: u64,
     /// The table being built.
     open: Option<TableBuilder>,
     /// The last key written.
@@ -66,9 +65,10 @@ impl Workshop {
         &self.settings.dir
     }
 
-    /// An output without tables.
-    pub fn output(self: &Arc<Self>) -> Output {
-        Output { workshop: self.clone(), open: None, last_key: Vec::new(), finished: Vec::new(), made: Vec::new() }
+    /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file.
+    pub fn output(self: &Arc<Self>, table_bytes: u64) -> Output {
+        let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
+        Output { workshop: self.clone(), table_bytes, open: None, last_key, finished, made }
     }
 
     /// Removes the file of a table that nothing names.
@@ -93,7 +93,7 @@ impl Workshop {
 impl Output {
     /// True if the table being built has its size, so that it should end before `key`.
     pub fn is_full_before(&self, key: &[u8]) -> bool {
-        let full = self.open.as_ref().is_some_and(|t| t.file_bytes() >= self.workshop.settings.table_bytes);
+        let full = self.open.as_ref().is_some_and(|t| t.file_bytes() >= self.table_bytes);
         full && key != self.last_key
     }
 
@@ -137,11 +137,11 @@ impl Output {
         Ok(&self.finished)
     }
 
-    /// An edit names the finished tables now. Returns the bytes of their files.
-    pub fn installed(&mut self) -> u64 {
+    /// An edit names the finished tables now. Returns what they are.
+    pub fn installed(&mut self) -> Vec<TableMeta> {
         assert!(self.open.is_none(), "tables are installed when they are finished");
         self.made.clear();
-        self.finished.drain(..).map(|meta| meta.file_bytes).sum()
+        std::mem::take(&mut self.finished)
     }
 
     /// Removes what no edit names.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
-use tamarack_env::{Env, Progress};
 
 use crate::compact::output::Output;
 use crate::error::Error;
@@ -32,29 +32,22 @@ impl Retry {
         Self { env, tree, activity, pause_until: Mutex::default() }
     }
 
-    /// What to answer instead of beginning or going on: that there is no more to do, or not yet.
-    pub fn hold(&self) -> Option<Progress> {
-        if self.tree.check_running().is_err() {
-            return Some(Progress::Done);
-        }
+    /// Until when nothing is to be begun or gone on with; `None` if that is not to be waited for.
+    pub fn pause(&self) -> Option<Duration> {
         let pause_until = *self.pause_until.lock();
-        (self.env.now() < pause_until).then_some(Progress::IdleUntil(pause_until))
+        (self.env.now() < pause_until).then_some(pause_until)
     }
 
-    /// Ends a job that failed with `error`, and decides whether there will be another.
-    pub fn failed(&self, output: Option<Output>, error: Error) -> Progress {
+    /// Ends an attempt that failed with `error`; without a [`Retry::pause`] afterwards there will be no other.
+    pub fn failed(&self, outputs: impl IntoIterator<Item = Output>, error: Error) {
         tracing::error!(%error, activity = ?self.activity, "a background job failed");
         if let Error::Stopped { .. } = error {
             // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
             self.tree.report_stop(error);
-            return Progress::Done;
+            return;
         }
-        if let Some(output) = output {
-            output.discard();
-        }
+        outputs.into_iter().for_each(Output::discard);
         self.tree.report_retry(self.activity, error);
-        let pause_until = self.env.now() + PAUSE;
-        *self.pause_until.lock() = pause_until;
-        Progress::IdleUntil(pause_until)
+        *self.pause_until.lock() = self.env.now() + PAUSE;
     }
 }

@@ -12,5 +12,6 @@ pub mod meta;
 pub mod names;
 pub mod record;
 pub mod reseal;
+pub mod shape;
 pub mod stored;
 pub mod table;

@@ -4,6 +4,7 @@
 pub mod retain;
 pub mod source;
 pub mod sources;
+pub mod split;
 
 #[cfg(test)]
 pub(crate) mod sorted;
@@ -11,3 +12,4 @@ pub(crate) mod sorted;
 pub use retain::Retain;
 pub use source::Source;
 pub use sources::MergedSource;
+pub use split::{Piece, Span, split};

@@ -24,6 +24,8 @@ pub mod visible;
 mod apply;
 mod check;
 
+pub mod occupancy;
+
 pub mod version;
 
 pub mod run;

@@ -90,6 +90,12 @@ impl Slice {
         self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
     }
 
+    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a half if one end is, a third if both are.
+    /// An estimate: where the cut falls among the entries is not known without reading the table.
+    pub fn share_of(&self, whole: u64) -> u64 {
+        whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
+    }
+
     /// True if all keys that the slice may hold are smaller than `key`.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.to {
@@ -170,6 +176,26 @@ impl Run {
             Some(slice) => slice.table.open()?.get(query, visit),
             None => Ok(ControlFlow::Continue(())),
         }
+    }
+
+    /// Raw bytes of its entries; an estimate where slices are cut.
+    pub fn raw_bytes(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.share_of(slice.table().meta().raw_bytes)).sum()
+    }
+
+    /// The part of the run that lies in `range`, which keeps no other tables alive.
+    #[must_use]
+    pub fn within(&self, range: &KeyRange) -> Self {
+        let mut part = self.clone();
+        if let Some(from) = &range.from
+            && !from.is_empty()
+        {
+            part.cut(&KeyRange { from: None, to: Some(from.clone()) });
+        }
+        if let Some(to) = &range.to {
+            part.cut(&KeyRange { from: Some(to.clone()), to: None });
+        }
+        part
     }
 
     /// A cursor over the run's entries.

@@ -36,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tamarack_env::Env;
-use tamarack_env::sync::atomic::{AtomicU32, Ordering, fence};
+use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
 
 use crate::buffer::Buffer;
@@ -65,7 +65,7 @@ pub enum Durability {
 /// What a commit queue needs to know.
 #[derive(Clone, Debug)]
 pub struct CommitSettings {
-    /// A buffer is sealed before a group that would bring it over this many raw bytes.
+    /// A buffer is sealed before a group that would bring it over this many raw bytes, until [`CommitQueue::set_buffer_bytes`].
     pub buffer_bytes: u64,
     /// Writers wait while this many sealed buffers are not flushed yet.
     pub sealed_max: usize,
@@ -78,6 +78,8 @@ pub struct CommitSettings {
 /// Brings writes into the log and the buffer, in one order.
 pub struct CommitQueue {
     settings: CommitSettings,
+    /// The size at which a buffer is sealed, which a change of shape can change.
+    buffer_bytes: AtomicU64,
     env: Arc<dyn Env>,
     log: Arc<Log>,
     tree: Arc<Tree>,
@@ -179,6 +181,7 @@ impl CommitQueue {
         let buffer = tree.pin().active.clone();
         let filled_bytes = buffer.raw_bytes();
         Self {
+            buffer_bytes: AtomicU64::new(settings.buffer_bytes),
             settings,
             env,
             log,
@@ -224,6 +227,11 @@ impl CommitQueue {
             self.interval.sync_within(at_most);
         }
         Ok(())
+    }
+
+    /// The size at which buffers are sealed from now on, in raw bytes.
+    pub fn set_buffer_bytes(&self, bytes: u64) {
+        self.buffer_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Seals the active buffer if it holds anything. Everything acknowledged before is then in sealed buffers or tables.
@@ -358,7 +366,8 @@ impl CommitQueue {
     /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups in the order of their sequences.
     fn log_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
-        if lead.filled_bytes > 0 && (forming.seal || lead.filled_bytes + forming.raw_bytes > self.settings.buffer_bytes)
+        if lead.filled_bytes > 0
+            && (forming.seal || lead.filled_bytes + forming.raw_bytes > self.buffer_bytes.load(Ordering::Relaxed))
         {
             self.seal_buffer(&mut lead)?;
         }

@@ -1,0 +1,22 @@
+//! [`Crew`]: several workers as one.
+
+use std::sync::Arc;
+
+use tamarack_env::Worker;
+
+/// Workers that share their work: they are woken and stopped together.
+#[derive(Default)]
+pub struct Crew {
+    /// The workers.
+    pub members: Vec<Arc<dyn Worker>>,
+}
+
+impl Worker for Crew {
+    fn wake(&self) {
+        self.members.iter().for_each(|member| member.wake());
+    }
+
+    fn stop(&self) {
+        self.members.iter().for_each(|member| member.stop());
+    }
+}

@@ -1,0 +1,118 @@
+//! The changes by which jobs begin, advance and end: what of a decision becomes part of the tree, and in which edit.
+//!
+//! ```text
+//! merge    begin    inputs move to the level they lead to │ an empty output beside them │ merge begun
+//!          advance  new tables │ a range: every input is cut back, the output gets its slices
+//!          end      the last advance │ merge ended: the inputs, empty now, go
+//! flush    install  new tables │ the old active run goes, the new one stands in its place │ flushed up to
+//! ```
+//!
+//! Pure: from a version to changes.
+
+use std::sync::Arc;
+
+use tamarack_model::planner;
+use tamarack_model::{Occupancy, RunId as RunName};
+
+use crate::compact::TREE;
+use crate::format::edit::{Change, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::meta::TableMeta;
+use crate::tree::version::TreeVersion;
+
+/// Runs stand in the levels of `occupancy` from now on; nothing if they do already.
+pub fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
+    let ids = |number: usize| occupancy.level(number).iter().map(|run| RunId(run.id.0)).collect::<Vec<_>>();
+    let levels: Vec<Vec<RunId>> = (1..=occupancy.deepest()).map(ids).collect();
+    let now = tree.levels().iter().map(|level| level.runs().iter().map(|run| run.id()).collect::<Vec<_>>());
+    (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: TREE, levels })
+}
+
+/// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty, behind them.
+///
+/// The inputs must move at the beginning. If they kept their level, a younger merge into the same level could end first, and its output would
+/// stand below them, who are older.
+pub(super) fn begun(tree: &TreeVersion, merge: &planner::Merge, id: MergeId, output: RunId) -> Vec<Change> {
+    let mut occupancy = tree.occupancy();
+    planner::begin(&mut occupancy, merge);
+    let last = *merge.inputs.last().expect("a merge has inputs");
+    let place = occupancy.level(merge.target).iter().position(|run| run.id == last);
+    let index = place.expect("the inputs stand in the level they lead to") as u32 + 1;
+    let inputs = merge.inputs.iter().map(|run: &RunName| RunId(run.0)).collect();
+    relabelled(tree, &occupancy)
+        .into_iter()
+        .chain([
+            Change::RunAdded { tree: TREE, run: output, level: merge.target as u32, index },
+            Change::MergeBegun { tree: TREE, merge: id, inputs, output },
+        ])
+        .collect()
+}
+
+/// A merge hands over `range`: the output gets `moved`, or all of the new `tables`.
+pub(super) fn advanced(merge: MergeId, range: KeyRange, moved: Vec<SliceSpec>, tables: &[TableMeta]) -> Vec<Change> {
+    let outputs = moved.into_iter().chain(whole(tables)).collect();
+    added(tables).chain([Change::MergeAdvanced { tree: TREE, merge, range, outputs }]).collect()
+}
+
+/// A merge has handed over everything.
+pub(super) fn ended(merge: MergeId) -> Change {
+    Change::MergeEnded { tree: TREE, merge }
+}
+
+/// A run of these slices takes the place of `input`, or is the youngest of all.
+pub(super) fn installed(tree: &TreeVersion, input: Option<RunId>, run: RunId, slices: Vec<SliceSpec>) -> Vec<Change> {
+    let place =
+        input.map(|input| tree.run(input).unwrap_or_else(|| panic!("{input:?} is being flushed into, and gone")));
+    let (level, index) = place.map_or((1, 0), |(_, level, index)| (level, index as u32));
+    let mut changes = Vec::new();
+    changes.extend(input.map(|run| Change::RunRemoved { tree: TREE, run }));
+    if !slices.is_empty() {
+        changes.push(Change::RunAdded { tree: TREE, run, level, index });
+        changes.push(Change::SlicesAdded { tree: TREE, run, slices });
+    }
+    changes
+}
+
+/// Tables become part of the tree.
+pub(super) fn added(tables: &[TableMeta]) -> impl Iterator<Item = Change> {
+    tables.iter().map(|meta| Change::TableAdded { tree: TREE, meta: Arc::new(meta.clone()) })
+}
+
+/// All of each table, as slices.
+pub(super) fn whole(tables: &[TableMeta]) -> impl Iterator<Item = SliceSpec> {
+    tables.iter().map(|meta| SliceSpec { table: meta.id, range: KeyRange::default() })
+}
+
+/// What is left of all keys without `done`, which is in order.
+pub(super) fn gaps(done: &[KeyRange]) -> Vec<KeyRange> {
+    let (mut gaps, mut from) = (Vec::new(), Some(None));
+    for range in done {
+        let begin = from.take().expect("only the last range reaches to the largest key");
+        gaps.push(KeyRange { from: begin, to: range.from.clone() });
+        from = range.to.clone().map(Some);
+    }
+    gaps.extend(from.map(|from| KeyRange { from, to: None }));
+    // Before a range that begins at the smallest key there is nothing.
+    let begins_at_the_start = done.first().is_some_and(|range| range.from.is_none());
+    gaps.drain(..usize::from(begins_at_the_start));
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gaps and what is done cover all keys once.
+    #[test]
+    fn gaps_are_what_is_not_done() {
+        let range =
+            |from: Option<&str>, to: Option<&str>| KeyRange::new(from.map(str::as_bytes), to.map(str::as_bytes));
+        assert_eq!(gaps(&[]), [KeyRange::ALL]);
+        assert_eq!(gaps(&[KeyRange::ALL]), []);
+        assert_eq!(gaps(&[range(None, Some("c"))]), [range(Some("c"), None)]);
+        assert_eq!(gaps(&[range(Some("c"), None)]), [range(None, Some("c"))]);
+        assert_eq!(
+            gaps(&[range(None, Some("b")), range(Some("d"), Some("f")), range(Some("h"), None)]),
+            [range(Some("b"), Some("d")), range(Some("f"), Some("h"))]
+        );
+    }
+}

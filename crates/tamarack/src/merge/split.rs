@@ -1,0 +1,196 @@
+//! [`split`]: how the keys of a merge are divided into pieces that can be worked on at once, and what need not be copied at all.
+//!
+//! ```text
+//! input a     ├─ 1 ─┤├─ 2 ─┤                ├─ 5 ─┤├─ 6 ─┤
+//! input b        ├── 3 ──┤   ├─ 4 ─┤            ├── 7 ──┤
+//!           │   copy         │ move │          copy           │
+//! ```
+//!
+//! In go the spans of keys that the inputs' slices cover. Out come pieces, side by side, that cover all keys: each either copies (merges what
+//! its inputs hold there), or moves: one input alone has slices there, and they become the output's as they are. Long pieces that copy are
+//! divided further, at first keys of slices, into parts of about the same size.
+//!
+//! Pure. Cost: sorting the spans.
+//!
+//! # Tests
+//!
+//! Random spans: the pieces cover every key once and in order, a moved span overlaps no other, no span is moved twice or forgotten.
+
+use crate::format::edit::{Key, KeyRange};
+
+/// The keys from `first` to before `after`, of which one input holds some.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// The smallest of them.
+    pub first: Key,
+    /// Larger than the largest of them.
+    pub after: Key,
+    /// Raw bytes of the entries.
+    pub bytes: u64,
+    /// Whether it may become the output's as it is.
+    pub movable: bool,
+}
+
+/// A range of keys to be handed over, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Which keys.
+    pub range: KeyRange,
+    /// The spans to be moved, in key order, by their places in the list; if there are none, the piece is copied.
+    pub moved: Vec<usize>,
+    /// Raw bytes to be copied.
+    pub bytes: u64,
+}
+
+/// Divides `range` into pieces, of which about `parts` copy, none of these with less than `bytes_min` unless moves leave it no more.
+pub fn split(spans: &[Span], range: &KeyRange, parts: usize, bytes_min: u64) -> Vec<Piece> {
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by(|a, b| spans[*a].first.cmp(&spans[*b].first).then_with(|| spans[*a].after.cmp(&spans[*b].after)));
+    let lone = lone(spans, &order);
+    let copied_bytes: u64 = (0..order.len()).filter(|at| !lone[*at]).map(|at| spans[order[at]].bytes).sum();
+    let bytes_each = copied_bytes.div_ceil(parts.max(1) as u64).max(bytes_min).max(1);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (at, index) in order.iter().copied().enumerate() {
+        let span = &spans[index];
+        let moves = lone[at];
+        let goes_on = pieces.last().is_some_and(|piece| {
+            let is_move = !piece.moved.is_empty();
+            is_move == moves && (is_move || piece.bytes < bytes_each || starts_at(piece, &span.first))
+        });
+        if !goes_on {
+            let from = begin_piece(&mut pieces, range, span);
+            pieces.push(Piece { range: KeyRange { from, to: range.to.clone() }, moved: Vec::new(), bytes: 0 });
+        }
+        let piece = pieces.last_mut().expect("one was just begun");
+        if moves {
+            piece.moved.push(index);
+        } else {
+            piece.bytes += span.bytes;
+        }
+    }
+    if pieces.is_empty() {
+        pieces.push(Piece { range: range.clone(), moved: Vec::new(), bytes: 0 });
+    }
+    pieces
+}
+
+/// Ends the last piece where `span` begins; returns where the next one begins.
+fn begin_piece(pieces: &mut [Piece], range: &KeyRange, span: &Span) -> Option<Key> {
+    let Some(last) = pieces.last_mut() else { return range.from.clone() };
+    last.range.to = Some(span.first.clone());
+    Some(span.first.clone())
+}
+
+/// Whether a piece would be empty if it ended here.
+fn starts_at(piece: &Piece, key: &Key) -> bool {
+    piece.range.from.as_ref().is_some_and(|from| from >= key) || key.is_empty()
+}
+
+/// Which spans, in this order, are movable and share no key with any other.
+fn lone(spans: &[Span], order: &[usize]) -> Vec<bool> {
+    let mut reached: Option<&Key> = None;
+    let mut lone = Vec::with_capacity(order.len());
+    for (at, index) in order.iter().enumerate() {
+        let span = &spans[*index];
+        let before = reached.is_none_or(|reached| *reached <= span.first);
+        let after = order.get(at + 1).is_none_or(|next| span.after <= spans[*next].first);
+        lone.push(span.movable && before && after);
+        if reached.is_none_or(|reached| *reached < span.after) {
+            reached = Some(&span.after);
+        }
+    }
+    lone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::sorted::Random;
+
+    fn key(number: u64) -> Key {
+        Key::from(&number.to_be_bytes()[..])
+    }
+
+    fn span(first: u64, after: u64, bytes: u64) -> Span {
+        Span { first: key(first), after: key(after), bytes, movable: true }
+    }
+
+    fn show(pieces: &[Piece]) -> Vec<(Option<u64>, Vec<usize>)> {
+        let number = |key: &Key| u64::from_be_bytes((**key).try_into().expect("eight bytes"));
+        pieces.iter().map(|piece| (piece.range.to.as_ref().map(number), piece.moved.clone())).collect()
+    }
+
+    /// The picture in the module's documentation.
+    #[test]
+    fn the_picture() {
+        let spans = [
+            span(0, 10, 9),
+            span(10, 20, 9),
+            span(40, 50, 9),
+            span(50, 60, 9),
+            span(5, 15, 9),
+            span(20, 30, 9),
+            span(45, 55, 9),
+        ];
+        let pieces = split(&spans, &KeyRange::ALL, 1, 0);
+        assert_eq!(show(&pieces), [(Some(20), vec![]), (Some(40), vec![5]), (None, vec![])]);
+        let pieces = split(&spans, &KeyRange::ALL, 2, 0);
+        assert_eq!(
+            show(&pieces),
+            [(Some(20), vec![]), (Some(40), vec![5]), (None, vec![])],
+            "a division at the borders that moves make anyway is enough"
+        );
+    }
+
+    /// Parts have about the same size, and no less than the least.
+    #[test]
+    fn copies_are_divided_evenly() {
+        let overlapping: Vec<Span> = (0..100).map(|at| span(at, at + 200, 10)).collect();
+        let pieces = split(&overlapping, &KeyRange::ALL, 4, 0);
+        assert_eq!(pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>(), [250; 4]);
+        assert_eq!(split(&overlapping, &KeyRange::ALL, 4, 400).len(), 3);
+        assert_eq!(split(&overlapping, &KeyRange::ALL, 4, 1001).len(), 1);
+        assert_eq!(split(&[], &KeyRange::ALL, 4, 0).len(), 1, "nothing is still a range to be handed over");
+    }
+
+    /// What the module's documentation says, for random spans.
+    #[test]
+    fn random_spans() {
+        for seed in 0..2000 {
+            let mut random = Random(seed);
+            let width = *random.pick(&[2, 10, 100]);
+            let spans: Vec<Span> = (0..random.below(30))
+                .map(|_| {
+                    let first = random.below(300);
+                    let movable = random.below(4) > 0;
+                    Span { movable, ..span(first, first + 1 + random.below(width), random.below(50)) }
+                })
+                .collect();
+            let pieces = split(&spans, &KeyRange::ALL, 1 + random.below(5) as usize, random.below(100));
+            assert_eq!(pieces[0].range.from, None);
+            assert_eq!(pieces.last().expect("a piece").range.to, None);
+            for pair in pieces.windows(2) {
+                assert!(pair[0].range.to.is_some() && pair[0].range.to == pair[1].range.from, "seed {seed}");
+            }
+            assert!(pieces.iter().all(|piece| !piece.range.is_empty()), "seed {seed}: {pieces:?}");
+            let overlaps = |a: &Span, b: &Span| a.first < b.after && b.first < a.after;
+            let mut moved: Vec<usize> = Vec::new();
+            for piece in &pieces {
+                for index in &piece.moved {
+                    let span = &spans[*index];
+                    assert!(span.movable && piece.range.contains(&span.first), "seed {seed}");
+                    assert!(piece.range.to.as_ref().is_none_or(|to| span.after <= *to), "seed {seed}");
+                    moved.push(*index);
+                }
+                if !piece.moved.is_empty() {
+                    let inside = spans.iter().filter(|span| piece.range.contains(&span.first)).count();
+                    assert_eq!(inside, piece.moved.len(), "seed {seed}: nothing else is in a piece that moves");
+                }
+            }
+            for (index, span) in spans.iter().enumerate() {
+                let alone = spans.iter().enumerate().all(|(other, o)| other == index || !overlaps(span, o));
+                assert_eq!(moved.contains(&index), span.movable && alone, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! From a version to what the planner sees: per level the sizes of runs, and the merges in progress.
+//!
+//! The output of a merge that has handed over half of its keys stands beside its inputs, which have lost that half. For the planner they
+//! are one thing on its way: all of them, output included, are listed as the inputs of that merge, so that their sizes add up to
+//! what the merge began with, less what it dropped.
+//!
+//! Sizes are raw bytes, as tables know them. A slice that was cut counts as a fair part of its table: a half if one side is missing, a third
+//! if both are. That is an estimate, and concerns only merges in progress and what a merge of a range left over.
+//!
+//! Cost: one pass over all slices.
+
+use tamarack_model::planner::{self, Cause};
+use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunName};
+
+use super::run::Run;
+use super::version::{Merge, TreeVersion};
+use crate::format::edit::RunId;
+
+impl TreeVersion {
+    /// The runs of each level, as counts.
+    pub fn occupancy(&self) -> Occupancy {
+        let levels = self.levels().iter().map(|level| level.runs().iter().map(|run| count(run)).collect());
+        Occupancy::new(levels.collect())
+    }
+
+    /// The merges in progress as the planner sees them, in the order in which they began.
+    pub fn merges_in_progress(&self) -> Vec<planner::Merge> {
+        self.merges().iter().map(|merge| self.in_progress(merge)).collect()
+    }
+
+    fn in_progress(&self, merge: &Merge) -> planner::Merge {
+        let (_, target, _) = self.run(merge.output).expect("a merge's output is a run of the tree");
+        let members = self.runs().map(|run| run.id()).filter(|run| merge.names(*run));
+        let target = target as usize;
+        // Why it began is not part of a version; that the levels above its target are to be emptied is what matters now.
+        let through = target.saturating_sub(1).max(1);
+        planner::Merge {
+            cause: Cause::Full { level: through, through },
+            inputs: members.map(name).collect(),
+            buffer: Bytes::ZERO,
+            target,
+        }
+    }
+}
+
+/// The planner's name of a run.
+pub fn name(run: RunId) -> RunName {
+    RunName(run.0)
+}
+
+fn count(run: &Run) -> RunCount {
+    let entries = run.slices().iter().map(|slice| slice.share_of(slice.table().meta().entries)).sum();
+    RunCount { id: name(run.id()), bytes: Bytes(run.raw_bytes()), entries: Some(Entries(entries)) }
+}
