@@ -1,4 +1,4 @@
-//! How long the planner takes to decide, for trees of many runs.
+//! How long the planner takes to decide, and the pace to be found, for trees of many runs.
 //!
 //! ```text
 //! cargo run --release -p tamarack-model --example planner_speed
@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 
+use tamarack_model::pace::{Job, Load, Pacer};
 use tamarack_model::planner::{self, Merge, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
 
@@ -34,6 +35,12 @@ fn main() {
         let busy = busy(&tree);
         report(runs, "flush while half of all runs are in merges", || {
             drop(black_box(planner::flush(&shape, black_box(&tree), &busy, Bytes(1))));
+        });
+        let pacer = Pacer::new(&shape);
+        let jobs: Vec<Job> = busy.iter().take(30).map(|merge| Job::of(merge, Bytes(7))).collect();
+        let load = Load { occupancy: &tree, buffered: Bytes(1), buffered_max: Bytes(2) };
+        report(runs, &format!("pace with {} merges in progress", jobs.len()), || {
+            drop(black_box(pacer.plan(black_box(&load), &jobs)));
         });
     }
 }

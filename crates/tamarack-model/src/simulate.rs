@@ -7,10 +7,12 @@
 //!
 //! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
 //!
-//! A [`Tree`] can also be driven step by step.
+//! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers who feel what merges cost.
 //!
 //! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost),
-//! `tests/twin.rs` with a slow obvious tree.
+//! `tests/twin.rs` with a slow obvious tree; `tests/pace.rs` is about writers.
+
+mod writers;
 
 use std::collections::VecDeque;
 
@@ -21,6 +23,8 @@ use crate::planner::{self, Cause, Merge, Occasion};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
+
+pub use writers::{STEPS, Writers, Writing};
 
 /// How fast merges are, compared to what arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]

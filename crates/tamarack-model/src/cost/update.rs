@@ -67,9 +67,12 @@ impl Filling {
         Self { capacity, batch, writes_per_entry, per_run, uneven, merged }
     }
 
-    /// The level's capacity.
-    pub fn capacity(&self) -> Bytes {
-        self.capacity
+    /// Bytes that will have arrived when the level is full, if it holds so many now and nominal batches follow: the
+    /// first number of them that brings it within half a batch of its capacity. The capacity itself, if all batches are
+    /// nominal and the ratio is whole.
+    pub fn full_at(&self, held: f64) -> f64 {
+        let missing = self.capacity.as_f64() - self.batch / 2.0 - held;
+        held + (missing / self.batch).ceil().max(0.0) * self.batch
     }
 
     /// [`writes_per_entry()`].
@@ -113,9 +116,17 @@ mod tests {
         let batches = [0, 1, 2, 3, 4, 5, 6].map(|count| leveled.written(f64::from(count) * 12.0) / 12.0);
         assert_eq!(batches, [0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 15.0]);
         for (filling, alone) in fillings.into_iter().zip([1.0, 0.0]) {
-            let capacity = filling.capacity().as_f64();
+            let capacity = filling.full_at(0.0);
             assert!((filling.written(capacity) + alone - filling.writes_per_entry() * capacity).abs() < 1e-9);
         }
+    }
+
+    /// A level of six batches of 12 is full with the first batch that brings it to 66.
+    #[test]
+    fn full_with_whole_batches() {
+        let shape: Shape = "buffer 12\nlevel 72 in 1 run".parse().expect("a shape");
+        let full_at = |held| Filling::new(&shape, 1).full_at(held);
+        assert_eq!([0.0, 24.0, 22.0, 65.0, 66.0, 90.0].map(full_at), [72.0, 72.0, 70.0, 77.0, 66.0, 90.0]);
     }
 
     /// For whole `s`, the formula as it is printed.

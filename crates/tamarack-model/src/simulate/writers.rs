@@ -1,0 +1,169 @@
+//! Writers beside merges, in virtual time: what the [pace](crate::pace) does to them, and what becomes of a tree without
+//! it.
+//!
+//! A device writes at a constant rate, all for the job with the least room. Writers offer bytes at a constant rate, also
+//! while they are throttled; what is not let in yet waits in a line. One **unit of time** is what the device needs to
+//! write one buffer, and amounts are counted in buffers: so every rate here is a fraction of the device's speed, and
+//! what comes out holds for any device. Time goes in steps of 1/[`STEPS`] of a unit.
+//!
+//! Not part of it: what a writer's own work costs, and reads.
+
+use super::Tree;
+use crate::pace::{Job, Load, Pacer, Plan};
+use crate::units::Bytes;
+
+/// Steps in one unit of time: of 4 MiB each with buffers of 64 MiB, a few milliseconds of an ordinary device.
+pub const STEPS: u32 = 16;
+
+/// Those who write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Writers {
+    /// Bytes offered for each byte that the device can write. What a tree digests in the long run is 1 / its write
+    /// amplification.
+    pub offered: f64,
+    /// Buffers that may be in use: the active one, and those that wait or are being flushed.
+    pub buffers: u64,
+    /// Whether writers are throttled, or else let in at will until all buffers are full, and then stopped.
+    pub throttled: bool,
+}
+
+/// What became of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Writing {
+    /// Buffers let in during each unit of time, from the first to the last.
+    pub rates: Vec<f64>,
+    /// Buffers in the line, at most.
+    pub line_most: f64,
+    /// The longest time that somebody waited and nobody was let in.
+    pub stopped_longest: f64,
+    /// The longest time that somebody waited and the share was at its floor.
+    pub floor_longest: f64,
+    /// Buffers in use, at most; a buffer counts as much as is in it.
+    pub buffers_most: f64,
+    /// For each level, level 1 first: by how many runs it was above its slots, at most. A merge in progress counts as
+    /// the one run that it will be, so a tree that meets all deadlines has none.
+    pub above_slots: Vec<usize>,
+}
+
+/// What changes while they write.
+#[derive(Default)]
+struct Scene {
+    /// Buffers' worth in the active buffer.
+    active: f64,
+    /// Offered and not let in.
+    line: f64,
+    /// For how long the one has lasted, and the other.
+    stopped: f64,
+    at_floor: f64,
+}
+
+impl Tree<'_> {
+    /// Lets writers fill buffers of these sizes, one after the other. What is in progress at the end stays so.
+    pub fn write(&mut self, writers: &Writers, buffers: &[Bytes]) -> Writing {
+        let step = 1.0 / f64::from(STEPS);
+        let (mut scene, mut writing) = (Scene::default(), Writing::default());
+        let mut pacer = Pacer::new(&self.shape);
+        let (mut sealed, mut steps, mut growths) = (0, 0, self.report.growths);
+        while let Some(size) = buffers.get(sealed) {
+            let share = self.pass_step(&pacer, writers, scene.active, step);
+            scene.line += writers.offered * step;
+            let in_use = |tree: &Self, active| tree.buffered(active).ratio(tree.shape.buffer());
+            let free = (writers.buffers as f64 - in_use(self, scene.active)).max(0.0);
+            let let_in = if writers.throttled { share * step } else { free };
+            // A log on the same device is not written faster than anything else.
+            let accepted = let_in.min(step).min(scene.line);
+            scene.line -= accepted;
+            scene.active += accepted;
+            let is_floor = writers.throttled && share <= pacer.floor() * (1.0 + 1e-9);
+            if steps % STEPS == 0 {
+                writing.rates.push(0.0);
+            }
+            writing.note(&mut scene, accepted, is_floor, step);
+            writing.buffers_most = writing.buffers_most.max(in_use(self, scene.active));
+            steps += 1;
+            let full = size.ratio(self.shape.buffer());
+            if scene.active >= full {
+                scene.active -= full;
+                self.seal(*size);
+                self.look();
+                sealed += 1;
+            }
+            self.note_above_slots(&mut writing.above_slots);
+            if growths != self.report.growths {
+                (pacer, growths) = (Pacer::new(&self.shape), self.report.growths);
+            }
+        }
+        writing
+    }
+
+    /// One step of the device. Returns the mean share of writers meanwhile.
+    fn pass_step(&mut self, pacer: &Pacer, writers: &Writers, active: f64, step: f64) -> f64 {
+        let whole = step * self.shape.buffer().as_f64();
+        let (mut budget, mut share) = (whole, 0.0);
+        while budget > 0.0 {
+            let (plan, next) = self.plan(pacer, writers, active);
+            let Some(next) = next else { return f64::INFINITY };
+            let written = budget.min(self.left[next]);
+            share += if written > 0.0 { plan.share * written / whole } else { 0.0 };
+            budget -= written;
+            self.left[next] -= written;
+            if self.left[next] <= 0.0 {
+                self.end(next);
+            }
+        }
+        share
+    }
+
+    /// The plan for now, and the job that comes first in it.
+    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64) -> (Plan, Option<usize>) {
+        let in_progress = self.in_progress.iter().zip(&self.left);
+        let jobs: Vec<Job> = in_progress.map(|(merge, left)| Job::of(merge, Bytes(left.ceil() as u64))).collect();
+        let load = Load {
+            occupancy: &self.occupancy,
+            buffered: self.buffered(active),
+            buffered_max: self.shape.buffer() * writers.buffers,
+        };
+        let plan = pacer.plan(&load, &jobs);
+        let next = (0..jobs.len()).min_by_key(|index| (plan.rooms[*index], jobs[*index].empties));
+        (plan, next)
+    }
+
+    /// Bytes in the active buffer, in those that wait, and in that which is being flushed.
+    fn buffered(&self, active: f64) -> Bytes {
+        let flushing: Bytes = self.in_progress.iter().map(|merge| merge.buffer).sum();
+        let waiting: Bytes = self.waiting.iter().copied().sum();
+        flushing + waiting + Bytes((active * self.shape.buffer().as_f64()) as u64)
+    }
+
+    fn note_above_slots(&self, above_slots: &mut Vec<usize>) {
+        above_slots.resize(self.shape.last().max(above_slots.len()), 0);
+        for (number, most) in (1..=self.shape.last()).zip(above_slots) {
+            let into: Vec<_> = self.in_progress.iter().filter(|merge| merge.target == number).collect();
+            let inputs: usize = into.iter().map(|merge| merge.inputs.len()).sum();
+            let runs = self.occupancy.level(number).len() - inputs + into.len();
+            *most = (*most).max(runs.saturating_sub(self.shape.level(number).runs as usize));
+        }
+    }
+}
+
+impl Writing {
+    /// Units of time, rounded up.
+    pub fn time(&self) -> f64 {
+        self.rates.len() as f64
+    }
+
+    /// Buffers let in per unit of time, on average over all.
+    pub fn mean_rate(&self) -> f64 {
+        self.rates.iter().sum::<f64>() / self.time()
+    }
+
+    fn note(&mut self, scene: &mut Scene, accepted: f64, is_floor: bool, step: f64) {
+        *self.rates.last_mut().expect("a unit of time has begun") += accepted;
+        let waits = scene.line > 1e-9;
+        scene.stopped = if waits && accepted <= 0.0 { scene.stopped + step } else { 0.0 };
+        scene.at_floor = if waits && is_floor { scene.at_floor + step } else { 0.0 };
+        self.line_most = self.line_most.max(scene.line);
+        self.stopped_longest = self.stopped_longest.max(scene.stopped);
+        self.floor_longest = self.floor_longest.max(scene.at_floor);
+    }
+}
