@@ -78,7 +78,8 @@ pub trait Env: Send + Sync + Debug {
         }
     }
 
-    /// Time since some fixed moment; never goes back.
+    /// Time since some fixed moment; never goes back. A time that another thread or a worker took may lie ahead, so the
+    /// difference to it is to be taken saturating.
     fn now(&self) -> Duration;
 
     /// Time since 1970-01-01 00:00 UTC.

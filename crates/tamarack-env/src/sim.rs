@@ -30,7 +30,8 @@
 //! [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or be exchanged ([`SimEnv::flip_bit`],
 //! [`SimEnv::truncate`], [`SimEnv::swap`]).
 //!
-//! **Disks are slow** ([`SimEnv::set_cost`]), on a virtual clock that otherwise moves only when everybody waits for it.
+//! **Disks are slow**, on a virtual clock that otherwise moves only when everybody waits for it: each call by the same
+//! sum ([`SimEnv::set_cost`]), or as on a device whose bandwidth all calls share ([`SimEnv::set_device`], [`Device`]).
 //!
 //! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches that take one named
 //! step out of the code under test, or let it happen after a later one, to see whether a test notices. A test of
@@ -67,8 +68,31 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Nothing runs by itself: background workers step inside [`Env::wait`] and [`SimEnv::step_background`], on the
+//! Nothing runs by itself: background workers step inside [`Env::wait`], [`SimEnv::run_until`] and their like, on the
 //! caller's thread.
+//!
+//! # Time with a device
+//!
+//! Without a device, there is one clock, and a step that lets it advance lets everybody wait. With one, workers work
+//! at the same time as the caller and each other, and meet only at the device:
+//!
+//! ```text
+//! caller     ── put ── wait ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ deadline ─▶        until its deadline, to the nanosecond
+//! worker 1   ├──── step ────┼────── step ──────┼──── step ────┤       each step begins when the one before has ended
+//! worker 2        ├─ step ──┼─── step ────┤  idle                     or when the worker is woken
+//! ```
+//!
+//! A step still runs in one go, with a clock that begins at the step's begin; what it costs occupies its worker and
+//! not the one that waits. Three things follow:
+//!
+//! * Who waits for an event is told of it at the end of the step that notified it. What the step left in memory can
+//!   be seen from its begin on: early by the length of a step, at most, for those who look without waiting.
+//! * For the same reason [`Env::now`] goes back for nobody, but a time that a step took down may lie ahead of its
+//!   reader's: subtract times of others saturating.
+//! * Workers go on while the caller makes calls, but are seen to do so only when it waits, and then catch up: each step
+//!   begins at the time when it would have. A driver calls [`SimEnv::run_until`] between operations.
+//!
+//! There is a processor for every worker, whatever [`Env::cores`] says.
 //!
 //! # Not shown
 //!
@@ -83,6 +107,7 @@
 mod background;
 mod content;
 mod crash;
+mod device;
 mod disk;
 mod fault;
 mod file;
@@ -100,6 +125,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::crash::{Crash, Sector};
+pub use self::device::Device;
 pub use self::fault::{Call, CallKind, Failure, Fault};
 
 use self::background::Process;
@@ -133,12 +159,12 @@ const CORES: usize = 2;
 impl SimEnv {
     /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths begin there too.
     pub fn new(seed: u64) -> Self {
-        Self::with_disk(Disk::default(), Inherited { seed, clock: Duration::ZERO, cores: CORES })
+        Self::with_disk(Disk::default(), Inherited { seed, clock: Duration::ZERO, cores: CORES, device: None })
     }
 
     /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched,
     /// injected, locked or running on it, its disk is as large and holds what `crash` lets through, all of that
-    /// durable, and its clock goes on from here.
+    /// durable, its clock goes on from here, and its device is as fast and has nothing to do.
     pub fn image(&self, crash: Crash) -> Self {
         Self::with_disk(crash::crashed(&self.machine.disk(), crash), self.machine.inherited())
     }
@@ -279,6 +305,17 @@ impl SimEnv {
         self.machine.with(|state| (state.cost_per_call, state.cost_per_byte) = (per_call, per_byte));
     }
 
+    /// Lets calls take as long as they would on this device, beside what [`SimEnv::set_cost`] says; `None`, as at first,
+    /// lets them take no time. Images have the same device. What was written before counts as clean, and the device has
+    /// nothing to do.
+    ///
+    /// # Panics
+    /// If one of the device's rates is 0, or after [`SimEnv::expect_threads`]: other threads have no times of their own.
+    pub fn set_device(&self, device: Option<Device>) {
+        assert!(device.is_none() || !self.process.expects_threads(), "a device serves one thread and its workers");
+        self.machine.with(|state| state.set_device(device));
+    }
+
     /// Sets the answer of [`Env::cores`], which is 2 at first, also for images. Nothing else follows from it.
     ///
     /// # Panics
@@ -288,24 +325,35 @@ impl SimEnv {
         self.machine.with(|state| state.cores = cores);
     }
 
-    /// Lets time pass.
+    /// Lets time pass until `moment`, and workers do meanwhile what they have to do, also in the time before now in which
+    /// calls kept them from being seen to. [`Env::sleep_until`] does the first alone.
+    pub fn run_until(&self, moment: Duration) {
+        self.process.run_until(&self.machine, moment);
+    }
+
+    /// Lets time pass, without background work.
     pub fn advance(&self, time: Duration) {
         self.machine.advance_to(self.now() + time);
     }
 
-    /// Lets one runnable worker take one step; false if all are idle.
+    /// Lets one runnable worker take one step; false if all are idle, or with a device, still busy with their last.
     pub fn step_background(&self) -> bool {
-        self.process.step(self.now())
+        self.process.step(&self.machine).is_some()
     }
 
-    /// Lets workers take steps until all are idle. Time does not pass, so those that wait for a time are idle.
+    /// Lets workers take steps until all are idle. Time passes only as their steps take it, so those that wait for a
+    /// time are idle.
     pub fn run_background_until_idle(&self) {
-        while self.step_background() {}
+        self.process.run_until_idle(&self.machine);
     }
 
     /// Says that other threads use this process too: a wait that nothing on its own thread can end gives them time
     /// instead of panicking.
+    ///
+    /// # Panics
+    /// If there is a device: see [`SimEnv::set_device`].
     pub fn expect_threads(&self) {
+        assert!(!self.machine.has_device(), "a device serves one thread and its workers");
         self.process.expect_threads();
     }
 }
@@ -447,7 +495,7 @@ impl Env for SimEnv {
     }
 
     fn start(&self, name: &str, work: Arc<dyn Work>) -> io::Result<Arc<dyn Worker>> {
-        self.process.start(name, work)
+        self.process.start(&self.machine, name, work)
     }
 
     /// As the contract says; moreover, false at once if the process was killed.

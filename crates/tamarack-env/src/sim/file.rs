@@ -65,7 +65,9 @@ impl File for SimFile {
         let call = self.call(CallKind::Read, None, offset, buffer.len());
         let count = self.machine.observe(&self.process.life, call)?;
         let disk = self.machine.disk();
-        Ok(disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset))
+        let count = disk.file(self.inode).seen(self.is_direct()).read(&mut buffer[..count], offset);
+        self.machine.with(|state| state.charge_read(self.inode, offset, count));
+        Ok(count)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64, step: Step) -> io::Result<usize> {
@@ -97,8 +99,13 @@ impl File for SimFile {
         Ok(self.machine.disk().file(self.inode).seen(self.is_direct()).len())
     }
 
-    /// Does nothing: the contract promises nothing, and a crash image may keep any unsynced write anyway.
-    fn start_writeback(&self, _offset: u64, _length: u64) {}
+    /// Nothing becomes durable: the contract promises nothing, and a crash image may keep any unsynced write anyway. Only
+    /// a device with a speed gets something to do.
+    fn start_writeback(&self, offset: u64, length: u64) {
+        if self.process.life.check().is_ok() {
+            self.machine.with(|state| state.start_writeback(self.inode, offset, length));
+        }
+    }
 }
 
 impl Drop for SimFile {

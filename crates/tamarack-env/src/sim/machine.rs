@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::device::{Device, Storage};
 use super::disk::Disk;
 use super::fault::{Call, CallKind, Failure, Fault};
 use super::inode::{FailedSync, Inode};
@@ -33,6 +34,7 @@ pub(super) struct Inherited {
     pub(super) seed: u64,
     pub(super) clock: Duration,
     pub(super) cores: usize,
+    pub(super) device: Option<Device>,
 }
 
 pub(super) struct Machine {
@@ -56,8 +58,10 @@ pub(super) struct State {
     /// Locked files, each with the number of its lock.
     locks: BTreeMap<Inode, u64>,
     locks_taken: u64,
+    /// The time of whoever makes calls now: with a device, each background step has a time of its own.
     clock: Duration,
     pub(super) cores: usize,
+    storage: Option<Storage>,
     pub(super) cost_per_call: Duration,
     pub(super) cost_per_byte: Duration,
     pub(super) random: Random,
@@ -114,7 +118,7 @@ impl Life {
 
 impl Machine {
     pub(super) fn new(disk: Disk, inherited: Inherited) -> Arc<Self> {
-        let Inherited { seed, clock, cores } = inherited;
+        let Inherited { seed, clock, cores, device } = inherited;
         Arc::new(Self {
             seed,
             state: Mutex::new(State {
@@ -132,6 +136,7 @@ impl Machine {
                 locks_taken: 0,
                 clock,
                 cores,
+                storage: device.map(Storage::new),
                 cost_per_call: Duration::ZERO,
                 cost_per_byte: Duration::ZERO,
                 random: Random::for_purpose(seed, 0x0A11),
@@ -153,7 +158,8 @@ impl Machine {
     /// What an image made now has from this machine.
     pub(super) fn inherited(&self) -> Inherited {
         let state = self.state.lock();
-        Inherited { seed: self.seed, clock: state.clock, cores: state.cores }
+        let device = state.storage.as_ref().map(|storage| storage.device);
+        Inherited { seed: self.seed, clock: state.clock, cores: state.cores, device }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -163,6 +169,16 @@ impl Machine {
     pub(super) fn advance_to(&self, moment: Duration) {
         let mut state = self.state.lock();
         state.clock = state.clock.max(moment);
+    }
+
+    /// If calls have costs of their own, so that workers work at the same time and not one after the other.
+    pub(super) fn has_device(&self) -> bool {
+        self.state.lock().storage.is_some()
+    }
+
+    /// Whoever makes calls from now on does so at this time, which may be earlier: it is somebody else's.
+    pub(super) fn turn_to(&self, moment: Duration) {
+        self.state.lock().clock = moment;
     }
 
     /// A call that changes storage.
@@ -256,7 +272,11 @@ impl Machine {
         }
         let mut state = self.state.lock();
         match state.strike(&call) {
-            None => operation.apply(&call, state.disk_mut()),
+            None => {
+                let outcome = operation.apply(&call, state.disk_mut())?;
+                state.charge(&call, &operation, outcome);
+                Ok(outcome)
+            }
             Some(failure) => state.fail(&call, operation, failure),
         }
     }
@@ -291,6 +311,43 @@ impl State {
         }
         self.clock += self.cost_per_call + self.cost_per_byte * u32::try_from(call.bytes).unwrap_or(u32::MAX);
         call
+    }
+
+    /// Forgets what the device was doing; all that was written counts as clean.
+    pub(super) fn set_device(&mut self, device: Option<Device>) {
+        self.storage = device.map(Storage::new);
+    }
+
+    /// Lets a change that has taken effect take its time.
+    fn charge(&mut self, call: &Call, operation: &Operation, outcome: Outcome) {
+        let Some(storage) = &mut self.storage else { return };
+        let now = self.clock;
+        self.clock = match (operation, outcome) {
+            (Operation::Write { inode, .. }, Outcome::Wrote(bytes)) => storage.write(now, *inode, call.offset, bytes),
+            (Operation::Sync { inode }, _) => storage.sync(now, *inode),
+            (Operation::SyncDir, _) => {
+                storage.retain(|inode| self.disk.files.contains_key(&inode));
+                storage.sync_dir(now)
+            }
+            (Operation::SetLen { inode }, _) => {
+                storage.set_len(*inode, call.offset);
+                now
+            }
+            _ => now,
+        };
+    }
+
+    /// Lets a read take its time.
+    pub(super) fn charge_read(&mut self, inode: Inode, offset: u64, bytes: usize) {
+        if let Some(storage) = &mut self.storage {
+            self.clock = storage.read(self.clock, inode, offset, bytes);
+        }
+    }
+
+    pub(super) fn start_writeback(&mut self, inode: Inode, offset: u64, bytes: u64) {
+        if let Some(storage) = &mut self.storage {
+            storage.start_writeback(self.clock, inode, offset, bytes);
+        }
     }
 
     fn strike(&mut self, call: &Call) -> Option<Failure> {

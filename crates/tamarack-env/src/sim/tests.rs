@@ -5,9 +5,24 @@
 mod background;
 mod calls;
 mod crashes;
+mod device;
 mod faults;
 
 use super::*;
+use crate::env::Progress;
+
+/// Work made from a closure.
+struct Steps<F>(F);
+
+impl<F: Fn() -> Progress + Send + Sync> Work for Steps<F> {
+    fn step(&self) -> Progress {
+        (self.0)()
+    }
+}
+
+fn start(env: &SimEnv, name: &str, step: impl Fn() -> Progress + Send + Sync + 'static) -> Arc<dyn Worker> {
+    env.start(name, Arc::new(Steps(step))).unwrap()
+}
 
 const WRITE: Step = Step("test: write");
 const SYNC: Step = Step("test: sync");

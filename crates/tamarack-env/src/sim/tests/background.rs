@@ -1,21 +1,7 @@
 //! Workers that step in seeded order on the waiting thread, and the virtual clock.
 
 use super::*;
-use crate::env::Progress;
 use crate::sync::Mutex;
-
-/// Work made from a closure.
-struct Steps<F>(F);
-
-impl<F: Fn() -> Progress + Send + Sync> Work for Steps<F> {
-    fn step(&self) -> Progress {
-        (self.0)()
-    }
-}
-
-fn start(env: &SimEnv, name: &str, step: impl Fn() -> Progress + Send + Sync + 'static) -> Arc<dyn Worker> {
-    env.start(name, Arc::new(Steps(step))).unwrap()
-}
 
 /// Three workers that note their names, three times each; the order in which they did.
 fn order(seed: u64) -> String {
