@@ -5,6 +5,8 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_model::{Occupancy, Shape};
+
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
@@ -235,6 +237,12 @@ impl Db {
     /// What the database looks like and what it did since it was opened.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.engine)
+    }
+
+    /// The shape that the tree has now, and its runs as the planner counts them: what a simulation goes on from.
+    #[doc(hidden)]
+    pub fn planned(&self) -> (Shape, Occupancy) {
+        self.engine.scheduler.standing()
     }
 
     /// Reads all tables and the manifest and checks them: every checksum and every invariant. The log is checked whenever a database is

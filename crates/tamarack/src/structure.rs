@@ -43,6 +43,12 @@ pub struct Stats {
     pub merge_bytes: u64,
     /// Merges that failed since opening.
     pub merge_failures: u64,
+    /// Raw bytes of entries that flushes and merges wrote into each level since opening, level 1 first.
+    pub written_raw_bytes: Vec<u64>,
+    /// Runs that went to another level as they were, since opening.
+    pub moves: u64,
+    /// Changes of shape since opening, growth included.
+    pub reshapes: u64,
     /// Times a writer waited for flushes since opening.
     pub write_stalls: u64,
     /// How long writers waited for flushes since opening, in seconds.
@@ -115,6 +121,9 @@ impl Stats {
             merges: counters.merges.get(),
             merge_bytes: counters.merge_bytes.get(),
             merge_failures: counters.merge_failures.get(),
+            written_raw_bytes: counters.level_bytes.get(),
+            moves: counters.moves.get(),
+            reshapes: counters.reshapes.get(),
             write_stalls: counters.write_stalls.get(),
             write_stall_seconds: counters.write_stall_ns.get() as f64 / 1e9,
         }

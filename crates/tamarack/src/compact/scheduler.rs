@@ -209,6 +209,12 @@ impl Scheduler {
         (desk.policy.clone(), desk.shape.clone())
     }
 
+    /// The shape that the tree has now, and its runs as the planner counts them, both of one moment.
+    pub fn standing(&self) -> (Shape, Occupancy) {
+        let desk = self.desk.lock();
+        (desk.shape.clone(), tree_of(&self.manifest.version()).occupancy())
+    }
+
     /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
     ///
     /// # Errors
