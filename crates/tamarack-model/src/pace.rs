@@ -15,7 +15,9 @@
 //!
 //! **Workers** take the job with the least room: earliest deadline first, which meets all deadlines if any order does
 //! (Liu and Layland 1973). It works as jobs are steps of a few milliseconds, so that a huge merge, whose deadline is
-//! far away, never keeps workers from small ones.
+//! far away, never keeps workers from small ones. Two workers that share one device each have half of its speed, which
+//! may be too little for the job that is due first. So while writers wait, a worker leaves those jobs alone that are due
+//! later than the one that bounds the share ([`Plan::tight`]): it helps with a part of an urgent job, or rests.
 //!
 //! **Writers** get a share: bytes that they may bring for each byte that jobs write. By the time that job k is due,
 //! `room_k` bytes have come, so `room_k / share` bytes were written. That has to be enough for what is left of all jobs
@@ -44,15 +46,16 @@
 //!
 //! Trees that grow to 1000 and to 3000 buffers, under writers that offer 90 % of what the tree digests on average, and
 //! under writers as fast as the device; `tests/pace.rs` holds these figures, for leveling with T = 10, tiering with T =
-//! 4 and 10, lazy leveling with T = 5, and Dostoevsky's T = 10, K = 3, Z = 1:
+//! 4 and 10, lazy leveling with T = 5, and Dostoevsky's T = 10, K = 3, Z = 1, and for one, two and four workers:
 //!
-//! | | with this pace, 2 buffers | let in at will, 4 buffers |
+//! | | with this pace, 2 buffers | let in at will, 4 buffers, one worker |
 //! |---|---|---|
 //! | longest stop | none | 9 times what the device needs to write a buffer (leveling) |
 //! | time at the floor | none | |
-//! | runs above slots, at most | none, as no merge is late (1 in level 1, by rule) | 1 at 90 %; as fast as the device 251 in level 1, 122 in level 2 (lazy leveling) |
+//! | runs above slots below level 1 | none, as no merge is late | 1 at 90 %; 122 as fast as the device (lazy leveling) |
+//! | runs above slots in level 1 | 1, by rule | 24 at 90 %; 251 as fast as the device (lazy leveling) |
 //! | slowest moment at 90 % | 73 % of what is offered | nothing |
-//! | rate within 2 % of that one buffer's write earlier | over 95 % of the time | 1 % (leveling, as fast as the device) |
+//! | rate within 2 % of that one buffer's write earlier | over 95 % of the time, with four workers over 80 % | 1 % (leveling, as fast as the device) |
 //!
 //! The largest merges of a leveled tree are T times the smallest, and no order of work changes that. While the last
 //! level is nearly full, the tree digests less than on average, and 90 % of the average is more than there is: what is
@@ -60,7 +63,8 @@
 //! can, they get within 3 % of what no pace could exceed without being late.
 //!
 //! **Two buffers are enough** for [`Load::buffered_max`], the active one and the one that is being flushed: more of them
-//! change the mean rate by less than 0.1 % at 90 %, and less than 0.5 % at full speed. So what is there beyond them may be a reserve for a device that stalls.
+//! change the mean rate by less than 0.1 % at 90 %, and by less than 0.5 % at full speed. So what is there beyond them
+//! may be a reserve for a device that stalls.
 //!
 //! Without jobs the share is infinite. Cost: proportional to jobs × (jobs + levels) and to runs; example `planner_speed`
 //! measures it. Never: asks a clock, or for the device's speed; slow devices write fewer bytes, and so let in fewer.
@@ -109,6 +113,9 @@ pub struct Plan {
     pub rooms: Vec<Bytes>,
     /// Bytes that may be ingested for each byte that jobs write; infinite without jobs, never below the floor.
     pub share: f64,
+    /// The room of the job that bounds the share; the largest there is without jobs. While writers wait, workers should
+    /// leave jobs alone that have more.
+    pub tight: Bytes,
     /// Bytes that jobs in progress have still to write.
     pub debt: Bytes,
 }
@@ -151,13 +158,16 @@ impl Pacer {
         // A buffer that is being flushed counts as part of level 1 below: its writes are what is left of the flush.
         let flushes = jobs.iter().filter(|job| job.empties == 0).count();
         held[0] += (self.buffer * flushes as u64).min(load.buffered).as_f64();
-        let mut share = f64::INFINITY;
+        let (mut share, mut tight) = (f64::INFINITY, Bytes(u64::MAX));
         for (job, room) in jobs.iter().zip(&rooms).filter(|(job, _)| job.left > Bytes::ZERO) {
             let due = jobs.iter().zip(&rooms).filter(|(_, other)| *other <= room);
             let left: Bytes = due.map(|(job, _)| job.left).sum();
-            share = share.min(room.as_f64() / (left.as_f64() + self.future(&held, job.empties)));
+            let bound = room.as_f64() / (left.as_f64() + self.future(&held, job.empties));
+            if bound < share {
+                (share, tight) = (bound, *room);
+            }
         }
-        Plan { rooms, share: share.max(self.floor), debt: jobs.iter().map(|job| job.left).sum() }
+        Plan { rooms, share: share.max(self.floor), tight, debt: jobs.iter().map(|job| job.left).sum() }
     }
 
     fn room(&self, load: &Load<'_>, held: &[f64], job: &Job) -> Bytes {
@@ -201,16 +211,22 @@ mod tests {
     /// Rooms and shares, by hand. Level 1 writes each entry once, level 2 writes 4 + 8 + 12 while it fills.
     #[test]
     fn small_examples() {
-        assert_eq!(plan("", 3, &[]), Plan { rooms: vec![], share: f64::INFINITY, debt: Bytes(0) });
+        assert_eq!(
+            plan("", 3, &[]),
+            Plan { rooms: vec![], share: f64::INFINITY, tight: Bytes(u64::MAX), debt: Bytes(0) }
+        );
         // A flush of what is in a buffer, while another one fills.
         let flush = plan("level 1: r1 1", 2, &[MERGE(0, 1)]);
-        assert_eq!(flush, Plan { rooms: vec![Bytes(2)], share: 2.0, debt: Bytes(1) });
+        assert_eq!(flush, Plan { rooms: vec![Bytes(2)], share: 2.0, tight: Bytes(2), debt: Bytes(1) });
         // Level 1 went into level 2 just now: 4 bytes fill it again, each written once.
         let merge = plan("level 2: r1 4, r2 4", 0, &[MERGE(1, 8)]);
-        assert_eq!(merge, Plan { rooms: vec![Bytes(4)], share: 4.0 / (8.0 + 4.0), debt: Bytes(8) });
+        assert_eq!(merge, Plan { rooms: vec![Bytes(4)], share: 4.0 / (8.0 + 4.0), tight: Bytes(4), debt: Bytes(8) });
         // Levels 1 and 2 went into level 3: 16 bytes fill them again. They are written once in level 1, and 24 bytes are in level 2.
         let merge = plan("level 3: r1 20", 0, &[MERGE(2, 20)]);
-        assert_eq!(merge, Plan { rooms: vec![Bytes(16)], share: 16.0 / (20.0 + 16.0 + 24.0), debt: Bytes(20) });
+        assert_eq!(
+            merge,
+            Plan { rooms: vec![Bytes(16)], share: 16.0 / (20.0 + 16.0 + 24.0), tight: Bytes(16), debt: Bytes(20) }
+        );
         // The same, when level 2 has taken two of three batches: 12 bytes of work there are left of 24.
         let merge = plan("level 1: r7 1\nlevel 2: r5 8\nlevel 3: r1 20", 0, &[MERGE(2, 20)]);
         assert_eq!(merge.rooms, [Bytes(7)]);
@@ -220,6 +236,7 @@ mod tests {
         assert_eq!(both.rooms, [Bytes(10), Bytes(2), Bytes(2)]);
         // Until the second is due, 5 bytes are left, and the buffer that waits and two more will be flushed.
         assert_eq!(both.share, f64::min(2.0 / (5.0 + 3.0), 10.0 / (25.0 + 11.0 + 20.0)));
+        assert_eq!(both.tight, Bytes(10), "the third bounds it");
     }
 
     /// Late jobs leave the floor, which never is nothing; done jobs do not count.
@@ -229,7 +246,7 @@ mod tests {
         assert_eq!(plan("", 4, &[MERGE(0, 1)]).share, floor);
         assert_eq!(
             plan("level 1: r3 9", 0, &[MERGE(1, 1)]),
-            Plan { rooms: vec![Bytes(0)], share: floor, debt: Bytes(1) }
+            Plan { rooms: vec![Bytes(0)], share: floor, tight: Bytes(0), debt: Bytes(1) }
         );
         assert_eq!(plan("level 1: r3 9", 0, &[MERGE(1, 0)]).share, f64::INFINITY);
     }

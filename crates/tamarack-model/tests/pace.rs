@@ -31,17 +31,19 @@ struct Story {
 }
 
 impl Story {
-    /// Writers that offer `load` of what the tree digests on average.
-    fn new(words: &str, sizes: &[Bytes], load: f64, buffers: u64, throttled: bool) -> Self {
+    /// Writers that offer `load` of what the tree digests on average; throttled, with this many workers, or let in at
+    /// will beside one.
+    fn new(words: &str, sizes: &[Bytes], load: f64, buffers: u64, pace: Option<usize>) -> Self {
         let policy: Box<dyn Policy> = policy::parse(words).expect(words);
         let settled = simulate(policy.as_ref(), BUFFER, sizes, Pace::Settled).write_amplification();
         let offered = (load / settled).min(1.0);
         let mut tree = Tree::new(policy.as_ref(), BUFFER);
-        let writing = tree.write(&Writers { offered, buffers, throttled }, sizes);
+        let writing =
+            tree.write(&Writers { offered, buffers, workers: pace.unwrap_or(1), throttled: pace.is_some() }, sizes);
         let shape = tree.shape().clone();
         tree.settle();
         let amplification = tree.report().write_amplification();
-        let name = format!("{words}, {} buffers, load {load}, throttled {throttled}", sizes.len());
+        let name = format!("{words}, {} buffers, load {load}, pace for {pace:?} workers", sizes.len());
         Self { name, settled, amplification, offered, writing, shape }
     }
 
@@ -87,7 +89,7 @@ impl Story {
         assert_eq!((writing.stopped_longest, writing.floor_longest), (0.0, 0.0), "{name}");
         assert_eq!((self.above_slots(), self.amplification), (0, self.settled), "{name}");
         assert!(writing.above_slots[0] <= 1, "{name}: {:?}", writing.above_slots);
-        assert!(writing.buffers_most < 2.0, "{name}: {}", writing.buffers_most);
+        assert!(writing.buffers_most < 2.02, "{name}: {}", writing.buffers_most);
     }
 }
 
@@ -95,18 +97,18 @@ fn equal(buffers: usize) -> Vec<Bytes> {
     vec![BUFFER; buffers]
 }
 
-/// At 90 % of what the tree digests on average, with two buffers: no put ever meets less than four fifths of the rate
-/// that is offered. What is behind for that is made up for later: the line is at most a thirtieth of what has been
-/// written, and that is what is missing from the mean when the run ends in the middle of it.
+/// At 90 % of what the tree digests on average, with two buffers: no put ever meets less than seven tenths of the
+/// rate that is offered. What is behind for that is made up for later: the line is at most one part in 25 of what has
+/// been written, and that is what is missing from the mean when the run ends in the middle of it.
 #[test]
 fn nine_tenths_of_the_load() {
     for words in POLICIES {
-        for buffers in [1000, 3000] {
-            let story = Story::new(words, &equal(buffers), 0.9, 2, true);
+        for (buffers, workers) in [(1000, 1), (3000, 1), (1000, 2), (1000, 4)] {
+            let story = Story::new(words, &equal(buffers), 0.9, 2, Some(workers));
             story.assert_smooth();
             let Story { name, writing, .. } = &story;
             assert!(story.slowest() > 0.7, "{name}: slowest {}", story.slowest());
-            assert!(story.steady() > 0.98, "{name}: steady {}", story.steady());
+            assert!(story.steady() > 0.95, "{name}: steady {}", story.steady());
             assert!(story.accepted() > 0.965, "{name}: accepted {}", story.accepted());
             assert!(writing.line_most < buffers as f64 / 25.0, "{name}: line {}", writing.line_most);
         }
@@ -118,10 +120,12 @@ fn nine_tenths_of_the_load() {
 /// writes `r - 1` batches while one batch comes in, besides what levels above need.
 #[test]
 fn as_fast_as_they_can() {
-    for words in POLICIES {
-        let story = Story::new(words, &equal(1000), 1e9, 2, true);
+    for (words, workers) in POLICIES.into_iter().flat_map(|words| [1, 2, 4].map(|workers| (words, workers))) {
+        let story = Story::new(words, &equal(1000), 1e9, 2, Some(workers));
         story.assert_smooth();
-        assert!(story.steady() > 0.95, "{}: steady {}", story.name, story.steady());
+        // Four workers come and go more often, which leaves the rate less even, but no slower.
+        let steady = if workers < 4 { 0.95 } else { 0.8 };
+        assert!(story.steady() > steady, "{}: steady {}", story.name, story.steady());
         let shape = &story.shape;
         let last = shape.last();
         let above: f64 = (1..last).map(|level| update::writes_per_entry(shape, level)).sum();
@@ -140,7 +144,7 @@ fn as_fast_as_they_can() {
 fn two_buffers_are_enough() {
     for words in POLICIES {
         for load in [0.9, 1e9] {
-            let [two, four] = [2, 4].map(|buffers| Story::new(words, &equal(1000), load, buffers, true).accepted());
+            let [two, four] = [2, 4].map(|buffers| Story::new(words, &equal(1000), load, buffers, Some(1)).accepted());
             assert!(
                 (two / four - 1.0).abs() < if load < 1.0 { 0.001 } else { 0.005 },
                 "{words}, {load}: {two}, {four}"
@@ -158,12 +162,12 @@ fn buffers_of_varying_size() {
         let mut random = Random::new(seed);
         let sizes: Vec<Bytes> = (0..1000).map(|_| Bytes(BUFFER.0 * (900 + random.below(101)) / 1000)).collect();
         for load in [0.9, 1e9] {
-            let story = Story::new(words, &sizes, load, 2, true);
+            let story = Story::new(words, &sizes, load, 2, Some(1));
             story.print();
             let Story { name, writing, .. } = &story;
             assert_eq!((writing.stopped_longest, writing.floor_longest), (0.0, 0.0), "{name}");
             assert!(story.above_slots() <= 1 && writing.above_slots[0] <= 1, "{name}: {:?}", writing.above_slots);
-            assert!(writing.buffers_most < 2.01, "{name}: {}", writing.buffers_most);
+            assert!(writing.buffers_most < 2.02, "{name}: {}", writing.buffers_most);
             assert!(story.slowest() > 0.5, "{name}: slowest {}", story.slowest());
         }
     }
@@ -174,13 +178,13 @@ fn buffers_of_varying_size() {
 #[test]
 fn at_will_is_worse() {
     for words in ["leveling:T=10", "dostoevsky:T=10,K=3,Z=1"] {
-        let story = Story::new(words, &equal(1000), 0.9, 4, false);
+        let story = Story::new(words, &equal(1000), 0.9, 4, None);
         story.print();
         assert!(story.writing.stopped_longest > 2.0, "{}", story.name);
         assert!(story.above_slots() >= 1 && story.amplification < story.settled, "{}: merges were late", story.name);
     }
     for words in POLICIES {
-        let story = Story::new(words, &equal(1000), 1e9, 4, false);
+        let story = Story::new(words, &equal(1000), 1e9, 4, None);
         story.print();
         assert!(story.writing.above_slots[0] > 50 && story.writing.stopped_longest > 0.9, "{}", story.name);
     }

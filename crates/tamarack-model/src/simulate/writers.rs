@@ -1,7 +1,7 @@
 //! Writers beside merges, in virtual time: what the [pace](crate::pace) does to them, and what becomes of a tree without
 //! it.
 //!
-//! A device writes at a constant rate, all for the job with the least room. Writers offer bytes at a constant rate, also
+//! A device writes at a constant rate, for the jobs with the least room, as many as there are workers. Writers offer bytes at a constant rate, also
 //! while they are throttled; what is not let in yet waits in a line. One **unit of time** is what the device needs to
 //! write one buffer, and amounts are counted in buffers: so every rate here is a fraction of the device's speed, and
 //! what comes out holds for any device. Time goes in steps of 1/[`STEPS`] of a unit.
@@ -23,6 +23,8 @@ pub struct Writers {
     pub offered: f64,
     /// Buffers that may be in use: the active one, and those that wait or are being flushed.
     pub buffers: u64,
+    /// Workers, which share the device's speed evenly; each has a job of its own, and the first jobs have one.
+    pub workers: usize,
     /// Whether writers are throttled, or else let in at will until all buffers are full, and then stopped.
     pub throttled: bool,
 }
@@ -65,7 +67,7 @@ impl Tree<'_> {
         let mut pacer = Pacer::new(&self.shape);
         let (mut sealed, mut steps, mut growths) = (0, 0, self.report.growths);
         while let Some(size) = buffers.get(sealed) {
-            let share = self.pass_step(&pacer, writers, scene.active, step);
+            let share = self.pass_step(&pacer, writers, scene.active, scene.line > 0.0, step);
             scene.line += writers.offered * step;
             let in_use = |tree: &Self, active| tree.buffered(active).ratio(tree.shape.buffer());
             let free = (writers.buffers as f64 - in_use(self, scene.active)).max(0.0);
@@ -96,26 +98,30 @@ impl Tree<'_> {
         writing
     }
 
-    /// One step of the device. Returns the mean share of writers meanwhile.
-    fn pass_step(&mut self, pacer: &Pacer, writers: &Writers, active: f64, step: f64) -> f64 {
+    /// One step of the device, while writers wait or do not. Returns their mean share meanwhile.
+    fn pass_step(&mut self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool, step: f64) -> f64 {
         let whole = step * self.shape.buffer().as_f64();
         let (mut budget, mut share) = (whole, 0.0);
         while budget > 0.0 {
-            let (plan, next) = self.plan(pacer, writers, active);
-            let Some(next) = next else { return f64::INFINITY };
-            let written = budget.min(self.left[next]);
+            let (plan, order) = self.plan(pacer, writers, active);
+            let is_urgent = |job: &&usize| !waits || plan.rooms[**job] <= plan.tight;
+            let urgent = order.iter().filter(is_urgent).count();
+            let at_work = &order[..writers.workers.min(urgent)];
+            let Some(least) = at_work.iter().map(|job| self.left[*job]).reduce(f64::min) else { return f64::INFINITY };
+            let each = least.min(budget / at_work.len() as f64);
+            let written = each * at_work.len() as f64;
             share += if written > 0.0 { plan.share * written / whole } else { 0.0 };
             budget -= written;
-            self.left[next] -= written;
-            if self.left[next] <= 0.0 {
-                self.end(next);
+            at_work.iter().for_each(|job| self.left[*job] -= each);
+            if let Some(done) = at_work.iter().find(|job| self.left[**job] <= 0.0) {
+                self.end(*done);
             }
         }
         share
     }
 
-    /// The plan for now, and the job that comes first in it.
-    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64) -> (Plan, Option<usize>) {
+    /// The plan for now, and all jobs in the order of their deadlines.
+    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64) -> (Plan, Vec<usize>) {
         let in_progress = self.in_progress.iter().zip(&self.left);
         let jobs: Vec<Job> = in_progress.map(|(merge, left)| Job::of(merge, Bytes(left.ceil() as u64))).collect();
         let load = Load {
@@ -124,8 +130,9 @@ impl Tree<'_> {
             buffered_max: self.shape.buffer() * writers.buffers,
         };
         let plan = pacer.plan(&load, &jobs);
-        let next = (0..jobs.len()).min_by_key(|index| (plan.rooms[*index], jobs[*index].empties));
-        (plan, next)
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|index| (plan.rooms[*index], jobs[*index].empties));
+        (plan, order)
     }
 
     /// Bytes in the active buffer, in those that wait, and in that which is being flushed.
