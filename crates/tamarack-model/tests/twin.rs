@@ -7,7 +7,7 @@
 
 use tamarack_model::planner;
 use tamarack_model::policy::Custom;
-use tamarack_model::simulate::Tree;
+use tamarack_model::simulate::{Pace, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
 mod random;
@@ -136,6 +136,41 @@ fn agrees_with_the_twin() {
                 let written = tree.report().written.get(level - 1).map_or(0, |bytes| bytes.0);
                 assert_eq!(written, twin.written[level - 1], "written to level {level}, {context}");
             }
+        }
+    }
+}
+
+/// What a report says of runs, writes and space is what the twin sees: its largest run and all its entries counted one by
+/// one after each flush.
+#[test]
+fn reports_agree_with_the_twin() {
+    for seed in random::seeds(200) {
+        let mut random = Random::new(seed);
+        let shape = random_shape(&mut random);
+        let context = format!("seed {seed}:\n{shape}");
+        let sizes: Vec<u64> = (0..150).map(|_| 1 + random.below(2 * shape.buffer().0)).collect();
+        let mut twin = Twin::new(shape.clone());
+        let (mut runs, mut runs_total, mut space) = (vec![0; shape.last()], vec![], vec![]);
+        for size in &sizes {
+            twin.flush(*size);
+            let all: Vec<&Vec<u64>> = twin.levels.iter().flatten().collect();
+            let largest = all.iter().map(|run| run.len()).max().expect("a run");
+            space.push(twin.entries as f64 / largest as f64);
+            runs_total.push(all.len() as f64);
+            runs = runs.iter().zip(&twin.levels).map(|(most, level)| level.len().max(*most)).collect();
+        }
+        let sizes: Vec<Bytes> = sizes.into_iter().map(Bytes).collect();
+        let report = simulate(&Endless(shape.clone()), shape.buffer(), &sizes, Pace::Settled);
+        assert_eq!(report.flushed.0, twin.entries, "{context}");
+        let mut written: Vec<u64> = report.written.iter().map(|bytes| bytes.0).collect();
+        written.resize(shape.last(), 0);
+        assert_eq!(written, twin.written, "{context}");
+        let seen_runs: Vec<usize> = report.runs.iter().map(|seen| seen.most as usize).collect();
+        assert_eq!(seen_runs, runs, "{context}");
+        for (seen, counted) in [(report.runs_total, runs_total), (report.space_worst, space)] {
+            assert_eq!(seen.most, counted.iter().copied().fold(0.0, f64::max), "{context}");
+            let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+            assert!((seen.mean() - mean).abs() < 1e-9, "{}, not {mean}, {context}", seen.mean());
         }
     }
 }
