@@ -3,49 +3,85 @@
 //! In go sorted sources, listed young to old; out comes one [`Source`] that yields all their entries in entry order. It
 //! drops nothing: what of a key's versions a reader sees is decided in `read`, what a merge keeps in [`super::retain`].
 //!
-//! ```text
-//!   winner   ── the source whose entry the merged cursor stands on
-//!   rest     ── a binary heap of all others that stand on an entry; on top the one that comes next
+//! # A tree of losers
 //!
-//!   source 0:        b7      d9            winner = source 0, at b7
-//!   source 1:            c4                rest   = [1 at c4, 2 at e2]
-//!   source 2:   a1               e2        (forward: each source stands on its first entry past the winner's)
+//! The sources play a tournament (Knuth, vol. 3, section 5.4.1). Each match keeps its loser, and its winner goes on to the next one:
+//!
+//! ```text
+//!   winner                   2 at a1
+//!   match 1                  0 at b7               lost the final
+//!                      ┌────────┴────────┐
+//!   matches 2, 3    1 at c4           3 at e2      lost the matches before
+//!                   ┌──┴──┐           ┌──┴──┐
+//!   sources         0     1           2     3
 //! ```
+//!
+//! When the winner's source moves on, only the matches between its leaf and the root are played again: log₂(k) comparisons,
+//! each with a loser whose place in memory is known beforehand.
+//!
+//! # Offset-value codes
+//!
+//! A match compares two integers instead of two keys (Do and Graefe, "Robust and efficient sorting with offset-value coding"). The
+//! code of a key tells how it differs from the key it last lost to: in which column of six bytes the first difference is, and what
+//! stands in that column.
+//!
+//! ```text
+//!   bits 48..64   2¹⁶ - 2 - number of the column             later is nearer, so smaller
+//!   bits  0..48   the six bytes there                        complemented if the cursor goes backward
+//!
+//!                 column 0   column 1   column 2
+//!   lost to       user:0     010017     a
+//!   key           user:0     010017     k        column 2, "k"        ─► comes first of the two, although
+//!   key           user:0     010023     b        column 1, "010023"       neither was compared with the other
+//! ```
+//!
+//! Of two keys that come after the same third one, the one with the smaller code comes first, and the other one's code holds for
+//! its difference from that one, too: its column is where they differ. All losers that the moved source can meet have lost to the entry it
+//! stood on, so that one common prefix, of its new key with its old one, is all that a step computes. Only if two codes are
+//! equal are the keys compared; the loser's column then comes later, so that this happens to a key at most once for each of its columns.
 //!
 //! # Invariants
 //!
 //! * Going forward, every source but the winner stands on its first entry after the winner's, or nowhere if it has none;
 //!   going backward, on its last entry before it.
+//! * The code of each loser is relative to the entry that won its match.
 //! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If a caller breaks that, the
 //!   younger source comes first going forward and last going backward.
 //! * Sources may gain entries while the cursor stands (the active buffer does), but lose none.
 //!
 //! # Cost
 //!
-//! The winner is kept outside the heap: as long as the same source goes on winning, which is the usual case in runs of different ages and
-//! sizes, a step costs one comparison. When the lead changes it costs up to 2·log₂(k) more. A comparison looks at eight bytes of
-//! each key that are kept beside the heap, and asks the sources only when these are equal. Steps allocate nothing. A change of
-//! direction seeks every source but the winner: scans from both ends therefore use two cursors instead.
+//! A step copies one key, computes one common prefix, and compares log₂(k) pairs of integers without a branch that depends on the data. It
+//! allocates nothing but space for the longest key. A change of direction seeks every source but the winner: scans from both ends
+//! therefore use two cursors instead.
 //!
 //! # Tests
 //!
 //! Random sources against one sorted vector, random walks of seeks and steps in both directions, failing sources, and a count of
 //! how often the sources are asked.
 
+use std::hint::select_unpredictable;
+
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::Result;
+use crate::format::block::common_prefix;
 
 /// All entries of several sources, in entry order. See the module's documentation.
 #[derive(Debug)]
 pub struct MergedSource<S> {
     sources: Vec<S>,
-    /// Which way the heap is ordered.
+    /// Which way the tournament is played.
     direction: Direction,
     /// The source that stands on the merged cursor's entry; `None` if the cursor stands nowhere.
-    winner: Option<Front>,
-    /// All other sources that stand on an entry, as a binary heap.
-    rest: Vec<Front>,
+    winner: Option<usize>,
+    /// The loser of each match, as many as sources; the first is not used. The winner of match i plays in match i / 2, and source i enters in match
+    /// (i + sources) / 2.
+    losers: Vec<Player>,
+    /// Space for the key that a source leaves.
+    left: Vec<u8>,
+    /// Space for building the tree.
+    players: Vec<Player>,
 }
 
 /// Which entry comes next: the smallest or the largest.
@@ -55,35 +91,36 @@ enum Direction {
     Backward,
 }
 
-/// A source that stands on an entry, with the first bytes of that entry's key.
+/// A source in the tournament.
 #[derive(Clone, Copy, Debug)]
-struct Front {
-    prefix: u64,
+struct Player {
+    code: u64,
     source: usize,
 }
 
-impl Front {
-    fn of(source: &impl Source, index: usize) -> Option<Self> {
-        source.entry().map(|entry| Self { prefix: key_prefix(entry.key), source: index })
-    }
-}
+/// The code of a source that has no entry: it loses every match.
+const NOWHERE: u64 = u64::MAX;
+
+/// The bytes of a key that a code holds. With six there is room for the number of any column of the longest key, 65,536 / 6.
+const COLUMN_BYTES: usize = 6;
+
+/// The largest number of a column that fits. One too large would only lead to more equal codes.
+const COLUMN_MAX: usize = (1 << (64 - 8 * COLUMN_BYTES)) - 2;
 
 impl<S: Source> MergedSource<S> {
     /// Merges `sources`, which are listed young to old. There may be none. The cursor stands nowhere.
     pub fn new(sources: Vec<S>) -> Self {
-        let rest = Vec::with_capacity(sources.len());
-        Self { sources, direction: Direction::Forward, winner: None, rest }
+        let (losers, players) = (Vec::with_capacity(sources.len()), Vec::with_capacity(2 * sources.len()));
+        Self { sources, direction: Direction::Forward, winner: None, losers, left: Vec::new(), players }
     }
 
     fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
-        self.stand_nowhere();
+        self.winner = None;
         self.direction = direction;
         for source in &mut self.sources {
             seek(source)?;
         }
-        self.rest.extend(self.sources.iter().enumerate().filter_map(|(index, source)| Front::of(source, index)));
-        self.order_rest();
-        self.winner = self.take_top();
+        self.play_all();
         Ok(())
     }
 
@@ -92,112 +129,125 @@ impl<S: Source> MergedSource<S> {
         if self.direction != direction {
             self.turn(direction)?;
         }
-        let index = self.winner.take().expect("the cursor must stand on an entry to be moved").source;
-        let source = &mut self.sources[index];
-        let moved = match direction {
-            Direction::Forward => source.next(),
-            Direction::Backward => source.prev(),
-        };
-        if moved.is_err() {
-            self.stand_nowhere();
-            return moved;
+        let moving = self.winner.take().expect("the cursor must stand on an entry to be moved");
+        let source = &mut self.sources[moving];
+        self.left.clear();
+        self.left.extend_from_slice(source.entry().expect("the winner stands on an entry").key);
+        match direction {
+            Direction::Forward => source.next()?,
+            Direction::Backward => source.prev()?,
         }
-        self.winner = match Front::of(&self.sources[index], index) {
-            Some(front) => Some(self.exchange_with_top(front)),
-            None => self.take_top(),
-        };
+        let code =
+            source.entry().map_or(NOWHERE, |entry| direction.code(common_prefix(&self.left, entry.key), entry.key));
+        self.play_again(Player { code, source: moving });
         Ok(())
     }
 
     /// Makes every source but the winner stand on the other side of the winner's entry. Seeks rather than steps, because entries may have
     /// come in between since the source was last moved.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let winner = self.winner.expect("the cursor must stand on an entry to be moved");
-        self.stand_nowhere();
+        let winner = self.winner.take().expect("the cursor must stand on an entry to be moved");
         self.direction = direction;
-        for index in (0..self.sources.len()).filter(|&index| index != winner.source) {
+        for index in (0..self.sources.len()).filter(|&index| index != winner) {
             let [source, standing] =
-                self.sources.get_disjoint_mut([index, winner.source]).expect("both are indices of different sources");
+                self.sources.get_disjoint_mut([index, winner]).expect("both are indices of different sources");
             let place = standing.entry().expect("the winner stands on an entry");
             match direction {
                 Direction::Forward => source.seek(place.key, place.sequence)?,
                 Direction::Backward => source.seek_before(place.key, place.sequence)?,
             }
-            self.rest.extend(Front::of(source, index));
         }
-        self.order_rest();
-        self.winner = Some(winner);
+        self.play_all();
         Ok(())
     }
 
-    fn stand_nowhere(&mut self) {
-        self.winner = None;
-        self.rest.clear();
-    }
-
-    /// Whichever comes first of `front` and the heap's top; the other one stays in the heap.
-    fn exchange_with_top(&mut self, front: Front) -> Front {
-        match self.rest.first().copied() {
-            Some(top) if self.comes_before(top, front) => {
-                self.rest[0] = front;
-                self.sift_down(0);
-                top
-            }
-            _ => front,
+    /// Plays the whole tournament. The codes begin as differences from a place before all keys, with which none has a byte in common.
+    fn play_all(&mut self) {
+        let count = self.sources.len();
+        self.losers.clear();
+        self.losers.resize(count, Player { code: NOWHERE, source: 0 });
+        // Who goes on from match i, and from 2 · count on who enters: the first of all stands at 1.
+        let mut players = std::mem::take(&mut self.players);
+        players.clear();
+        players.resize(count, Player { code: NOWHERE, source: 0 });
+        players.extend(self.sources.iter().enumerate().map(|(source, cursor)| {
+            let code = cursor.entry().map_or(NOWHERE, |entry| self.direction.code(0, entry.key));
+            Player { code, source }
+        }));
+        for at in (1..count).rev() {
+            (players[at], self.losers[at]) = self.play(players[2 * at], players[2 * at + 1]);
         }
+        self.winner = players.get(1).filter(|first| first.code != NOWHERE).map(|first| first.source);
+        self.players = players;
     }
 
-    fn take_top(&mut self) -> Option<Front> {
-        if self.rest.is_empty() {
-            return None;
+    /// Plays the matches of a source that has moved on from the winning entry.
+    fn play_again(&mut self, mut player: Player) {
+        let mut at = (player.source + self.sources.len()) / 2;
+        while at > 0 {
+            (player, self.losers[at]) = self.play(player, self.losers[at]);
+            at /= 2;
         }
-        let top = self.rest.swap_remove(0);
-        self.sift_down(0);
-        Some(top)
+        self.winner = (player.code != NOWHERE).then_some(player.source);
     }
 
-    /// Makes a heap of `rest`, whatever its order was.
-    fn order_rest(&mut self) {
-        for at in (0..self.rest.len() / 2).rev() {
-            self.sift_down(at);
+    /// One match: the winner and the loser.
+    #[inline]
+    fn play(&self, a: Player, b: Player) -> (Player, Player) {
+        if a.code == b.code {
+            return self.play_by_keys(a, b);
         }
+        // In random data it cannot be predicted who wins.
+        let a_wins = a.code < b.code;
+        let winner = Player {
+            code: select_unpredictable(a_wins, a.code, b.code),
+            source: select_unpredictable(a_wins, a.source, b.source),
+        };
+        let loser = Player {
+            code: select_unpredictable(a_wins, b.code, a.code),
+            source: select_unpredictable(a_wins, b.source, a.source),
+        };
+        (winner, loser)
     }
 
-    /// Restores the heap below `at`, where a front may stand that comes too late for its place.
-    fn sift_down(&mut self, mut at: usize) {
-        let Some(&sinking) = self.rest.get(at) else { return };
-        loop {
-            let mut child = 2 * at + 1;
-            if child >= self.rest.len() {
-                break;
-            }
-            if child + 1 < self.rest.len() && self.comes_before(self.rest[child + 1], self.rest[child]) {
-                child += 1;
-            }
-            if !self.comes_before(self.rest[child], sinking) {
-                break;
-            }
-            self.rest[at] = self.rest[child];
-            at = child;
-        }
-        self.rest[at] = sinking;
-    }
-
-    fn comes_before(&self, a: Front, b: Front) -> bool {
-        let order = a
-            .prefix
-            .cmp(&b.prefix)
-            .then_with(|| compare(self.place(a), self.place(b)))
-            .then_with(|| a.source.cmp(&b.source));
-        match self.direction {
+    /// A match between equal codes.
+    #[cold]
+    fn play_by_keys(&self, a: Player, b: Player) -> (Player, Player) {
+        let (Some(of_a), Some(of_b)) = (self.sources[a.source].entry(), self.sources[b.source].entry()) else {
+            return (a, b);
+        };
+        let common = common_prefix(of_a.key, of_b.key);
+        let order = compare((of_a.key, of_a.sequence), (of_b.key, of_b.sequence)).then(a.source.cmp(&b.source));
+        let a_wins = match self.direction {
             Direction::Forward => order.is_lt(),
             Direction::Backward => order.is_gt(),
+        };
+        if a_wins {
+            (a, Player { code: self.direction.code(common, of_b.key), ..b })
+        } else {
+            (b, Player { code: self.direction.code(common, of_a.key), ..a })
         }
     }
+}
 
-    fn place(&self, front: Front) -> (&[u8], Sequence) {
-        let entry = self.sources[front.source].entry().expect("a front stands on an entry");
-        (entry.key, entry.sequence)
+impl Direction {
+    /// The code of a key that has its first `shared` bytes, and no more, in common with one that comes before.
+    #[inline]
+    fn code(self, shared: usize, key: &[u8]) -> u64 {
+        let column = (shared / COLUMN_BYTES).min(COLUMN_MAX);
+        let rest = &key[column * COLUMN_BYTES..];
+        let bytes = rest.first_chunk().copied().unwrap_or_else(|| {
+            // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes are equal.
+            let mut bytes = [0; 8];
+            bytes[..rest.len()].copy_from_slice(rest);
+            bytes
+        });
+        let value = u64::from_be_bytes(bytes) >> (64 - 8 * COLUMN_BYTES);
+        let value = match self {
+            Self::Forward => value,
+            Self::Backward => value ^ ((1 << (8 * COLUMN_BYTES)) - 1),
+        };
+        ((COLUMN_MAX - column) as u64) << (8 * COLUMN_BYTES) | value
     }
 }
 
@@ -227,20 +277,7 @@ impl<S: Source> Source for MergedSource<S> {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.winner.and_then(|winner| self.sources[winner.source].entry())
-    }
-}
-
-/// The first eight bytes of a key as a number that orders like the key: if the prefixes of two keys differ, the keys are in the same
-/// order; if they are equal nothing is known. Shorter keys are filled with zeros.
-fn key_prefix(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(bytes)
-        }
+        self.sources[self.winner?].entry()
     }
 }
 
@@ -322,33 +359,46 @@ mod tests {
         assert!(failures > 100, "only {failures} failures were met");
     }
 
-    /// All keys share their first eight bytes, so that every comparison must ask the sources: one question for the new front, two for the
-    /// one comparison.
+    /// A step asks the source that moves for the entry that it leaves and for the one that it finds. All else is decided by codes.
     #[test]
-    fn a_source_that_stays_ahead_costs_one_comparison() {
-        let source = |range: std::ops::Range<u32>| {
-            SortedSource::new(range.map(|n| Version::put(format!("same-prefix-{n:04}"), 1, "")).collect())
+    fn long_common_beginnings_do_not_lead_to_comparisons_of_keys() {
+        let source = |first: u32| {
+            let numbers = (first..1600).step_by(16);
+            SortedSource::new(
+                numbers.map(|n| Version::put(format!("all-keys-begin-like-this-{n:04}"), 1, "")).collect(),
+            )
         };
-        let mut merged = MergedSource::new((0..64).map(|n| source(n * 100..n * 100 + 100)).collect());
+        let mut merged = MergedSource::new((0..16).map(source).collect());
         merged.seek_first().unwrap();
         let asked_before = asked(&merged);
-        for _ in 0..99 {
+        for _ in 0..1500 {
             merged.next().unwrap();
         }
-        assert_eq!(asked(&merged) - asked_before, 99 * 3);
+        assert_eq!(asked(&merged) - asked_before, 1500 * 2);
     }
 
+    /// Of two keys on the same side of a third one, the smaller code comes first, and the code of the other one is that of its difference
+    /// from the first.
     #[test]
-    fn prefixes_order_like_keys() {
+    fn codes_order_like_keys_and_hold_for_the_winner() {
         let mut random = Random(1);
-        let keys: Vec<Vec<u8>> = (0..200).map(|_| random.key()).collect();
-        for a in &keys {
-            for b in &keys {
-                if key_prefix(a) != key_prefix(b) {
-                    assert_eq!(key_prefix(a).cmp(&key_prefix(b)), a.cmp(b), "{a:?} {b:?}");
-                }
+        let mut decided = 0;
+        for _ in 0..20_000 {
+            let mut keys = [random.key(), random.key(), random.key()];
+            keys.sort();
+            let direction = *random.pick(&[Direction::Forward, Direction::Backward]);
+            if direction == Direction::Backward {
+                keys.reverse();
+            }
+            let [base, first, second] = &keys;
+            let code = |key: &[u8], from: &[u8]| direction.code(common_prefix(from, key), key);
+            if code(first, base) != code(second, base) {
+                assert!(code(first, base) < code(second, base), "{direction:?} {keys:?}");
+                assert_eq!(code(second, base), code(second, first), "{direction:?} {keys:?}");
+                decided += 1;
             }
         }
+        assert!(decided > 5000, "{decided}");
     }
 
     /// Gives every version to one of `count` sources.

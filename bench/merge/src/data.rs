@@ -1,0 +1,86 @@
+//! The entries that are merged: unique random keys, dealt to several runs.
+//!
+//! Everything is a pure function of the entry's number, so that every engine gets the same data and none has to be kept.
+
+use tamarack::{Compression, Entry, EntryKind, Sequence};
+
+/// What is merged.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    pub runs: u64,
+    /// In all runs together.
+    pub entries: u64,
+    pub shape: Shape,
+    pub compression: Compression,
+}
+
+/// How large keys and values are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// 16 random bytes, 100 bytes.
+    Small,
+    /// 24 bytes of which the first eight are the same in all keys, 1,024 bytes.
+    Large,
+}
+
+/// A stretch of bytes that no compressor shrinks, for values to be cut from.
+const NOISE_BYTES: usize = 1 << 20;
+
+impl Shape {
+    pub fn key_bytes(self) -> usize {
+        match self {
+            Self::Small => 16,
+            Self::Large => 24,
+        }
+    }
+
+    pub fn value_bytes(self) -> usize {
+        match self {
+            Self::Small => 100,
+            Self::Large => 1024,
+        }
+    }
+}
+
+impl Data {
+    /// Keys and values, without what any engine adds.
+    pub fn bytes(&self) -> u64 {
+        self.entries * (self.shape.key_bytes() + self.shape.value_bytes()) as u64
+    }
+
+    /// Calls `add` with the entries of run `run`, in key order.
+    pub fn for_each_of_run(&self, run: u64, mut add: impl FnMut(Entry<'_>)) {
+        let mut numbers: Vec<(u64, u64)> =
+            (run..self.entries).step_by(self.runs as usize).map(|n| (mix(n), n)).collect();
+        numbers.sort_unstable();
+        let noise = noise();
+        let mut key = *b"account:................";
+        let mut value = vec![0; self.shape.value_bytes()];
+        for (mixed, n) in numbers {
+            key[8..16].copy_from_slice(&mixed.to_be_bytes());
+            key[16..].copy_from_slice(&mix(!n).to_be_bytes());
+            self.fill_value(&mut value, &noise, n);
+            let key = &key[key.len() - self.shape.key_bytes()..];
+            add(Entry { key, sequence: Sequence(n + 1), kind: EntryKind::Put, value: &value });
+        }
+    }
+
+    /// If data is compressed, half of each value is noise and half one byte repeated; otherwise all of it is noise.
+    fn fill_value(&self, value: &mut [u8], noise: &[u8], n: u64) {
+        let noisy = if self.compression == Compression::None { value.len() } else { value.len() / 2 };
+        let start = mix(n ^ 0x55) as usize % (NOISE_BYTES - noisy);
+        value[..noisy].copy_from_slice(&noise[start..start + noisy]);
+    }
+}
+
+fn noise() -> Vec<u8> {
+    (0..NOISE_BYTES as u64 / 8).flat_map(|n| mix(n << 32).to_le_bytes()).collect()
+}
+
+/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
+fn mix(n: u64) -> u64 {
+    let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
