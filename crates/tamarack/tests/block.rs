@@ -71,7 +71,7 @@ fn payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::new(restart_interval);
     let mut expected_bytes = 0;
     for entry in entries {
-        expected_bytes = builder.payload_bytes_with(&entry.as_entry());
+        expected_bytes = builder.plan(&entry.as_entry()).payload_bytes;
         builder.add(&entry.as_entry());
     }
     let mut payload = Vec::new();

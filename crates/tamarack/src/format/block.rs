@@ -106,6 +106,11 @@ impl Block {
         &self.payload
     }
 
+    /// The payload, to be used for something else.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.payload
+    }
+
     /// The memory it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.payload.capacity() + size_of::<Self>()
@@ -233,6 +238,7 @@ impl Block {
     }
 
     /// The entry at `start`; `None` at the end.
+    #[inline]
     fn slot(&self, start: usize) -> Result<Option<Slot>, Flaw> {
         if start == self.entries_end {
             return Ok(None);
@@ -240,6 +246,7 @@ impl Block {
         self.parse(start).map(Some).ok_or(MALFORMED)
     }
 
+    #[inline]
     fn parse(&self, start: usize) -> Option<Slot> {
         let mut reader = Reader::new(self.payload.get(start..self.entries_end)?);
         let shared = usize::try_from(reader.varint()?).ok()?;
@@ -317,6 +324,11 @@ impl BlockCursor {
         Some(Entry { key: &self.key, sequence: slot.sequence, kind: slot.kind, value: block.value(slot) })
     }
 
+    /// True if it stands on an entry.
+    pub fn stands(&self) -> bool {
+        self.slot.is_some()
+    }
+
     /// Goes to the first entry.
     pub fn seek_first(&mut self, block: &Block) -> Result<(), Flaw> {
         self.restart_at(block, 0)
@@ -356,6 +368,7 @@ impl BlockCursor {
     }
 
     /// Goes to the next entry, or past the end. It must stand on one.
+    #[inline]
     pub fn next(&mut self, block: &Block) -> Result<(), Flaw> {
         let end = self.slot.expect("next() on a cursor that stands on an entry").end;
         self.behind.clear();
@@ -386,6 +399,7 @@ impl BlockCursor {
     }
 
     /// Reads the entry at `offset`; `self.key` is the key before it (empty at a restart).
+    #[inline]
     fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.slot = None;
         if let Some(slot) = block.slot(offset)? {
@@ -452,11 +466,16 @@ pub struct BlockBuilder {
     last_key: Vec<u8>,
 }
 
-/// How an entry would be added.
+/// How an entry would stand in the block that a [`BlockBuilder`] makes: what has to be known to decide whether it fits, and to add it.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+pub struct Plan {
+    /// How many bytes the key has in common with the one added last.
+    common: usize,
+    /// How many of them are not written.
     shared: usize,
     restart: bool,
+    /// The length that the payload would have.
+    pub payload_bytes: usize,
 }
 
 impl BlockBuilder {
@@ -476,21 +495,44 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// The length the payload would have with `entry` as its last.
-    pub fn payload_bytes_with(&self, entry: &Entry<'_>) -> usize {
-        let plan = self.plan(entry.key);
-        let suffix_bytes = entry.key.len() - plan.shared;
+    /// How `entry` would be added.
+    #[inline]
+    pub fn plan(&self, entry: &Entry<'_>) -> Plan {
+        self.plan_with(entry, common_prefix(&self.last_key, entry.key))
+    }
+
+    fn plan_with(&self, entry: &Entry<'_>, common: usize) -> Plan {
+        let restart = self.restarts.is_empty() || self.since_restart == self.restart_interval;
+        let shared = if restart { 0 } else { common };
+        let suffix_bytes = entry.key.len() - shared;
         let sequence_bytes = if entry.sequence == Sequence::MAX { 0 } else { varint_len(entry.sequence.0) };
         let value_bytes =
             if entry.kind.has_value() { varint_len(entry.value.len() as u64) + entry.value.len() } else { 0 };
-        let header = varint_len(plan.shared as u64) + varint_len(suffix_bytes as u64) + 1 + sequence_bytes;
-        let restarts = self.restarts.len() + usize::from(plan.restart);
-        self.payload.len() + header + suffix_bytes + value_bytes + 4 * restarts + 4
+        let header = varint_len(shared as u64) + varint_len(suffix_bytes as u64) + 1 + sequence_bytes;
+        let restarts = self.restarts.len() + usize::from(restart);
+        let payload_bytes = self.payload.len() + header + suffix_bytes + value_bytes + 4 * restarts + 4;
+        Plan { common, shared, restart, payload_bytes }
+    }
+
+    /// How the planned key compares with the one added last.
+    #[inline]
+    pub fn order(&self, plan: &Plan, key: &[u8]) -> Ordering {
+        // Where one of the two ends, there is no byte, which comes before any.
+        key.get(plan.common).cmp(&self.last_key.get(plan.common))
     }
 
     /// Appends an entry, which must follow the last one in entry order (the caller checks).
     pub fn add(&mut self, entry: &Entry<'_>) {
-        let Plan { shared, restart } = self.plan(entry.key);
+        self.add_as(&self.plan(entry), entry);
+    }
+
+    /// Appends an entry, which must follow the last one in entry order (the caller checks), by the plan that was made for it. A block may have been
+    /// finished since.
+    pub fn add_as(&mut self, plan: &Plan, entry: &Entry<'_>) {
+        let Plan { common, shared, restart, .. } = match self.is_empty() {
+            true => self.plan_with(entry, plan.common),
+            false => *plan,
+        };
         if restart {
             self.restarts.push(u32::try_from(self.payload.len()).expect("blocks are shorter than 4 GiB"));
             self.since_restart = 0;
@@ -512,8 +554,8 @@ impl BlockBuilder {
         if entry.kind.has_value() {
             self.payload.extend_from_slice(entry.value);
         }
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(suffix);
+        self.last_key.truncate(common);
+        self.last_key.extend_from_slice(&entry.key[common..]);
     }
 
     /// Completes the payload and leaves it in `payload`, whose space the next block takes over.
@@ -525,10 +567,5 @@ impl BlockBuilder {
         std::mem::swap(&mut self.payload, payload);
         self.payload.clear();
         self.restarts.clear();
-    }
-
-    fn plan(&self, key: &[u8]) -> Plan {
-        let restart = self.restarts.is_empty() || self.since_restart == self.restart_interval;
-        Plan { shared: if restart { 0 } else { common_prefix(&self.last_key, key) }, restart }
     }
 }

@@ -207,6 +207,28 @@ impl Sealer {
 
 /// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are copied, owned ones reused.
 pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
+    let (tag, body_bytes) = check(&stored, place, handle)?;
+    match stored {
+        Cow::Owned(mut bytes) if tag == TAG_NONE => {
+            bytes.truncate(body_bytes);
+            Ok(bytes)
+        }
+        stored => {
+            let mut payload = Vec::new();
+            decompress(tag, &stored[..body_bytes], &mut payload)?;
+            Ok(payload)
+        }
+    }
+}
+
+/// As [`unseal`], but puts the payload into `payload`, in the place of what it holds: for readers of many blocks one after the other.
+pub fn unseal_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
+    let (tag, body_bytes) = check(stored, place, handle)?;
+    decompress(tag, &stored[..body_bytes], payload)
+}
+
+/// Checks a stored block. Gives the tag of its compression and the length of its body.
+fn check(stored: &[u8], place: Place, handle: &BlockHandle) -> Result<(u8, usize), Flaw> {
     let Some(body_bytes) = stored.len().checked_sub(TRAILER_BYTES).filter(|_| stored.len() == handle.bytes) else {
         return Err(Flaw::Damaged("a block is shorter than its index entry says"));
     };
@@ -218,16 +240,19 @@ pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Resu
     if handle.checksum != checksum {
         return Err(Flaw::Damaged("a block is whole but not the one its index entry means: stale or misdirected"));
     }
-    match checked[body_bytes] {
-        TAG_NONE => Ok(match stored {
-            Cow::Borrowed(bytes) => bytes[..body_bytes].to_vec(),
-            Cow::Owned(mut bytes) => {
-                bytes.truncate(body_bytes);
-                bytes
-            }
-        }),
-        TAG_LZ4 => decompress_lz4(&checked[..body_bytes]),
-        TAG_ZSTD => decompress_zstd(&checked[..body_bytes]),
+    Ok((checked[body_bytes], body_bytes))
+}
+
+/// Puts the payload that a body was made of into `payload`, in the place of what it holds.
+fn decompress(tag: u8, body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
+    match tag {
+        TAG_NONE => {
+            payload.clear();
+            payload.extend_from_slice(body);
+            Ok(())
+        }
+        TAG_LZ4 => decompress_lz4(body, payload),
+        TAG_ZSTD => decompress_zstd(body, payload),
         _ => Err(Flaw::Unsupported("a block is compressed by a method that this version does not know")),
     }
 }
@@ -246,33 +271,36 @@ fn claimed_length(body: &[u8], expansion_max: usize) -> Result<(usize, &[u8]), F
 }
 
 #[cfg(feature = "lz4")]
-fn decompress_lz4(body: &[u8]) -> Result<Vec<u8>, Flaw> {
+fn decompress_lz4(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
     // One byte of LZ4 stands for at most 255.
     let (length, compressed) = claimed_length(body, 255)?;
-    let mut payload = vec![0; length];
-    match lz4_flex::block::decompress_into(compressed, &mut payload) {
-        Ok(written) if written == length => Ok(payload),
+    payload.resize(length, 0);
+    match lz4_flex::block::decompress_into(compressed, payload) {
+        Ok(written) if written == length => Ok(()),
         _ => Err(Flaw::Damaged("a block cannot be decompressed")),
     }
 }
 
 #[cfg(not(feature = "lz4"))]
-fn decompress_lz4(_: &[u8]) -> Result<Vec<u8>, Flaw> {
+fn decompress_lz4(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
     Err(Flaw::Unsupported("a block is compressed by LZ4; build with the feature `lz4`"))
 }
 
 #[cfg(feature = "zstd")]
-fn decompress_zstd(body: &[u8]) -> Result<Vec<u8>, Flaw> {
+fn decompress_zstd(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
     // Four bytes of Zstandard (a block header and one byte repeated) stand for at most 128 KiB.
     let (length, compressed) = claimed_length(body, 32 << 10)?;
     match zstd::bulk::decompress(compressed, length) {
-        Ok(payload) if payload.len() == length => Ok(payload),
+        Ok(decompressed) if decompressed.len() == length => {
+            *payload = decompressed;
+            Ok(())
+        }
         _ => Err(Flaw::Damaged("a block cannot be decompressed")),
     }
 }
 
 #[cfg(not(feature = "zstd"))]
-fn decompress_zstd(_: &[u8]) -> Result<Vec<u8>, Flaw> {
+fn decompress_zstd(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
     Err(Flaw::Unsupported("a block is compressed by Zstandard; build with the feature `zstd`"))
 }
 
@@ -293,6 +321,7 @@ mod tests {
 
     #[test]
     fn payloads_come_back_by_every_method() {
+        let mut reused = b"what the block before had".to_vec();
         let noise: Vec<u8> = (0..5000u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
         for payload in [vec![], b"x".to_vec(), vec![7; 100_000], noise] {
             for method in methods() {
@@ -300,6 +329,8 @@ mod tests {
                 let handle = Sealer::new(place()).seal(&mut stored, method, 4096);
                 assert!(stored.len() <= payload.len() + TRAILER_BYTES, "{method:?}");
                 assert_eq!(unseal(Cow::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(unseal_into(&stored, place(), &handle, &mut reused), Ok(()));
+                assert_eq!(reused, payload, "{method:?}");
                 assert_eq!(unseal(Cow::Owned(stored), place(), &handle), Ok(payload.clone()));
             }
         }

@@ -8,14 +8,15 @@
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose checksums need
 //! offsets that are known only when all data is written. Calls the environment only to create, write and sync the file.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Env, File};
 
-use crate::entry::{self, Entry, Sequence};
+use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
-use crate::format::block::BlockBuilder;
+use crate::format::block::{BlockBuilder, Plan};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
@@ -95,18 +96,15 @@ impl TableBuilder {
     /// # Panics
     /// If the entry does not follow the last one in entry order.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
-        self.assert_in_order(&entry);
-        if !self.data.is_empty() && !fits(&self.data, &entry, self.settings.block_bytes) {
+        let plan = self.data.plan(&entry);
+        self.assert_in_order(&plan, &entry);
+        if !self.data.is_empty() && !fits(&plan, self.settings.block_bytes) {
             self.end_data_block()?;
         }
         if self.data.is_empty() {
-            let previous = (!self.is_empty()).then(|| self.data.last_key());
-            let (key, sequence) = fence(previous, entry.key, entry.sequence);
-            self.fence.0.clear();
-            self.fence.0.extend_from_slice(key);
-            self.fence.1 = sequence;
+            self.begin_data_block(&entry);
         }
-        self.data.add(&entry);
+        self.data.add_as(&plan, &entry);
         self.properties.count(&entry);
         self.last_sequence = entry.sequence;
         Ok(())
@@ -152,10 +150,23 @@ impl TableBuilder {
         Ok(self.properties.into_meta(&footer, root_checksum, file_bytes))
     }
 
-    fn assert_in_order(&self, entry: &Entry<'_>) {
+    fn assert_in_order(&self, plan: &Plan, entry: &Entry<'_>) {
+        let ascends = match self.data.order(plan, entry.key) {
+            Ordering::Greater => true,
+            Ordering::Equal => entry.sequence < self.last_sequence,
+            Ordering::Less => false,
+        };
         let last = (self.data.last_key(), self.last_sequence);
-        let ascends = self.is_empty() || entry::compare(last, (entry.key, entry.sequence)).is_lt();
-        assert!(ascends, "{:?} {:?} was added after {last:?}", entry.key, entry.sequence);
+        assert!(ascends || self.is_empty(), "{:?} {:?} was added after {last:?}", entry.key, entry.sequence);
+    }
+
+    /// Notes the fence of the block that begins with `entry`.
+    fn begin_data_block(&mut self, entry: &Entry<'_>) {
+        let previous = (!self.is_empty()).then(|| self.data.last_key());
+        let (key, sequence) = fence(previous, entry.key, entry.sequence);
+        self.fence.0.clear();
+        self.fence.0.extend_from_slice(key);
+        self.fence.1 = sequence;
     }
 
     /// Writes the data block and notes its fence.
@@ -166,7 +177,7 @@ impl TableBuilder {
         self.handle.clear();
         handle.encode(&mut self.handle);
         let entry = fence_entry(&self.fence.0, self.fence.1, &self.handle);
-        if !self.index.is_empty() && !fits(&self.index, &entry, self.settings.block_bytes) {
+        if !self.index.is_empty() && !fits(&self.index.plan(&entry), self.settings.block_bytes) {
             self.end_lower_block();
         }
         if self.index.is_empty() {
@@ -205,9 +216,9 @@ impl TableBuilder {
     }
 }
 
-/// True if the block, with `entry` as its last, takes at most `block_bytes` in the file.
-fn fits(block: &BlockBuilder, entry: &Entry<'_>, block_bytes: usize) -> bool {
-    block.payload_bytes_with(entry) + TRAILER_BYTES <= block_bytes
+/// True if the block with the planned entry as its last takes at most `block_bytes` in the file.
+fn fits(plan: &Plan, block_bytes: usize) -> bool {
+    plan.payload_bytes + TRAILER_BYTES <= block_bytes
 }
 
 /// The file, written in large pieces.

@@ -3,7 +3,6 @@
 //! It holds one lower index block and one data block, each with a place in it. Seeks go down through the fences; steps past the
 //! end of a data block go to the neighbour by the index. A cursor that stays in one block reads nothing.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::reader::Table;
@@ -46,6 +45,7 @@ struct Standing {
 
 impl Standing {
     /// Runs one motion of the cursor in the loaded block; an error names the block's offset.
+    #[inline]
     fn go(&mut self, table: &Table, motion: impl FnOnce(&mut BlockCursor, &Block) -> Result<(), Flaw>) -> Result<()> {
         let (offset, block) = self.block.as_ref().expect("a block is loaded before a cursor moves in it");
         let result = motion(&mut self.cursor, block);
@@ -58,6 +58,10 @@ impl Standing {
     fn entry(&self) -> Option<Entry<'_>> {
         let (_, block) = self.block.as_ref()?;
         self.cursor.entry(block)
+    }
+
+    fn stands(&self) -> bool {
+        self.cursor.stands()
     }
 
     fn leave(&mut self) {
@@ -106,10 +110,14 @@ impl TableCursor {
         };
         let handle = handle.map_err(|flaw| self.table.file.flaw(flaw, lower_offset))?;
         if self.data.block.as_ref().is_none_or(|&(offset, _)| offset != handle.offset) {
-            self.data.block = None;
+            let left = self.data.block.take();
             let block = match &mut self.window {
                 None => self.table.cached_block(&handle)?,
-                Some(window) => Arc::new(window.block(&self.table, &handle, direction)?),
+                Some(window) => {
+                    // The block it leaves gives its space to the next one, unless somebody holds on to a value in it.
+                    let space = left.and_then(|(_, block)| Arc::into_inner(block)).map(Block::into_bytes);
+                    Arc::new(window.block(&self.table, &handle, direction, space.unwrap_or_default())?)
+                }
             };
             self.data.block = Some((handle.offset, block));
         }
@@ -126,9 +134,9 @@ impl TableCursor {
 
     /// Goes to the next data block that has entries, if there is one, and to its first.
     fn first_of_next_block(&mut self) -> Result<()> {
-        while self.data.entry().is_none() {
+        while !self.data.stands() {
             self.lower.go(&self.table, BlockCursor::next)?;
-            if self.lower.entry().is_none() {
+            if !self.lower.stands() {
                 if self.top + 1 == self.table.fences.len() {
                     return Ok(());
                 }
@@ -143,9 +151,9 @@ impl TableCursor {
 
     /// Goes to the data block before, if there is one, and to its last entry.
     fn last_of_previous_block(&mut self) -> Result<()> {
-        while self.data.entry().is_none() {
+        while !self.data.stands() {
             self.lower.go(&self.table, BlockCursor::prev)?;
-            if self.lower.entry().is_none() {
+            if !self.lower.stands() {
                 if self.top == 0 {
                     return Ok(());
                 }
@@ -194,14 +202,16 @@ impl TableCursor {
         self.last_of_previous_block()
     }
 
+    #[inline]
     fn try_next(&mut self) -> Result<()> {
         self.data.go(&self.table, BlockCursor::next)?;
-        self.first_of_next_block()
+        if self.data.stands() { Ok(()) } else { self.first_of_next_block() }
     }
 
+    #[inline]
     fn try_prev(&mut self) -> Result<()> {
         self.data.go(&self.table, BlockCursor::prev)?;
-        self.last_of_previous_block()
+        if self.data.stands() { Ok(()) } else { self.last_of_previous_block() }
     }
 }
 
@@ -256,8 +266,15 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A block, from the window; if it is not there, the window moves so that it holds the block and what comes next.
-    pub(super) fn block(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<Block> {
+    /// A block, from the window; if it is not there, the window moves so that it holds the block and what comes next. The block is put into
+    /// `space`, whatever that holds.
+    pub(super) fn block(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        space: Vec<u8>,
+    ) -> Result<Block> {
         table.file.check_inside(handle)?;
         if handle.bytes >= READ_AHEAD_BYTES {
             return table.file.read_block(handle);
@@ -266,7 +283,7 @@ impl Window {
             self.fill(table, handle, direction)?;
         }
         let start = (handle.offset - self.offset) as usize;
-        table.file.decode_block(Cow::Borrowed(&self.bytes[start..][..handle.bytes]), handle)
+        table.file.decode_block(&self.bytes[start..][..handle.bytes], handle, space)
     }
 
     fn holds(&self, handle: &BlockHandle) -> bool {

@@ -19,7 +19,7 @@ use crate::format::block::{Block, Next, Versions};
 use crate::format::checksum::Place;
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Flaw, unseal};
+use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
 
 /// What the first read at the end of a file brings: enough for footer, top index and properties of most tables.
@@ -181,12 +181,14 @@ impl TableFile {
     pub(super) fn read_block(&self, handle: &BlockHandle) -> Result<Block> {
         self.check_inside(handle)?;
         let stored = self.read(handle.offset, handle.bytes)?;
-        self.decode_block(Cow::Owned(stored), handle)
+        let block = unseal(Cow::Owned(stored), self.place, handle).and_then(Block::decode);
+        block.map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
-    /// Checks and decodes the bytes of a block.
-    pub(super) fn decode_block(&self, stored: Cow<'_, [u8]>, handle: &BlockHandle) -> Result<Block> {
-        unseal(stored, self.place, handle).and_then(Block::decode).map_err(|flaw| self.flaw(flaw, handle.offset))
+    /// Checks and decodes the bytes of a block, which is put into `space`.
+    pub(super) fn decode_block(&self, stored: &[u8], handle: &BlockHandle, mut space: Vec<u8>) -> Result<Block> {
+        let unsealed = unseal_into(stored, self.place, handle, &mut space);
+        unsealed.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
     /// Reads bytes, which must lie inside the file.

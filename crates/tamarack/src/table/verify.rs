@@ -95,7 +95,7 @@ impl Walk<'_> {
 
     /// Checks a data block and its entries, and counts them.
     fn data_block(&mut self, handle: &BlockHandle, fence: (&[u8], Sequence)) -> Result<()> {
-        let block = self.window.block(self.table, handle, Direction::Forward)?;
+        let block = self.window.block(self.table, handle, Direction::Forward, Vec::new())?;
         let damaged = |what: &'static str| self.table.file.corruption(handle.offset, what);
         let flaw = |flaw: Flaw| self.table.file.flaw(flaw, handle.offset);
         block.check_restarts().map_err(flaw)?;
