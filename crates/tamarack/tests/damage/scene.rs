@@ -26,10 +26,10 @@ pub(crate) const HEADER_BYTES: u64 = SEGMENT_HEADER_BYTES;
 /// The one manifest.
 const MANIFEST: &str = "/db/0000000001.manifest";
 
-/// Buffers for a handful of writes, tables of a few blocks.
+/// Buffers for a handful of writes, tables of a few blocks, and each flush a run of its own.
 pub(crate) fn options(env: &SimEnv) -> Options {
     let expert = Expert::new().buffer_bytes(240).sealed_max(4).block_bytes(128).table_bytes(250).cache_bytes(16 << 10);
-    Options::new().expert(expert.env(Arc::new(env.clone())))
+    Options::new().expert(expert.policy("tiering:T=100").env(Arc::new(env.clone())))
 }
 
 /// A database at rest.
@@ -82,6 +82,11 @@ impl Scene {
     /// A new machine with the database on it.
     pub(crate) fn machine(&self) -> SimEnv {
         self.env.image(Crash::KeepAll)
+    }
+
+    /// The youngest segment of the log.
+    pub(crate) fn last_segment(&self) -> &Path {
+        &self.records.last().expect("there are several").path
     }
 
     /// How many bytes of the file are not just zeros at its end.
@@ -160,9 +165,11 @@ impl Written {
         db.flush().expect("nothing fails");
         (10..22).for_each(|number| written.write(&db, number, Durability::Buffered));
         db.flush().expect("nothing fails");
+        (22..34).for_each(|number| written.write(&db, number, Durability::Buffered));
+        db.flush().expect("nothing fails");
         // No background work from here on: two segments stay.
-        for number in 22..36 {
-            let durability = if number == 24 || number == 32 { Durability::Sync } else { Durability::Buffered };
+        for number in 34..48 {
+            let durability = if number == 36 || number == 44 { Durability::Sync } else { Durability::Buffered };
             written.write(&db, number, durability);
         }
         written

@@ -6,9 +6,6 @@ use tamarack_env::SimEnv;
 use crate::message::path_of;
 use crate::scene::{DIR, Scene, options};
 
-/// The last segment of the log.
-const LAST: &str = "/db/0000000006.log";
-
 fn open_error(env: &SimEnv) -> Error {
     options(env).open(DIR).expect_err("the damage is noticed")
 }
@@ -20,7 +17,7 @@ fn a_closed_log_has_a_known_end() {
     let scene = Scene::closed();
     let env = scene.machine();
     let last = scene.records.last().expect("there are several");
-    env.truncate(LAST, last.start).expect("it is there");
+    env.truncate(&last.path, last.start).expect("it is there");
     let error = open_error(&env);
     assert!(matches!(&error, Error::Corruption { path, .. } if path == &last.path), "{error}");
 }
@@ -30,19 +27,22 @@ fn a_closed_log_has_a_known_end() {
 #[test]
 fn what_is_no_segment_is_not_removed_as_an_unborn_one() {
     let scene = Scene::killed();
-    let env = scene.machine();
-    env.swap(LAST, "/db/0000000001.table").expect("both are there");
+    let (env, last) = (scene.machine(), scene.last_segment());
+    let mut files = scene.files.iter().map(|(path, _)| path);
+    let table = files.find(|path| path.extension().is_some_and(|kind| kind == "table")).expect("there are several");
+    env.swap(last, table).expect("both are there");
     let before = env.identity();
     let error = open_error(&env);
-    assert_eq!(path_of(&error).and_then(|path| path.to_str()), Some(LAST), "{error}");
+    assert_eq!(path_of(&error), Some(last), "{error}");
     assert_eq!(env.identity(), before, "nothing is changed");
 }
 
 /// A flipped bit made the segment's version a high number, and the user was told to look for a newer program.
 #[test]
 fn a_damaged_version_is_damage() {
-    let env = Scene::killed().machine();
-    env.flip_bit(LAST, 8, 4).expect("it is there");
+    let scene = Scene::killed();
+    let env = scene.machine();
+    env.flip_bit(scene.last_segment(), 8, 4).expect("it is there");
     let error = open_error(&env);
     assert!(matches!(error, Error::Corruption { .. }), "{error}");
 }
