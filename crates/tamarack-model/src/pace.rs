@@ -37,10 +37,11 @@
 //! Nothing is foreseen beyond the deadlines of present jobs, on purpose: work that does not exist yet cannot be done
 //! ahead, so slower writers today would gain nothing for a larger merge tomorrow.
 //!
-//! **Never stopped.** The share is never below the [floor](Pacer::floor), a quarter of what the shape can digest in the
-//! long run. There, three quarters of all that is written pay off debt, so a late job ends soon. A missed deadline costs
-//! lookups one run more until the next merge into that level; a missed flush, a little memory above the buffers' limit:
-//! at most the floor's share of what that flush had left to write.
+//! **Never stopped.** The share is never below the [floor](Pacer::floor), half of what the tree could digest if each
+//! batch rewrote all of the level that it comes into. So whatever a change of shape has left, at least half of all that
+//! is written pays off debt, and a late job ends. A missed deadline costs lookups one run more until the next merge into
+//! that level; a missed flush, a little memory above the buffers' limit: at most the floor's share of what that flush
+//! had left to write, which is half a buffer.
 //!
 //! # What it achieves
 //!
@@ -141,11 +142,11 @@ impl Pacer {
     /// For trees of this shape.
     pub fn new(shape: &Shape) -> Self {
         let levels: Vec<Filling> = (1..=shape.last()).map(|level| Filling::new(shape, level)).collect();
-        let writes: f64 = levels.iter().map(Filling::writes_per_entry).sum();
-        Self { levels, buffer: shape.buffer(), floor: 1.0 / (4.0 * writes) }
+        let writes_most: f64 = (1..=shape.last()).map(|level| shape.ratio(level)).sum();
+        Self { levels, buffer: shape.buffer(), floor: 1.0 / (2.0 * writes_most) }
     }
 
-    /// The least share, `1 / (4 Σ A_i)`: a quarter of what the tree can digest in the long run.
+    /// The least share, `1 / (2 Σ r_i)`: half of what the tree could digest if each batch rewrote all of its level.
     pub fn floor(&self) -> f64 {
         self.floor
     }
@@ -242,7 +243,7 @@ mod tests {
     /// Late jobs leave the floor, which never is nothing; done jobs do not count.
     #[test]
     fn writers_are_never_stopped() {
-        let floor = 1.0 / (4.0 * (1.0 + 1.5 + 1.5));
+        let floor = 1.0 / (2.0 * (4.0 + 4.0 + 4.0));
         assert_eq!(plan("", 4, &[MERGE(0, 1)]).share, floor);
         assert_eq!(
             plan("level 1: r3 9", 0, &[MERGE(1, 1)]),

@@ -173,6 +173,31 @@ fn buffers_of_varying_size() {
     }
 }
 
+/// Shapes of any kind, that grow by doubling their last level, which leaves merges there of many times what the mean
+/// says: nobody is stopped, the buffers' limit holds within a tenth of a buffer, and no level has more than one run too
+/// many.
+#[test]
+fn any_shape() {
+    for seed in random::seeds(12) {
+        println!("TAMARACK_SEED={seed}");
+        let mut random = Random::new(seed);
+        let mut batch = BUFFER.0;
+        let mut words = format!("custom:buffer {BUFFER}");
+        for _ in 0..1 + random.below(3) {
+            let capacity = batch * (150 + random.below(900)) / 100;
+            let runs = 1 + random.below(capacity / batch);
+            batch = capacity;
+            words += &format!("; level {capacity} in {runs} runs");
+        }
+        let story = Story::new(&words, &equal(200), 1e9, 2, Some(2));
+        story.print();
+        let Story { name, writing, .. } = &story;
+        assert_eq!(writing.stopped_longest, 0.0, "{name}");
+        assert!(writing.buffers_most < 2.1, "{name}: {}", writing.buffers_most);
+        assert!(writing.above_slots.iter().all(|runs| *runs <= 1), "{name}: {:?}", writing.above_slots);
+    }
+}
+
 /// Without the throttle, and with twice the buffers, leveled trees stop their writers for several units of time, and
 /// trees that are overrun pile up runs. So the tests above can fail.
 #[test]
