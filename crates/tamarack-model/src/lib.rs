@@ -71,6 +71,7 @@
 //! | [simulate] | what would become of these flushes | |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
+//! | [filter] | what does a filter of so many bits promise | see a key |
 //! | [growth] | when does a tree take its policy's next shape | |
 //! | [policy] | which shape | see a tree |
 //! | [planner] | what is merged next | see a policy |
@@ -86,6 +87,7 @@
 pub mod simulate;
 
 pub mod cost;
+pub mod filter;
 pub mod growth;
 pub mod occupancy;
 pub mod pace;
@@ -94,6 +96,7 @@ pub mod policy;
 pub mod shape;
 pub mod units;
 
+pub use filter::FilterKind;
 pub use occupancy::{Occupancy, Run, RunId};
 pub use shape::{Level, Shape, ShapeError};
 pub use units::{Bytes, Entries};

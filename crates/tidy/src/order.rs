@@ -63,6 +63,11 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer {
+        directory: "tamarack-filter",
+        may_use: &["tamarack-model"],
+        modules: &["lib", "fuzz", "builder", "bytes", "filter", "blocked", "bloom", "lines", "digest"],
+    },
+    Layer {
         directory: "tamarack-env",
         may_use: &[],
         modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "random", "sync"],
@@ -70,7 +75,19 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-model",
         may_use: &[],
-        modules: &["lib", "simulate", "pace", "cost", "growth", "policy", "planner", "occupancy", "shape", "units"],
+        modules: &[
+            "lib",
+            "simulate",
+            "pace",
+            "cost",
+            "filter",
+            "growth",
+            "policy",
+            "planner",
+            "occupancy",
+            "shape",
+            "units",
+        ],
     },
 ];
 

@@ -1,0 +1,51 @@
+//! The blocked Bloom filter: each key sets k bits of one cache line (Putze, Sanders and Singler, *Cache-, Hash- and
+//! Space-Efficient Bloom Filters*).
+//!
+//! ```text
+//! line    = digest · lines / 2⁶⁴, rounded down              from the high bits
+//! probe i = nine bits of f_j, from the top: bits 63..55, 54..46, …
+//! f_j     = high half xor low half of digest · c_j           j = 1 for the first seven probes, 2 for the other seven
+//! c_1     = 2⁶⁴/φ      c_2 = 2⁶⁴·(√2 - 1)                     both made odd
+//! ```
+//!
+//! The high bits of the digest are alike for all keys of a line, and the folded products depend on those that are not. The probes of
+//! a key are drawn with replacement, which the model of the [false positive rate](tamarack_model::filter) accounts for.
+//!
+//! A lookup reads one line and looks at all its k bits without a branch in between: on the way out there is one bit
+//! to test, and nothing for the processor to guess wrong. Each probe is some six instructions, independent of the
+//! others, and all of them run while a line that is not in the cache is on its way.
+
+use crate::digest::{Digest, FIRST, SECOND};
+use crate::lines::Line;
+
+/// Probes that one product of 64 bits has room for.
+const PROBES_PER_PRODUCT: u32 = 7;
+
+pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {
+    let at = digest.below(lines.len() as u64) as usize;
+    let line = &mut lines[at];
+    for_each_probe(probes, digest, |word, bit| line.0[word] |= 1 << bit);
+}
+
+#[inline]
+pub(crate) fn may_contain(lines: &[Line], probes: u32, digest: Digest) -> bool {
+    let line = &lines[digest.below(lines.len() as u64) as usize];
+    let mut all = 1;
+    for_each_probe(probes, digest, |word, bit| all &= line.0[word] >> bit);
+    all == 1
+}
+
+/// Calls `visit` with the word in the line, below 8, and the bit in the word of each probe.
+#[inline]
+fn for_each_probe(probes: u32, digest: Digest, mut visit: impl FnMut(usize, u32)) {
+    let mut draw = |mut bits: u64, probes: u32| {
+        for _ in 0..probes {
+            visit((bits >> 61) as usize, (bits >> 55) as u32 & 63);
+            bits <<= 9;
+        }
+    };
+    draw(digest.folded(FIRST), probes.min(PROBES_PER_PRODUCT));
+    if probes > PROBES_PER_PRODUCT {
+        draw(digest.folded(SECOND), probes - PROBES_PER_PRODUCT);
+    }
+}

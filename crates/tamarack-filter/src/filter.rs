@@ -1,0 +1,148 @@
+//! A finished filter of any kind, and how it is made from digests.
+
+use tamarack_model::filter::{self, FilterKind, LINE_BITS};
+
+use crate::digest::Digest;
+use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
+use crate::{blocked, bloom};
+
+/// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to the nearest number of
+/// lines, and what is not 0 gets at least one. So a filter is at most 256 bits larger or smaller than asked, and one for
+/// very few keys at most 511 larger.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// So many bits for each entry, not negative; fractions count.
+    PerEntry(f64),
+    /// So many bits in all, whatever the number of entries.
+    Total(u64),
+}
+
+impl Size {
+    /// The number of lines for so many entries.
+    ///
+    /// # Panics
+    /// If the number of bits is negative or no number, or takes more than 2³² - 1 lines.
+    fn lines(self, entries: u64) -> usize {
+        let bits = match self {
+            Self::PerEntry(bits) => bits * entries as f64,
+            Self::Total(bits) => bits as f64,
+        };
+        let most = f64::from(u32::MAX) * LINE_BITS as f64;
+        assert!((0.0..=most).contains(&bits), "a filter of {self:?} for {entries} entries");
+        if bits == 0.0 { 0 } else { (bits / LINE_BITS as f64).round().max(1.0) as usize }
+    }
+}
+
+/// A finished filter. It never says no to a digest it was built from.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Filter {
+    pub(crate) bits: Bits,
+    /// Between 1 and the kind's most.
+    pub(crate) probes: u32,
+    pub(crate) entries: u64,
+}
+
+/// The bits of a filter, by kind; never empty, and always whole lines.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Bits {
+    /// A probe reads one word, which never lies across two lines of the machine.
+    Bloom(Box<[u64]>),
+    /// Aligned, so that one line of the filter is one line of the machine.
+    Blocked(Box<[Line]>),
+}
+
+impl Filter {
+    /// A filter over these digests, or none if its size comes to 0 bits. Digests that come twice are harmless, but count as
+    /// entries.
+    ///
+    /// # Panics
+    /// If the size is not one; see [`Size`].
+    pub fn build(kind: FilterKind, size: Size, digests: &[Digest]) -> Option<Self> {
+        let entries = digests.len() as u64;
+        let lines = size.lines(entries);
+        if lines == 0 {
+            return None;
+        }
+        let bits_per_entry = (lines as u64 * LINE_BITS) as f64 / entries.max(1) as f64;
+        let probes = filter::best_probes(kind, bits_per_entry);
+        let bits = match kind {
+            FilterKind::Bloom => {
+                let mut words = vec![0; lines * LINE_WORDS].into_boxed_slice();
+                digests.iter().for_each(|digest| bloom::insert(&mut words, probes, *digest));
+                Bits::Bloom(words)
+            }
+            FilterKind::Blocked => {
+                let mut lines = vec![Line::default(); lines].into_boxed_slice();
+                digests.iter().for_each(|digest| blocked::insert(&mut lines, probes, *digest));
+                Bits::Blocked(lines)
+            }
+        };
+        Some(Self { bits, probes, entries })
+    }
+
+    /// False if no key with this digest is in the set; true if one is, and by mistake as often as [`fpr`](Self::fpr) says.
+    #[inline]
+    pub fn may_contain(&self, digest: Digest) -> bool {
+        match &self.bits {
+            Bits::Bloom(words) => bloom::may_contain(words, self.probes, digest),
+            Bits::Blocked(lines) => blocked::may_contain(lines, self.probes, digest),
+        }
+    }
+
+    /// How many different cache lines [`may_contain`](Self::may_contain) reads for this digest. To measure and to test; it is
+    /// slower than the lookup itself.
+    pub fn lines_touched(&self, digest: Digest) -> u32 {
+        match &self.bits {
+            Bits::Bloom(words) => bloom::lines_touched(words, self.probes, digest),
+            Bits::Blocked(_) => 1,
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> FilterKind {
+        match &self.bits {
+            Bits::Bloom(_) => FilterKind::Bloom,
+            Bits::Blocked(_) => FilterKind::Blocked,
+        }
+    }
+
+    /// Probes for each lookup, at least 1.
+    pub fn probes(&self) -> u32 {
+        self.probes
+    }
+
+    /// How many digests it was built from.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Its size in bits, without the few bytes beside them.
+    pub fn bits(&self) -> u64 {
+        self.lines() as u64 * LINE_BITS
+    }
+
+    /// Its size in cache lines.
+    pub(crate) fn lines(&self) -> usize {
+        match &self.bits {
+            Bits::Bloom(words) => words.len() / LINE_WORDS,
+            Bits::Blocked(lines) => lines.len(),
+        }
+    }
+
+    /// The bytes of memory it holds, those of this value included.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.lines() * LINE_BYTES
+    }
+
+    /// The false positive rate that its size promises.
+    pub fn fpr(&self) -> f64 {
+        filter::fpr_of(self.kind(), self.entries, self.lines() as u64, self.probes)
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, lines, Self { probes, entries, .. }) = (self.kind(), self.lines(), self);
+        write!(f, "Filter {{ kind: {kind:?}, probes: {probes}, entries: {entries}, lines: {lines} }}")
+    }
+}

@@ -1,0 +1,30 @@
+//! What the fuzz target of this crate does with its input; also called by the test that replays the kept corpus.
+//!
+//! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers every digest, and reads no more cache
+//! lines for an answer than it makes probes.
+
+use crate::bytes;
+use crate::digest::Digest;
+use crate::filter::Filter;
+
+/// Bytes as a filter: as they are, and with a header whose version and length are made to fit.
+pub fn filter(input: &[u8]) {
+    check(input);
+    // What the header's lines cannot cover is cut off.
+    let whole = input.len().saturating_sub(16) % 64;
+    let mut mended = input[..input.len() - whole].to_vec();
+    bytes::mend(&mut mended);
+    check(&mended);
+}
+
+fn check(input: &[u8]) {
+    let Ok(filter) = Filter::decode(input) else { return };
+    assert_eq!(filter.encode(), input, "one filter has one encoding");
+    assert_eq!(filter.encoded_bytes(), input.len());
+    assert!((0.0..=1.0).contains(&filter.fpr()), "{filter:?} promises {}", filter.fpr());
+    let some = input.as_chunks::<8>().0.iter().take(16).map(|bytes| Digest::from_stored(u64::from_le_bytes(*bytes)));
+    for digest in some.chain([0, 1, u64::MAX, 1 << 63].map(Digest::from_stored)) {
+        let _ = filter.may_contain(digest);
+        assert!((1..=filter.probes()).contains(&filter.lines_touched(digest)), "{filter:?}");
+    }
+}

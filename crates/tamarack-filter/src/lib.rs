@@ -1,0 +1,100 @@
+//! Filters: small sets of digests that say "certainly not here" or "perhaps here", so that a lookup skips the tables that cannot
+//! hold its key.
+//!
+//! ```
+//! use tamarack_filter::{Builder, Digest, Filter, FilterKind, Size};
+//!
+//! // While a table is written:
+//! let mut builder = Builder::new();
+//! for key in ["apple", "pear", "quince"] {
+//!     builder.add(Digest::of(key.as_bytes()));
+//! }
+//! let filter = builder.finish(FilterKind::Blocked, Size::PerEntry(10.0)).expect("more than no bits");
+//! let bytes = filter.encode();
+//!
+//! // Once for each operation, at the edge of the interface; and then for each table that the operation meets:
+//! let digest = Digest::of(b"pear");
+//! let filter = Filter::decode(&bytes)?;
+//! assert!(filter.may_contain(digest));
+//! # Ok::<(), tamarack_filter::DecodeError>(())
+//! ```
+//!
+//! # The contract of every filter
+//!
+//! * **No false negatives.** What it was built from, it may contain.
+//! * **False positives as promised.** Of keys that were not put in, it says "perhaps" to the share that
+//!   [`tamarack_model::filter`] computes, for large filters and small ones; the kinds' pages in this crate say where each bit
+//!   is, and `MEASURED.md` holds predicted and measured rates side by side.
+//! * **One digest for all.** Filters take a [`Digest`] and never a key. Filters over different sets answer independently of each other, also if
+//!   they have the same size.
+//! * **Bytes are hostile.** [`Filter::decode`] refuses what is no filter, and what it accepts answers without a panic.
+//! * **No bits, no filter.** [`Filter::build`] gives `None` then, and a table without a filter is one that is always searched.
+//!
+//! # Which filter when
+//!
+//! | kind | a lookup reads | bits per entry for an FPR of 10 %, 1 %, 0.1 % | when |
+//! |---|---|---|---|
+//! | [blocked](FilterKind::Blocked) | 1 cache line | 4.8, 9.9, 15.6 | the filters do not fit the processor's cache, and a table read by mistake costs about as much as some cache misses: data in memory, or few bits |
+//! | [standard](FilterKind::Bloom) | 2 lines for an absent key, one for each probe for a present one | 4.8, 9.6, 14.4 | a read by mistake is a read of a device, and memory is what limits |
+//!
+//! At 5 bits the blocked filter has 1 % more false positives, at 8 bits 8 %, at 10 bits 18 %, at 16 bits 1.8 times as many, at 20 three times.
+//!
+//! # What it costs
+//!
+//! Instructions of a `may_contain` with its call, counted by callgrind; cache lines:
+//!
+//! | bits per entry | blocked | lines | standard, absent key | lines | standard, present key | lines |
+//! |---:|---:|---:|---:|---:|---:|---:|
+//! | 5 | 58 | 1 | 43 | 1.7 | 68 | 3 |
+//! | 10 | 88 | 1 | 48 | 2.0 | 128 | 7 |
+//! | 16 | 126 | 1 | 48 | 2.0 | 188 | 11 |
+//!
+//! An absent key is cheap by count in the standard filter, but ends at a branch that nobody can predict; the blocked filter, with more instructions, answers
+//! sooner. A digest takes 29 instructions for a key of 8 bytes, 24 for 16, 51 for 64. `examples/filter_speed.rs` prints the times of a machine.
+//!
+//! **No SIMD, and no `unsafe`.** A blocked lookup was also written with AVX2 (gathering words) and with AVX-512 (permuting the line), chosen at run time. Medians of seven
+//! rounds on a shared Xeon with both, 6 probes:
+//!
+//! | filter | lookups | scalar | AVX2 | AVX-512 |
+//! |---|---|---:|---:|---:|
+//! | 64 KB | each waits for the answer of the one before | 10.4 ns | 18.1 ns | 12.1 ns |
+//! | 64 KB | independent | 6.0 ns | 5.6 ns | 3.4 ns |
+//! | 256 MB | each waits for the answer of the one before | 244 ns | 254 ns | 223 ns |
+//! | 256 MB | independent | 74 ns | 52 ns | 42 ns |
+//!
+//! A lookup waits for its answer before it goes on to the next table, and there plain code is as good or better. Should lookups come in batches, SIMD is worth another
+//! look; the layout was made for it: nine bits for each probe, in one product.
+//!
+//! # Made for what comes
+//!
+//! * **Filters rebuilt larger or smaller, or as another kind,** without reading data: a table keeps its [digests](Builder::digests), sorted and
+//!   delta-coded, and [`Filter::build`] takes them in any order. Of n sorted digests of 64 bits each takes about 66 - log2 n bits, 50 for 65,000 keys; a table that
+//!   keeps 48 or 40 high bits only saves the difference, and must then ask with digests whose low bits are cleared as well. Filters of both kinds
+//!   keep their promise with these.
+//! * **Several small filters for one table** (ElasticBF) share the digest, but must not share places: two filters of one size over the same keys would
+//!   err for the same digests. A unit's number, 0 today, has its byte in the [encoding](Filter::encode); unit u > 0 is to turn the digest before its use, by one multiplication.
+//! * **A filter over the whole tree** (Chucky) maps a digest to the runs it may be in. It stands beside [`Filter`], not below it: the tree asks either one filter
+//!   for each table, or one for all, and both take a [`Digest`], of which 64 bits are enough for buckets and fingerprints.
+//!
+//! # Map
+//!
+//! High to low: the builder (digests of a table), a filter as bytes, the filter (a kind, its size), the blocked and the standard
+//! kind, the lines of memory, the digest. Nothing here does I/O, holds a key, or knows a table.
+
+#![forbid(unsafe_code)]
+
+mod blocked;
+mod bloom;
+mod builder;
+mod bytes;
+mod digest;
+mod filter;
+#[doc(hidden)]
+pub mod fuzz;
+mod lines;
+
+pub use builder::Builder;
+pub use bytes::DecodeError;
+pub use digest::Digest;
+pub use filter::{Filter, Size};
+pub use tamarack_model::FilterKind;

@@ -1,0 +1,213 @@
+//! What a filter answers: never no to what it holds, and exactly what its page says, computed the slow way.
+//!
+//! Keys are numbers, hashed; a base apart from others makes sets disjoint and histories repeatable.
+
+use std::collections::HashSet;
+
+use tamarack_filter::{Builder, Digest, Filter, FilterKind, Size};
+
+const SIZES: [f64; 8] = [0.01, 0.5, 1.0, 2.7, 5.0, 10.0, 16.0, 200.0];
+
+fn digest(number: u64) -> Digest {
+    Digest::of(&number.to_le_bytes())
+}
+
+fn digests(base: u64, count: u64) -> Vec<Digest> {
+    (base..base + count).map(digest).collect()
+}
+
+/// Whatever was put in is found, for every kind, size and number of entries, as it was built and read back from bytes.
+#[test]
+fn no_false_negatives() {
+    for kind in FilterKind::ALL {
+        for count in [0, 1, 2, 3, 10, 51, 52, 100, 1000, 20_000] {
+            let set = digests(count << 32, count);
+            for size in SIZES.map(Size::PerEntry).into_iter().chain([1, 512, 513, 100_000].map(Size::Total)) {
+                let Some(filter) = Filter::build(kind, size, &set) else {
+                    assert!(count == 0 && matches!(size, Size::PerEntry(_)), "{kind:?}, {count} entries, {size:?}");
+                    continue;
+                };
+                let read = Filter::decode(&filter.encode()).expect("what was encoded");
+                assert_eq!(read, filter);
+                for digest in &set {
+                    assert!(filter.may_contain(*digest) && read.may_contain(*digest), "{filter:?} lost {digest:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The same for a million entries.
+#[test]
+fn no_false_negatives_in_large_filters() {
+    let set = digests(0, 1_000_000);
+    for kind in FilterKind::ALL {
+        for size in [0.3, 10.0] {
+            let filter = Filter::build(kind, Size::PerEntry(size), &set).expect("bits");
+            assert!(set.iter().all(|digest| filter.may_contain(*digest)), "{filter:?}");
+        }
+    }
+}
+
+/// Without bits there is no filter; a filter over nothing holds nothing.
+#[test]
+fn none_and_empty() {
+    for kind in FilterKind::ALL {
+        assert_eq!(Filter::build(kind, Size::PerEntry(0.0), &digests(0, 1000)), None);
+        assert_eq!(Filter::build(kind, Size::Total(0), &digests(0, 1000)), None);
+        assert_eq!(Filter::build(kind, Size::PerEntry(10.0), &[]), None);
+        let empty = Filter::build(kind, Size::Total(1000), &[]).expect("bits");
+        assert!(digests(0, 1000).into_iter().all(|digest| !empty.may_contain(digest)));
+        assert_eq!((empty.fpr(), empty.bits()), (0.0, 1024));
+    }
+}
+
+/// Sizes are the nearest whole lines, at least one.
+#[test]
+fn sizes_are_rounded_to_lines() {
+    let set = digests(0, 1000);
+    for kind in FilterKind::ALL {
+        for (size, lines) in [
+            (Size::PerEntry(10.0), 20),
+            (Size::PerEntry(0.001), 1),
+            (Size::PerEntry(1.2), 2),
+            (Size::PerEntry(1.3), 3),
+            (Size::Total(5000), 10),
+            (Size::Total(1), 1),
+        ] {
+            let filter = Filter::build(kind, size, &set).expect("bits");
+            assert_eq!(filter.bits(), lines * 512, "{size:?}");
+            assert_eq!(filter.encode().len(), filter.encoded_bytes());
+            assert!(filter.memory_bytes() >= filter.bits() as usize / 8);
+        }
+    }
+}
+
+/// Answers, and the lines read for them, equal those of a set of bits that follows the pages of `bloom` and `blocked` word by word.
+#[test]
+fn equals_the_slow_twin() {
+    for kind in FilterKind::ALL {
+        for (count, size) in [(1, 10.0), (40, 10.0), (700, 3.3), (700, 12.0), (700, 18.0), (90, 45.0)] {
+            let set = digests(1 << 40, count);
+            let filter = Filter::build(kind, Size::PerEntry(size), &set).expect("bits");
+            let places = |digest| twin::places(kind, filter.bits(), filter.probes(), digest);
+            let bits: HashSet<u64> = set.iter().flat_map(|digest| places(*digest)).collect();
+            for digest in set.iter().copied().chain(digests(2 << 40, 20_000)) {
+                let places = places(digest);
+                let expected = places.iter().all(|place| bits.contains(place));
+                assert_eq!(filter.may_contain(digest), expected, "{filter:?} {digest:?}");
+                let read =
+                    places.iter().position(|place| !bits.contains(place)).map_or(places.len(), |first| first + 1);
+                let lines: HashSet<u64> = places[..read].iter().map(|place| place / 512).collect();
+                assert_eq!(filter.lines_touched(digest) as usize, lines.len(), "{filter:?} {digest:?}");
+            }
+        }
+    }
+}
+
+/// Where bits are, in plain arithmetic.
+mod twin {
+    use super::{Digest, FilterKind};
+
+    const TWO_64: u128 = 1 << 64;
+
+    fn folded(digest: u128, odd: u128) -> u128 {
+        (digest * odd / TWO_64) ^ (digest * odd % TWO_64)
+    }
+
+    pub(crate) fn places(kind: FilterKind, bits: u64, probes: u32, digest: Digest) -> Vec<u64> {
+        let digest = u128::from(digest.stored());
+        match kind {
+            FilterKind::Bloom => {
+                let at = |i: u128| {
+                    let step = folded(digest, 0x9E37_79B9_7F4A_7C15);
+                    // Summed up: the step is bent by 0 + 1 + 2 + … times the constant.
+                    let bends = if i > 1 { i * (i - 1) * (i - 2) / 6 } else { 0 };
+                    let sum = digest + i * step % TWO_64 + bends * 0xBB67_AE85_84CA_A73B % TWO_64;
+                    (sum % TWO_64 * u128::from(bits) / TWO_64) as u64
+                };
+                (0..u128::from(probes)).map(at).collect()
+            }
+            FilterKind::Blocked => {
+                let line = (digest * u128::from(bits / 512) / TWO_64) as u64;
+                let place = |probe: u32| {
+                    let odd = if probe < 7 { 0x9E37_79B9_7F4A_7C15 } else { 0x6A09_E667_F3BC_C909 };
+                    line * 512 + (folded(digest, odd) >> (55 - 9 * (probe % 7)) & 511) as u64
+                };
+                (0..probes).map(place).collect()
+            }
+        }
+    }
+}
+
+/// A builder counts versions of one key once, and makes filters of several kinds and sizes from one set, as a table does that rebuilds its
+/// filter from the digests it stored.
+#[test]
+fn builders_keep_digests() {
+    let set = digests(0, 1000);
+    let mut builder = Builder::new();
+    set.iter().for_each(|digest| (0..3).for_each(|_| builder.add(*digest)));
+    assert_eq!(builder.digests(), set);
+    let stored: Vec<u64> = builder.digests().iter().map(|digest| digest.stored()).collect();
+    let read: Vec<Digest> = stored.into_iter().map(Digest::from_stored).collect();
+    for kind in FilterKind::ALL {
+        for size in [2.0, 10.0] {
+            let filter = builder.finish(kind, Size::PerEntry(size)).expect("bits");
+            assert_eq!(filter.entries(), 1000);
+            assert_eq!(Filter::build(kind, Size::PerEntry(size), &read), Some(filter));
+        }
+    }
+}
+
+/// Few entries: over many small filters the rate is what [`Filter::fpr`] promises, which is not that of large ones.
+#[test]
+fn small_filters_keep_their_promise() {
+    for kind in FilterKind::ALL {
+        for (count, lines) in [(60, 1), (100, 2), (400, 7)] {
+            let (mut wrong, mut promised) = (0, 0.0);
+            for number in 0..400_u64 {
+                let set = digests(number << 32, count);
+                let filter = Filter::build(kind, Size::Total(lines * 512), &set).expect("bits");
+                promised += filter.fpr() * 2000.0;
+                let absent = (1 << 60) + (number << 32);
+                wrong += digests(absent, 2000).into_iter().filter(|digest| filter.may_contain(*digest)).count();
+            }
+            // At least 4,000 are counted; how many differs more from filter to filter than from lookup to lookup.
+            let ratio = wrong as f64 / promised;
+            assert!((0.93..1.07).contains(&ratio), "{kind:?}, {count} in {lines}: {wrong}, promised {promised}");
+        }
+    }
+}
+
+/// Digests may lose their low bits, if all do: with the high 40 of 64 the rate is as promised, at few bits per entry and at many.
+#[test]
+fn short_digests_keep_the_promise() {
+    let short = |digest: &Digest| Digest::from_stored(digest.stored() >> 24 << 24);
+    for kind in FilterKind::ALL {
+        for (size, queries) in [(3.0, 20_000), (12.0, 1_000_000)] {
+            let set: Vec<Digest> = digests(0, 200_000).iter().map(short).collect();
+            let filter = Filter::build(kind, Size::PerEntry(size), &set).expect("bits");
+            let wrong = digests(1 << 60, queries).iter().filter(|digest| filter.may_contain(short(digest))).count();
+            let ratio = wrong as f64 / (queries as f64 * filter.fpr());
+            assert!((0.95..1.05).contains(&ratio), "{filter:?}: {ratio} of what is promised");
+        }
+    }
+}
+
+/// A tree asks many filters with one digest. False positives of different tables do not go together, nor do those of tables of one size: a
+/// digest that passes one by mistake passes the next as often as any other.
+#[test]
+fn filters_that_share_a_digest_are_independent() {
+    for kind in FilterKind::ALL {
+        for sizes in [[4.0, 4.0], [4.0, 5.0]] {
+            let [first, second] =
+                [0, 1].map(|at| Filter::build(kind, Size::PerEntry(sizes[at]), &digests((at as u64) << 32, 50_000)));
+            let (first, second) = (first.expect("bits"), second.expect("bits"));
+            let past: Vec<Digest> =
+                digests(1 << 60, 200_000).into_iter().filter(|digest| first.may_contain(*digest)).collect();
+            let both = past.iter().filter(|digest| second.may_contain(**digest)).count();
+            let ratio = both as f64 / past.len() as f64 / second.fpr();
+            assert!((0.93..1.07).contains(&ratio), "{kind:?} {sizes:?}: {both} of {}", past.len());
+        }
+    }
+}

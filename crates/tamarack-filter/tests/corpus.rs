@@ -1,0 +1,47 @@
+//! Replays the kept inputs of the fuzz target, so that what a fuzzer once found stays mended without a fuzzer.
+//!
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack-filter --test corpus` writes the seed inputs anew; those that a fuzzer added stay.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the environment serves the engine; this test reads files of the repository"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use tamarack_filter::{Digest, Filter, FilterKind, Size, fuzz};
+
+/// There are inputs, and none of them makes the target panic.
+#[test]
+fn kept_inputs_do_no_harm() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/filter");
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        fs::create_dir_all(&directory).expect("a directory");
+        for (name, bytes) in seeds() {
+            fs::write(directory.join(name), bytes).expect("can be written");
+        }
+    }
+    let mut files = 0;
+    for file in fs::read_dir(&directory).expect("inputs") {
+        let path = file.expect("a file").path();
+        println!("{}", path.display());
+        fuzz::filter(&fs::read(&path).expect("its bytes"));
+        files += 1;
+    }
+    assert!(files >= seeds().len(), "{}: {files} inputs", directory.display());
+}
+
+/// Small filters of every kind, whole and cut short.
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for kind in FilterKind::ALL {
+        for (count, bits) in [(0_u64, 512), (5, 512), (100, 1024)] {
+            let set: Vec<Digest> = (0..count).map(|key| Digest::of(&key.to_le_bytes())).collect();
+            let bytes = Filter::build(kind, Size::Total(bits), &set).expect("bits").encode();
+            seeds.push((format!("seed-{}-{count}-cut", kind.name()), bytes[..bytes.len() - 9].to_vec()));
+            seeds.push((format!("seed-{}-{count}", kind.name()), bytes));
+        }
+    }
+    seeds
+}
