@@ -13,6 +13,7 @@ use crate::compact::Scheduler;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
+use crate::tree::table_file::TableFiles;
 use crate::wal::{Dropped, Log};
 use crate::write::{CommitQueue, Durability};
 
@@ -24,6 +25,7 @@ pub(crate) struct Engine {
     pub(crate) tree: Arc<Tree>,
     pub(crate) log: Arc<Log>,
     pub(crate) manifest: Arc<Manifest>,
+    pub(crate) tables: Arc<TableFiles>,
     pub(crate) commits: CommitQueue,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,

@@ -87,7 +87,7 @@ pub use error::{Error, Result};
 pub use format::block::Compression;
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
-pub use structure::{BufferStats, LevelStats, RunStats, Stats};
+pub use structure::{BufferStats, JobStats, LevelStats, RunStats, SpaceStats, Stats};
 pub use verify::VerifyReport;
 pub use wal::Dropped;
 pub use write::{Batch, Durability};

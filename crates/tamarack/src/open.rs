@@ -37,7 +37,6 @@ use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
-use crate::write::throttle::Throttle;
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -55,6 +54,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let files = Files::look(env.as_ref(), dir)?;
     files.check_against(env.as_ref(), dir, &version)?;
     files.skip_ids(&manifest);
+    let options = &with_kept_buffer(dir, options, &version)?;
     let mut replay = Replay::new(options.buffer_bytes, flushed_through(&version));
     let recovered = recover_log(env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
@@ -301,7 +301,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         compression: options.compression,
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
-    let throttle = Arc::new(Throttle::default());
     let around = Surroundings {
         env: env.clone(),
         tree: tree.clone(),
@@ -310,14 +309,11 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         tables: tables.clone(),
         workshop,
         counters: counters.clone(),
-        throttle: throttle.clone(),
     };
     let scheduler_settings = SchedulerSettings {
         threads: options.threads,
         table_bytes: options.table_bytes,
         buffer_bytes: options.buffer_bytes,
-        sealed_max: options.sealed_max,
-        merge_rate: options.merge_rate,
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
@@ -325,7 +321,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         sealed_max: options.sealed_max,
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES,
-        throttle,
     };
     let commits = CommitQueue::new(
         commit_settings,
@@ -350,6 +345,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         tree,
         log,
         manifest,
+        tables,
         commits,
         cache,
         counters,
@@ -365,6 +361,14 @@ fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<A
         return Ok(version);
     }
     manifest.commit(vec![Change::LogDurable { position: log.durable().0 }])
+}
+
+/// The options, with the size of buffers that the database has, if they leave it that.
+fn with_kept_buffer(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
+    let stored = version.tree(TREE).and_then(|tree| tree.shape()).filter(|_| options.keeps_buffer);
+    let stored = stored.map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let buffer_bytes = stored.map_or(options.buffer_bytes, |(_, shape)| shape.buffer().0);
+    Ok(Resolved { buffer_bytes, ..options.clone() })
 }
 
 /// Gives the tree the shape that the options want, if it has another or none. Moves no bytes.

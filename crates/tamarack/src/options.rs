@@ -20,6 +20,9 @@ use crate::write::batch::VALUE_BYTES_MAX;
 /// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may take.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
+/// The memory budget of who sets none, in bytes.
+const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+
 /// How to open a database.
 ///
 /// ```no_run
@@ -30,7 +33,7 @@ pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    memory_bytes: u64,
+    memory_bytes: Option<u64>,
     durability: Durability,
     compression: Compression,
     create_if_missing: bool,
@@ -48,7 +51,7 @@ impl Options {
     /// The defaults.
     pub fn new() -> Self {
         Self {
-            memory_bytes: 256 << 20,
+            memory_bytes: None,
             durability: Durability::Buffered,
             compression: if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None },
             create_if_missing: true,
@@ -60,10 +63,12 @@ impl Options {
     /// The memory that buffers and cache are sized by, in bytes. Default 256 MiB, at least 1 MiB. It is not an exact bound yet: buffers are
     /// measured by their keys and values, and an entry takes about 56 bytes more in memory, which matters if entries are tiny.
     ///
-    /// An eighth of it is a buffer's size, and the largest value or batch; a quarter is the block cache.
+    /// An eighth of it is a buffer's size, and the largest value or batch; a quarter is the block cache. A buffer's size is part of a tree's shape: a
+    /// database that was made with another one changes its shape when it is opened with this. Without this (and without
+    /// [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
-        self.memory_bytes = bytes;
+        self.memory_bytes = Some(bytes);
         self
     }
 
@@ -107,10 +112,10 @@ impl Options {
 
     /// Checks the options and derives what was not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
-        if self.memory_bytes < MEMORY_BYTES_MIN {
+        let memory_bytes = self.memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT);
+        if memory_bytes < MEMORY_BYTES_MIN {
             return Err(Error::InvalidArgument(format!(
-                "a memory budget of {} bytes: at least {MEMORY_BYTES_MIN} are needed",
-                self.memory_bytes
+                "a memory budget of {memory_bytes} bytes: at least {MEMORY_BYTES_MIN} are needed"
             )));
         }
         if !self.compression.is_available() {
@@ -130,7 +135,6 @@ impl Options {
         at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
-        at_least("merge_bytes_per_second", expert.merge_rate, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let env = expert.env.clone().unwrap_or_else(|| OsEnv::new());
         Ok(Resolved {
@@ -140,13 +144,13 @@ impl Options {
             durability: self.durability,
             compression: self.compression,
             create_if_missing: self.create_if_missing,
-            buffer_bytes: expert.buffer_bytes.unwrap_or(self.memory_bytes / 8),
-            write_bytes_max: (self.memory_bytes / 8).min(VALUE_BYTES_MAX),
+            buffer_bytes: expert.buffer_bytes.unwrap_or(memory_bytes / 8),
+            keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
+            write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
             sealed_max: expert.sealed_max.unwrap_or(3),
             block_bytes: expert.block_bytes.unwrap_or(4096),
             table_bytes: expert.table_bytes,
-            merge_rate: expert.merge_rate,
-            cache_bytes: expert.cache_bytes.unwrap_or(self.memory_bytes / 4),
+            cache_bytes: expert.cache_bytes.unwrap_or(memory_bytes / 4),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
         })
@@ -171,7 +175,6 @@ pub struct Expert {
     block_bytes: Option<usize>,
     table_bytes: Option<u64>,
     policy: Option<String>,
-    merge_rate: Option<u64>,
     cache_bytes: Option<u64>,
     manifest_bytes: Option<u64>,
     strict_recovery: bool,
@@ -185,7 +188,6 @@ impl fmt::Debug for Expert {
             .field("block_bytes", &self.block_bytes)
             .field("table_bytes", &self.table_bytes)
             .field("policy", &self.policy)
-            .field("merge_rate", &self.merge_rate)
             .field("cache_bytes", &self.cache_bytes)
             .field("manifest_bytes", &self.manifest_bytes)
             .field("strict_recovery", &self.strict_recovery)
@@ -206,8 +208,8 @@ impl Expert {
         self
     }
 
-    /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). Default: an eighth of the memory budget;
-    /// at least 1. A larger buffer makes fewer, larger runs, and a longer recovery.
+    /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). Default: an eighth of the memory budget, if
+    /// one was set; else what the database has; else 32 MiB. At least 1. A larger buffer makes fewer, larger runs, and a longer recovery.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = Some(bytes);
@@ -234,14 +236,6 @@ impl Expert {
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = Some(bytes);
-        self
-    }
-
-    /// How many raw bytes per second merges may copy, at least 1. Default: no limit. Flushes are not held back. A limit below what the
-    /// writes call for slows writers down.
-    #[must_use]
-    pub fn merge_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.merge_rate = Some(bytes);
         self
     }
 
@@ -286,11 +280,12 @@ pub(crate) struct Resolved {
     pub(crate) compression: Compression,
     pub(crate) create_if_missing: bool,
     pub(crate) buffer_bytes: u64,
+    /// A database that is there has its own size of buffers, instead of this one.
+    pub(crate) keeps_buffer: bool,
     pub(crate) write_bytes_max: u64,
     pub(crate) sealed_max: usize,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: Option<u64>,
-    pub(crate) merge_rate: Option<u64>,
     pub(crate) threads: usize,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) cache_bytes: u64,

@@ -50,10 +50,6 @@ pub struct Counters {
     pub raw_bytes_written: Counter,
     /// Commit groups: each is one write to the log.
     pub commit_groups: Counter,
-    /// Times a writer was held back so that merges could follow.
-    pub write_delays: Counter,
-    /// How long writers were held back for that, in nanoseconds, summed over writers.
-    pub write_delay_ns: Counter,
     /// Times a writer waited because flushes were behind.
     pub write_stalls: Counter,
     /// How long writers waited for flushes, in nanoseconds, summed over writers.
@@ -62,6 +58,8 @@ pub struct Counters {
     pub flushes: Counter,
     /// Bytes of tables written by flushes.
     pub flush_bytes: Counter,
+    /// Raw bytes of the entries in the buffers that were flushed.
+    pub flushed_raw_bytes: Counter,
     /// Flushes that failed and were or will be tried again.
     pub flush_failures: Counter,
     /// Merges that ended.
@@ -74,6 +72,10 @@ pub struct Counters {
     pub moves: Counter,
     /// Changes of shape since opening, growth included.
     pub reshapes: Counter,
+    /// Raw bytes that merges have read.
+    pub merged_raw_bytes: Counter,
+    /// How long workers took for that, in nanoseconds, summed over workers.
+    pub merging_ns: Counter,
     /// Merges that failed and were or will be gone on with.
     pub merge_failures: Counter,
 }

@@ -1,16 +1,52 @@
 //! [`Stats`]: what a database looks like, as plain numbers.
+//!
+//! # Units
+//!
+//! **Raw bytes** are those of entries: key, value, and 8 for each. Shapes, debts and write amplification are counted in them, since they mean the
+//! same whatever compression reaches. **File bytes** are what tables take on storage.
+//!
+//! # What is exact, and what is not
+//!
+//! Levels, runs, jobs and buffers are of one moment. Counters go on meanwhile. A table that a merge has cut counts for its run as a fair part (a half if
+//! one side is gone, a third if both are), since where a cut falls among its entries is not known without reading it; so what merges in
+//! progress hold is an estimate. Cost: one pass over all slices, under the lock that background work is planned under.
 
+use std::collections::BTreeMap;
+
+use crate::compact::progress::{GoingOn, JobProgress};
 use crate::engine::Engine;
-use crate::format::meta::TreeId;
+use crate::format::meta::{TableId, TreeId};
 use crate::tree::run::Run;
+use crate::tree::state::Activity;
+use crate::tree::version::{TreeVersion, Version};
 
-/// What a database looks like and what it did since it was opened.
+/// What a database looks like and what it did since it was opened. See the words of each field for its unit.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
+    /// The words that name the policy, which gives the tree its shape: `leveling:T=10`.
+    pub policy: String,
+    /// The size at which a buffer is sealed, in raw bytes.
+    pub buffer_capacity_bytes: u64,
     /// The buffers, the one that takes writes first, then the sealed ones, young to old.
     pub buffers: Vec<BufferStats>,
-    /// The levels, level 1 (young) first.
+    /// The levels, level 1 (young) first: those of the shape, empty ones included.
     pub levels: Vec<LevelStats>,
+    /// Flushes and merges in progress, in the order in which they began.
+    pub jobs: Vec<JobStats>,
+    /// Raw bytes that flushes and merges in progress have still to write, at most: what is garbage among them is not written. It does not
+    /// count what will be called for when they end.
+    pub debt_bytes: u64,
+    /// How long it takes to write these, in seconds, if nothing is added: by the speed that merges had since opening, and as many workers as there are parts
+    /// left for. `None` if nothing was merged since opening, or merges are held.
+    pub debt_seconds: Option<f64>,
+    /// Raw bytes that one worker merges in a second, on the average since opening; `None` if nothing was merged.
+    pub merge_bytes_per_second: Option<f64>,
+    /// Merges are held; see [`crate::Db::pause_merges`].
+    pub merges_paused: bool,
+    /// Why flushes or merges make no progress, if something keeps them; they are tried again by themselves unless writing has ended.
+    pub trouble: Option<String>,
+    /// What the tables take on storage, by kind.
+    pub space: SpaceStats,
     /// Log segments on storage.
     pub log_segments: usize,
     /// Bytes in the log since the oldest segment's begin.
@@ -21,9 +57,9 @@ pub struct Stats {
     pub snapshots: usize,
     /// Size of the block cache's content, in bytes.
     pub cache_bytes: u64,
-    /// Blocks found in the cache.
+    /// Blocks found in the cache since opening.
     pub cache_hits: u64,
-    /// Blocks that had to be read.
+    /// Blocks that had to be read since opening.
     pub cache_misses: u64,
     /// Entries committed since opening.
     pub entries_written: u64,
@@ -33,25 +69,25 @@ pub struct Stats {
     pub commit_groups: u64,
     /// Buffers flushed since opening.
     pub flushes: u64,
-    /// Bytes of tables that flushes wrote since opening.
+    /// Raw bytes of the entries in these buffers.
+    pub flushed_raw_bytes: u64,
+    /// Bytes of tables (file bytes) that flushes wrote since opening.
     pub flush_bytes: u64,
     /// Flushes that failed since opening.
     pub flush_failures: u64,
     /// Merges that ended since opening.
     pub merges: u64,
-    /// Bytes of tables that merges wrote since opening.
+    /// Bytes of tables (file bytes) that merges wrote since opening.
     pub merge_bytes: u64,
     /// Merges that failed since opening.
     pub merge_failures: u64,
-    /// Raw bytes of entries that flushes and merges wrote into each level since opening, level 1 first.
-    pub written_raw_bytes: Vec<u64>,
-    /// Runs that went to another level as they were, since opening.
+    /// Runs that went to another level as they were since opening: nothing was written.
     pub moves: u64,
-    /// Changes of shape since opening, growth included.
+    /// Changes of shape since opening: growth, and other policies.
     pub reshapes: u64,
     /// Times a writer waited for flushes since opening.
     pub write_stalls: u64,
-    /// How long writers waited for flushes since opening, in seconds.
+    /// How long writers waited for flushes since opening, in seconds, summed over writers.
     pub write_stall_seconds: f64,
 }
 
@@ -69,32 +105,94 @@ pub struct BufferStats {
 /// A level.
 #[derive(Clone, Debug, Default)]
 pub struct LevelStats {
-    /// Its runs, young to old.
+    /// Raw bytes that the shape lets it hold.
+    pub capacity_bytes: u64,
+    /// How many runs the shape gives it, at least 1.
+    pub run_slots: u32,
+    /// Its runs, young to old. Those of a merge into this level, its output included, stand here from its beginning.
     pub runs: Vec<RunStats>,
+    /// Raw bytes that flushes and merges wrote into this level since opening.
+    pub written_raw_bytes: u64,
 }
 
 /// A run.
 #[derive(Clone, Debug, Default)]
 pub struct RunStats {
+    /// Its number; never used twice in a database.
+    pub id: u64,
+    /// A merge in progress takes or fills it.
+    pub in_merge: bool,
     /// Tables that its slices belong to.
     pub tables: u64,
-    /// Entries of these tables, all versions and tombstones included.
+    /// Its entries, all versions and tombstones included.
     pub entries: u64,
     /// Tombstones among them.
     pub tombstones: u64,
     /// Raw bytes of the entries.
     pub raw_bytes: u64,
-    /// Bytes of the files.
+    /// Its share of the bytes of its tables' files.
     pub file_bytes: u64,
 }
 
+/// A flush or a merge in progress.
+#[derive(Clone, Debug, Default)]
+pub struct JobStats {
+    /// True for a flush.
+    pub is_flush: bool,
+    /// Why it takes place, in the planner's words; for what was resumed, that it was.
+    pub cause: String,
+    /// The numbers of the runs it takes, young to old. A flush takes a buffer, and perhaps a run of level 1.
+    pub inputs: Vec<u64>,
+    /// The level that its output stands in.
+    pub target_level: usize,
+    /// Raw bytes read since it began, or since the database was opened.
+    pub done_bytes: u64,
+    /// Raw bytes that are left to be read.
+    pub left_bytes: u64,
+    /// Parts of it that a worker is at.
+    pub parts_working: usize,
+    /// Parts of it that wait for a worker.
+    pub parts_waiting: usize,
+}
+
+/// What tables take on storage, in file bytes. Tables that are being written belong to none of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// What belongs to the runs of the tree.
+    pub live_bytes: u64,
+    /// Parts of the tree's tables that belong to no run any more: merges in progress have handed them over. They go with
+    /// the rest of their table.
+    pub stale_bytes: u64,
+    /// Tables that are no part of the tree any more, but that a reader still holds, or that nobody has got to removing.
+    pub pending_delete_bytes: u64,
+}
+
 impl Stats {
+    /// Raw bytes that flushes and merges wrote into levels since opening, for each raw byte of entries in the buffers flushed since opening;
+    /// `None` if none was flushed. The log, which writes everything once more, is not counted; neither are runs that were moved. Raw over raw,
+    /// so that neither compression nor indexes matter, as the models count.
+    pub fn write_amplification(&self) -> Option<f64> {
+        (self.flushed_raw_bytes > 0).then(|| self.written_raw_bytes() as f64 / self.flushed_raw_bytes as f64)
+    }
+
+    /// Raw bytes that flushes and merges wrote into all levels since opening.
+    pub fn written_raw_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.written_raw_bytes).sum()
+    }
+
     pub(crate) fn of(engine: &Engine) -> Self {
-        let state = engine.tree.pin();
+        let going_on = engine.scheduler.going_on();
+        let GoingOn { policy, shape, state, jobs, paused } = &going_on;
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
-        let levels = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.levels());
         let counters = &engine.counters;
+        let speed = speed(counters.merged_raw_bytes.get(), counters.merging_ns.get());
+        let debt = jobs.iter().map(|job| job.left).sum();
+        let working = jobs.iter().map(|job| job.parts_taken + job.parts_waiting).sum::<usize>();
+        let workers = working.clamp(1, engine.scheduler.threads());
+        let trouble = [Activity::Flush, Activity::Merge].map(|activity| engine.tree.check_progress(activity).err());
         Self {
+            policy: policy.to_string(),
+            buffer_capacity_bytes: shape.buffer().0,
             buffers: buffers
                 .map(|buffer| BufferStats {
                     entries: buffer.entries(),
@@ -102,9 +200,14 @@ impl Stats {
                     memory_bytes: buffer.memory_bytes(),
                 })
                 .collect(),
-            levels: levels
-                .map(|level| LevelStats { runs: level.runs().iter().map(|run| RunStats::of(run)).collect() })
-                .collect(),
+            levels: levels(&going_on, &counters.level_bytes.get()),
+            jobs: jobs.iter().map(JobStats::of).collect(),
+            debt_bytes: debt,
+            debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / (speed * workers as f64)),
+            merge_bytes_per_second: speed,
+            merges_paused: *paused,
+            trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
+            space: SpaceStats::of(&state.version, engine.tables.pending_bytes()),
             log_segments: engine.log.segments().len(),
             log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.tree.visible.sequence().0,
@@ -116,12 +219,12 @@ impl Stats {
             raw_bytes_written: counters.raw_bytes_written.get(),
             commit_groups: counters.commit_groups.get(),
             flushes: counters.flushes.get(),
+            flushed_raw_bytes: counters.flushed_raw_bytes.get(),
             flush_bytes: counters.flush_bytes.get(),
             flush_failures: counters.flush_failures.get(),
             merges: counters.merges.get(),
             merge_bytes: counters.merge_bytes.get(),
             merge_failures: counters.merge_failures.get(),
-            written_raw_bytes: counters.level_bytes.get(),
             moves: counters.moves.get(),
             reshapes: counters.reshapes.get(),
             write_stalls: counters.write_stalls.get(),
@@ -130,17 +233,113 @@ impl Stats {
     }
 }
 
+/// Bytes per second; `None` if there is nothing to tell it from.
+fn speed(bytes: u64, ns: u64) -> Option<f64> {
+    (bytes > 0 && ns > 0).then(|| bytes as f64 * 1e9 / ns as f64)
+}
+
+fn tree_of(version: &Version) -> &TreeVersion {
+    version.tree(TreeId(0)).expect("every version has the one tree")
+}
+
+/// All levels of the shape, and any that the tree has besides.
+fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
+    let (shape, tree) = (&going_on.shape, tree_of(&going_on.state.version));
+    let flushed_into =
+        |run: &Run| going_on.jobs.iter().any(|job| job.inputs.contains(&run.id()) && tree.merge_of(run.id()).is_none());
+    let count = shape.last().max(tree.levels().len()).max(written.len());
+    let level = |index: usize| {
+        let of_shape = shape.levels().get(index);
+        let runs = tree.levels().get(index).into_iter().flat_map(|level| level.runs());
+        LevelStats {
+            capacity_bytes: of_shape.map_or(0, |level| level.capacity.0),
+            run_slots: of_shape.map_or(1, |level| level.runs),
+            runs: runs.map(|run| RunStats::of(run, tree.merge_of(run.id()).is_some() || flushed_into(run))).collect(),
+            written_raw_bytes: written.get(index).copied().unwrap_or(0),
+        }
+    };
+    (0..count).map(level).collect()
+}
+
+impl LevelStats {
+    /// The share of its capacity that the level holds: 1 is full. More is no mistake: merges that lead here are counted from their beginning.
+    /// 0 for a level that the shape does not have.
+    pub fn occupancy(&self) -> f64 {
+        if self.capacity_bytes == 0 { 0.0 } else { self.total().raw_bytes as f64 / self.capacity_bytes as f64 }
+    }
+
+    /// The sums over its runs; the number is 0.
+    pub fn total(&self) -> RunStats {
+        RunStats::total(&self.runs)
+    }
+
+    /// Its runs that merges in progress take or fill.
+    pub fn runs_in_merges(&self) -> usize {
+        self.runs.iter().filter(|run| run.in_merge).count()
+    }
+
+    /// Runs that no merge holds, above the number that the shape gives the level. They are merged when something arrives here.
+    pub fn runs_above_slots(&self) -> usize {
+        (self.runs.len() - self.runs_in_merges()).saturating_sub(self.run_slots as usize)
+    }
+}
+
 impl RunStats {
-    fn of(run: &Run) -> Self {
-        run.slices().iter().fold(Self::default(), |sum, slice| {
+    fn of(run: &Run, in_merge: bool) -> Self {
+        run.slices().iter().fold(Self { id: run.id().0, in_merge, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
                 tables: sum.tables + 1,
-                entries: sum.entries + meta.entries,
-                tombstones: sum.tombstones + meta.tombstones,
-                raw_bytes: sum.raw_bytes + meta.raw_bytes,
-                file_bytes: sum.file_bytes + meta.file_bytes,
+                entries: sum.entries + slice.share_of(meta.entries),
+                tombstones: sum.tombstones + slice.share_of(meta.tombstones),
+                raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
+                file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
+                ..sum
             }
         })
+    }
+
+    /// The sums over runs; the number is 0.
+    pub fn total<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Self {
+        runs.into_iter().fold(Self::default(), |sum, run| Self {
+            id: 0,
+            in_merge: sum.in_merge || run.in_merge,
+            tables: sum.tables + run.tables,
+            entries: sum.entries + run.entries,
+            tombstones: sum.tombstones + run.tombstones,
+            raw_bytes: sum.raw_bytes + run.raw_bytes,
+            file_bytes: sum.file_bytes + run.file_bytes,
+        })
+    }
+}
+
+impl JobStats {
+    fn of(job: &JobProgress) -> Self {
+        let resumed = || "resumed from before the database was opened".to_owned();
+        Self {
+            is_flush: job.is_flush,
+            cause: job.cause.map_or_else(resumed, |cause| cause.to_string()),
+            inputs: job.inputs.iter().map(|run| run.0).collect(),
+            target_level: job.target,
+            done_bytes: job.total.saturating_sub(job.left),
+            left_bytes: job.left,
+            parts_working: job.parts_taken,
+            parts_waiting: job.parts_waiting,
+        }
+    }
+}
+
+impl SpaceStats {
+    fn of(version: &Version, pending_delete_bytes: u64) -> Self {
+        let mut live: BTreeMap<TableId, u64> = BTreeMap::new();
+        for slice in tree_of(version).runs().flat_map(|run| run.slices().iter()) {
+            let table = slice.table().meta();
+            let bytes = live.entry(table.id).or_default();
+            // The shares of a table's slices are estimates; together they are not more than the table.
+            *bytes = table.file_bytes.min(*bytes + slice.share_of(table.file_bytes));
+        }
+        let live_bytes = live.values().sum();
+        let all_bytes: u64 = version.tables().map(|table| table.meta().file_bytes).sum();
+        Self { live_bytes, stale_bytes: all_bytes - live_bytes, pending_delete_bytes }
     }
 }

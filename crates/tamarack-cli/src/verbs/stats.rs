@@ -52,11 +52,11 @@ fn contents(stats: &Stats) -> String {
     }
     for (i, level) in stats.levels.iter().enumerate() {
         let name = format!("level {}, {}", i + 1, plural(level.runs.len() as u64, "run"));
-        rows.push(row(name, &sum(&level.runs)));
+        rows.push(row(name, &level.total()));
         let shown = level.runs.len().min(RUNS_SHOWN_MAX);
         rows.extend(level.runs[..shown].iter().enumerate().map(|(j, run)| row(format!("  run {}", j + 1), run)));
         if shown < level.runs.len() {
-            rows.push(row("  older runs".to_owned(), &sum(&level.runs[shown..])));
+            rows.push(row("  older runs".to_owned(), &RunStats::total(&level.runs[shown..])));
         }
     }
     table(&rows)
@@ -65,16 +65,6 @@ fn contents(stats: &Stats) -> String {
 fn row(name: String, run: &RunStats) -> Vec<String> {
     let (raw, file) = (show_bytes(run.raw_bytes), show_bytes(run.file_bytes));
     vec![name, grouped(run.tables), grouped(run.entries), grouped(run.tombstones), raw, file]
-}
-
-fn sum(runs: &[RunStats]) -> RunStats {
-    runs.iter().fold(RunStats::default(), |sum, run| RunStats {
-        tables: sum.tables + run.tables,
-        entries: sum.entries + run.entries,
-        tombstones: sum.tombstones + run.tombstones,
-        raw_bytes: sum.raw_bytes + run.raw_bytes,
-        file_bytes: sum.file_bytes + run.file_bytes,
-    })
 }
 
 /// What is not about entries, one line each.

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! scheduler   what is begun, who works on what: asks the planner, hands parts of jobs to workers, commits their edits
-//!   desk      everything that is going on
 //!   edits     the changes that begin, advance and end a job
 //!   job       one merge or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
 //!   retry     what becomes of an attempt that failed
+//!   progress  what is going on, as plain values for statistics
 //! ```
 //!
 //! A flush makes a run of level 1 from a sealed buffer, a merge makes one run of several; they are the same kind of job. Neither is ever waited
 //! for by a reader.
 
 pub mod crew;
-mod desk;
 mod edits;
 mod job;
 pub mod output;
+pub mod progress;
 pub mod retry;
 pub mod scheduler;
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::sync::Mutex;
-use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
@@ -26,7 +26,9 @@ pub struct TableFiles {
     env: Arc<dyn Env>,
     dir: PathBuf,
     cache: Arc<BlockCache>,
-    garbage: Mutex<Vec<TableId>>,
+    garbage: Mutex<Vec<Arc<TableMeta>>>,
+    /// Bytes of the files that the current version does not name any more and that still exist.
+    pending_bytes: AtomicU64,
     /// Whom to wake when there is garbage.
     collector: OnceLock<Arc<dyn Worker>>,
 }
@@ -40,7 +42,8 @@ impl fmt::Debug for TableFiles {
 impl TableFiles {
     /// The tables in `dir`, which keep their blocks in `cache`.
     pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<BlockCache>) -> Arc<Self> {
-        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage: Mutex::new(Vec::new()), collector: OnceLock::new() })
+        let (garbage, collector) = (Mutex::default(), OnceLock::new());
+        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage, pending_bytes: AtomicU64::new(0), collector })
     }
 
     /// Registers the worker that removes files; may be called once.
@@ -48,9 +51,21 @@ impl TableFiles {
         assert!(self.collector.set(worker).is_ok(), "there is one collector of tables");
     }
 
-    /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed.
-    pub fn take_garbage(&self) -> Vec<TableId> {
+    /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed; whoever does
+    /// that calls [`TableFiles::removed`].
+    pub fn take_garbage(&self) -> Vec<Arc<TableMeta>> {
         std::mem::take(&mut *self.garbage.lock())
+    }
+
+    /// The file of a table that was garbage is gone.
+    pub fn removed(&self, table: &TableMeta) {
+        self.pending_bytes.fetch_sub(table.file_bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the files that the current version does not name any more but that still exist: somebody reads them, or nobody has got to
+    /// removing them.
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -91,14 +106,16 @@ impl TableFile {
 
     /// The current version names the table no more, and the edit that says so is durable.
     pub(super) fn mark_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        if !self.obsolete.swap(true, Ordering::AcqRel) {
+            self.files.pending_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for TableFile {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.files.garbage.lock().push(self.meta.id);
+            self.files.garbage.lock().push(self.meta.clone());
             if let Some(collector) = self.files.collector.get() {
                 collector.wake();
             }

@@ -109,7 +109,11 @@ fn tables_become_garbage_when_nobody_needs_them() {
     manifest.commit(gone).expect("memory takes it");
     assert_eq!(files.take_garbage(), [], "a reader is left");
     drop(reader);
-    assert_eq!(files.take_garbage(), [TableId(1)]);
+    let garbage = files.take_garbage();
+    assert_eq!(garbage.iter().map(|table| table.id).collect::<Vec<_>>(), [TableId(1)]);
+    assert_eq!(files.pending_bytes(), garbage[0].file_bytes, "its file is still there");
+    files.removed(&garbage[0]);
+    assert_eq!(files.pending_bytes(), 0);
     drop(manifest);
     assert_eq!(files.take_garbage(), [], "closing removes nothing");
 }
