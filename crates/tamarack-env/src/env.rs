@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,8 @@ pub enum Access {
     /// Reads and writes through the page cache.
     ReadWrite,
     /// Reads that bypass the page cache where the device can do that; the implementation takes care of alignment. A file
-    /// must have been synced in full before its first direct read. Where it is not supported, this is `Read`.
+    /// must have been synced in full before its first direct read. Where it is not supported, this is `Read`, and
+    /// [`File::direct_alignment`] says so.
     ReadDirect,
 }
 
@@ -71,11 +73,10 @@ pub trait Env: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 
     /// Reads several places at once; each request is as by [`File::read_at`] and keeps its own result. The order in
-    /// which they are carried out is not specified.
+    /// which they are carried out is not specified. Takes as long as the slowest of them rather than as all together, where the
+    /// machine can do that.
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        for request in requests {
-            request.result = request.file.read_at(request.buffer, request.offset);
-        }
+        requests.iter_mut().for_each(ReadRequest::read_alone);
     }
 
     /// Time since some fixed moment; never goes back. A time that another thread or a worker took may lie ahead, so the
@@ -119,6 +120,29 @@ pub struct ReadRequest<'a> {
     pub result: io::Result<usize>,
 }
 
+impl<'a> ReadRequest<'a> {
+    /// A request that has not been carried out; its result says that it read nothing.
+    pub fn new(file: &'a dyn File, offset: u64, buffer: &'a mut [u8]) -> Self {
+        Self { file, offset, buffer, result: Ok(0) }
+    }
+
+    /// Carries out this one alone, for implementations of [`Env`].
+    pub fn read_alone(&mut self) {
+        self.result = self.file.read_at(self.buffer, self.offset);
+    }
+
+    /// Makes of the result what [`File::read_exact_at`] would have given: reads what a short read left, and reads again
+    /// what was interrupted.
+    pub fn exact(self) -> io::Result<()> {
+        let done = match self.result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Ok(0) if !self.buffer.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            result => result?,
+        };
+        self.file.read_exact_at(&mut self.buffer[done..], self.offset + done as u64)
+    }
+}
+
 /// An open file. It has no position of its own; all methods may be called from any thread.
 pub trait File: Send + Sync + Debug {
     /// Reads at `offset`; may return fewer bytes than asked for, and 0 only at the end of the file (or for an empty buffer).
@@ -145,6 +169,18 @@ pub trait File: Send + Sync + Debug {
     /// True if the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
+    }
+
+    /// If reads bypass the page cache, the alignment in bytes that spares them a copy: of offset, length and address, as an
+    /// [`crate::AlignedBuffer`] has it. `None` if they go through the page cache.
+    fn direct_alignment(&self) -> Option<usize> {
+        None
+    }
+
+    /// The operating system's name of the file, if it has one, for environments that read through it in other ways than
+    /// [`File::read_at`].
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// A hint to start writing out dirty pages of the range without waiting, so that a later sync has less to do. Promises nothing.

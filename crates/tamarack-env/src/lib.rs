@@ -11,6 +11,7 @@ pub mod memory;
 pub mod os;
 pub mod sim;
 
+mod aligned;
 mod workers;
 
 mod clock;
@@ -19,8 +20,9 @@ pub mod env;
 pub mod random;
 pub mod sync;
 
+pub use aligned::AlignedBuffer;
 pub use env::{Access, Env, Event, File, Lock, Progress, ReadRequest, Step, Work, Worker};
 pub use memory::MemoryEnv;
-pub use os::{OsEnv, TempDir};
+pub use os::{Batching, OsEnv, TempDir};
 pub use random::Random;
 pub use sim::SimEnv;

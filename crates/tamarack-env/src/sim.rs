@@ -18,7 +18,7 @@
 //! it.
 //!
 //! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on
-//! any call. An error may come although the thing was done, when only the answer got lost. Reads and writes may be
+//! any call, also one read of a batch. An error may come although the thing was done, when only the answer got lost. Reads and writes may be
 //! short. Disks fill up ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short.
 //!
 //! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from
@@ -133,7 +133,7 @@ use self::disk::Disk;
 use self::file::{SimFile, SimLock};
 use self::inode::Inode;
 use self::machine::{Inherited, Machine, Operation, Outcome, call};
-use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadRequest, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
 #[derive(Clone, Debug)]
@@ -474,6 +474,13 @@ impl Env for SimEnv {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.observe(CallKind::Lock, path)?;
         SimLock::take(self.machine.clone(), path)
+    }
+
+    /// In an order drawn from the seed. Each request is a call of its own, which can fail, be short, and take time.
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        for place in self.machine.with(|state| state.batch_order(requests.len())) {
+            requests[place].read_alone();
+        }
     }
 
     fn now(&self) -> Duration {

@@ -70,7 +70,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-env",
         may_use: &[],
-        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "random", "sync"],
+        modules: &["lib", "sim", "memory", "os", "workers", "clock", "env", "aligned", "random", "sync"],
     },
     Layer {
         directory: "tamarack-model",

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::FallocateFlags;
@@ -58,6 +59,10 @@ impl File for BufferedFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
     }
 
     fn start_writeback(&self, offset: u64, length: u64) {

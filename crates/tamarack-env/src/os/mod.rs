@@ -1,8 +1,8 @@
 //! The operating system's files, clock, randomness and threads.
 //!
 //! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state but the workers, the
-//! clock, the generator of random numbers and the number of cores: all that is on storage is what the operating system
-//! says it is.
+//! clock, the generator of random numbers, the number of cores, and what reads use again and again (memory, rings, threads): all that is
+//! on storage is what the operating system says it is.
 //!
 //! What we rest on (Linux; other Unix systems may do):
 //!
@@ -12,10 +12,14 @@
 //! * A lock by `flock` belongs to the open file, so a second lock in the same process fails as one in another process does.
 //!   A network file system that imitates it with locks by process breaks this; a database does not belong there.
 //!
-//! Files are read and written through the page cache. [`Access::ReadDirect`] is [`Access::Read`] for now, as the contract
-//! allows; [`Env::read_batch`] reads one request after the other.
+//! ```text
+//! open ──┬── buffered   through the page cache
+//!        └── direct     past it, if asked for and possible; memory that reads need on the way: bounce
+//! batch ─┬── ring       io_uring
+//!        └── threads    where there is none
+//! ```
 //!
-//! Tested by the contract suite, on a scratch directory.
+//! Tested by the contract suite, on a scratch directory, with each way of batching, buffered and direct.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,19 +30,33 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadRequest, Step, Work, Worker};
 use crate::random::Random;
 use crate::workers::Workers;
 
-use buffered::BufferedFile;
+pub use batch::Batching;
 pub use huge_pages::{HUGE_PAGE_BYTES, prefer_huge_page};
-use lock::LockFile;
 pub use scratch::TempDir;
 
+use batch::Batches;
+use bounce::Bounces;
+use buffered::BufferedFile;
+#[cfg(target_os = "linux")]
+use direct::DirectFiles;
+use lock::LockFile;
+
+mod batch;
+mod bounce;
 mod buffered;
+#[cfg(target_os = "linux")]
+mod direct;
 mod huge_pages;
 mod lock;
+mod read;
+#[cfg(target_os = "linux")]
+mod ring;
 mod scratch;
+mod threads;
 
 /// The environment that a database normally runs on.
 ///
@@ -55,6 +73,9 @@ mod scratch;
 /// ```
 #[derive(Debug)]
 pub struct OsEnv {
+    batches: Batches,
+    #[cfg(target_os = "linux")]
+    direct: DirectFiles,
     workers: Workers,
     random: Random,
     cores: usize,
@@ -64,10 +85,26 @@ impl OsEnv {
     /// An environment whose clock starts now.
     #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
     pub fn new() -> Arc<dyn Env> {
-        // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may change.
-        // Where there is no answer, one is what is certain.
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Arc::new(Self { workers: Workers::new(), random: Random::from_entropy(), cores })
+        Self::with(None)
+    }
+
+    /// An environment that carries out batches of reads in this way rather than in the best one: for measurements and tests.
+    pub fn with_batching(batching: Batching) -> Arc<dyn Env> {
+        Self::with(Some(batching))
+    }
+
+    fn with(batching: Option<Batching>) -> Arc<dyn Env> {
+        let bounces: Arc<Bounces> = Arc::default();
+        Arc::new(Self {
+            batches: Batches::new(batching, bounces.clone()),
+            #[cfg(target_os = "linux")]
+            direct: DirectFiles::new(bounces),
+            workers: Workers::new(),
+            random: Random::from_entropy(),
+            // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may change.
+            // Where there is no answer, one is what is certain.
+            cores: std::thread::available_parallelism().map_or(1, NonZero::get),
+        })
     }
 }
 
@@ -104,6 +141,12 @@ impl Env for OsEnv {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        #[cfg(target_os = "linux")]
+        if access == Access::ReadDirect
+            && let Some(file) = self.direct.open(path)?
+        {
+            return Ok(Arc::new(file));
+        }
         let write = match access {
             Access::Read | Access::ReadDirect => false,
             Access::ReadWrite => true,
@@ -114,6 +157,10 @@ impl Env for OsEnv {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         Ok(Box::new(LockFile::take(path)?))
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        self.batches.read(&self.workers, requests);
     }
 
     fn now(&self) -> Duration {

@@ -14,6 +14,9 @@ use super::inode::Inode;
 use super::machine::{Machine, Operation, Outcome, call};
 use crate::env::{Access, File, Lock, Step};
 
+/// The alignment of direct reads, in bytes. Nothing depends on it here but what callers make of it.
+const SECTOR_BYTES: usize = 512;
+
 #[derive(Debug)]
 pub(super) struct SimFile {
     machine: Arc<Machine>,
@@ -97,6 +100,10 @@ impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
         self.machine.observe(&self.process.life, self.call(CallKind::Len, None, 0, 0))?;
         Ok(self.machine.disk().file(self.inode).seen(self.is_direct()).len())
+    }
+
+    fn direct_alignment(&self) -> Option<usize> {
+        self.is_direct().then_some(SECTOR_BYTES)
     }
 
     /// Nothing becomes durable: the contract promises nothing, and a crash image may keep any unsynced write anyway. Only

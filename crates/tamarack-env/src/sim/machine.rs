@@ -66,6 +66,7 @@ pub(super) struct State {
     pub(super) cost_per_byte: Duration,
     pub(super) random: Random,
     fault_random: Random,
+    batch_random: Random,
 }
 
 /// A call that has returned `Ok` and not happened yet.
@@ -141,6 +142,7 @@ impl Machine {
                 cost_per_byte: Duration::ZERO,
                 random: Random::for_purpose(seed, 0x0A11),
                 fault_random: Random::for_purpose(seed, 0xFA17),
+                batch_random: Random::for_purpose(seed, 0xBA7C),
             }),
         })
     }
@@ -409,6 +411,15 @@ impl State {
     fn fail_sync(&mut self, inode: Inode, way: FailedSync) -> io::Result<Outcome> {
         self.disk_mut().fail_sync(inode, way);
         Err(input_output_error())
+    }
+
+    /// The numbers below `count`, in some order.
+    pub(super) fn batch_order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for place in (1..count).rev() {
+            order.swap(place, self.batch_random.below(place as u64 + 1) as usize);
+        }
+        order
     }
 
     /// A number of bytes from 1 to one less than `count`.

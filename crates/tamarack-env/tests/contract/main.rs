@@ -9,27 +9,45 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, File, MemoryEnv, OsEnv, SimEnv, Step, TempDir};
+use tamarack_env::{Batching, Env, File, MemoryEnv, OsEnv, SimEnv, Step, TempDir};
 
 mod background;
 mod files;
 mod locks;
 mod names;
+mod reads;
 
 // The environments, each with the places it gives.
 
 mod os {
     crate::behaviours!(crate::Place::on_disk());
+    crate::read_behaviours!(crate::Place::on_disk());
     crate::thread_behaviours!(crate::Place::on_disk());
+}
+
+/// The same with the other ways of batching, and on the disk that this was built on, where direct reads may work although they do not
+/// where temporary files are.
+mod os_reads {
+    mod rings {
+        crate::read_behaviours!(crate::Place::batching(tamarack_env::Batching::Rings));
+    }
+    mod threads {
+        crate::read_behaviours!(crate::Place::batching(tamarack_env::Batching::Threads));
+    }
+    mod one_by_one {
+        crate::read_behaviours!(crate::Place::batching(tamarack_env::Batching::OneByOne));
+    }
 }
 
 mod memory {
     crate::behaviours!(crate::Place::in_memory());
+    crate::read_behaviours!(crate::Place::in_memory());
     crate::thread_behaviours!(crate::Place::in_memory());
 }
 
 mod simulator {
     crate::behaviours!(crate::Place::simulated());
+    crate::read_behaviours!(crate::Place::simulated());
 }
 
 /// An environment and an empty directory in it.
@@ -44,6 +62,11 @@ impl Place {
     fn on_disk() -> Self {
         let scratch = TempDir::new().unwrap();
         Self { env: OsEnv::new(), dir: scratch.path().into(), _scratch: Some(scratch) }
+    }
+
+    fn batching(batching: Batching) -> Self {
+        let scratch = TempDir::below(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        Self { env: OsEnv::with_batching(batching), dir: scratch.path().into(), _scratch: Some(scratch) }
     }
 
     fn in_memory() -> Self {
@@ -121,6 +144,21 @@ macro_rules! behaviours {
     };
 }
 use behaviours;
+
+/// What every environment does, and each way in which one carries it out.
+macro_rules! read_behaviours {
+    ($place:expr) => {
+        crate::tests! { $place;
+            reads::direct_reads_need_no_alignment,
+            reads::aligned_reads_are_what_a_direct_file_asks_for,
+            reads::a_batch_gives_what_single_reads_give,
+            reads::a_batch_keeps_each_error,
+            reads::long_reads_come_to_their_end,
+            reads::threads_read_batches_at_once,
+        }
+    };
+}
+use read_behaviours;
 
 /// What environments with threads of their own do besides.
 macro_rules! thread_behaviours {
