@@ -12,8 +12,8 @@
 //! a key are drawn with replacement, which the model of the [false positive rate](tamarack_model::filter) accounts for.
 //!
 //! A lookup reads one line and looks at all its k bits without a branch in between: on the way out there is one bit
-//! to test, and nothing for the processor to guess wrong. Each probe is some six instructions, independent of the
-//! others, and all of them run while a line that is not in the cache is on its way.
+//! to test, and nothing for the processor to guess wrong. Each probe is some ten instructions, independent of the
+//! others, and all of them are ready by the time a line that is not in the cache arrives.
 
 use crate::digest::{Digest, FIRST, SECOND};
 use crate::lines::Line;
