@@ -476,10 +476,20 @@ impl Env for SimEnv {
         SimLock::take(self.machine.clone(), path)
     }
 
-    /// In an order drawn from the seed. Each request is a call of its own, which can fail, be short, and take time.
+    /// In an order drawn from the seed. Each request is a call of its own, which can fail and be short. On a device all begin at the
+    /// same moment, and the batch is over with the last of them.
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        let (began, has_device) = (self.machine.now(), self.machine.has_device());
+        let mut over = began;
         for place in self.machine.with(|state| state.batch_order(requests.len())) {
+            if has_device {
+                self.machine.turn_to(began);
+            }
             requests[place].read_alone();
+            over = over.max(self.machine.now());
+        }
+        if has_device {
+            self.machine.turn_to(over);
         }
     }
 

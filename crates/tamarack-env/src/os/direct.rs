@@ -82,7 +82,9 @@ impl DirectFiles {
     pub(super) fn open(&self, path: &Path) -> io::Result<Option<DirectFile>> {
         let mut options = OpenFile::options();
         let file = match options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => return Ok(None),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::OPNOTSUPP)) => {
+                return Ok(None);
+            }
             opened => opened?,
         };
         let alignment = self.alignment(&file)?;

@@ -72,6 +72,29 @@ fn costs_add_up() {
     assert_eq!(cost(&env, || file.sync(SYNC).unwrap()), ms(1 + 100), "what was cut off is not written");
 }
 
+/// A batch transfers what its reads transfer, and waits for one latency only, whatever order it is read in.
+#[test]
+fn a_batch_waits_once() {
+    for seed in 0..10 {
+        let env = machine(seed, DEVICE);
+        let file = create(&env, "f", b"");
+        file.set_len(100 * PAGE as u64, CUT).unwrap();
+        let batch = |pages: &[u64]| {
+            let mut buffers = vec![[0; PAGE]; pages.len()];
+            let places = pages.iter().zip(&mut buffers);
+            let mut requests: Vec<_> =
+                places.map(|(page, bytes)| ReadRequest::new(&*file, page * PAGE as u64, bytes)).collect();
+            env.read_batch(&mut requests);
+            requests.into_iter().for_each(|request| request.exact().unwrap());
+        };
+        assert_eq!(cost(&env, || [1, 5, 9].iter().for_each(|&page| batch(&[page]))), ms(3 * (1 + 10)) + us(3));
+        assert_eq!(cost(&env, || batch(&[1, 5, 9])), ms(3 + 10) + us(1), "seed {seed}");
+        assert_eq!(cost(&env, || batch(&[])), ms(0));
+        write(&*file, 5, 1);
+        assert_eq!(cost(&env, || batch(&[1, 5, 9])), ms(2 + 10) + us(1), "seed {seed}, one page is dirty");
+    }
+}
+
 #[test]
 fn writeback_goes_on_while_nobody_waits() {
     let env = machine(2, DEVICE);
