@@ -18,6 +18,12 @@
 //! the others undone; such a ring is not used again.
 //!
 //! The only `unsafe` is the push of a request, which promises just that.
+//!
+//! # How it is tested
+//!
+//! By the contract suite, which must hold as well when the kernel refuses: on Linux, run it below
+//! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or `io_uring_setup:error=EPERM`, as containers do). Below, by
+//! answers that come late and waits that a signal ends.
 
 use std::fmt;
 use std::io;

