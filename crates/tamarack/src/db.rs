@@ -1,7 +1,7 @@
 //! [`Db`]: the database as users hold it. Wires the parts together; each method is a few lines.
 
 use std::fmt;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
 use crate::error::{Error, Result};
-use crate::format::edit::Change;
+use crate::format::edit::{Change, Key, KeyRange};
 use crate::open;
 use crate::options::{Options, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
@@ -39,6 +39,22 @@ use crate::write::{Batch, Durability, Write};
 #[derive(Clone)]
 pub struct Db {
     engine: Arc<Engine>,
+}
+
+/// The keys between two bounds.
+fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
+    let past = |key: &K| key.as_ref().iter().copied().chain([0]).collect::<Key>();
+    let from = match range.start_bound() {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some(Key::from(key.as_ref())),
+        Bound::Excluded(key) => Some(past(key)),
+    };
+    let to = match range.end_bound() {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some(past(key)),
+        Bound::Excluded(key) => Some(Key::from(key.as_ref())),
+    };
+    KeyRange { from, to }
 }
 
 /// Holds merges while it lives; see [`Db::pause_merges`].
@@ -195,7 +211,20 @@ impl Db {
     /// As [`Db::flush`]; [`Error::InvalidArgument`] while merges are paused.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
-        self.engine.scheduler.merge_all()
+        self.engine.scheduler.merge(KeyRange::ALL)
+    }
+
+    /// As [`Db::compact`], for the keys in `range`: of these there is one version then, in one run. Its cost is what the range holds.
+    ///
+    /// # Errors
+    /// As [`Db::compact`].
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let range = key_range(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.flush()?;
+        self.engine.scheduler.merge(range)
     }
 
     /// Waits until no merge is in progress and none is called for: the tree is then what its shape wants it to be.

@@ -37,6 +37,7 @@ use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
+use crate::write::throttle::Throttle;
 use crate::write::{CommitQueue, CommitSettings, IntervalSync};
 
 /// The one tree there is.
@@ -301,6 +302,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         compression: options.compression,
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
+    let throttle = Arc::new(Throttle::default());
     let around = Surroundings {
         env: env.clone(),
         tree: tree.clone(),
@@ -309,11 +311,14 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         tables: tables.clone(),
         workshop,
         counters: counters.clone(),
+        throttle: throttle.clone(),
     };
     let scheduler_settings = SchedulerSettings {
         threads: options.threads,
         table_bytes: options.table_bytes,
         buffer_bytes: options.buffer_bytes,
+        sealed_max: options.sealed_max,
+        merge_rate: options.merge_rate,
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
@@ -321,6 +326,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         sealed_max: options.sealed_max,
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES,
+        throttle,
     };
     let commits = CommitQueue::new(
         commit_settings,

@@ -135,6 +135,7 @@ impl Options {
         at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
+        at_least("merge_bytes_per_second", expert.merge_rate, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let env = expert.env.clone().unwrap_or_else(|| OsEnv::new());
         Ok(Resolved {
@@ -150,6 +151,7 @@ impl Options {
             sealed_max: expert.sealed_max.unwrap_or(3),
             block_bytes: expert.block_bytes.unwrap_or(4096),
             table_bytes: expert.table_bytes,
+            merge_rate: expert.merge_rate,
             cache_bytes: expert.cache_bytes.unwrap_or(memory_bytes / 4),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
@@ -175,6 +177,7 @@ pub struct Expert {
     block_bytes: Option<usize>,
     table_bytes: Option<u64>,
     policy: Option<String>,
+    merge_rate: Option<u64>,
     cache_bytes: Option<u64>,
     manifest_bytes: Option<u64>,
     strict_recovery: bool,
@@ -188,6 +191,7 @@ impl fmt::Debug for Expert {
             .field("block_bytes", &self.block_bytes)
             .field("table_bytes", &self.table_bytes)
             .field("policy", &self.policy)
+            .field("merge_rate", &self.merge_rate)
             .field("cache_bytes", &self.cache_bytes)
             .field("manifest_bytes", &self.manifest_bytes)
             .field("strict_recovery", &self.strict_recovery)
@@ -239,6 +243,14 @@ impl Expert {
         self
     }
 
+    /// How many raw bytes per second merges may copy, at least 1. Default: no limit. Flushes are not held back. A limit below what the
+    /// writes call for slows writers down.
+    #[must_use]
+    pub fn merge_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.merge_rate = Some(bytes);
+        self
+    }
+
     /// The policy that gives the tree its shape: `leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, or a shape of your own as
     /// `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`. Default: what the database has; `leveling:T=10` for a new one. Another policy
     /// than it has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
@@ -286,6 +298,7 @@ pub(crate) struct Resolved {
     pub(crate) sealed_max: usize,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: Option<u64>,
+    pub(crate) merge_rate: Option<u64>,
     pub(crate) threads: usize,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) cache_bytes: u64,

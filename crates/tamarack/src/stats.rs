@@ -50,6 +50,10 @@ pub struct Counters {
     pub raw_bytes_written: Counter,
     /// Commit groups: each is one write to the log.
     pub commit_groups: Counter,
+    /// Times a writer was held back so that merges could follow.
+    pub write_delays: Counter,
+    /// How long writers were held back for that, in nanoseconds, summed over writers.
+    pub write_delay_ns: Counter,
     /// Times a writer waited because flushes were behind.
     pub write_stalls: Counter,
     /// How long writers waited for flushes, in nanoseconds, summed over writers.

@@ -66,6 +66,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("log end", Change::LogEnd { position: 1 << 40 }),
         ("log reopened", Change::LogReopened),
         ("log durable", Change::LogDurable { position: 4096 }),
+        ("ages mixed", Change::AgesMixed { tree: TreeId(0) }),
     ]
 }
 

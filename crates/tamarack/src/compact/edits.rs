@@ -58,6 +58,28 @@ pub(super) fn ended(merge: MergeId) -> Change {
     Change::MergeEnded { tree: TREE, merge }
 }
 
+/// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is left of them. Runs that hold nothing else go.
+pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tables: &[TableMeta]) -> Vec<Change> {
+    let mut changes: Vec<Change> = added(tables).collect();
+    changes.extend((!tree.are_ages_mixed()).then_some(Change::AgesMixed { tree: TREE }));
+    let left: Vec<_> = tree.runs().filter(|run| inputs.contains(&run.id())).collect();
+    let into = left.last().filter(|_| !tables.is_empty()).map(|run| run.id());
+    assert!(
+        into.is_some() || tables.is_empty(),
+        "runs {inputs:?} are gone, but something was left of them: {tables:?}"
+    );
+    changes.extend(left.iter().map(|run| {
+        let is_emptied = run.slices().iter().all(|slice| slice.is_within(range));
+        if is_emptied && into != Some(run.id()) {
+            Change::RunRemoved { tree: TREE, run: run.id() }
+        } else {
+            Change::RunCut { tree: TREE, run: run.id(), range: range.clone() }
+        }
+    }));
+    changes.extend(into.map(|run| Change::SlicesAdded { tree: TREE, run, slices: whole(tables).collect() }));
+    changes
+}
+
 /// A run of these slices takes the place of `input`, or is the youngest of all.
 pub(super) fn installed(tree: &TreeVersion, input: Option<RunId>, run: RunId, slices: Vec<SliceSpec>) -> Vec<Change> {
     let place =

@@ -60,6 +60,11 @@ pub(super) enum Task {
         /// Its number.
         id: MergeId,
     },
+    /// Makes one run of a range of keys of several, in the place of the oldest. Each handover is complete by itself, so no version knows of it.
+    Range {
+        /// The runs, young to old; those that have become empty are gone.
+        inputs: Arc<[RunId]>,
+    },
 }
 
 /// One decision that is being carried out.
@@ -150,6 +155,7 @@ impl Inputs {
         let runs: Vec<Arc<Run>> = version.tree(TREE).into_iter().flat_map(|tree| tree.runs().cloned()).collect();
         let (buffer, inputs, output) = match task {
             Task::Flush { sealed, input } => (Some(sealed.buffer.clone()), input.iter().copied().collect(), None),
+            Task::Range { inputs } => (None, inputs.to_vec(), None),
             Task::Merge { id } => {
                 let merge = version.tree(TREE).and_then(|tree| tree.merges().iter().find(|merge| merge.id == *id));
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
@@ -247,7 +253,7 @@ impl Part {
             self.open = Some(self.open(tree, version, shop)?);
         }
         let open = self.open.as_mut().expect("opened above");
-        let can_hand_over = matches!(self.task, Task::Merge { .. });
+        let can_hand_over = !matches!(self.task, Task::Flush { .. });
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);
         while let Some(entry) = open.entries.entry() {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! scheduler   what is begun, who works on what: asks the planner, hands parts of jobs to workers, commits their edits
+//!   desk      everything that is going on
 //!   edits     the changes that begin, advance and end a job
 //!   job       one merge or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
@@ -13,6 +14,7 @@
 //! for by a reader.
 
 pub mod crew;
+mod desk;
 mod edits;
 mod job;
 pub mod output;

@@ -59,6 +59,11 @@ impl JobProgress {
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
                 (merge.inputs.clone(), level(merge.output))
             }
+            Task::Range { inputs } => {
+                let left: Vec<RunId> = inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect();
+                let oldest = left.last().copied();
+                (left, oldest.map_or(1, level))
+            }
         };
         Self {
             is_flush: matches!(job.task, Task::Flush { .. }),

@@ -25,40 +25,43 @@
 //!
 //! # Order of urgency
 //!
-//! Flushes first, then what leads to the smallest level: the level that it empties is the first to be full again.
+//! By deadline: how many bytes may still be written before the level that a merge empties is full again, or the buffers are
+//! ([`tamarack_model::pace`]). The same model says how fast writers may go so that no deadline is missed; the measured speed of the jobs makes bytes per
+//! second of it, and [`Throttle`] holds writers to that.
 //!
 //! # Failures
 //!
 //! A failed sync, of whatever, stops writing for good. After any other failure the part's files since its last handover are removed, whoever waits
 //! is told, and the part is tried again after a pause; flushes and merges pause independently.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_env::sync::{Mutex, MutexGuard};
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::planner::{self, Cause, Occasion};
 use tamarack_model::policy::Policy;
-use tamarack_model::{Bytes, Occupancy, Shape, growth};
+use tamarack_model::{Bytes, Occupancy, RunId as RunName, Shape, growth};
 
 use crate::compact::TREE;
+use crate::compact::desk::{Desk, Request, target_of, tree_of};
 use crate::compact::edits;
 use crate::compact::job::{Done, Inputs, Job, Part, Reached, Task};
 use crate::compact::output::{Output, Workshop};
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
 use crate::error::{Error, Result};
-use crate::format::edit::{Change, KeyRange, MergeId};
+use crate::format::edit::{Change, KeyRange, RunId};
 use crate::format::meta::TableMeta;
 use crate::format::shape;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
-use crate::tree::occupancy;
 use crate::tree::state::{Activity, Tree};
 use crate::tree::table_file::TableFiles;
-use crate::tree::version::{TreeVersion, Version};
+use crate::tree::version::Version;
 use crate::wal::Log;
+use crate::write::throttle::Throttle;
 
 /// How background work is done.
 #[derive(Clone, Debug)]
@@ -70,12 +73,18 @@ pub struct SchedulerSettings {
     pub table_bytes: Option<u64>,
     /// The size of the buffer that policies are asked with, in raw bytes.
     pub buffer_bytes: u64,
+    /// How many full buffers may wait before writers are slowed down as far as they ever are.
+    pub sealed_max: usize,
+    /// How many raw bytes per second merges may copy; flushes are not held back.
+    pub merge_rate: Option<u64>,
 }
 
 /// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
 pub const TABLE_BYTES_MIN: u64 = 2 << 20;
 /// Larger tables are not made without being asked for: a merge needs extra space for one table per input, and hands over one at a time.
 pub const TABLE_BYTES_MAX: u64 = 64 << 20;
+/// When a worker looks again that left a job alone: about when a step ends.
+const LEFT_ALONE: Duration = Duration::from_millis(4);
 /// A run has about so many tables, if these sizes allow.
 const TABLES_PER_RUN: u64 = 32;
 
@@ -88,6 +97,7 @@ pub struct Scheduler {
     tables: Arc<TableFiles>,
     workshop: Arc<Workshop>,
     counters: Arc<Counters>,
+    throttle: Arc<Throttle>,
     settings: SchedulerSettings,
     desk: Mutex<Desk>,
     flush_retry: Retry,
@@ -111,31 +121,8 @@ pub struct Surroundings {
     pub workshop: Arc<Workshop>,
     /// What is counted.
     pub counters: Arc<Counters>,
-}
-
-/// Everything that is going on.
-struct Desk {
-    policy: Arc<dyn Policy>,
-    shape: Shape,
-    /// In the order in which they began.
-    jobs: Vec<Job>,
-    jobs_begun: u64,
-    /// Levels at which something has arrived and that have not been examined since.
-    arrivals: VecDeque<usize>,
-    /// Merges are neither begun nor gone on with while this is not 0.
-    pauses: usize,
-    compact: Requests,
-}
-
-/// Who asked for everything to be merged.
-#[derive(Clone, Copy, Default)]
-struct Requests {
-    /// How often it was asked for.
-    made: u64,
-    /// Up to which request it has been done.
-    served: u64,
-    /// The job that is doing it, and the requests that will have been served then.
-    in_progress: Option<(u64, u64)>,
+    /// Who is told how fast writers may go.
+    pub throttle: Arc<Throttle>,
 }
 
 impl Work for Scheduler {
@@ -162,24 +149,14 @@ impl Scheduler {
     /// # Errors
     /// [`Error::Corruption`] or [`Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
-        let Surroundings { env, tree, log, manifest, tables, workshop, counters } = around;
+        let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle } = around;
         let version = manifest.version();
         let stored = version.tree(TREE).and_then(|tree| tree.shape());
         let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| error.at(workshop.dir()))?;
-        let desk = Desk {
-            policy,
-            shape,
-            jobs: Vec::new(),
-            jobs_begun: 0,
-            // A process that ended between an arrival and its examination left level 1 as it was.
-            arrivals: VecDeque::from([1]),
-            pauses: 0,
-            compact: Requests::default(),
-        };
         let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
-        let desk = Mutex::new(desk);
+        let desk = Mutex::new(Desk::new(policy, shape));
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
@@ -189,6 +166,7 @@ impl Scheduler {
             tables,
             workshop,
             counters,
+            throttle,
             settings,
             desk,
             flush_retry,
@@ -214,6 +192,11 @@ impl Scheduler {
     pub fn standing(&self) -> (Shape, Occupancy) {
         let desk = self.desk.lock();
         (desk.shape.clone(), tree_of(&self.manifest.version()).occupancy())
+    }
+
+    /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
+    pub fn speed(&self) -> Option<f64> {
+        self.desk.lock().meter.speed()
     }
 
     /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
@@ -257,18 +240,25 @@ impl Scheduler {
         self.wake();
     }
 
-    /// Has all runs that there are now merged into one, and waits for that.
+    /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
     ///
     /// # Errors
     /// [`Error::Io`] if a merge fails; it is tried again in the background. [`Error::Stopped`] if writing has ended.
-    pub fn merge_all(&self) -> Result<()> {
-        let request = {
+    /// [`Error::InvalidArgument`] while merges are paused.
+    pub fn merge(&self, range: KeyRange) -> Result<()> {
+        let number = {
             let mut desk = self.desk.lock();
-            desk.compact.made += 1;
-            desk.compact.made
+            if desk.pauses > 0 {
+                let what = "merges are paused, so nothing can be compacted; let them go on first";
+                return Err(Error::InvalidArgument(what.to_owned()));
+            }
+            let number = desk.requests_made;
+            desk.requests_made += 1;
+            desk.requests.push_back(Request { number, range, job: None });
+            number
         };
         self.wake();
-        self.wait(|desk| desk.compact.served >= request)
+        self.wait(|desk| desk.requests.iter().all(|request| request.number != number))
     }
 
     /// Waits until no merge is in progress and none is called for.
@@ -277,7 +267,7 @@ impl Scheduler {
     /// As [`Scheduler::merge_all`].
     pub fn wait_for_merges(&self) -> Result<()> {
         self.wake();
-        self.wait(|desk| desk.jobs.is_empty() && desk.arrivals.is_empty() && !desk.compact.is_asked_for())
+        self.wait(|desk| desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.requests.is_empty())
     }
 
     fn wait(&self, is_done: impl Fn(&Desk) -> bool) -> Result<()> {
@@ -299,6 +289,7 @@ impl Scheduler {
     /// What to answer when there is nothing to work on.
     fn rest(&self) -> Progress {
         let pauses = self.flush_retry.pause().into_iter().chain(self.merge_retry.pause());
+        let pauses = pauses.chain(self.desk.lock().look_again);
         pauses.min().map_or(Progress::Idle, Progress::IdleUntil)
     }
 }
@@ -336,17 +327,25 @@ impl Scheduler {
     }
 
     fn begin_merges(&self, desk: &mut Desk) -> Result<()> {
-        if desk.compact.is_asked_for() {
+        while desk.waiting_request().is_some() {
             // Nothing else is begun meanwhile, or a busy tree might never come to rest.
-            return self.begin_compact(desk);
+            if !self.begin_request(desk)? {
+                return Ok(());
+            }
         }
+        let something_arrived = !desk.arrivals.is_empty();
         while let Some(level) = desk.arrivals.front().copied() {
             self.examine(desk, level)?;
+            self.sink_tombstones(desk)?;
             desk.arrivals.pop_front();
             if desk.arrivals.is_empty() {
                 // Whoever waits for merges is told, also if none was called for.
                 self.tree.progress.notify();
             }
+        }
+        if something_arrived && desk.jobs.is_empty() {
+            // Somebody may wait for just that.
+            self.tree.progress.notify();
         }
         Ok(())
     }
@@ -370,21 +369,47 @@ impl Scheduler {
         }
     }
 
-    fn begin_compact(&self, desk: &mut Desk) -> Result<()> {
+    /// Tombstones that have waited long enough go one level down.
+    fn sink_tombstones(&self, desk: &mut Desk) -> Result<()> {
+        let version = self.manifest.version();
+        let readable = self.tree.visible.readable();
+        let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
+        let Some(run) = desk.tombstones_due(tree_of(&version), visible, oldest) else { return Ok(()) };
+        let (occupancy, in_progress) = desk.counts(&version);
+        let occasion = Occasion::TombstonesDue { run: RunName(run.0) };
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
+            Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins what was asked for first, if nothing is in its way.
+    fn begin_request(&self, desk: &mut Desk) -> Result<bool> {
+        let request = desk.waiting_request().expect("somebody asks");
+        let (number, range) = (request.number, request.range.clone());
+        let is_whole = range == KeyRange::ALL;
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
-        let made = desk.compact.made;
-        match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Compact) {
+        let occasion = if is_whole { Occasion::Compact } else { Occasion::CompactRange };
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
             Some(merge) => {
-                let job = self.begin_merge(desk, &version, &merge)?;
-                desk.compact.in_progress = job.map(|job| (job, made));
+                let job = if is_whole {
+                    self.begin_merge(desk, &version, &merge)?
+                } else {
+                    let inputs = merge.inputs.iter().map(|run| RunId(run.0)).collect();
+                    Some(self.open_job(desk, &version, Task::Range { inputs }, merge.cause, &[range])?)
+                };
+                let request = desk.requests.iter_mut().find(|request| request.number == number);
+                request.expect("it is still asked for").job = job;
             }
             // With something in progress, that is waited for.
-            None if in_progress.is_empty() => desk.compact.serve(made),
-            None => return Ok(()),
+            None if !in_progress.is_empty() => return Ok(false),
+            None => {
+                desk.requests.retain(|request| request.number != number);
+                self.tree.progress.notify();
+            }
         }
-        self.tree.progress.notify();
-        Ok(())
+        Ok(true)
     }
 
     /// Begins a merge of the planner's; returns the number of its job, unless it was only a change of label.
@@ -407,7 +432,7 @@ impl Scheduler {
     /// Takes the oldest sealed buffer, if it is complete and nobody flushes it yet.
     fn begin_flush(&self, desk: &mut Desk) -> Result<()> {
         let state = self.tree.pin_owned();
-        let Some(sealed) = state.sealed.last().filter(|_| desk.flush().is_none()) else { return Ok(()) };
+        let Some(sealed) = state.sealed.last().filter(|_| !desk.is_flushing()) else { return Ok(()) };
         // The other half of the fence in the commit queue's `publish`.
         fence(Ordering::SeqCst);
         if self.tree.visible.sequence() < sealed.last {
@@ -417,7 +442,7 @@ impl Scheduler {
         let (occupancy, in_progress) = desk.counts(&version);
         let flush = planner::flush(&desk.shape, &occupancy, &in_progress, Bytes(sealed.buffer.raw_bytes()));
         tracing::debug!(%flush, "begins");
-        let input = flush.inputs.first().map(|run| crate::format::edit::RunId(run.0));
+        let input = flush.inputs.first().map(|run| RunId(run.0));
         let task = Task::Flush { sealed: sealed.clone(), input };
         self.open_job(desk, &version, task, Cause::Flush, &[KeyRange::ALL]).map(drop)
     }
@@ -436,7 +461,7 @@ impl Scheduler {
             .settings
             .table_bytes
             .unwrap_or_else(|| (inputs.raw_bytes() / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX));
-        let rewrite = matches!(cause, Cause::Compact | Cause::TombstonesDue { .. });
+        let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         let number = desk.jobs_begun;
@@ -470,29 +495,47 @@ impl Scheduler {
         let moved = edits::relabelled(tree_of(&version), &relabelled);
         self.commit([set].into_iter().chain(moved).collect())?;
         self.counters.reshapes.add(1);
-        // What arrived at a level that is gone now stands in the last one or above.
-        desk.arrivals.iter_mut().for_each(|level| *level = shape.last().min(*level));
-        (desk.policy, desk.shape) = (policy, shape);
+        desk.set_shape(policy, shape);
         Ok(())
     }
 }
 
 // What is carried out.
 impl Scheduler {
-    /// The most urgent part that nobody works on.
+    /// The most urgent part that nobody works on. Says on this occasion how fast writers may go.
     fn take(&self, desk: &mut Desk) -> Option<Part> {
+        let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
         let merges = desk.pauses == 0 && self.merge_retry.pause().is_none();
-        let version = self.manifest.version();
-        let tree = tree_of(&version);
-        let urgency = |job: &Job| match &job.task {
-            Task::Flush { .. } => (0, job.number),
-            Task::Merge { id } => (tree.target_of(*id), job.number),
+        let goes_on = |job: &Job| if job.is_flush() { flushes } else { merges };
+        let pace = {
+            let state = self.tree.pin();
+            let sealed: u64 = state.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
+            let buffered = Bytes(sealed + state.active.raw_bytes());
+            let buffered_max = desk.shape.buffer() * self.settings.sealed_max as u64;
+            desk.pace(&self.manifest.version(), buffered, buffered_max, goes_on)
         };
-        let may_go_on = |job: &&mut Job| !job.parts.is_empty() && if job.is_flush() { flushes } else { merges };
-        let job = desk.jobs.iter_mut().filter(may_go_on).min_by_key(|job| urgency(job))?;
-        job.taken += 1;
-        Some(job.parts.remove(0))
+        self.throttle.set_rate(pace.rate);
+        let merges_now = desk.merges_from <= now;
+        let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
+        let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
+        let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || room > room_max);
+        let jobs = || desk.jobs.iter().zip(&pace.rooms).filter(|(job, _)| waits(job));
+        desk.look_again = if jobs().any(|(job, room)| is_left_alone(job, *room)) {
+            Some(desk.merges_from.max(now + LEFT_ALONE))
+        } else {
+            None
+        };
+        let candidates = desk.jobs.iter_mut().zip(&pace.rooms);
+        let candidates = candidates.filter(|(job, room)| waits(job) && !is_left_alone(job, **room));
+        let found = candidates.min_by_key(|(job, room)| (**room, !job.is_flush(), job.number));
+        let part = found.map(|(job, _)| {
+            job.taken += 1;
+            job.parts.remove(0)
+        });
+        let is_busy = desk.jobs.iter().any(|job| job.taken > 0);
+        desk.meter.look(is_busy, now);
+        part
     }
 
     /// One step of a part that was taken.
@@ -504,17 +547,14 @@ impl Scheduler {
             self.counters.merging_ns.add((self.env.now() - began).as_nanos() as u64);
         }
         match advanced {
-            Ok(Advanced { bytes, ended: false }) => {
+            Ok(Advanced { bytes, ended }) => {
                 let mut desk = self.desk.lock();
-                let job = desk.job(part.job);
-                job.left = job.left.saturating_sub(bytes);
-                job.put_back(part);
-            }
-            Ok(Advanced { bytes, ended: true }) => {
-                let mut desk = self.desk.lock();
-                let job = desk.job(part.job);
-                job.left = job.left.saturating_sub(bytes);
-                self.end_part(desk, part);
+                self.account(&mut desk, part.job, bytes);
+                if ended {
+                    self.end_part(desk, part);
+                } else {
+                    desk.job(part.job).put_back(part);
+                }
             }
             Err(error) => {
                 let mut desk = self.desk.lock();
@@ -522,6 +562,20 @@ impl Scheduler {
             }
         }
         Progress::More
+    }
+
+    /// Notes that a job has copied so much.
+    fn account(&self, desk: &mut Desk, number: u64, bytes: u64) {
+        let now = self.env.now();
+        desk.meter.copied(bytes, now);
+        let job = desk.job(number);
+        job.left = job.left.saturating_sub(bytes);
+        if let Some(rate) = self.settings.merge_rate
+            && !job.is_flush()
+        {
+            let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);
+            desk.merges_from = desk.merges_from.max(now) + takes;
+        }
     }
 
     /// Copies, and hands over what is full.
@@ -535,7 +589,10 @@ impl Scheduler {
             Reached::Border(border) => {
                 part.finish()?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
+                // A range's handover says which runs there are, unlike a merge's.
+                let desk = matches!(part.task, Task::Range { .. }).then(|| self.desk.lock());
                 self.hand_over(part, done, false)?;
+                drop(desk);
                 part.go_on_at(border);
                 false
             }
@@ -549,12 +606,20 @@ impl Scheduler {
 
     /// Gives the output of a merge what was made of `range`, and cuts all inputs back.
     fn hand_over(&self, part: &mut Part, range: KeyRange, ends: bool) -> Result<()> {
-        let Task::Merge { id } = part.task else { panic!("a flush hands over nothing before it is installed") };
-        let moved = part.moved.clone();
+        let version = self.manifest.version();
+        let (task, moved) = (part.task.clone(), part.moved.clone());
         let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
-        let mut changes = edits::advanced(id, range, moved, tables);
-        changes.extend(ends.then(|| edits::ended(id)));
-        let target = tree_of(&self.manifest.version()).target_of(id);
+        let (target, changes) = match task {
+            Task::Merge { id } => {
+                let advanced = edits::advanced(id, range, moved, tables).into_iter();
+                (target_of(tree_of(&version), id), advanced.chain(ends.then(|| edits::ended(id))).collect())
+            }
+            Task::Range { inputs } => {
+                let tree = tree_of(&version);
+                (tree.levels().len(), edits::ranged(tree, &inputs, &range, tables))
+            }
+            Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
+        };
         self.commit(changes)?;
         let tables = part.output().map(Output::installed).unwrap_or_default();
         self.counters.merge_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
@@ -564,31 +629,31 @@ impl Scheduler {
 
     /// A part has come to its end: makes what it did part of the tree, and ends its job if it was the last.
     fn end_part(&self, mut desk: MutexGuard<'_, Desk>, mut part: Part) {
-        let is_last = desk.job(part.job).taken == 1 && desk.job(part.job).parts.is_empty();
-        match part.task {
-            Task::Merge { id } => {
-                let target = tree_of(&self.manifest.version()).target_of(id);
-                let range = part.range.clone();
-                if let Err(error) = self.hand_over(&mut part, range, is_last) {
-                    return self.part_failed(&mut desk, part, error);
-                }
-                // Its cursors held the last of what it merged.
-                part.close();
-                desk.job(part.job).taken -= 1;
-                if is_last {
-                    self.counters.merges.add(1);
-                    self.end_merge(&mut desk, part.job, target);
-                }
+        let job = desk.job(part.job);
+        let is_last = job.taken == 1 && job.parts.is_empty();
+        if job.is_flush() {
+            let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes));
+            let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
+            job.taken -= 1;
+            job.done.push(Done { from, moved, output });
+            if is_last {
+                self.end_flush(&mut desk, part.job);
             }
-            Task::Flush { .. } => {
-                let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes));
-                let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
-                let job = desk.job(part.job);
-                job.taken -= 1;
-                job.done.push(Done { from, moved, output });
-                if is_last {
-                    self.end_flush(&mut desk, part.job);
-                }
+        } else {
+            let target = match part.task {
+                Task::Merge { id } => target_of(tree_of(&self.manifest.version()), id),
+                _ => 1,
+            };
+            let range = part.range.clone();
+            if let Err(error) = self.hand_over(&mut part, range, is_last) {
+                return self.part_failed(&mut desk, part, error);
+            }
+            // Its cursors held the last of what it merged.
+            part.close();
+            desk.job(part.job).taken -= 1;
+            if is_last {
+                self.counters.merges.add(1);
+                self.end_merge(&mut desk, part.job, target);
             }
         }
         drop(desk);
@@ -600,11 +665,7 @@ impl Scheduler {
     /// A merge into `target` has ended.
     fn end_merge(&self, desk: &mut Desk, number: u64, target: usize) {
         desk.jobs.retain(|job| job.number != number);
-        if let Some((job, requests)) = desk.compact.in_progress
-            && job == number
-        {
-            desk.compact.serve(requests);
-        }
+        desk.requests.retain(|request| request.job != Some(number));
         desk.arrived(target);
         if let Err(error) = self.shrink(desk) {
             self.counters.merge_failures.add(1);
@@ -710,78 +771,6 @@ struct Advanced {
     ended: bool,
 }
 
-impl Desk {
-    /// What the planner decides on.
-    fn counts(&self, version: &Version) -> (Occupancy, Vec<planner::Merge>) {
-        let tree = tree_of(version);
-        let mut in_progress = tree.merges_in_progress();
-        in_progress.extend(self.flush().map(|(job, sealed_bytes, input)| {
-            let level = input.and_then(|run| tree.run(run)).map_or(1, |(_, level, _)| level as usize);
-            let inputs = input.into_iter().map(occupancy::name).collect();
-            planner::Merge { cause: job.cause, inputs, buffer: Bytes(sealed_bytes), target: level }
-        }));
-        (tree.occupancy(), in_progress)
-    }
-
-    /// The flush in progress, the bytes of its buffer, and the run it takes along.
-    fn flush(&self) -> Option<(&Job, u64, Option<crate::format::edit::RunId>)> {
-        self.jobs.iter().find_map(|job| match &job.task {
-            Task::Flush { sealed, input } => Some((job, sealed.buffer.raw_bytes(), *input)),
-            Task::Merge { .. } => None,
-        })
-    }
-
-    fn job(&mut self, number: u64) -> &mut Job {
-        let job = self.jobs.iter_mut().find(|job| job.number == number);
-        job.unwrap_or_else(|| panic!("job {number} has ended, but a part of it has not"))
-    }
-
-    /// Something has arrived at a level; what is in level 1 may have had to wait for it.
-    fn arrived(&mut self, level: usize) {
-        for level in [level, 1] {
-            if !self.arrivals.contains(&level) {
-                self.arrivals.push_back(level);
-            }
-        }
-    }
-}
-
-impl Job {
-    fn is_flush(&self) -> bool {
-        matches!(self.task, Task::Flush { .. })
-    }
-
-    /// Gives a part back that was taken. It is the next one to be taken: what has begun is to end first.
-    fn put_back(&mut self, part: Part) {
-        self.taken -= 1;
-        self.parts.insert(0, part);
-    }
-}
-
-impl Requests {
-    /// Whether somebody waits for a merge that has not begun.
-    fn is_asked_for(&self) -> bool {
-        self.in_progress.is_none() && self.served < self.made
-    }
-
-    fn serve(&mut self, request: u64) {
-        self.served = self.served.max(request);
-        self.in_progress = None;
-    }
-}
-
-fn tree_of(version: &Version) -> &Arc<TreeVersion> {
-    version.tree(TREE).expect("every version has the one tree")
-}
-
 fn raw_bytes(tables: &[TableMeta]) -> u64 {
     tables.iter().map(|table| table.raw_bytes).sum()
-}
-
-impl TreeVersion {
-    /// The level that a merge in progress leads to.
-    fn target_of(&self, merge: MergeId) -> usize {
-        let merge = self.merges().iter().find(|other| other.id == merge);
-        merge.and_then(|merge| self.run(merge.output)).map_or(0, |(_, level, _)| level as usize)
-    }
 }

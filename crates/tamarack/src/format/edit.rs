@@ -195,6 +195,12 @@ pub enum Change {
         /// The log position.
         position: u64,
     },
+    /// A range of keys of several runs has become part of one of them. From then on the sequences of a whole table say nothing about its age
+    /// beside another's, until the tree is one run again.
+    AgesMixed {
+        /// The tree.
+        tree: TreeId,
+    },
 }
 
 /// Why bytes are not an edit.
@@ -291,7 +297,8 @@ mod tag {
     pub(super) const LOG_END: u8 = 15;
     pub(super) const LOG_REOPENED: u8 = 16;
     pub(super) const LOG_DURABLE: u8 = 17;
-    pub(super) const LAST: u8 = LOG_DURABLE;
+    pub(super) const AGES_MIXED: u8 = 18;
+    pub(super) const LAST: u8 = AGES_MIXED;
 }
 
 impl Change {
@@ -347,6 +354,7 @@ impl Change {
             Self::LogEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
             Self::LogReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
             Self::LogDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
+            Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
         }
     }
 
@@ -394,6 +402,7 @@ impl Change {
             tag::LOG_END => Self::LogEnd { position: number(reader)? },
             tag::LOG_REOPENED => Self::LogReopened,
             tag::LOG_DURABLE => Self::LogDurable { position: number(reader)? },
+            tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
             unknown => return Err(EditError::UnknownChange(unknown)),
         })
     }

@@ -84,6 +84,9 @@ impl Draft {
                 let used = tree.levels.iter().rposition(|level| !level.runs.is_empty()).map_or(0, |last| last + 1);
                 tree.levels.truncate(used);
             }
+            if tree.ages_mixed && tree.runs().count() <= 1 {
+                Arc::make_mut(tree).ages_mixed = false;
+            }
         }
         self.check_touched()?;
         self.check_new_tables()?;
@@ -139,6 +142,10 @@ impl Draft {
             }
             Change::LogReopened => {
                 self.version.log_end = None;
+                Ok(())
+            }
+            Change::AgesMixed { tree } => {
+                self.tree_mut(*tree)?.ages_mixed = true;
                 Ok(())
             }
             Change::LogDurable { position } => {
@@ -359,8 +366,11 @@ impl Draft {
 }
 
 impl TreeVersion {
-    /// Checks one slice of a run against the slices of all other runs that overlap it.
+    /// Checks one slice of a run against the slices of all other runs that overlap it, as far as whole tables can tell.
     pub(super) fn check_age(&self, run: RunId, slice: &Slice) -> Result<(), Broken> {
+        if self.ages_mixed {
+            return Ok(());
+        }
         let meta = slice.table().meta();
         let mut is_older = false;
         for other in self.runs() {

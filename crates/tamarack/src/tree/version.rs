@@ -18,7 +18,8 @@
 //!
 //! * run, merge and table ids are below the next ones, and each stands for one thing;
 //! * slices of a run are in order, disjoint, and each within its table's keys;
-//! * where slices of two runs overlap, all sequences of the younger run's table are larger;
+//! * where slices of two runs overlap, all sequences of the younger run's table are larger, unless a range of keys was merged by itself: then only
+//!   each key's versions are in order, which tables must be read to see;
 //! * a run is without slices only while a merge names it;
 //! * a merge's inputs are neighbours, its output stands next to them, and none of them is in another merge; a range that was handed over
 //!   is gone from all inputs;
@@ -67,6 +68,7 @@ pub struct TreeVersion {
     pub(super) merges: Vec<Arc<Merge>>,
     pub(super) flushed_through: Sequence,
     pub(super) shape: Option<ShapeBlob>,
+    pub(super) ages_mixed: bool,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
 }
@@ -219,6 +221,11 @@ impl TreeVersion {
         self.shape.as_ref()
     }
 
+    /// Whether the sequences of whole tables say nothing about their age, since a range of keys was merged by itself.
+    pub fn are_ages_mixed(&self) -> bool {
+        self.ages_mixed
+    }
+
     /// The deleted ranges, which every read asks for even where filters say that no run holds the key.
     pub fn range_deletes(&self) -> &[RangeDelete] {
         &[]
@@ -248,6 +255,9 @@ impl TreeVersion {
         changes.push(Change::TreeCreated { tree });
         if let Some(shape) = &self.shape {
             changes.push(Change::ShapeSet { tree, shape: shape.clone() });
+        }
+        if self.ages_mixed {
+            changes.push(Change::AgesMixed { tree });
         }
         changes.extend(self.tables().map(|file| Change::TableAdded { tree, meta: file.meta().clone() }));
         for (level, runs) in self.levels.iter().enumerate() {

@@ -48,6 +48,7 @@ use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
+use crate::write::throttle::Throttle;
 
 /// When a write is acknowledged, and what it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,6 +74,8 @@ pub struct CommitSettings {
     pub write_bytes_max: u64,
     /// A group of several members has at most this many bytes in the log.
     pub group_bytes: usize,
+    /// Holds writers back as far as merges need it.
+    pub throttle: Arc<Throttle>,
 }
 
 /// Brings writes into the log and the buffer, in one order.
@@ -219,7 +222,8 @@ impl CommitQueue {
                 }
             };
         }
-        self.wait_for_room()?;
+        self.wait_for_turn(write.raw_bytes());
+        self.wait_for_room(write.raw_bytes())?;
         self.pass(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
         self.counters.entries_written.add(u64::from(write.entries()));
         self.counters.raw_bytes_written.add(write.raw_bytes());
@@ -237,7 +241,7 @@ impl CommitQueue {
     /// Seals the active buffer if it holds anything. Everything acknowledged before is then in sealed buffers or tables.
     pub fn seal(&self) -> Result<()> {
         self.tree.check_running()?;
-        self.wait_for_room()?;
+        self.wait_for_room(u64::MAX)?;
         self.pass(|forming| forming.seal = true, &Write::Many(&Batch::new()), false)
     }
 
@@ -252,9 +256,23 @@ impl CommitQueue {
         self.interval.finish()
     }
 
-    /// Waits while flushes are too far behind.
-    fn wait_for_room(&self) -> Result<()> {
-        let has_room = || self.tree.pin().sealed.len() < self.settings.sealed_max;
+    /// Waits until merges can follow.
+    fn wait_for_turn(&self, bytes: u64) {
+        let delay = self.settings.throttle.admit(&*self.env, bytes);
+        if !delay.is_zero() {
+            self.counters.write_delays.add(1);
+            self.counters.write_delay_ns.add(delay.as_nanos() as u64);
+        }
+    }
+
+    /// Waits while flushes are so far behind that there is no room for a write of so many raw bytes: a buffer would have to be sealed, and no more may
+    /// wait.
+    fn wait_for_room(&self, bytes: u64) -> Result<()> {
+        let has_room = || {
+            let state = self.tree.pin();
+            let fits = || state.active.raw_bytes().saturating_add(bytes) <= self.buffer_bytes.load(Ordering::Relaxed);
+            state.sealed.len() < self.settings.sealed_max || fits()
+        };
         if has_room() {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 pub mod batch;
 pub mod commit;
 pub mod interval;
+pub mod throttle;
 
 pub use batch::{Batch, Write};
 pub use commit::{CommitQueue, CommitSettings, Durability};

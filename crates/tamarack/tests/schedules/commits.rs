@@ -30,7 +30,7 @@ const DATABASE: u64 = 7;
 #[test]
 fn groups() {
     explore(1500, || {
-        let queue = Queue::new(SETTINGS);
+        let queue = Queue::new(settings());
         mixed_writers(&queue);
         assert_eq!(queue.tree.visible.sequence(), Sequence(6), "six entries in all");
         queue.check_log(6);
@@ -41,7 +41,7 @@ fn groups() {
 #[test]
 fn full_groups() {
     explore(1500, || {
-        let queue = Queue::new(CommitSettings { group_bytes: 24, ..SETTINGS });
+        let queue = Queue::new(CommitSettings { group_bytes: 24, ..settings() });
         mixed_writers(&queue);
         queue.check_log(6);
     });
@@ -51,7 +51,7 @@ fn full_groups() {
 #[test]
 fn sealing_between_groups() {
     explore(1500, || {
-        let queue = Queue::new(CommitSettings { buffer_bytes: 24, ..SETTINGS });
+        let queue = Queue::new(CommitSettings { buffer_bytes: 24, ..settings() });
         let sealer = {
             let queue = queue.clone();
             thread::spawn(move || queue.commits.seal().unwrap())
@@ -73,7 +73,7 @@ fn sealing_between_groups() {
 #[test]
 fn a_failed_append() {
     explore(1500, || {
-        let queue = Queue::new(SETTINGS);
+        let queue = Queue::new(settings());
         queue.env.fail(step::LOG_APPEND, 2);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
@@ -96,7 +96,7 @@ fn a_failed_append() {
 #[test]
 fn a_failed_sync() {
     explore(1500, || {
-        let queue = Queue::new(SETTINGS);
+        let queue = Queue::new(settings());
         queue.env.fail(step::LOG_SYNC, 1);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
@@ -117,8 +117,10 @@ fn a_failed_sync() {
     });
 }
 
-const SETTINGS: CommitSettings =
-    CommitSettings { buffer_bytes: 1 << 20, sealed_max: 100, write_bytes_max: 1 << 16, group_bytes: 1 << 16 };
+fn settings() -> CommitSettings {
+    let (buffer_bytes, sealed_max, write_bytes_max, group_bytes) = (1 << 20, 100, 1 << 16, 1 << 16);
+    CommitSettings { buffer_bytes, sealed_max, write_bytes_max, group_bytes, throttle: Arc::default() }
+}
 
 /// Whoever asks what must stay readable, while others write and take snapshots, is told every snapshot that is older than the
 /// youngest sequence it is told.

@@ -1,0 +1,109 @@
+//! [`Throttle`]: writers go as fast as merges can follow, and no faster.
+//!
+//! The scheduler says how many bytes per second may come so that no merge is late. Writers take turns by it: each write moves the moment at which
+//! the next one may begin by what its bytes take.
+//!
+//! ```text
+//!   time ──────────────▶
+//!   turns    │ 1 ──│ 2 ─────│ 3 ──│ …          a write of n bytes takes n / rate
+//!   writes   1   2 waits    3 waits             small waits are saved up: nobody sleeps for less than a millisecond
+//! ```
+//!
+//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most [`QUEUE_MAX`]. Without a rate the cost is one load.
+
+use std::time::Duration;
+
+use tamarack_env::Env;
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+
+/// A write waits for earlier ones at most that long.
+const QUEUE_MAX: Duration = Duration::from_millis(50);
+
+/// A shorter wait is left to the next writer: sleeping takes longer than asked for.
+const GRAIN: Duration = Duration::from_millis(1);
+
+/// Turns in which writers may write. At first nobody is held back.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    /// Nanoseconds that a MiB takes; 0 is no time.
+    mib_ns: AtomicU64,
+    /// When the next write may begin, in nanoseconds of the environment's clock.
+    next_ns: AtomicU64,
+}
+
+impl Throttle {
+    /// Lets that many bytes per second through from now on; without a rate, all.
+    pub fn set_rate(&self, bytes_per_second: Option<f64>) {
+        let mib_ns = bytes_per_second.map_or(0.0, |rate| MIB / rate * 1e9);
+        // From a float to an integer saturates.
+        self.mib_ns.store(mib_ns as u64, Ordering::Relaxed);
+    }
+
+    /// The rate that is set, in bytes per second.
+    pub fn rate(&self) -> Option<f64> {
+        let mib_ns = self.mib_ns.load(Ordering::Relaxed);
+        (mib_ns > 0).then(|| MIB * 1e9 / mib_ns as f64)
+    }
+
+    /// Whether a write that came now would have to wait for earlier ones.
+    pub fn holds_back(&self, now: Duration) -> bool {
+        self.mib_ns.load(Ordering::Relaxed) > 0 && u128::from(self.next_ns.load(Ordering::Relaxed)) > now.as_nanos()
+    }
+
+    /// Waits for the turn of a write of so many raw bytes; returns for how long. The caller holds no lock.
+    pub fn admit(&self, env: &dyn Env, bytes: u64) -> Duration {
+        let mib_ns = self.mib_ns.load(Ordering::Relaxed);
+        if mib_ns == 0 {
+            return Duration::ZERO;
+        }
+        let now = env.now();
+        let now_ns = now.as_nanos() as u64;
+        let takes_ns = (bytes as f64 / MIB * mib_ns as f64) as u64;
+        let turn = |next_ns: u64| next_ns.clamp(now_ns, now_ns + QUEUE_MAX.as_nanos() as u64) + takes_ns;
+        let next_ns = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next_ns| Some(turn(next_ns)));
+        let until = Duration::from_nanos(turn(next_ns.expect("the update always gives a value")));
+        if until < now + GRAIN {
+            return Duration::ZERO;
+        }
+        env.sleep_until(until);
+        env.now().saturating_sub(now)
+    }
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+#[cfg(test)]
+mod tests {
+    use tamarack_env::SimEnv;
+
+    use super::*;
+
+    /// On the simulator's clock: writes come at the rate, in steps of the grain, and nobody waits longer than promised.
+    #[test]
+    fn writes_come_at_the_rate() {
+        let env = SimEnv::new(1);
+        let throttle = Throttle::default();
+        assert_eq!(throttle.admit(&env, 1 << 30), Duration::ZERO, "no rate is set");
+        throttle.set_rate(Some(MIB));
+        let began = env.now();
+        let longest = (0..10_000).map(|_| throttle.admit(&env, 1 << 10)).max().expect("some");
+        let seconds = (env.now() - began).as_secs_f64();
+        assert!((seconds - 10_000.0 / 1024.0).abs() < 0.01, "{seconds}");
+        assert!(longest < 2 * GRAIN, "{longest:?}");
+        assert_eq!(throttle.admit(&env, 1 << 20), Duration::from_secs(1), "a large write waits for itself");
+        throttle.set_rate(None);
+        assert_eq!(throttle.admit(&env, 1 << 30), Duration::ZERO);
+    }
+
+    /// Others' bytes delay nobody by more than the bound, however many they are.
+    #[test]
+    fn a_queue_has_an_end() {
+        let env = SimEnv::new(1);
+        let throttle = Throttle::default();
+        throttle.set_rate(Some(1.0));
+        // Somebody else's turn lasts for days.
+        throttle.next_ns.store(u64::MAX / 2, Ordering::Relaxed);
+        throttle.set_rate(Some(1e9));
+        assert!(throttle.admit(&env, 100) < QUEUE_MAX + GRAIN);
+    }
+}
