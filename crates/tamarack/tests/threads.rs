@@ -21,6 +21,7 @@
 //! * for each reader `n` never goes back;
 //! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and key by key, whatever is flushed and merged meanwhile;
 //! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that much of the neighbour;
+//! * changes of policy, pauses and compactions in the middle of it change nothing of this;
 //! * closed and opened again, everything is there, and [`Db::verify`] finds nothing wrong.
 //!
 //! # How much it does
@@ -232,7 +233,7 @@ impl Round {
     fn keep_house(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         while !self.writers_are_done() {
-            match random.below(9) {
+            match random.below(13) {
                 0 => self.db.flush()?,
                 1..=3 => self.db.sync()?,
                 4 => {
@@ -241,6 +242,13 @@ impl Round {
                 }
                 5 => assert_eq!(self.db.verify(&mut |_, _| {})?.problems.len(), 0),
                 7 => self.db.compact()?,
+                8 => self.db.compact_range(key_of(random.below(2), random.below(KEYS))..writer_prefix(3))?,
+                9 | 10 => self.db.set_policy(POLICIES[random.below(POLICIES.len() as u64) as usize])?,
+                11 => {
+                    let pause = self.db.pause_merges();
+                    self.env.sleep_until(self.env.now() + Duration::from_millis(20));
+                    drop(pause);
+                }
                 // An empty batch asks for the durability of what was written before.
                 6 => self.db.write_with(&Batch::new(), Durability::Interval(Duration::from_millis(1)))?,
                 _ => drop(self.db.prefix(writer_prefix(0)).next()),
@@ -263,8 +271,8 @@ impl Round {
         assert_eq!(stats.snapshots, 0, "all snapshots were dropped");
         assert!(stats.flushes > 10, "{stats:?}");
         println!(
-            "{} flushes, {} stalls, {} groups of {} entries",
-            stats.flushes, stats.write_stalls, stats.commit_groups, stats.entries_written
+            "{} flushes, {} merges, {} stalls, {} groups of {} entries",
+            stats.flushes, stats.merges, stats.write_stalls, stats.commit_groups, stats.entries_written
         );
         let expect_all = |db: &Db| -> Result<()> {
             Reader::new(seed).check_end(&collect(db.scan::<&[u8]>(..), &random)?);
@@ -286,16 +294,27 @@ impl Round {
     }
 }
 
-/// Small buffers and blocks, of other sizes in each round.
+/// Trees of several levels, with few and with many runs.
+const POLICIES: [&str; 6] = [
+    "leveling:T=2",
+    "leveling:T=10",
+    "tiering:T=3",
+    "lazy-leveling:T=4",
+    "dostoevsky:T=5,K=2,Z=2",
+    "custom:buffer 2KiB; level 4KiB in 2 runs; level 30KiB in 7 runs",
+];
+
+/// Small buffers and blocks, of other sizes in each round, and other shapes.
 fn options(env: &Arc<dyn Env>, random: &Random) -> Options {
     let expert = Expert::new()
+        .policy(POLICIES[random.below(POLICIES.len() as u64) as usize])
         .env(env.clone())
         .buffer_bytes(4096 << random.below(3))
         .block_bytes(128 << random.below(4))
         .table_bytes(2048 << random.below(4))
         .sealed_max(1 + random.below(3) as usize)
         .cache_bytes([0, 16 << 10, 1 << 20][random.below(3) as usize]);
-    Options::new().expert(expert)
+    Options::new().threads(1 + random.below(4) as usize).expert(expert)
 }
 
 /// One write of a history.
