@@ -76,10 +76,6 @@ pub struct Counters {
     pub moves: Counter,
     /// Changes of shape since opening, growth included.
     pub reshapes: Counter,
-    /// Raw bytes that merges have read.
-    pub merged_raw_bytes: Counter,
-    /// How long workers took for that, in nanoseconds, summed over workers.
-    pub merging_ns: Counter,
     /// Merges that failed and were or will be gone on with.
     pub merge_failures: Counter,
 }

@@ -36,10 +36,11 @@ pub struct Stats {
     /// Raw bytes that flushes and merges in progress have still to write, at most: what is garbage among them is not written. It does not
     /// count what will be called for when they end.
     pub debt_bytes: u64,
-    /// How long it takes to write these, in seconds, if nothing is added: by the speed that merges had since opening, and as many workers as there are parts
-    /// left for. `None` if nothing was merged since opening, or merges are held.
+    /// How long it takes to write these, in seconds, if nothing is added: by the speed that flushes and merges had lately. `None` if that was not
+    /// measured since opening, or merges are held.
     pub debt_seconds: Option<f64>,
-    /// Raw bytes that one worker merges in a second, on the average since opening; `None` if nothing was merged.
+    /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an average over the last of them, not above the limit that was
+    /// set ([`crate::Expert::merge_rate`]). `None` if it was not measured since opening.
     pub merge_bytes_per_second: Option<f64>,
     /// Merges are held; see [`crate::Db::pause_merges`].
     pub merges_paused: bool,
@@ -85,7 +86,11 @@ pub struct Stats {
     pub moves: u64,
     /// Changes of shape since opening: growth, and other policies.
     pub reshapes: u64,
-    /// Times a writer waited for flushes since opening.
+    /// Times a writer was held back a little since opening, so that merges could follow.
+    pub write_delays: u64,
+    /// How long writers were held back for that since opening, in seconds, summed over writers.
+    pub write_delay_seconds: f64,
+    /// Times a writer had to wait for a flush since opening.
     pub write_stalls: u64,
     /// How long writers waited for flushes since opening, in seconds, summed over writers.
     pub write_stall_seconds: f64,
@@ -182,13 +187,10 @@ impl Stats {
 
     pub(crate) fn of(engine: &Engine) -> Self {
         let going_on = engine.scheduler.going_on();
-        let GoingOn { policy, shape, state, jobs, paused } = &going_on;
+        let GoingOn { policy, shape, state, jobs, paused, speed } = &going_on;
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let counters = &engine.counters;
-        let speed = speed(counters.merged_raw_bytes.get(), counters.merging_ns.get());
         let debt = jobs.iter().map(|job| job.left).sum();
-        let working = jobs.iter().map(|job| job.parts_taken + job.parts_waiting).sum::<usize>();
-        let workers = working.clamp(1, engine.scheduler.threads());
         let trouble = [Activity::Flush, Activity::Merge].map(|activity| engine.tree.check_progress(activity).err());
         Self {
             policy: policy.to_string(),
@@ -203,8 +205,8 @@ impl Stats {
             levels: levels(&going_on, &counters.level_bytes.get()),
             jobs: jobs.iter().map(JobStats::of).collect(),
             debt_bytes: debt,
-            debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / (speed * workers as f64)),
-            merge_bytes_per_second: speed,
+            debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / speed),
+            merge_bytes_per_second: *speed,
             merges_paused: *paused,
             trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
             space: SpaceStats::of(&state.version, engine.tables.pending_bytes()),
@@ -227,15 +229,12 @@ impl Stats {
             merge_failures: counters.merge_failures.get(),
             moves: counters.moves.get(),
             reshapes: counters.reshapes.get(),
+            write_delays: counters.write_delays.get(),
+            write_delay_seconds: counters.write_delay_ns.get() as f64 / 1e9,
             write_stalls: counters.write_stalls.get(),
             write_stall_seconds: counters.write_stall_ns.get() as f64 / 1e9,
         }
     }
-}
-
-/// Bytes per second; `None` if there is nothing to tell it from.
-fn speed(bytes: u64, ns: u64) -> Option<f64> {
-    (bytes > 0 && ns > 0).then(|| bytes as f64 * 1e9 / ns as f64)
 }
 
 fn tree_of(version: &Version) -> &TreeVersion {
@@ -245,8 +244,8 @@ fn tree_of(version: &Version) -> &TreeVersion {
 /// All levels of the shape, and any that the tree has besides.
 fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
     let (shape, tree) = (&going_on.shape, tree_of(&going_on.state.version));
-    let flushed_into =
-        |run: &Run| going_on.jobs.iter().any(|job| job.inputs.contains(&run.id()) && tree.merge_of(run.id()).is_none());
+    // The version does not say which runs a flush, or a merge of a range, takes.
+    let in_job = |run: &Run| going_on.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
     let level = |index: usize| {
         let of_shape = shape.levels().get(index);
@@ -254,7 +253,7 @@ fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
         LevelStats {
             capacity_bytes: of_shape.map_or(0, |level| level.capacity.0),
             run_slots: of_shape.map_or(1, |level| level.runs),
-            runs: runs.map(|run| RunStats::of(run, tree.merge_of(run.id()).is_some() || flushed_into(run))).collect(),
+            runs: runs.map(|run| RunStats::of(run, tree.merge_of(run.id()).is_some() || in_job(run))).collect(),
             written_raw_bytes: written.get(index).copied().unwrap_or(0),
         }
     };

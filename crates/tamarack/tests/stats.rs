@@ -131,13 +131,13 @@ fn merges_in_progress() -> Result<()> {
     Ok(())
 }
 
-/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a microsecond for each byte, is within a factor of
-/// two of what it then takes. (Merges are so small here that beginning and ending them matters.)
+/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a tenth of a millisecond for each byte, is within a factor of
+/// three of what it then takes: the speed is an average that counts flushes, which read no file, too.
 #[test]
 fn the_time_to_clear_is_foreseen() -> Result<()> {
     let sim = SimEnv::new(4);
     let db = open(&sim, "leveling:T=4")?;
-    sim.set_cost(Duration::ZERO, Duration::from_micros(1));
+    sim.set_cost(Duration::ZERO, Duration::from_micros(100));
     let mut foreseen = 0;
     for buffer in 0..30 {
         put(&db, 30 * buffer, 30)?;
@@ -151,7 +151,7 @@ fn the_time_to_clear_is_foreseen() -> Result<()> {
                 }
                 (_, Some((seconds, then))) if stats.jobs.is_empty() => {
                     let took = (sim.now() - then).as_secs_f64();
-                    assert!(took < 2.0 * seconds && seconds < 2.0 * took, "{seconds} s were foreseen, {took} s passed");
+                    assert!(took < 3.0 * seconds && seconds < 3.0 * took, "{seconds} s were foreseen, {took} s passed");
                     foreseen += 1;
                     estimate = None;
                 }

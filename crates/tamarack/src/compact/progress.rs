@@ -26,6 +26,8 @@ pub struct GoingOn {
     pub jobs: Vec<JobProgress>,
     /// Merges are held where they are.
     pub paused: bool,
+    /// Raw bytes per second that flushes and merges copy while they are busy and may; `None` if that was never measured.
+    pub speed: Option<f64>,
 }
 
 /// A flush or a merge in progress.
@@ -53,7 +55,7 @@ impl JobProgress {
     pub(super) fn of(job: &Job, tree: &TreeVersion) -> Self {
         let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
         let (inputs, target) = match &job.task {
-            Task::Flush { input, .. } => (input.iter().copied().collect(), 1),
+            Task::Flush { input, .. } => (input.as_slice().to_vec(), 1),
             Task::Merge { id } => {
                 let merge = tree.merges().iter().find(|merge| merge.id == *id);
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
@@ -66,7 +68,7 @@ impl JobProgress {
             }
         };
         Self {
-            is_flush: matches!(job.task, Task::Flush { .. }),
+            is_flush: job.is_flush(),
             cause: (!job.resumed).then_some(job.cause),
             inputs,
             target,

@@ -204,13 +204,10 @@ impl Scheduler {
         let desk = self.desk.lock();
         let state = self.tree.pin_owned();
         let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, tree_of(&state.version))).collect();
+        let rate = self.settings.merge_rate.map_or(f64::INFINITY, |rate| rate as f64);
+        let speed = desk.meter.speed().map(|speed| speed.min(rate));
         let paused = desk.pauses > 0;
-        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused }
-    }
-
-    /// How many workers there are.
-    pub fn threads(&self) -> usize {
-        self.settings.threads
+        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed }
     }
 
     /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
@@ -338,10 +335,6 @@ impl Scheduler {
             self.examine(desk, level)?;
             self.sink_tombstones(desk)?;
             desk.arrivals.pop_front();
-            if desk.arrivals.is_empty() {
-                // Whoever waits for merges is told, also if none was called for.
-                self.tree.progress.notify();
-            }
         }
         if something_arrived && desk.jobs.is_empty() {
             // Somebody may wait for just that.
@@ -540,13 +533,7 @@ impl Scheduler {
 
     /// One step of a part that was taken.
     fn work(&self, mut part: Part) -> Progress {
-        let began = self.env.now();
-        let advanced = self.advance(&mut part);
-        if let (Task::Merge { .. }, Ok(Advanced { bytes, .. })) = (&part.task, &advanced) {
-            self.counters.merged_raw_bytes.add(*bytes);
-            self.counters.merging_ns.add((self.env.now() - began).as_nanos() as u64);
-        }
-        match advanced {
+        match self.advance(&mut part) {
             Ok(Advanced { bytes, ended }) => {
                 let mut desk = self.desk.lock();
                 self.account(&mut desk, part.job, bytes);
