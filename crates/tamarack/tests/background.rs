@@ -71,3 +71,17 @@ fn the_end_of_a_closed_log_is_missed() -> Result<()> {
     }
     Ok(())
 }
+
+/// Whoever waits for merges is told so, too, if what was flushed calls for none.
+#[test]
+fn waiting_for_merges_ends_although_there_are_none() -> Result<()> {
+    for seed in 0..50 {
+        let sim = SimEnv::new(seed);
+        let db = open(&sim)?;
+        db.put("a", "1")?;
+        db.flush()?;
+        db.wait_for_merges()?;
+        assert_eq!((db.stats().flushes, db.stats().merges), (1, 0));
+    }
+    Ok(())
+}
