@@ -1,0 +1,327 @@
+//! What the simulation predicts is what the engine does: bytes written into each level, merges, moves, changes of shape, and the runs of each level.
+//!
+//! The planner decides for both. What is compared here is all that lies between its decisions and storage: which sizes it is told, what is begun
+//! when, what is written, and what of it is counted.
+//!
+//! ```text
+//!   the same flushes ─┬─▶ engine: buffer ─▶ tables ─▶ merges ─▶ Stats and runs ─┐
+//!                     └─▶ simulate::Tree: counts ──────────────▶ Report and runs ─┴─▶ equal?
+//! ```
+//!
+//! Keys are unique and random, since the simulation takes a merge's output to be as large as its inputs; sizes are raw bytes. Trees
+//! grow from nothing to 1,000 buffers.
+//!
+//! # What is shown
+//!
+//! | test | merges | tables | what must hold |
+//! |---|---|---|---|
+//! | `settled` | end before the next flush | one per run | all is equal, after every flush |
+//! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
+//! | `beside_merges` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
+//! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
+//!
+//! **Small tables** have a consequence of their own where buffers are tiny: tables at either end of the keys may overlap nothing of a smaller
+//! run, and are moved where the simulation lets them be written. Of a buffer of n entries, about one in n lies beyond either end of the others; with
+//! real buffers this is nothing.
+//!
+//! **Beside merges** what a flush meets depends on how far merges have come. As long as they meet their deadlines, and writers are slowed so that they do,
+//! they write what they would if they settled; that is what is compared. Late ones take more runs along, and mostly write less. By threads of the
+//! machine merges of so tiny buffers are late: writers are slowed in milliseconds, which are many buffers here.
+//!
+//! `-- --nocapture` shows the figures.
+
+#![cfg(not(feature = "shuttle"))]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Compression, Db, Expert, Options, Result, Stats};
+use tamarack_env::sim::Device;
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+use tamarack_model::policy::{self, Policy};
+use tamarack_model::simulate::{Pace, Report, Tree, simulate};
+use tamarack_model::{Bytes, Occupancy};
+
+/// How many buffers a tree grows to.
+const BUFFERS: u64 = 1000;
+
+/// Of each kind of policy several, and shapes of nobody's: ratios that differ, slots that hold several batches, and a last level that has to be
+/// enlarged.
+fn policies(buffer: u64) -> Vec<String> {
+    let named = [
+        "leveling:T=2",
+        "leveling:T=4",
+        "leveling:T=10",
+        "tiering:T=2",
+        "tiering:T=4",
+        "tiering:T=10",
+        "lazy-leveling:T=5",
+        "dostoevsky:T=5,K=2,Z=1",
+        "dostoevsky:T=10,K=3,Z=1",
+        "dostoevsky:T=10,K=3,Z=2",
+        "dostoevsky:T=4,K=2,Z=3",
+    ];
+    let custom = |levels: &[(u64, u32)]| {
+        let level =
+            |(buffers, runs): &(u64, u32)| format!("; level {} in {runs} run{}", buffers * buffer, plural(*runs));
+        format!("custom:buffer {buffer}{}", levels.iter().map(level).collect::<String>())
+    };
+    let customs =
+        [custom(&[(4, 2), (20, 3), (150, 1), (600, 2)]), custom(&[(12, 3), (36, 1), (400, 4)]), custom(&[(2000, 40)])];
+    named.into_iter().map(str::to_owned).chain(customs).collect()
+}
+
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// A database in which a tree grows.
+#[derive(Clone)]
+struct Setting {
+    words: String,
+    buffer_bytes: u64,
+    value_bytes: u64,
+    /// `None`: so large that a run is one table.
+    table_bytes: Option<u64>,
+    compression: Compression,
+    threads: usize,
+}
+
+impl Setting {
+    /// About 30 entries to a buffer, one table to a run.
+    fn tiny(words: &str) -> Self {
+        Self {
+            words: words.to_owned(),
+            buffer_bytes: 1000,
+            value_bytes: 10,
+            table_bytes: None,
+            compression: Compression::None,
+            threads: 1,
+        }
+    }
+
+    fn open(&self, env: Arc<dyn Env>) -> Result<Db> {
+        let expert = Expert::new().env(env).buffer_bytes(self.buffer_bytes).policy(&self.words).block_bytes(512);
+        let expert = self.table_bytes.map_or(expert.clone(), |bytes| expert.table_bytes(bytes));
+        Options::new().compression(self.compression).threads(self.threads).expert(expert).open("/db")
+    }
+
+    fn policy(&self) -> Box<dyn Policy> {
+        policy::parse(&self.words).expect("a policy")
+    }
+
+    fn buffer(&self) -> Bytes {
+        Bytes(self.buffer_bytes)
+    }
+}
+
+/// Writes entries with unique random keys.
+struct Writer {
+    random: Random,
+    entries: u64,
+}
+
+impl Writer {
+    fn new() -> Self {
+        Self { random: Random::new(0x9ced), entries: 0 }
+    }
+
+    /// Fills a buffer with entries of odd sizes, as far as they fit `most`, and at least one. Returns the raw bytes.
+    fn fill(&mut self, db: &Db, setting: &Setting, most: u64) -> Result<Bytes> {
+        let mut bytes = 0;
+        loop {
+            let value = vec![b'v'; (setting.value_bytes + self.random.below(setting.value_bytes)) as usize];
+            let raw_bytes = (8 + value.len() + 8) as u64;
+            if bytes > 0 && bytes + raw_bytes > most {
+                return Ok(Bytes(bytes));
+            }
+            db.put(unique(self.entries).to_be_bytes(), value)?;
+            self.entries += 1;
+            bytes += raw_bytes;
+        }
+    }
+}
+
+/// Random numbers, no two alike, since each step of mixing could be undone.
+fn unique(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^ (mixed >> 29)
+}
+
+/// Lets a tree grow whose merges all end before the next flush, and compares the runs after each. One flush in eight is of a buffer that was not full.
+fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
+    let db = setting.open(Arc::new(SimEnv::new(7)))?;
+    let policy = setting.policy();
+    let mut tree = Tree::new(&*policy, setting.buffer());
+    let mut writer = Writer::new();
+    let (mut number, mut flushed) = (0, Bytes::ZERO);
+    while flushed < setting.buffer() * buffers {
+        number += 1;
+        let early = writer.random.eighths(1);
+        let most = if early { writer.random.below(setting.buffer_bytes) } else { setting.buffer_bytes };
+        let bytes = writer.fill(&db, setting, most)?;
+        db.flush()?;
+        db.wait_for_merges()?;
+        tree.seal(bytes);
+        tree.settle();
+        flushed += bytes;
+        let (shape, occupancy) = db.planned();
+        let context =
+            || format!("{} after {number} flushes: engine\n{occupancy}simulation\n{}", setting.words, tree.occupancy());
+        assert_eq!(&shape, tree.shape(), "{}", context());
+        assert_eq!(sizes(&occupancy), sizes(tree.occupancy()), "{}", context());
+    }
+    let (stats, report) = (db.stats(), tree.report().clone());
+    assert_eq!(decisions(&stats), (report.merges, report.moves, report.growths), "{}", setting.words);
+    let scanned = db.scan::<&[u8]>(..).try_fold(0, |count, entry| entry.map(|_| count + 1))?;
+    assert_eq!(scanned, writer.entries, "{}: nothing is lost", setting.words);
+    Ok((stats, report))
+}
+
+/// The sizes of the runs of each level.
+fn sizes(occupancy: &Occupancy) -> Vec<Vec<u64>> {
+    (1..=occupancy.deepest()).map(|level| occupancy.level(level).iter().map(|run| run.bytes.0).collect()).collect()
+}
+
+/// Merges, moves and changes of shape.
+fn decisions(stats: &Stats) -> (u64, u64, u64) {
+    (stats.merges, stats.moves, stats.reshapes)
+}
+
+/// Raw bytes that were written into each level, levels at the end that got none left out.
+fn written(stats: &Stats) -> Vec<Bytes> {
+    let levels = stats.levels.iter().map(|level| Bytes(level.written_raw_bytes));
+    let mut levels: Vec<Bytes> = levels.collect();
+    while levels.last() == Some(&Bytes::ZERO) {
+        levels.pop();
+    }
+    levels
+}
+
+/// By how much the engine wrote more than predicted, as a share of that.
+fn difference(written: Bytes, predicted: Bytes) -> f64 {
+    if predicted == Bytes::ZERO { 0.0 } else { written.ratio(predicted) - 1.0 }
+}
+
+#[test]
+fn settled() -> Result<()> {
+    for words in policies(1000) {
+        let mut file_bytes = Vec::new();
+        for compression in [Compression::None, Compression::Lz4].into_iter().filter(|one| one.is_available()) {
+            let setting = Setting { compression, ..Setting::tiny(&words) };
+            let (stats, report) = grow(&setting, BUFFERS)?;
+            assert_eq!(written(&stats), report.written, "{words}, {compression:?}");
+            assert_eq!(Bytes(stats.flushed_raw_bytes), report.flushed, "{words}, {compression:?}");
+            file_bytes.push(stats.flush_bytes + stats.merge_bytes);
+            println!(
+                "{words:<30} {compression:<5?} {:6.3} bytes written per byte, {:3} merges, {} moves, {} growths: equal",
+                report.write_amplification(),
+                report.merges,
+                report.moves,
+                report.growths
+            );
+        }
+        assert!(file_bytes.windows(2).all(|pair| pair[1] < pair[0]), "compressed files are smaller: {file_bytes:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn settled_in_parts() -> Result<()> {
+    for words in ["leveling:T=4", "leveling:T=10", "tiering:T=4", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=1"] {
+        // About 300 entries to a buffer, 60 to a table.
+        let setting = Setting { buffer_bytes: 9000, table_bytes: Some(2000), threads: 3, ..Setting::tiny(words) };
+        let (stats, report) = grow(&setting, 120)?;
+        let of_levels: Vec<f64> =
+            written(&stats).iter().zip(&report.written).map(|(a, b)| difference(*a, *b)).collect();
+        let all = difference(Bytes(stats.written_raw_bytes()), report.written_total());
+        println!("{words:<30} {:+.2} % bytes, by level {}", 100.0 * all, percent(&of_levels));
+        assert_eq!(written(&stats).len(), report.written.len(), "{words}");
+        assert!(
+            of_levels.iter().chain([&all]).all(|difference| difference.abs() < 0.03),
+            "{words}: {of_levels:?}, {all}"
+        );
+    }
+    Ok(())
+}
+
+fn percent(shares: &[f64]) -> String {
+    shares.iter().map(|share| format!("{:+.2} %", 100.0 * share)).collect::<Vec<_>>().join(", ")
+}
+
+/// The setting of trees whose merges are at work while writers write: 16 KB to a buffer, so that pages of files are filled, in about 20 entries.
+fn busy(words: &str) -> Setting {
+    Setting { buffer_bytes: BUSY_BUFFER, value_bytes: 500, threads: 2, ..Setting::tiny(words) }
+}
+
+const BUSY_BUFFER: u64 = 16_000;
+
+/// How much more an engine that merged beside its writers wrote than merges that settle. Printed beside it: what merges write that are 1.1 times as
+/// fast as they must be to keep up on average.
+fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
+    let simulated = |pace| simulate(&*setting.policy(), setting.buffer(), flushes, pace);
+    let settled = simulated(Pace::Settled);
+    let concurrent = simulated(Pace::Concurrent { speed: 1.1 * settled.write_amplification() });
+    let written = Bytes(stats.written_raw_bytes());
+    let than_settled = difference(written, settled.written_total());
+    println!(
+        "{:<30} {:6.3} bytes written per byte, settled {:6.3} ({:+.2} %), concurrent {:6.3} ({:+.2} %); {} merges, settled {}, concurrent {}",
+        setting.words,
+        written.ratio(settled.flushed),
+        settled.write_amplification(),
+        100.0 * than_settled,
+        concurrent.write_amplification(),
+        100.0 * difference(written, concurrent.written_total()),
+        stats.merges,
+        settled.merges,
+        concurrent.merges,
+    );
+    than_settled
+}
+
+#[test]
+fn beside_merges() -> Result<()> {
+    // Where writing costs time, and nothing else does.
+    let device = Device {
+        read_bytes_per_second: 1 << 40,
+        write_bytes_per_second: 1 << 16,
+        cpu_bytes_per_second: 1 << 40,
+        read_latency: Duration::ZERO,
+        sync_latency: Duration::ZERO,
+        dirty_bytes_max: 1 << 40,
+    };
+    for words in policies(BUSY_BUFFER) {
+        let (setting, sim) = (busy(&words), SimEnv::new(11));
+        sim.set_device(Some(device));
+        let db = setting.open(Arc::new(sim.clone()))?;
+        let (mut writer, mut flushes) = (Writer::new(), Vec::new());
+        for _ in 0..BUFFERS {
+            flushes.push(writer.fill(&db, &setting, setting.buffer_bytes)?);
+        }
+        db.flush()?;
+        db.wait_for_merges()?;
+        let than_settled = compare(&setting, &db.stats(), &flushes);
+        assert!(than_settled.abs() < 0.15, "{words}: {than_settled} more than merges that settle");
+    }
+    Ok(())
+}
+
+#[test]
+fn on_threads() -> Result<()> {
+    for words in policies(BUSY_BUFFER) {
+        let setting = busy(&words);
+        let db = setting.open(MemoryEnv::new(1))?;
+        let (mut writer, mut flushes) = (Writer::new(), Vec::new());
+        for _ in 0..BUFFERS / 4 {
+            flushes.push(writer.fill(&db, &setting, setting.buffer_bytes)?);
+        }
+        db.flush()?;
+        db.wait_for_merges()?;
+        compare(&setting, &db.stats(), &flushes);
+        let (shape, occupancy) = db.planned();
+        assert_eq!(occupancy.bytes(), flushes.iter().copied().sum(), "{words}: nothing is lost");
+        assert!(occupancy.bytes() < shape.holds(), "{words}: {occupancy}has outgrown\n{shape}");
+    }
+    Ok(())
+}
