@@ -1,6 +1,6 @@
 //! Opening the database that a verb works on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, value_parser};
@@ -9,7 +9,7 @@ use tamarack::{Compression, Db, Durability, Error, Expert, Options};
 use crate::outcome::Failure;
 use crate::show::Output;
 use crate::show::table::plural;
-use crate::size;
+use crate::{files, size};
 
 /// The argument that names the database.
 pub(crate) fn path_argument() -> Arg {
@@ -28,11 +28,29 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
         Arg::new("memory")
             .long("memory")
             .value_name("SIZE")
-            .help("The memory for buffers and caches, such as 64MiB or 1GiB")
-            .default_value("256MiB")
+            .help("The memory for buffers and caches, such as 1GiB [default:\n256MiB; a database that is there keeps its buffer's size]")
             .value_parser(size::parse_bytes),
     ]
 }
+
+/// The options of verbs that merge.
+pub(crate) fn merge_arguments() -> [Arg; 2] {
+    [
+        Arg::new("policy")
+            .long("policy")
+            .value_name("WORDS")
+            .help("The policy that gives the tree its shape; compact --help lists\nthem [default: what it has; leveling:T=10 for a new one]")
+            .value_parser(value_parser!(String)),
+        Arg::new("threads")
+            .long("threads")
+            .value_name("COUNT")
+            .help("How many threads flush and merge [default: one for each core,\nat most 4]")
+            .value_parser(value_parser!(u64).range(1..=THREADS_MAX)),
+    ]
+}
+
+/// More threads than this are a mistake in typing.
+const THREADS_MAX: u64 = 1024;
 
 /// The options of verbs that write much: they override what otherwise follows from the memory budget.
 pub(crate) fn tuning_arguments() -> [Arg; 4] {
@@ -41,7 +59,10 @@ pub(crate) fn tuning_arguments() -> [Arg; 4] {
         argument.value_parser(size::parse_bytes).help_heading(TUNING)
     };
     [
-        size("buffer", "The size at which a buffer is flushed\n[default: an eighth of the memory]"),
+        size(
+            "buffer",
+            "The size at which a buffer is flushed\n[default: an eighth of the memory, or what the database has]",
+        ),
         size("cache", "The size of the block cache\n[default: a quarter of the memory]"),
         size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
         Arg::new("compression")
@@ -66,8 +87,11 @@ const COMPRESSIONS: [(&str, Compression); if cfg!(feature = "zstd") { 3 } else {
 
 /// The memory budget that [`write_arguments`] were given.
 pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
-    *matches.get_one("memory").expect("it has a default")
+    matches.get_one("memory").copied().unwrap_or(MEMORY_BYTES_DEFAULT)
 }
+
+/// What the engine takes if it is told nothing.
+const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
 /// Opens a database that must be there already.
 pub(crate) fn open(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
@@ -84,17 +108,51 @@ pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> R
     open_with(&write_options(matches), matches, output)
 }
 
-/// Opens a database as [`write_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
+/// Opens a database as [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
 pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    open_with(&tuned(write_options(matches), matches), matches, output)
+    let expert = with_policy(tuned(matches), matches)?;
+    let options = with_threads(write_options(matches), matches).compression(compression(matches)).expert(expert);
+    open_with(&options, matches, output)
+}
+
+/// Opens a database that must be there already, as [`merge_arguments`] say.
+pub(crate) fn open_to_merge(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let expert = with_policy(Expert::new(), matches)?;
+    open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
+}
+
+fn with_threads(options: Options, matches: &ArgMatches) -> Options {
+    match matches.get_one::<u64>("threads") {
+        Some(threads) => options.threads(usize::try_from(*threads).expect("the parser bounds it")),
+        None => options,
+    }
+}
+
+fn with_policy(expert: Expert, matches: &ArgMatches) -> Result<Expert, Failure> {
+    let Some(words) = matches.get_one::<String>("policy") else { return Ok(expert) };
+    // What begins like a shape is one; a file of that name can be written as ./buffer…
+    match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
+        Some(file) => Ok(expert.policy(&custom_words(&files::read_text(Path::new(file))?))),
+        None => Ok(expert.policy(words)),
+    }
+}
+
+/// The words of the policy whose shape this text is. Lines stay lines, so that a complaint about one has its number.
+fn custom_words(shape: &str) -> String {
+    let lines = shape.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    format!("custom:{}", lines.collect::<Vec<_>>().join("; "))
 }
 
 fn write_options(matches: &ArgMatches) -> Options {
     let durability: Durability = *matches.get_one("durability").expect("it has a default");
-    Options::new().durability(durability).memory_bytes(memory_bytes(matches))
+    let options = Options::new().durability(durability);
+    match matches.get_one::<u64>("memory") {
+        Some(bytes) => options.memory_bytes(*bytes),
+        None => options,
+    }
 }
 
-fn tuned(options: Options, matches: &ArgMatches) -> Options {
+fn tuned(matches: &ArgMatches) -> Expert {
     let size = |name| matches.get_one::<u64>(name).copied();
     let mut expert = Expert::new();
     if let Some(bytes) = size("buffer") {
@@ -106,9 +164,13 @@ fn tuned(options: Options, matches: &ArgMatches) -> Options {
     if let Some(bytes) = size("block-size") {
         expert = expert.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
+    expert
+}
+
+fn compression(matches: &ArgMatches) -> Compression {
     let method: &String = matches.get_one("compression").expect("it has a default");
-    let (_, compression) = COMPRESSIONS.iter().find(|(name, _)| name == method).expect("the parser knows the list");
-    options.compression(*compression).expert(expert)
+    let found = COMPRESSIONS.iter().find(|(name, _)| name == method);
+    found.expect("the parser knows the list").1
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
@@ -143,5 +205,17 @@ fn report_recovery(db: &Db, output: &mut Output<'_>) {
             dropped.offset,
             dropped.why
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shape in a file becomes the words of its policy, line by line.
+    #[test]
+    fn shapes_become_words() {
+        let text = "# for the small disk\nbuffer 1MiB\n\nlevel 4MiB in 2 runs  # two; no more\r\n";
+        assert_eq!(custom_words(text), "custom:; buffer 1MiB; ; level 4MiB in 2 runs");
     }
 }

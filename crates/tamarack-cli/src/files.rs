@@ -1,9 +1,9 @@
-//! The user's own files: input to be imported, and the file of acknowledged line numbers. The database's files are the engine's business.
+//! The user's own files: input to be imported, the file of acknowledged line numbers, shapes. The database's files are the engine's business.
 
 #![expect(clippy::disallowed_types, reason = "the user's files are no part of the database and are never simulated")]
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use crate::outcome::Failure;
@@ -74,6 +74,15 @@ impl Lines {
     pub(crate) fn wrong(&self, what: &str) -> Failure {
         Failure::Usage(format!("{}:{}: {what}", self.name, self.number))
     }
+}
+
+/// The text of a small file.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    let read = || {
+        let mut text = String::new();
+        File::open(path)?.read_to_string(&mut text).map(|_| text)
+    };
+    read().map_err(|error| cannot(&path.display().to_string(), &error, "check that it exists and is text"))
 }
 
 /// The file that tells which lines are stored: one line number per line, each the last of a batch.

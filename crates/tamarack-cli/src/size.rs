@@ -50,6 +50,16 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     format!("{size:.1} {}", NAMES[unit])
 }
 
+/// A time as people read it: `12 s`, `3 min`, `1.5 h`.
+pub(crate) fn show_seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 9.95 => format!("{s:.1} s"),
+        s if s < 119.5 => format!("{s:.0} s"),
+        s if s < 119.5 * 60.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// The durability that `text` names: `buffered`, `sync`, or `interval:MS`.
 ///
 /// # Errors
@@ -97,6 +107,16 @@ mod tests {
             (u64::MAX, "16384.0 PiB"),
         ] {
             assert_eq!(show_bytes(bytes), text);
+        }
+    }
+
+    /// Times have a unit in which they are small.
+    #[test]
+    fn shows_times() {
+        for (seconds, text) in
+            [(0.0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (119.4, "119 s"), (120.0, "2 min"), (9000.0, "2.5 h")]
+        {
+            assert_eq!(show_seconds(seconds), text);
         }
     }
 

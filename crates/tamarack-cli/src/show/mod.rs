@@ -5,6 +5,7 @@
 pub(crate) mod json;
 pub(crate) mod progress;
 pub(crate) mod table;
+pub(crate) mod tree;
 
 use std::io::Write;
 

@@ -1,66 +1,152 @@
-//! `tamarack compact`: merges all runs into one.
+//! `tamarack compact`: merges everything, a range of keys, or what is due; and changes the policy.
 
-use clap::ArgMatches;
+use std::sync::Arc;
+use std::time::Duration;
 
+use clap::{Arg, ArgAction, ArgMatches};
+use tamarack::{Db, RunStats, Stats};
+use tamarack_env::os::OsEnv;
+use tamarack_env::{Env, Work, Worker};
+
+use super::scan;
 use crate::database;
 use crate::outcome::{Failure, Outcome};
+use crate::show::progress::Progress;
+use crate::show::table::plural;
 use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::verb::Verb;
 
 pub(super) const VERB: Verb = Verb {
     name: "compact",
-    summary: "Merge everything, and give back what was overwritten or deleted",
+    summary: "Merge everything, or what is due; give the tree another policy",
     help: "\
 Merges all runs into one. What was overwritten or deleted is gone then, and its
-space is given back; lookups have one run to ask. Says how much the tables took
-before and after. If it is interrupted nothing is lost, and the next command
-goes on with it.",
+space is given back; lookups have one run to ask. With --from, --to or --prefix
+(in text form, see `tamarack export --help`) only keys in that range are merged.
+With --settle only what the tree's shape calls for is merged: that happens by
+itself while a database is open, and this waits for it. Says how much the tables
+took before and after. If it is interrupted nothing is lost, and merges go on
+when the database is opened again.
+
+--policy gives the tree another shape first, which stays. That alone moves
+nothing: levels come to it as data arrives, or at once by merging everything,
+unless --settle is given. A policy says how large levels are and how many runs
+they have; more runs make writing cheaper, and reading and space dearer:
+  leveling:T=10           one run per level, each level T times the one before
+  tiering:T=4             up to T runs per level
+  lazy-leveling:T=5       up to T runs per level, one in the last
+  dostoevsky:T=5,K=4,Z=1  as many per level as show lookups K, in the last Z
+  custom:FILE             a shape of your own from FILE: a line `buffer 64MiB`,
+                          then one for each level, small to large, such as
+                          `level 640MiB in 1 run`; # begins a comment",
     examples: "\
 tamarack compact names.db
-tamarack compact names.db --json",
-    arguments: || vec![database::path_argument()],
+tamarack compact names.db --prefix U+1F
+tamarack compact names.db --policy tiering:T=4 --settle
+tamarack compact names.db --threads 2 --json",
+    arguments,
     run,
 };
 
+fn arguments() -> Vec<Arg> {
+    let mut arguments = vec![database::path_argument()];
+    arguments.extend(scan::range_arguments());
+    arguments.push(
+        Arg::new("settle")
+            .long("settle")
+            .help("Merge only what the tree's shape calls for")
+            .action(ArgAction::SetTrue)
+            .conflicts_with_all(["from", "to", "prefix"]),
+    );
+    arguments.extend(database::merge_arguments());
+    arguments
+}
+
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
-    let db = database::open(matches, output)?;
+    let range = scan::given_range(matches)?;
+    let is_part = ["from", "to", "prefix"].iter().any(|name| matches.contains_id(name));
+    let db = database::open_to_merge(matches, output)?;
     db.flush()?;
-    let before = shape(&db);
-    db.compact()?;
-    let after = shape(&db);
+    let before = db.stats();
+    let watch = Watch::start(&db);
+    match range {
+        _ if matches.get_flag("settle") => db.wait_for_merges(),
+        Some(range) if is_part => db.compact_range(range),
+        None => Ok(()),
+        Some(_) => db.compact(),
+    }?;
+    drop(watch);
+    let after = db.stats();
     db.close()?;
+    let (before, after) = (total(&before), total(&after));
     let text = format!(
         "{} in {} before, {} in {} after",
-        show_bytes(before.1),
-        runs(before.0),
-        show_bytes(after.1),
-        runs(after.0)
+        show_bytes(before.1.file_bytes),
+        plural(before.0, "run"),
+        show_bytes(after.1.file_bytes),
+        plural(after.0, "run")
     );
     let members = json::object([
         ("runs_before", before.0.into()),
-        ("file_bytes_before", before.1.into()),
+        ("file_bytes_before", before.1.file_bytes.into()),
         ("runs_after", after.0.into()),
-        ("file_bytes_after", after.1.into()),
+        ("file_bytes_after", after.1.file_bytes.into()),
     ]);
     output.result(Some(&text), members)?;
     Ok(Outcome::Done)
 }
 
-/// The runs there are, and the bytes of their tables.
-fn shape(db: &tamarack::Db) -> (u64, u64) {
-    let stats = db.stats();
-    let runs = stats.levels.iter().flat_map(|level| &level.runs);
-    runs.fold((0, 0), |(count, bytes), run| (count + 1, bytes + run.file_bytes))
+/// How many runs there are, and what they hold.
+fn total(stats: &Stats) -> (u64, RunStats) {
+    let runs = || stats.levels.iter().flat_map(|level| &level.runs);
+    (runs().count() as u64, RunStats::total(runs()))
 }
 
-fn runs(count: u64) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+/// Shows how far merges are, a few times a second, until it is dropped.
+struct Watch {
+    worker: Option<Arc<dyn Worker>>,
+}
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Watch {
+    fn start(db: &Db) -> Self {
+        let env = OsEnv::new();
+        let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("merging", Some(0)) };
+        // Without a thread for it, there is no progress to be seen, but progress there is.
+        Self { worker: env.start("progress", Arc::new(look)).ok() }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(worker) = &self.worker {
+            worker.stop();
+        }
+    }
+}
+
+struct Look {
+    db: Db,
+    env: Arc<dyn Env>,
+    bar: Progress,
+}
+
+impl Work for Look {
+    fn step(&self) -> tamarack_env::Progress {
+        let stats = self.db.stats();
+        let done: u64 = stats.jobs.iter().map(|job| job.done_bytes).sum();
+        self.bar.set_total(done + stats.debt_bytes);
+        self.bar.set(done);
+        tamarack_env::Progress::IdleUntil(self.env.now() + LOOK)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{TestDir, run_ok};
+    use crate::testing::{TestDir, run, run_ok};
 
     /// Importing the same keys twice and compacting leaves each once, in one run.
     #[test]
@@ -82,5 +168,43 @@ mod tests {
             .iter()
             .flat_map(|level| level["runs"].as_array().expect("runs"));
         assert_eq!(runs.map(|run| run["entries"].as_u64().expect("a number")).sum::<u64>(), 10_000, "{stats}");
+    }
+
+    /// A range is merged without the rest, a policy is taken and settled without merging everything, and wrong words are refused.
+    #[test]
+    fn ranges_and_policies() {
+        let dir = TestDir::new("ranges_and_policies");
+        let db = dir.join("db");
+        let lines: String = (0..10_000).map(|i| format!("key {i:05}\t{}\n", "v".repeat(100))).collect();
+        let file = dir.file("in.tsv", lines);
+        for _ in 0..2 {
+            run_ok(&["import", &db, &file, "--buffer", "100KiB", "--policy", "tiering:T=100"]);
+        }
+        let stats =
+            || -> serde_json::Value { serde_json::from_str(&run_ok(&["stats", &db, "--json"])).expect("it is JSON") };
+        let entries = |stats: &serde_json::Value| -> u64 {
+            let levels = stats["levels"].as_array().expect("levels");
+            levels.iter().map(|level| level["entries"].as_u64().expect("a number")).sum()
+        };
+        let before = entries(&stats());
+        run_ok(&["compact", &db, "--from", "key 02", "--to", "key 04"]);
+        let after = entries(&stats());
+        // About the 2000 old versions of that range are gone; the shares of tables that it cuts are estimates.
+        assert!(before > after + 1000 && after > 12_000, "{before} entries, then {after}");
+        run_ok(&["compact", &db, "--policy", "leveling:T=4", "--settle", "--threads", "1"]);
+        assert_eq!(stats()["policy"], "leveling:T=4");
+        assert_eq!(stats()["jobs"].as_array().map(Vec::len), Some(0));
+        assert_eq!(run_ok(&["export", &db]).lines().count(), 10_000);
+        run_ok(&["compact", &db]);
+        assert_eq!(entries(&stats()), 10_000);
+
+        let refused = |words: &[&str]| {
+            let ran = run(&[&["compact", &db], words].concat());
+            assert_eq!(ran.status, 2, "{words:?}");
+            ran.err
+        };
+        assert!(refused(&["--policy", "leveling"]).contains("parameters T"));
+        assert!(refused(&["--settle", "--prefix", "k"]).contains("--settle"));
+        assert!(refused(&["--threads", "0"]).contains("1..="));
     }
 }

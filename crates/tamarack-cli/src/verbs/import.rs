@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
-use tamarack::{Batch, Db};
+use tamarack::{Batch, Db, Stats};
 
 use crate::files::{Acks, Lines};
 use crate::outcome::{Failure, Outcome};
@@ -33,11 +33,18 @@ import with its number; the lines before it are stored.
 An empty line is not a record. A line may end with a line feed or with a
 carriage return and a line feed.
 
-Run `tamarack export --help` for the formats and the text form.",
+--policy gives the tree another shape from now on, and moves nothing for it: the
+tree comes to it as lines are stored. Merges that are in progress when the last
+line is stored go on whenever the database is open; `tamarack compact DB
+--settle` sees to them.
+
+Run `tamarack export --help` for the formats and the text form, and `tamarack
+compact --help` for policies.",
     examples: "\
 tamarack import names.db examples/data/unicode-names.tsv
 tamarack import names.db - --format jsonl < names.jsonl
-tamarack import names.db big.tsv --durability sync --acks big.acks",
+tamarack import names.db big.tsv --durability sync --acks big.acks
+tamarack import names.db big.tsv --policy lazy-leveling:T=5 --threads 2",
     arguments,
     run,
 };
@@ -64,6 +71,7 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64).range(1..)),
     ];
     arguments.extend(database::write_arguments());
+    arguments.extend(database::merge_arguments());
     arguments.extend(database::tuning_arguments());
     arguments
 }
@@ -84,9 +92,16 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         batch_bytes_max: database::memory_bytes(matches) / 16,
         stored_lines: 0,
     };
-    let (lines, bytes, seconds) = import.run()?;
+    let (lines, bytes, seconds, stats) = import.run()?;
     let text = format!("imported {} records from {} in {seconds:.2} s", table::grouped(lines), size::show_bytes(bytes));
-    let members = json::object([("records", lines.into()), ("bytes", bytes.into()), ("seconds", seconds.into())]);
+    let members = json::object([
+        ("records", lines.into()),
+        ("bytes", bytes.into()),
+        ("seconds", seconds.into()),
+        ("write_amplification", stats.write_amplification().into()),
+        ("delay_seconds", (stats.write_delay_seconds + stats.write_stall_seconds).into()),
+        ("debt_bytes", stats.debt_bytes.into()),
+    ]);
     output.result(Some(&text), members)?;
     Ok(Outcome::Done)
 }
@@ -106,8 +121,8 @@ struct Import {
 }
 
 impl Import {
-    /// Stores all lines; returns their number, their bytes, and the seconds it took.
-    fn run(mut self) -> Result<(u64, u64, f64), Failure> {
+    /// Stores all lines; returns their number, their bytes, the seconds it took, and what the database looked like then.
+    fn run(mut self) -> Result<(u64, u64, f64, Stats), Failure> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while let Some(line) = self.lines.next_line()? {
             let decoded = self.format.decode(line, &mut key, &mut value);
@@ -131,8 +146,9 @@ impl Import {
             self.db.flush()?;
         }
         let seconds = self.progress.elapsed().as_secs_f64();
+        let stats = self.db.stats();
         self.db.close()?;
-        Ok((self.lines.number(), self.lines.read_bytes(), seconds))
+        Ok((self.lines.number(), self.lines.read_bytes(), seconds, stats))
     }
 
     /// Stores the batch, which ends with line `last`, and acknowledges it.
@@ -194,6 +210,41 @@ mod tests {
         assert_eq!(ran.status, 2, "{}", ran.err);
         assert!(ran.err.contains("lines 1 to 1: "), "{}", ran.err);
         assert_eq!(run_ok(&["export", &db]).lines().count(), 400);
+    }
+
+    /// A policy gives the tree its shape, also from a file; one that is none is refused with what would be right, and no database is made.
+    #[test]
+    fn policies_shape_the_tree() {
+        let dir = TestDir::new("policies_shape_the_tree");
+        let lines: String = (0..20_000).map(|i| format!("key {i}\t{}\n", "v".repeat(100))).collect();
+        let input = dir.file("in.tsv", lines);
+        let custom = dir.file("my.shape", "# small\nbuffer 64KiB\nlevel 256KiB in 4 runs\nlevel 8MiB in 2 runs\n");
+        for (policy, name, slots) in [
+            ("tiering:T=4", "tiering:T=4", 4),
+            (&format!("custom:{custom}"), "custom:buffer 64KiB; level 256KiB in 4 runs; level 8MiB in 2 runs", 4),
+            ("leveling:T=5", "leveling:T=5", 1),
+        ] {
+            // The same database, from one policy to the next.
+            run_ok(&["import", &dir.join("db"), &input, "--policy", policy, "--buffer", "64KiB", "--threads", "2"]);
+            let stats: serde_json::Value =
+                serde_json::from_str(&run_ok(&["stats", &dir.join("db"), "--json"])).expect("it is JSON");
+            assert_eq!(stats["policy"], name);
+            assert_eq!(stats["levels"][0]["run_slots"], slots, "{stats}");
+            assert_eq!(stats["buffer_capacity_bytes"], 64 << 10, "it stays without an option");
+            assert_eq!(run_ok(&["export", &dir.join("db")]).lines().count(), 20_000, "{policy}");
+        }
+        for (policy, status, explanation) in [
+            ("levelling:T=10", 2, "policies are leveling:T=10"),
+            ("tiering:T=1", 2, "from 2 to"),
+            ("custom:buffer 4MiB; level 5MiB in 1 run", 2, "at least one and a half"),
+            (&format!("custom:{input}"), 2, "line 1: "),
+            ("custom:none.shape", 3, "none.shape: "),
+        ] {
+            let ran = run(&["import", &dir.join("none"), &input, "--policy", policy]);
+            assert_eq!(ran.status, status, "{policy}: {}", ran.err);
+            assert!(ran.err.contains(explanation), "{policy}: {}", ran.err);
+            assert!(!std::path::Path::new(&dir.join("none")).exists());
+        }
     }
 
     /// Input that is not there is a storage error that names it, and no database is made for it.

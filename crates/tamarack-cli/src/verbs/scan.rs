@@ -29,12 +29,9 @@ tamarack scan names.db --reverse --limit 3 --json",
 };
 
 fn arguments() -> Vec<Arg> {
-    let bound = |name: &'static str, help| text_argument(name, help).long(name).value_name("KEY");
-    vec![
-        database::path_argument(),
-        bound("from", "The first key that counts"),
-        bound("to", "The first key that counts no more"),
-        bound("prefix", "What keys must begin with"),
+    let mut arguments = vec![database::path_argument()];
+    arguments.extend(range_arguments());
+    arguments.extend([
         Arg::new("limit")
             .long("limit")
             .value_name("COUNT")
@@ -42,18 +39,33 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64)),
         Arg::new("reverse").long("reverse").help("Print the greatest keys first").action(ArgAction::SetTrue),
         records::format_argument(),
+    ]);
+    arguments
+}
+
+/// The options that name a range of keys.
+pub(super) fn range_arguments() -> [Arg; 3] {
+    let bound = |name: &'static str, help| text_argument(name, help).long(name).value_name("KEY");
+    [
+        bound("from", "The first key that counts"),
+        bound("to", "The first key that counts no more"),
+        bound("prefix", "What keys must begin with"),
     ]
 }
 
-fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
-    let from = text_value(matches, "from")?;
-    let to = text_value(matches, "to")?;
+/// The keys that [`range_arguments`] name; `None` if there can be none.
+pub(super) fn given_range(matches: &ArgMatches) -> Result<Option<KeyRange>, Failure> {
     let prefix = text_value(matches, "prefix")?.unwrap_or_default();
+    Ok(range(text_value(matches, "from")?, text_value(matches, "to")?, &prefix))
+}
+
+fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
+    let range = given_range(matches)?;
     let limit =
         matches.get_one::<u64>("limit").map_or(usize::MAX, |limit| usize::try_from(*limit).unwrap_or(usize::MAX));
     let db = database::open(matches, output)?;
     let format = export::format(matches, output);
-    if let Some(range) = range(from, to, &prefix) {
+    if let Some(range) = range {
         let entries = db.scan(range);
         if matches.get_flag("reverse") {
             export::print(entries.rev().take(limit), format, output)?;
@@ -66,7 +78,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 }
 
 /// A range of keys, its start included and its end not.
-type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The keys from `from` to before `to` that begin with `prefix`; `None` if there can be none.
 fn range(from: Option<Vec<u8>>, to: Option<Vec<u8>>, prefix: &[u8]) -> Option<KeyRange> {

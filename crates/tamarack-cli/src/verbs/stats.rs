@@ -1,128 +1,202 @@
 //! `tamarack stats`: what the database is made of.
 
-use clap::ArgMatches;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::{Map, Value};
-use tamarack::{RecoveryReport, RunStats, Stats};
+use tamarack::{JobStats, LevelStats, RecoveryReport, RunStats, Stats};
 
 use crate::database;
 use crate::outcome::{Failure, Outcome};
-use crate::show::table::{grouped, plural, table};
-use crate::show::{Output, json};
-use crate::size::show_bytes;
+use crate::show::table::{grouped, plural};
+use crate::show::{Output, json, tree};
+use crate::size::{show_bytes, show_seconds};
 use crate::verb::Verb;
 
 pub(super) const VERB: Verb = Verb {
     name: "stats",
-    summary: "Show what the database is made of",
+    summary: "Show the tree's shape, what it holds, and what is going on",
     help: "\
-Shows what is in memory, the levels with their runs, young to old, the log, and
-what opening the database found. Entries include old versions and tombstones
-(the marks of deleted keys). Raw bytes are those of keys and values, with 8 for
-each entry; file bytes are what the tables take on storage. The oldest of many
-runs are summed up; --json has them all.",
+Shows the policy, the buffer and the levels: how much each may hold (its
+capacity), how much it holds, in how many runs of how many that the policy gives
+it. A bar is as long as the logarithm of the capacity, and is filled with the
+level's runs to scale, old to young; what arrives is added at the right end.
+Then come flushes and merges in progress, and what is on storage: live bytes
+belong to the tree, stale ones are parts of tables that merges have used up,
+pending ones are tables that nobody has got to removing. If something is amiss,
+the last line says what to do.
+
+Held, capacities and debt are in raw bytes: those of keys and values, with 8 for
+each entry. Entries include old versions and tombstones (the marks of deleted
+keys). --runs lists every run; --json has everything. To look changes nothing,
+except that unfinished merges go on while the database is open.",
     examples: "\
 tamarack stats names.db
+tamarack stats names.db --runs
 tamarack stats names.db --json",
-    arguments: || vec![database::path_argument()],
+    arguments: || {
+        vec![database::path_argument(), Arg::new("runs").long("runs").help("List every run").action(ArgAction::SetTrue)]
+    },
     run,
 };
 
-/// So many runs of a level are shown to people.
-const RUNS_SHOWN_MAX: usize = 12;
-
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
+    let path: &PathBuf = matches.get_one("db").expect("it is required");
+    let name = path.display().to_string();
     let db = database::open(matches, output)?;
     let (stats, recovery) = (db.stats(), db.recovery().clone());
     db.close()?;
-    output.result(Some(&for_people(&stats, &recovery)), for_programs(&stats, &recovery))?;
+    let text = for_people(&stats, &recovery, &name, matches.get_flag("runs"));
+    output.result(Some(&text), for_programs(&stats, &recovery, &name))?;
     Ok(Outcome::Done)
 }
 
-fn for_people(stats: &Stats, recovery: &RecoveryReport) -> String {
-    format!("{}\n\n{}", contents(stats), remarks(stats, recovery).join("\n"))
-}
-
-/// The table of buffers, levels and runs.
-fn contents(stats: &Stats) -> String {
-    let heading = ["", "tables", "entries", "tombstones", "raw bytes", "file bytes"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for buffer in &stats.buffers {
-        let cells = ["buffer", "", &grouped(buffer.entries), "", &show_bytes(buffer.raw_bytes), ""];
-        rows.push(cells.map(str::to_owned).to_vec());
+fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: bool) -> String {
+    let mut blocks = vec![headline(stats), format!("{}\n{}", tree::levels(stats), tree::LEGEND)];
+    if with_runs {
+        blocks.push(tree::runs(stats));
     }
-    for (i, level) in stats.levels.iter().enumerate() {
-        let name = format!("level {}, {}", i + 1, plural(level.runs.len() as u64, "run"));
-        rows.push(row(name, &level.total()));
-        let shown = level.runs.len().min(RUNS_SHOWN_MAX);
-        rows.extend(level.runs[..shown].iter().enumerate().map(|(j, run)| row(format!("  run {}", j + 1), run)));
-        if shown < level.runs.len() {
-            rows.push(row("  older runs".to_owned(), &RunStats::total(&level.runs[shown..])));
-        }
-    }
-    table(&rows)
+    blocks.extend(tree::jobs(stats));
+    blocks.push(remarks(stats, recovery).join("\n"));
+    blocks.extend(tree::advice(stats, db).map(|advice| format!("to do    {advice}")));
+    blocks.join("\n\n")
 }
 
-fn row(name: String, run: &RunStats) -> Vec<String> {
-    let (raw, file) = (show_bytes(run.raw_bytes), show_bytes(run.file_bytes));
-    vec![name, grouped(run.tables), grouped(run.entries), grouped(run.tombstones), raw, file]
+/// The tree in one line.
+fn headline(stats: &Stats) -> String {
+    let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
+    format!(
+        "{}: {}, {}, {} on storage",
+        stats.policy,
+        plural(stats.levels.len() as u64, "level"),
+        plural(runs as u64, "run"),
+        show_bytes(
+            stats.space.live_bytes + stats.space.stale_bytes + stats.space.pending_delete_bytes + stats.log_bytes
+        )
+    )
 }
 
-/// What is not about entries, one line each.
+/// What is not about single levels, one line each.
 fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
-    let log = format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment"));
-    let mut opening = vec![format!("{} read back from the log", plural(recovery.entries_replayed, "entry"))];
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push(format!("{name:<8} {value}"));
+    if stats.debt_bytes > 0 {
+        let time =
+            stats.debt_seconds.map_or_else(String::new, |s| format!(", about {} if nothing is added", show_seconds(s)));
+        line("debt", format!("{} to be written by what is in progress{time}", show_bytes(stats.debt_bytes)));
+    }
+    line("tables", space(stats));
+    line("log", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
+    line("writes", format!("{} so far", grouped(stats.visible_sequence)));
+    if let Some(amplification) = stats.write_amplification() {
+        line("", format!("{amplification:.2} bytes written into levels for each byte flushed, since opening"));
+    }
+    line("opening", opening(recovery));
+    lines
+}
+
+fn space(stats: &Stats) -> String {
+    let space = &stats.space;
+    let mut kinds = vec![format!("{} live", show_bytes(space.live_bytes))];
+    if space.stale_bytes > 0 {
+        kinds.push(format!("{} stale", show_bytes(space.stale_bytes)));
+    }
+    if space.pending_delete_bytes > 0 {
+        kinds.push(format!("{} pending delete", show_bytes(space.pending_delete_bytes)));
+    }
+    kinds.join(", ")
+}
+
+fn opening(recovery: &RecoveryReport) -> String {
+    let mut found = vec![format!("{} read back from the log", plural(recovery.entries_replayed, "entry"))];
     if !recovery.orphans_removed.is_empty() {
         let files = plural(recovery.orphans_removed.len() as u64, "unfinished table");
-        opening.push(format!("{files} of an earlier process removed"));
+        found.push(format!("{files} of an earlier process removed"));
     }
     if !recovery.dropped.is_empty() {
         let bytes = recovery.dropped.iter().map(|dropped| dropped.bytes).sum();
-        opening.push(format!("{} of a torn end dropped", show_bytes(bytes)));
+        found.push(format!("{} of a torn end dropped", show_bytes(bytes)));
     }
-    let rest = [("log", log), ("opening", opening.join("; ")), ("writes so far", grouped(stats.visible_sequence))];
-    rest.iter().map(|(name, value)| format!("{name:<14} {value}")).collect()
+    found.join("; ")
 }
 
-fn for_programs(stats: &Stats, recovery: &RecoveryReport) -> Map<String, Value> {
-    let buffers: Vec<Value> = stats
-        .buffers
-        .iter()
-        .map(|buffer| {
-            Value::Object(json::object([
-                ("entries", buffer.entries.into()),
-                ("raw_bytes", buffer.raw_bytes.into()),
-                ("memory_bytes", buffer.memory_bytes.into()),
-            ]))
-        })
-        .collect();
-    let levels: Vec<Value> = stats
-        .levels
-        .iter()
-        .map(|level| {
-            let runs: Vec<Value> = level
-                .runs
-                .iter()
-                .map(|run| {
-                    Value::Object(json::object([
-                        ("tables", run.tables.into()),
-                        ("entries", run.entries.into()),
-                        ("tombstones", run.tombstones.into()),
-                        ("raw_bytes", run.raw_bytes.into()),
-                        ("file_bytes", run.file_bytes.into()),
-                    ]))
-                })
-                .collect();
-            Value::Object(json::object([("runs", runs.into())]))
-        })
-        .collect();
+fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<String, Value> {
+    let buffers = stats.buffers.iter().map(|buffer| {
+        json::object([
+            ("entries", buffer.entries.into()),
+            ("raw_bytes", buffer.raw_bytes.into()),
+            ("memory_bytes", buffer.memory_bytes.into()),
+        ])
+    });
+    let space = &stats.space;
     json::object([
-        ("buffers", buffers.into()),
-        ("levels", levels.into()),
+        ("policy", stats.policy.as_str().into()),
+        ("buffer_capacity_bytes", stats.buffer_capacity_bytes.into()),
+        ("buffers", list(buffers)),
+        ("levels", list(stats.levels.iter().map(level_for_programs))),
+        ("jobs", list(stats.jobs.iter().map(job_for_programs))),
+        ("debt_bytes", stats.debt_bytes.into()),
+        ("debt_seconds", stats.debt_seconds.into()),
+        ("merge_bytes_per_second", stats.merge_bytes_per_second.into()),
+        ("merges_paused", stats.merges_paused.into()),
+        ("trouble", stats.trouble.clone().into()),
+        ("live_bytes", space.live_bytes.into()),
+        ("stale_bytes", space.stale_bytes.into()),
+        ("pending_delete_bytes", space.pending_delete_bytes.into()),
         ("log_segments", stats.log_segments.into()),
         ("log_bytes", stats.log_bytes.into()),
         ("visible_sequence", stats.visible_sequence.into()),
+        ("write_amplification", stats.write_amplification().into()),
         ("recovery", Value::Object(recovery_for_programs(recovery))),
+        ("advice", tree::advice(stats, db).into()),
     ])
+}
+
+fn level_for_programs(level: &LevelStats) -> Map<String, Value> {
+    let total = level.total();
+    json::object([
+        ("capacity_bytes", level.capacity_bytes.into()),
+        ("occupancy", level.occupancy().into()),
+        ("run_slots", level.run_slots.into()),
+        ("runs_in_merges", level.runs_in_merges().into()),
+        ("runs_above_slots", level.runs_above_slots().into()),
+        ("tables", total.tables.into()),
+        ("entries", total.entries.into()),
+        ("tombstones", total.tombstones.into()),
+        ("raw_bytes", total.raw_bytes.into()),
+        ("file_bytes", total.file_bytes.into()),
+        ("written_raw_bytes", level.written_raw_bytes.into()),
+        ("runs", list(level.runs.iter().map(run_for_programs))),
+    ])
+}
+
+fn run_for_programs(run: &RunStats) -> Map<String, Value> {
+    json::object([
+        ("id", run.id.into()),
+        ("in_merge", run.in_merge.into()),
+        ("tables", run.tables.into()),
+        ("entries", run.entries.into()),
+        ("tombstones", run.tombstones.into()),
+        ("raw_bytes", run.raw_bytes.into()),
+        ("file_bytes", run.file_bytes.into()),
+    ])
+}
+
+fn job_for_programs(job: &JobStats) -> Map<String, Value> {
+    json::object([
+        ("kind", if job.is_flush { "flush" } else { "merge" }.into()),
+        ("cause", job.cause.as_str().into()),
+        ("inputs", job.inputs.clone().into()),
+        ("target_level", job.target_level.into()),
+        ("done_bytes", job.done_bytes.into()),
+        ("left_bytes", job.left_bytes.into()),
+        ("parts_working", job.parts_working.into()),
+        ("parts_waiting", job.parts_waiting.into()),
+    ])
+}
+
+fn list(objects: impl Iterator<Item = Map<String, Value>>) -> Value {
+    objects.map(Value::Object).collect::<Vec<_>>().into()
 }
 
 fn recovery_for_programs(recovery: &RecoveryReport) -> Map<String, Value> {
@@ -164,6 +238,6 @@ mod tests {
         assert_eq!(entries(&shown["buffers"]) + in_levels, 20_000, "{shown}");
         assert!(in_levels > 0, "with so little memory some of it was flushed: {shown}");
         let text = run_ok(&["stats", &db]);
-        assert!(text.contains("level 1, ") && text.contains("writes so far  20,000"), "{text}");
+        assert!(text.contains("\nlevel 1  ") && text.contains("20,000 so far"), "{text}");
     }
 }

@@ -1,0 +1,360 @@
+//! A tree as text, so that its shape is seen at a glance.
+//!
+//! ```text
+//! buffer   ███···
+//! level 1  ██████▓▓▓▓▓▓······              a bar is as long as the logarithm of the capacity: a triangle is a
+//! level 2  ████████████████████▒▒▒▒····    tree whose levels grow by one factor
+//! ```
+//!
+//! A bar is filled with the level's runs to scale, old to young, so that what arrives is added at the right end. Neighbouring runs have two
+//! shades; those that a merge in progress holds have a third. A level that holds more than its capacity ends with an arrow.
+//!
+//! All characters are one column wide in every terminal font. Pure: from numbers to text.
+
+use tamarack::{JobStats, LevelStats, Stats};
+
+use super::table::{grouped, plural, table};
+use crate::size::{show_bytes, show_seconds};
+
+/// The bar of a buffer.
+const CELLS_MIN: f64 = 6.0;
+/// The bar of the largest level is at most so long.
+const CELLS_MAX: f64 = 40.0;
+/// A level with twice the capacity has a bar longer by this, if there is room for all.
+const CELLS_PER_DOUBLING: f64 = 3.0;
+/// The bar of a job.
+const JOB_CELLS: usize = 20;
+
+/// The shades of neighbouring runs, of those in a merge, and of what is free.
+const RUNS: [char; 2] = ['█', '▓'];
+const IN_MERGE: char = '▒';
+const FREE: char = '·';
+const MORE: char = '▶';
+
+/// Says what the shades mean.
+pub(crate) const LEGEND: &str = "\
+bars: capacity (by its logarithm), filled with runs to scale, old to young;
+      █ ▓ runs in turns, ▒ runs in a merge, · free, ▶ more than the capacity";
+
+/// What fills a piece of a bar.
+#[derive(Clone, Copy)]
+struct Segment {
+    bytes: u64,
+    in_merge: bool,
+}
+
+/// Buffers and levels: bars, and what they hold.
+pub(crate) fn levels(stats: &Stats) -> String {
+    let heading = ["", "", "held", "full", "capacity", "runs", "entries", "tombstones", "merging", "written"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec(), buffer_row(stats)];
+    rows.extend((1..).zip(&stats.levels).map(|(number, level)| level_row(stats, number, level)));
+    // Columns of zeros are left out: nothing is written yet by a command that has just opened the database.
+    if stats.written_raw_bytes() == 0 {
+        drop_column(&mut rows, heading.len() - 1);
+    }
+    if stats.levels.iter().all(|level| level.runs_in_merges() == 0) {
+        drop_column(&mut rows, heading.len() - 2);
+    }
+    table(&rows)
+}
+
+fn drop_column(rows: &mut [Vec<String>], column: usize) {
+    for row in rows.iter_mut().filter(|row| row.len() > column) {
+        row.remove(column);
+    }
+}
+
+fn buffer_row(stats: &Stats) -> Vec<String> {
+    let segments: Vec<Segment> =
+        stats.buffers.iter().rev().map(|buffer| Segment { bytes: buffer.raw_bytes, in_merge: false }).collect();
+    let held: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
+    let capacity = stats.buffer_capacity_bytes;
+    vec![
+        "buffer".to_owned(),
+        bar(cells(stats, capacity), capacity, &segments),
+        show_bytes(held),
+        share(held, capacity),
+        show_bytes(capacity),
+        String::new(),
+        grouped(stats.buffers.iter().map(|buffer| buffer.entries).sum()),
+    ]
+}
+
+fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
+    let total = level.total();
+    let segments: Vec<Segment> =
+        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, in_merge: run.in_merge }).collect();
+    vec![
+        format!("level {number}"),
+        bar(cells(stats, level.capacity_bytes), level.capacity_bytes, &segments),
+        show_bytes(total.raw_bytes),
+        share(total.raw_bytes, level.capacity_bytes),
+        show_bytes(level.capacity_bytes),
+        format!("{} of {}", level.runs.len(), level.run_slots),
+        grouped(total.entries),
+        grouped(total.tombstones),
+        match level.runs_in_merges() {
+            0 => String::new(),
+            count => plural(count as u64, "run"),
+        },
+        show_bytes(level.written_raw_bytes),
+    ]
+}
+
+/// Every run, level by level, young to old.
+pub(crate) fn runs(stats: &Stats) -> String {
+    let heading = ["", "run", "tables", "entries", "tombstones", "raw bytes", "file bytes", ""];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for (number, level) in (1..).zip(&stats.levels) {
+        rows.extend(level.runs.iter().map(|run| {
+            vec![
+                format!("level {number}"),
+                run.id.to_string(),
+                grouped(run.tables),
+                grouped(run.entries),
+                grouped(run.tombstones),
+                show_bytes(run.raw_bytes),
+                show_bytes(run.file_bytes),
+                if run.in_merge { "in a merge".to_owned() } else { String::new() },
+            ]
+        }));
+    }
+    table(&rows)
+}
+
+/// Flushes and merges in progress, a line each; `None` if there are none.
+pub(crate) fn jobs(stats: &Stats) -> Option<String> {
+    let row = |job: &JobStats| {
+        let all = job.done_bytes + job.left_bytes;
+        let done = Segment { bytes: job.done_bytes, in_merge: false };
+        let inputs = plural(job.inputs.len() as u64, "run");
+        vec![
+            format!("{} into level {}", if job.is_flush { "flush" } else { "merge" }, job.target_level),
+            bar(JOB_CELLS, all, &[done]),
+            share(job.done_bytes, all),
+            format!("{} left", show_bytes(job.left_bytes)),
+            if job.is_flush { "1 buffer".to_owned() } else { inputs },
+            plural((job.parts_working + job.parts_waiting) as u64, "part"),
+            job.cause.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = stats.jobs.iter().map(row).collect();
+    (!rows.is_empty())
+        .then(|| table(&[vec![vec![String::new(); 7]], rows].concat()).trim_start_matches('\n').to_owned())
+}
+
+/// What is amiss, the most urgent first, and what to do about it; `None` if all is as it should be. `db` is how the user names the database.
+pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
+    let total = tamarack::RunStats::total(stats.levels.iter().flat_map(|level| &level.runs));
+    if let Some(trouble) = &stats.trouble {
+        return Some(format!("background work makes no progress: {trouble}"));
+    }
+    if stats.merges_paused {
+        return Some("merges are paused: runs pile up and reads get slower until they are resumed".to_owned());
+    }
+    let merges = stats.jobs.iter().filter(|job| !job.is_flush).count() as u64;
+    if merges > 0 {
+        let time =
+            stats.debt_seconds.map_or_else(String::new, |seconds| format!(", about {} of work", show_seconds(seconds)));
+        let (noun, go) = if merges == 1 { ("merge is", "it goes") } else { ("merges are", "they go") };
+        return Some(format!(
+            "{merges} {noun} in progress{time}: {go} on whenever the database is open; `tamarack compact {db} --settle` sees to it now"
+        ));
+    }
+    let above = (1..).zip(&stats.levels).max_by_key(|(_, level)| level.runs_above_slots());
+    if let Some((number, level)) = above.filter(|(_, level)| level.runs_above_slots() > 0) {
+        let runs = plural(level.runs_above_slots() as u64, "run");
+        let are = if level.runs_above_slots() == 1 { "it is" } else { "they are" };
+        return Some(format!(
+            "level {number} has {runs} above its slots: {are} merged when more data comes; `tamarack compact {db}` merges everything now"
+        ));
+    }
+    // A quarter: then compacting gives back at least a quarter of the entries, and most likely what they delete.
+    if total.entries > 0 && total.tombstones * 4 > total.entries {
+        return Some(format!(
+            "{} of the entries are tombstones (marks of deleted keys): `tamarack compact {db}` gives their space back",
+            share(total.tombstones, total.entries)
+        ));
+    }
+    None
+}
+
+/// How long the bar of so much capacity is.
+fn cells(stats: &Stats, capacity: u64) -> usize {
+    let doublings = |bytes: u64| (bytes.max(1) as f64 / stats.buffer_capacity_bytes.max(1) as f64).log2().max(0.0);
+    let most = stats.levels.iter().map(|level| doublings(level.capacity_bytes)).fold(1.0, f64::max);
+    let step = CELLS_PER_DOUBLING.min((CELLS_MAX - CELLS_MIN) / most);
+    (CELLS_MIN + step * doublings(capacity)).round() as usize
+}
+
+/// A bar of so many cells that stand for `capacity`, filled from the left.
+fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
+    let held: u64 = segments.iter().map(|segment| segment.bytes).sum();
+    let mut drawn: Vec<char> = (0..cells)
+        .map(|cell| {
+            // The middle of the cell decides what it shows.
+            let place = (cell as f64 + 0.5) / cells as f64 * capacity as f64;
+            let mut end = 0;
+            let found = segments.iter().position(|segment| {
+                end += segment.bytes;
+                place < end as f64
+            });
+            found.map_or(FREE, |index| shade(segments[index], index))
+        })
+        .collect();
+    if let (Some(first), Some(index)) = (drawn.first_mut(), segments.iter().position(|segment| segment.bytes > 0))
+        && *first == FREE
+    {
+        // However little there is, it is not nothing.
+        *first = if segments[index].in_merge { IN_MERGE } else { '▏' };
+    }
+    // Half a cell more would be drawn if there were one.
+    if let Some(last) = drawn.last_mut()
+        && held as f64 > capacity as f64 * (1.0 + 0.5 / cells as f64)
+    {
+        *last = MORE;
+    }
+    drawn.into_iter().collect()
+}
+
+fn shade(segment: Segment, index: usize) -> char {
+    if segment.in_merge { IN_MERGE } else { RUNS[index % RUNS.len()] }
+}
+
+/// `part` of `whole` in percent.
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".to_owned();
+    }
+    format!("{:.0} %", part as f64 / whole as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tamarack::{BufferStats, RunStats};
+
+    use super::*;
+
+    fn buffer(raw_bytes: u64) -> BufferStats {
+        BufferStats { entries: raw_bytes / 100, raw_bytes, memory_bytes: 0 }
+    }
+
+    fn level(capacity_bytes: u64, run_slots: u32, runs: Vec<RunStats>) -> LevelStats {
+        LevelStats { capacity_bytes, run_slots, runs, written_raw_bytes: 0 }
+    }
+
+    fn run(id: u64, mebibytes: u64, in_merge: bool) -> RunStats {
+        let raw_bytes = mebibytes << 20;
+        RunStats {
+            id,
+            in_merge,
+            tables: 1,
+            entries: raw_bytes / 100,
+            tombstones: 7,
+            raw_bytes,
+            file_bytes: raw_bytes / 2,
+        }
+    }
+
+    /// A buffer of 1 MiB and levels of 4, 16 and 64 MiB.
+    fn tree(levels: [Vec<RunStats>; 3]) -> Stats {
+        let mut capacity = 1 << 20;
+        let levels = levels.map(|runs| {
+            capacity *= 4;
+            level(capacity, 4, runs)
+        });
+        Stats {
+            buffer_capacity_bytes: 1 << 20,
+            buffers: vec![buffer(300_000), buffer(1 << 20)],
+            levels: levels.into(),
+            ..Stats::default()
+        }
+    }
+
+    /// A tree at rest: bars grow evenly with the capacity, runs are to scale, the oldest first; a little is not nothing, and a sealed buffer
+    /// beside a full active one is more than the capacity of one.
+    #[test]
+    fn a_tree_at_rest() {
+        let stats = tree([vec![run(9, 1, false), run(8, 2, false)], vec![], vec![run(3, 1, false)]]);
+        let expected = [
+            "                                      held   full  capacity    runs  entries  tombstones",
+            "buffer   █████▶                    1.3 MiB  129 %   1.0 MiB           13,485",
+            "level 1  ██████▓▓▓···              3.0 MiB   75 %   4.0 MiB  2 of 4   31,456          14",
+            "level 2  ··················            0 B    0 %  16.0 MiB  0 of 4        0           0",
+            "level 3  ▏·······················  1.0 MiB    2 %  64.0 MiB  1 of 4   10,485           7",
+        ];
+        assert_eq!(levels(&stats).lines().collect::<Vec<_>>(), expected);
+        assert_eq!((jobs(&stats), advice(&stats, "db")), (None, None));
+    }
+
+    /// Runs in merges have a shade of their own, more than the capacity is seen, and what is written and merged has columns.
+    #[test]
+    fn a_tree_with_a_merge() {
+        let mut stats =
+            tree([vec![], vec![run(9, 6, true), run(8, 6, true), run(7, 8, false)], vec![run(3, 40, false)]]);
+        stats.levels[1].written_raw_bytes = 5 << 20;
+        stats.jobs = vec![JobStats {
+            cause: "level 1 is full".to_owned(),
+            inputs: vec![9, 8],
+            target_level: 2,
+            done_bytes: 3 << 20,
+            left_bytes: 9 << 20,
+            parts_working: 2,
+            ..JobStats::default()
+        }];
+        let drawn = levels(&stats);
+        let line = |number: usize| drawn.lines().nth(number).unwrap_or_default();
+        assert!(line(0).ends_with("runs  entries  tombstones  merging  written"), "{drawn}");
+        assert!(
+            line(3).starts_with("level 2  █████████▒▒▒▒▒▒▒▒▶  ") && line(3).ends_with("21   2 runs  5.0 MiB"),
+            "{drawn}"
+        );
+        assert!(line(4).starts_with("level 3  ███████████████·········  ") && line(4).ends_with(" 0 B"), "{drawn}");
+        assert_eq!(
+            jobs(&stats).as_deref(),
+            Some("merge into level 2  █████···············  25 %  9.0 MiB left  2 runs  2 parts  level 1 is full")
+        );
+        let said = advice(&stats, "my.db").expect("there is something to do");
+        assert!(
+            said.starts_with("1 merge is in progress: it goes on") && said.contains("compact my.db --settle"),
+            "{said}"
+        );
+        stats.debt_seconds = Some(40.0);
+        assert!(advice(&stats, "my.db").is_some_and(|said| said.contains("about 40 s of work")));
+    }
+
+    /// What is amiss is said, the most urgent first.
+    #[test]
+    fn advice_is_given_where_it_helps() {
+        let runs = |count| (0..count).map(|id| run(id, 1, false)).collect::<Vec<_>>();
+        let mut stats = tree([runs(4), vec![], vec![]]);
+        assert_eq!(advice(&stats, "db"), None, "as many as there are slots");
+        stats.levels[1].runs = runs(6);
+        let said = |stats: &Stats| advice(stats, "db").expect("something is amiss");
+        assert!(said(&stats).starts_with("level 2 has 2 runs above its slots: they are merged"), "{}", said(&stats));
+        stats.levels[1].runs.clear();
+        stats.levels[0].runs.iter_mut().for_each(|run| run.tombstones = run.entries / 2);
+        assert!(said(&stats).starts_with("50 % of the entries are tombstones"), "{}", said(&stats));
+        stats.merges_paused = true;
+        assert!(said(&stats).starts_with("merges are paused"), "{}", said(&stats));
+        stats.trouble = Some("no space".to_owned());
+        assert!(said(&stats).ends_with("no space"), "{}", said(&stats));
+    }
+
+    /// Whatever is in a bar, it has its length, and every run that takes a cell is seen.
+    #[test]
+    fn bars_keep_their_length() {
+        for cells in 1..60 {
+            for count in 0..50 {
+                let segments: Vec<Segment> =
+                    (0..count).map(|i| Segment { bytes: i * 37 % 11, in_merge: i % 5 == 0 }).collect();
+                assert_eq!(bar(cells, 100, &segments).chars().count(), cells);
+            }
+        }
+        let thirds = [1, 1, 1].map(|bytes| Segment { bytes, in_merge: false });
+        assert_eq!(bar(6, 3, &thirds), "██▓▓██");
+        assert_eq!(bar(6, 6, &thirds), "█▓█···");
+        assert_eq!(bar(6, 2, &thirds), "███▓▓▶");
+        assert_eq!(bar(6, 3, &[]), "······");
+    }
+}
