@@ -35,6 +35,46 @@ fn a_failed_flush_pauses_and_then_begins_anew_although_nobody_writes() -> Result
     Ok(())
 }
 
+/// Merges can have to wait for a flush. If that found no space, whoever waited for merges heard nothing until somebody made some.
+#[test]
+fn waiting_for_merges_ends_with_an_error_if_flushes_fail() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim)?;
+    sim.inject(Fault::new(Failure::StorageFull).step(step::TABLE_WRITE).forever());
+    db.put("large", [b'v'; 1000])?;
+    db.put("key", "value")?;
+    sim.run_background_until_idle();
+    assert!(matches!(db.wait_for_merges(), Err(Error::Io { .. })));
+    sim.clear_faults();
+    sim.advance(Duration::from_millis(500));
+    sim.run_background_until_idle();
+    db.wait_for_merges()
+}
+
+/// Whoever pauses merges and then waits for them waits for itself.
+#[test]
+fn waiting_for_merges_that_are_paused_is_refused() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim)?;
+    db.put("key", "value")?;
+    let pause = db.pause_merges();
+    assert!(matches!(db.compact(), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.wait_for_merges(), Err(Error::InvalidArgument(_))));
+    drop(pause);
+    db.compact()
+}
+
+/// The edit of a new shape is written by whoever asks for it. When its sync failed, that call said so, and writing went on.
+#[test]
+fn a_policy_whose_sync_fails_ends_writing() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim)?;
+    sim.inject(Fault::new(Failure::SyncDropsPages).step(step::MANIFEST_SYNC));
+    assert!(matches!(db.set_policy("tiering:T=4"), Err(Error::Stopped { .. })));
+    assert!(matches!(db.put("key", "value"), Err(Error::Stopped { .. })));
+    Ok(())
+}
+
 #[test]
 fn an_interval_is_kept_although_the_database_is_dropped_before_it_is_over() -> Result<()> {
     let sim = SimEnv::new(1);

@@ -14,6 +14,7 @@ use tamarack_model::{Bytes, Occupancy, Shape};
 use crate::compact::TREE;
 use crate::compact::job::{Job, Part, Task};
 use crate::entry::Sequence;
+use crate::error::{Error, Result};
 use crate::format::edit::{KeyRange, MergeId, RunId};
 use crate::format::meta::EditNumber;
 use crate::tree::occupancy::name;
@@ -99,6 +100,14 @@ impl Desk {
         self.arrivals.iter_mut().for_each(|level| *level = shape.last().min(*level));
         self.pacer = Pacer::new(&shape);
         (self.policy, self.shape) = (policy, shape);
+    }
+
+    /// Whoever paused merges may be the one who is to wait for them, and would wait for ever.
+    pub(super) fn refuse_if_paused(&self) -> Result<()> {
+        match self.pauses {
+            0 => Ok(()),
+            _ => Err(Error::InvalidArgument("merges are paused; let them go on first".to_owned())),
+        }
     }
 
     /// What the planner decides on.

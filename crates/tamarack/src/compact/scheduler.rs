@@ -219,7 +219,11 @@ impl Scheduler {
         let version = self.manifest.version();
         let data = tree_of(&version).occupancy().bytes();
         let shape = policy.shape(data, Bytes(self.settings.buffer_bytes));
-        self.take_shape(&mut desk, policy, shape.clone())?;
+        self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
+            if let Error::Stopped { .. } = error {
+                self.tree.report_stop(error.clone());
+            }
+        })?;
         Ok(shape)
     }
 
@@ -245,10 +249,7 @@ impl Scheduler {
     pub fn merge(&self, range: KeyRange) -> Result<()> {
         let number = {
             let mut desk = self.desk.lock();
-            if desk.pauses > 0 {
-                let what = "merges are paused, so nothing can be compacted; let them go on first";
-                return Err(Error::InvalidArgument(what.to_owned()));
-            }
+            desk.refuse_if_paused()?;
             let number = desk.requests_made;
             desk.requests_made += 1;
             desk.requests.push_back(Request { number, range, job: None });
@@ -261,8 +262,9 @@ impl Scheduler {
     /// Waits until no merge is in progress and none is called for.
     ///
     /// # Errors
-    /// As [`Scheduler::merge_all`].
+    /// As [`Scheduler::merge`].
     pub fn wait_for_merges(&self) -> Result<()> {
+        self.desk.lock().refuse_if_paused()?;
         self.wake();
         self.wait(|desk| desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.requests.is_empty())
     }
@@ -271,7 +273,10 @@ impl Scheduler {
         let mut outcome = Ok(());
         self.env.wait(&self.tree.progress, None, &mut || {
             let done = is_done(&self.desk.lock());
-            outcome = if done { Ok(()) } else { self.tree.check_progress(Activity::Merge) };
+            // Merges may have to wait for a flush.
+            let no_trouble =
+                || [Activity::Merge, Activity::Flush].into_iter().try_for_each(|what| self.tree.check_progress(what));
+            outcome = if done { Ok(()) } else { no_trouble() };
             done || outcome.is_err()
         });
         outcome

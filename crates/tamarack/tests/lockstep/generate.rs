@@ -1,13 +1,16 @@
 //! From a seed, a history.
 //!
 //! Each history draws its own few keys, its own sizes, and how often it does what, many things not at all: a history that only writes, flushes and
-//! crashes reaches states that an even mixture never does.
+//! crashes reaches states that an even mixture never does. Every history has a policy, most often with buffers so small that a few dozen
+//! writes make a tree of several levels.
 
 use std::ops::Bound;
 
 use tamarack_env::Random;
 
-use crate::operation::{Ending, Environment, History, Level, Operation, Range, Reader, Setup, Turn, Write, failures};
+use crate::operation::{
+    Ending, Environment, History, Level, Operation, Range, Reader, Setup, TreeSetup, Turn, Write, failures,
+};
 
 /// How many snapshots, and how many scans, can be open at a time.
 const SLOTS: u64 = 3;
@@ -18,21 +21,64 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
     let setup = Setup {
         environment,
         seed,
-        buffer_bytes: 1 + random.below(600),
         sealed_max: 1 + random.below(3),
         block_bytes: 64 + random.below(200),
-        table_bytes: 1 + random.below(1500),
+        table_bytes: 1 + random.below([100, 1500][random.below(2) as usize]),
         cache_bytes: random.below(2) * 10_000,
+        tree: tree(&random),
     };
     let mut generator = Generator::new(&random, environment);
-    let length = 20 + random.below(70);
-    let operations = (0..length).map(|_| generator.operation()).collect();
+    let length = (20 + random.below(60)) as usize;
+    let mut operations = Vec::with_capacity(length);
+    while operations.len() < length {
+        generator.operations(&mut operations);
+    }
     History { setup, operations }
 }
 
+fn tree(random: &Random) -> TreeSetup {
+    let policy = (random.below(8) > 0).then(|| policy(random));
+    TreeSetup { buffer_bytes: size(random), threads: 1 + random.below(3), policy }
+}
+
+/// The size of a buffer: often of one entry, seldom of many.
+fn size(random: &Random) -> u64 {
+    1 + random.below([10, 60, 200, 600][random.below(4) as usize])
+}
+
+/// The words of a policy.
+fn policy(random: &Random) -> String {
+    let ratio = 2 + random.below([2, 9][random.below(2) as usize]);
+    match random.below(7) {
+        0 => format!("leveling:T={ratio}"),
+        1 => format!("tiering:T={ratio}"),
+        2 => format!("lazy-leveling:T={ratio}"),
+        3 => {
+            let slots = |random: &Random| 1 + random.below(ratio - 1);
+            format!("dostoevsky:T={ratio},K={},Z={}", slots(random), slots(random))
+        }
+        _ => custom(random),
+    }
+}
+
+/// A shape of one to four levels that keeps to the rules: a level holds at least one and a half of what arrives at a time, and a slot all of it.
+fn custom(random: &Random) -> String {
+    let buffer = size(random);
+    let (mut words, mut batch) = (format!("custom:buffer {buffer}"), buffer);
+    for _ in 0..1 + random.below(4) {
+        let halves = 3 + random.below([2, 8, 16][random.below(3) as usize]);
+        let capacity = (batch * halves).div_ceil(2);
+        let slots = 1 + random.below(capacity / batch);
+        words += &format!("; level {capacity} in {slots} runs");
+        batch = capacity;
+    }
+    words
+}
+
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 17] = [
+const KINDS: [(Kind, u64); 25] = [
     (Kind::Write, 24),
+    (Kind::Burst, 2),
     (Kind::Get, 6),
     (Kind::Contains, 2),
     (Kind::Scan, 5),
@@ -42,11 +88,18 @@ const KINDS: [(Kind, u64); 17] = [
     (Kind::StepScan, 4),
     (Kind::Flush, 2),
     (Kind::Compact, 1),
+    (Kind::CompactRange, 1),
+    (Kind::Settle, 1),
+    (Kind::Pause, 1),
+    (Kind::Resume, 1),
+    (Kind::Policy, 1),
+    (Kind::Options, 1),
+    (Kind::Verify, 1),
     (Kind::Sync, 2),
     (Kind::Reopen, 1),
     (Kind::End, 2),
     (Kind::Interrupt, 2),
-    (Kind::Background, 4),
+    (Kind::Background, 6),
     (Kind::Advance, 2),
     (Kind::Fault, 3),
 ];
@@ -54,6 +107,8 @@ const KINDS: [(Kind, u64); 17] = [
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Write,
+    /// Many writes.
+    Burst,
     Get,
     Contains,
     Scan,
@@ -63,6 +118,13 @@ enum Kind {
     StepScan,
     Flush,
     Compact,
+    CompactRange,
+    Settle,
+    Pause,
+    Resume,
+    Policy,
+    Options,
+    Verify,
     Sync,
     Reopen,
     End,
@@ -97,18 +159,28 @@ impl<'a> Generator<'a> {
             let count = if possible { weight * factor } else { 0 };
             kinds.extend(std::iter::repeat_n(kind, count as usize));
         }
-        let keys = (0..1 + random.below(10)).map(|_| key(random)).collect();
+        // With few keys there are many versions of each; with many, runs grow and parts of them overlap nothing.
+        let keys = match random.below(3) {
+            0 => (0..12 + random.below(60)).map(|_| wide_key(random)).collect(),
+            _ => (0..1 + random.below(10)).map(|_| key(random)).collect(),
+        };
         Self { random, kinds, keys, deletes: [10, 30, 60][random.below(3) as usize], values_made: 0 }
     }
 
-    fn operation(&mut self) -> Operation {
-        let kind = self.kinds[self.random.below(self.kinds.len() as u64) as usize];
-        self.operation_of(kind)
+    /// One more operation, or a burst of writes.
+    fn operations(&mut self, operations: &mut Vec<Operation>) {
+        match self.kinds[self.random.below(self.kinds.len() as u64) as usize] {
+            Kind::Burst => {
+                let count = 10 + self.random.below(50);
+                operations.extend((0..count).map(|_| self.operation_of(Kind::Write)));
+            }
+            kind => operations.push(self.operation_of(kind)),
+        }
     }
 
     fn operation_of(&mut self, kind: Kind) -> Operation {
         match kind {
-            Kind::Write => Operation::Write { writes: self.writes(), level: self.level() },
+            Kind::Write | Kind::Burst => Operation::Write { writes: self.writes(), level: self.level() },
             Kind::Get => Operation::Get { reader: self.reader(), key: self.key() },
             Kind::Contains => Operation::Contains { reader: self.reader(), key: self.key() },
             Kind::Scan => Operation::Scan {
@@ -124,6 +196,13 @@ impl<'a> Generator<'a> {
             Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns() },
             Kind::Flush => Operation::Flush,
             Kind::Compact => Operation::Compact,
+            Kind::CompactRange => Operation::CompactRange(self.range()),
+            Kind::Settle => Operation::Settle,
+            Kind::Pause => Operation::Pause,
+            Kind::Resume => Operation::Resume,
+            Kind::Policy => Operation::Policy(policy(self.random)),
+            Kind::Options => Operation::Options(tree(self.random)),
+            Kind::Verify => Operation::Verify,
             Kind::Sync => Operation::Sync,
             Kind::Reopen => Operation::Reopen,
             Kind::End => Operation::End(self.ending()),
@@ -133,6 +212,9 @@ impl<'a> Generator<'a> {
                     Kind::Write,
                     Kind::Flush,
                     Kind::Compact,
+                    Kind::CompactRange,
+                    Kind::Settle,
+                    Kind::Policy,
                     Kind::Sync,
                     Kind::Reopen,
                     Kind::End,
@@ -145,7 +227,9 @@ impl<'a> Generator<'a> {
                     operation: Box::new(self.operation_of(kind)),
                 }
             }
-            Kind::Background => Operation::Background(1 + self.random.below(6)),
+            Kind::Background => {
+                Operation::Background(1 + self.random.below([6, 40, 200][self.random.below(3) as usize]))
+            }
             Kind::Advance => Operation::Advance([1, 10, 1000][self.random.below(3) as usize]),
             Kind::Fault => match self.random.below(8) {
                 0 => Operation::Limit(Some(self.random.below(40_000))),
@@ -231,6 +315,11 @@ impl<'a> Generator<'a> {
                 .collect(),
         }
     }
+}
+
+/// One of some hundred keys.
+fn wide_key(random: &Random) -> Vec<u8> {
+    (0..1 + random.below(3)).map(|_| b'a' + random.below(8) as u8).collect()
 }
 
 /// Short keys, so that some are prefixes of others; sometimes empty, long, or at the borders of what bytes can be.

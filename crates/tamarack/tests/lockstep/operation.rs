@@ -1,15 +1,17 @@
 //! A history: what is done to a database, as data. Prints as text, one operation per line, and is read back from it.
 //!
 //! ```text
-//! setup environment=faulty seed=7 buffer=200 sealed=2 block=64 table=300 cache=0
+//! setup environment=faulty seed=7 sealed=2 block=64 table=300 cache=0 buffer=200 threads=2 policy=tiering:T=4
 //! write buffered put "a" "v1" delete ""
 //! snapshot 1
+//! policy custom:buffer 100; level 400 in 2 runs
 //! fault sync-drops-pages 2
 //! interrupt 3 crash 99: flush
 //! scan now in:"a" ex:"k"*300 fb 10
 //! ```
 //!
-//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. A line that begins with `#` is a comment.
+//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. The words of a policy go to the end of the line. A line that begins
+//! with `#` is a comment.
 
 use std::fmt;
 use std::ops::Bound;
@@ -29,11 +31,21 @@ pub(crate) struct Setup {
     pub(crate) environment: Environment,
     /// The environment's seed.
     pub(crate) seed: u64,
-    pub(crate) buffer_bytes: u64,
     pub(crate) sealed_max: u64,
     pub(crate) block_bytes: u64,
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
+    pub(crate) tree: TreeSetup,
+}
+
+/// What decides how runs are made and merged. A history may change it from one opening to the next.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TreeSetup {
+    pub(crate) buffer_bytes: u64,
+    /// Workers that flush and merge.
+    pub(crate) threads: u64,
+    /// The words of a policy; `None` leaves the one that the database has.
+    pub(crate) policy: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +95,18 @@ pub(crate) enum Operation {
     Flush,
     /// Flush, and merge everything.
     Compact,
+    /// The same for some keys.
+    CompactRange(Range),
+    /// Wait until no merge is called for.
+    Settle,
+    /// Merges are held from now on, or go on again.
+    Pause,
+    Resume,
+    /// The tree gets the shape of another policy.
+    Policy(String),
+    /// From the next opening on.
+    Options(TreeSetup),
+    Verify,
     Sync,
     /// Close and open again.
     Reopen,
@@ -188,10 +212,17 @@ impl fmt::Display for Environment {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { environment, seed, buffer_bytes, sealed_max, block_bytes, table_bytes, cache_bytes } = &self.setup;
-        write!(f, "setup environment={environment} seed={seed} buffer={buffer_bytes} sealed={sealed_max} ")?;
-        writeln!(f, "block={block_bytes} table={table_bytes} cache={cache_bytes}")?;
+        let Setup { environment, seed, sealed_max, block_bytes, table_bytes, cache_bytes, tree } = &self.setup;
+        write!(f, "setup environment={environment} seed={seed} sealed={sealed_max} block={block_bytes} ")?;
+        writeln!(f, "table={table_bytes} cache={cache_bytes} {tree}")?;
         self.operations.iter().try_for_each(|operation| writeln!(f, "{operation}"))
+    }
+}
+
+impl fmt::Display for TreeSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "buffer={} threads={}", self.buffer_bytes, self.threads)?;
+        self.policy.iter().try_for_each(|words| write!(f, " policy={words}"))
     }
 }
 
@@ -217,6 +248,13 @@ impl fmt::Display for Operation {
             Self::DropScan(slot) => write!(f, "drop-scan {slot}"),
             Self::Flush => f.write_str("flush"),
             Self::Compact => f.write_str("compact"),
+            Self::CompactRange(range) => write!(f, "compact-range {range}"),
+            Self::Settle => f.write_str("settle"),
+            Self::Pause => f.write_str("pause"),
+            Self::Resume => f.write_str("resume"),
+            Self::Policy(words) => write!(f, "policy {words}"),
+            Self::Options(tree) => write!(f, "options {tree}"),
+            Self::Verify => f.write_str("verify"),
             Self::Sync => f.write_str("sync"),
             Self::Reopen => f.write_str("reopen"),
             Self::End(ending) => write!(f, "{ending}"),
@@ -335,11 +373,25 @@ impl<'a> Words<'a> {
                 ENVIRONMENTS.iter().find(|(other, _)| *other == name)?.1
             },
             seed: self.assignment("seed=")?,
-            buffer_bytes: self.assignment("buffer=")?,
             sealed_max: self.assignment("sealed=")?,
             block_bytes: self.assignment("block=")?,
             table_bytes: self.assignment("table=")?,
             cache_bytes: self.assignment("cache=")?,
+            tree: self.tree()?,
+        })
+    }
+
+    fn tree(&mut self) -> Option<TreeSetup> {
+        Some(TreeSetup {
+            buffer_bytes: self.assignment("buffer=")?,
+            threads: self.assignment("threads=")?,
+            policy: match self.rest.strip_prefix("policy=") {
+                None => None,
+                Some(words) => {
+                    self.rest = words;
+                    Some(self.to_the_end())
+                }
+            },
         })
     }
 
@@ -363,6 +415,13 @@ impl<'a> Words<'a> {
             "drop-scan" => Operation::DropScan(self.number()? as u8),
             "flush" => Operation::Flush,
             "compact" => Operation::Compact,
+            "compact-range" => Operation::CompactRange(self.range()?),
+            "settle" => Operation::Settle,
+            "pause" => Operation::Pause,
+            "resume" => Operation::Resume,
+            "policy" => Operation::Policy(self.to_the_end()),
+            "options" => Operation::Options(self.tree()?),
+            "verify" => Operation::Verify,
             "sync" => Operation::Sync,
             "reopen" => Operation::Reopen,
             "kill" => Operation::End(Ending::Kill),
@@ -495,6 +554,10 @@ impl<'a> Words<'a> {
 
     fn number(&mut self) -> Option<u64> {
         self.word()?.parse().ok()
+    }
+
+    fn to_the_end(&mut self) -> String {
+        std::mem::take(&mut self.rest).to_owned()
     }
 
     fn literal(&mut self, word: &str) -> Option<()> {

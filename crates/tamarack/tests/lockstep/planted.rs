@@ -32,12 +32,12 @@ fn a_moving_snapshot_is_noticed() {
 
 #[test]
 fn a_forgotten_sync_is_noticed() {
-    is_noticed(Sabotage::ForgottenSync, Environment::Simulator, 2);
+    is_noticed(Sabotage::ForgottenSync, Environment::Simulator, 3);
 }
 
 #[test]
 fn a_divided_batch_is_noticed() {
-    is_noticed(Sabotage::DividedBatch, Environment::Simulator, 2);
+    is_noticed(Sabotage::DividedBatch, Environment::Simulator, 4);
 }
 
 #[test]

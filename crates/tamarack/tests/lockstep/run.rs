@@ -35,6 +35,15 @@ pub(crate) struct Coverage {
     pub(crate) errors: u64,
     pub(crate) stops: u64,
     pub(crate) items_scanned: u64,
+    pub(crate) flushes: u64,
+    pub(crate) merges: u64,
+    /// Runs that went down as they were.
+    pub(crate) moves: u64,
+    /// Changes of shape while a database was open.
+    pub(crate) reshapes: u64,
+    /// The most levels, and the most runs, that a tree had when it was looked at.
+    pub(crate) levels_max: u64,
+    pub(crate) runs_max: u64,
 }
 
 /// Runs a history from an empty machine on.
@@ -49,7 +58,10 @@ pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut 
             run.apply(operation)?;
             at += 1;
         }
-        run.apply(&Operation::Reopen)
+        run.apply(&Operation::Reopen)?;
+        run.apply(&Operation::Verify)?;
+        run.count();
+        Ok(())
     }));
     outcome
         .unwrap_or_else(|panic| Err(format!("panicked: {}", message(&*panic))))
@@ -106,8 +118,38 @@ impl<'a> Run<'a> {
             }
             Operation::Compact => {
                 let outcome = self.world.compact();
-                self.durable_if(outcome, "compact")
+                self.refused_while_paused(outcome, |run, outcome| run.durable_if(outcome, "compact"))
             }
+            Operation::CompactRange(range) => match self.world.compact_range(range) {
+                // Without keys between the bounds nothing is done, not even a flush.
+                Ok(()) => Ok(()),
+                Err(Error::InvalidArgument(_)) if self.world.is_paused() => Ok(()),
+                Err(error) => self.excuse(error, "compact_range"),
+            },
+            Operation::Settle => {
+                let outcome = self.world.settle();
+                self.refused_while_paused(outcome, |run, outcome| {
+                    outcome.or_else(|error| run.excuse(error, "waiting for merges"))
+                })
+            }
+            Operation::Pause => {
+                self.world.pause();
+                Ok(())
+            }
+            Operation::Resume => {
+                self.world.resume();
+                Ok(())
+            }
+            Operation::Policy(words) => match self.world.set_policy(words) {
+                Ok(()) if self.model.stopped => Err("a policy was set after writing had ended".to_owned()),
+                Ok(()) => Ok(()),
+                Err(error) => self.excuse(error, "set_policy"),
+            },
+            Operation::Options(tree) => {
+                self.world.set_options(tree);
+                Ok(())
+            }
+            Operation::Verify => self.verify(),
             Operation::Sync => {
                 let outcome = self.world.sync();
                 self.durable_if(outcome, "sync")
@@ -165,6 +207,42 @@ impl<'a> Run<'a> {
             }
             Err(error) => self.excuse(error, what),
         }
+    }
+
+    /// Who waits for merges is told if they are paused, or would wait for ever.
+    fn refused_while_paused(
+        &mut self,
+        outcome: tamarack::Result<()>,
+        otherwise: impl FnOnce(&mut Self, tamarack::Result<()>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match outcome {
+            Err(Error::InvalidArgument(_)) if self.world.is_paused() => Ok(()),
+            Ok(()) if self.world.is_paused() => Err("merges were waited for while they were paused".to_owned()),
+            outcome => otherwise(self, outcome),
+        }
+    }
+
+    /// Reads all tables and checks them and what the manifest says.
+    fn verify(&mut self) -> Result<(), String> {
+        match self.world.verify() {
+            Ok(report) if report.is_ok() || self.world.has_lost_pages() => Ok(()),
+            Ok(report) => Err(format!("verify finds {:?}", report.problems)),
+            Err(error) => self.excuse(error, "verify"),
+        }
+    }
+
+    /// Adds what the open database says of itself. To be called before it is let go of.
+    fn count(&mut self) {
+        let Some(stats) = self.world.stats() else { return };
+        let coverage = &mut *self.coverage;
+        coverage.flushes += stats.flushes;
+        coverage.merges += stats.merges;
+        coverage.moves += stats.moves;
+        coverage.reshapes += stats.reshapes;
+        let used = stats.levels.iter().filter(|level| !level.runs.is_empty()).count();
+        coverage.levels_max = coverage.levels_max.max(used as u64);
+        let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
+        coverage.runs_max = coverage.runs_max.max(runs as u64);
     }
 
     fn get(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
@@ -250,6 +328,7 @@ impl<'a> Run<'a> {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
+        self.count();
         match self.world.close() {
             Ok(()) if self.model.stopped => Err("close succeeded after writing had ended".to_owned()),
             Ok(()) => {
@@ -264,6 +343,7 @@ impl<'a> Run<'a> {
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), String> {
+        self.count();
         if self.world.has_lost_pages() && ending == Ending::Kill {
             return self.open(Promise::Acknowledged);
         }

@@ -3,10 +3,16 @@
 
 use std::ops::Bound;
 
-use crate::operation::{Ending, History, Level, Operation, Range, Reader, Turn, Write};
+use crate::operation::{Ending, History, Level, Operation, Range, Reader, TreeSetup, Turn, Write};
 
 /// After so many tries the best so far will do.
 const TRIES_MAX: u32 = 4000;
+
+/// A crash is tried with so many small seeds: one of them may lose the right thing of a shorter history.
+const CRASHES: u64 = 16;
+
+/// A buffer in which short histories stay: what fails without flushes and merges needs none to be understood.
+const BUFFER_BYTES: u64 = 600;
 
 /// The smallest history found for which `fails` is true, as it must be for the one given.
 pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
@@ -15,6 +21,9 @@ pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> H
         let before = shrinker.best.clone();
         shrinker.remove_operations();
         shrinker.simplify_operations();
+        shrinker.attempt(|history| history.setup.tree.buffer_bytes = BUFFER_BYTES);
+        shrinker.attempt(|history| history.setup.tree.threads = 1);
+        shrinker.attempt(|history| history.setup.tree.policy = None);
         if shrinker.best == before || shrinker.tries >= TRIES_MAX {
             return shrinker.best;
         }
@@ -100,6 +109,10 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
             found.extend(simpler_range(range).into_iter().map(|range| scan(*reader, range, turns.clone())));
             found.extend(simpler_turns(turns).map(|turns| scan(*reader, range.clone(), turns)));
         }
+        Operation::CompactRange(range) => {
+            found.push(Operation::Compact);
+            found.extend(simpler_range(range).into_iter().map(Operation::CompactRange));
+        }
         Operation::OpenScan { slot, reader, range } => {
             let scan = |reader, range| Operation::OpenScan { slot: *slot, reader, range };
             found.extend(now(*reader).map(|reader| scan(reader, range.clone())));
@@ -120,7 +133,15 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
             found.extend(inner.map(|operation| interrupt(*calls, *ending, Box::new(operation))));
         }
         Operation::Reopen => found.push(Operation::End(Ending::Kill)),
-        Operation::End(Ending::Crash(_)) => found.push(Operation::End(Ending::Kill)),
+        Operation::End(Ending::Crash(seed)) => {
+            found.push(Operation::End(Ending::Kill));
+            found.extend((0..CRASHES.min(*seed)).map(|seed| Operation::End(Ending::Crash(seed))));
+        }
+        Operation::Options(tree) => {
+            let tree = || tree.clone();
+            found.extend((tree().threads > 1).then(|| Operation::Options(TreeSetup { threads: 1, ..tree() })));
+            found.extend(tree().policy.is_some().then(|| Operation::Options(TreeSetup { policy: None, ..tree() })));
+        }
         Operation::Background(steps) if *steps > 1 => found.push(Operation::Background(steps - 1)),
         Operation::Fault { failure, after } if *after > 0 => {
             found.push(Operation::Fault { failure: failure.clone(), after: after - 1 });

@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, Error, Expert, MEMORY_BYTES_MIN, Options, Result, Snapshot};
+use tamarack::{
+    Batch, Db, Durability, Error, Expert, MEMORY_BYTES_MIN, MergePause, Options, Result, Snapshot, Stats, VerifyReport,
+};
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{OsEnv, TempDir};
 use tamarack_env::sim::{Crash, Failure, Fault, Moment};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, SimEnv};
 
-use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, Write};
+use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, TreeSetup, Write};
 
 /// What a scan delivers, from both ends.
 pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
@@ -27,6 +29,7 @@ pub(crate) struct World {
     db: Option<Db>,
     snapshots: BTreeMap<u8, Snapshot>,
     pub(crate) scans: BTreeMap<u8, Items>,
+    pause: Option<MergePause>,
     /// The failure that was injected last.
     failure: Option<Failure>,
     /// The faults that had struck when the database was opened, and when the machine started.
@@ -108,6 +111,7 @@ impl World {
             db: None,
             snapshots: BTreeMap::new(),
             scans: BTreeMap::new(),
+            pause: None,
             failure: None,
             faults_at_open: 0,
             faults_at_last_look: 0,
@@ -127,16 +131,21 @@ impl World {
             Place::Real { env, dir, .. } => (env.clone(), dir.clone()),
             Place::Simulated(env) => (Arc::new(env.clone()), "/database".into()),
         };
-        let expert = Expert::new()
+        let TreeSetup { buffer_bytes, threads, policy } = &self.setup.tree;
+        let mut expert = Expert::new()
             .env(env)
-            .buffer_bytes(self.setup.buffer_bytes)
+            .buffer_bytes(*buffer_bytes)
             .sealed_max(self.setup.sealed_max as usize)
             .block_bytes(self.setup.block_bytes as usize)
             .table_bytes(self.setup.table_bytes)
             .cache_bytes(self.setup.cache_bytes);
+        if let Some(words) = policy {
+            expert = expert.policy(words);
+        }
+        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert);
         self.look_for_faults();
         let faults_before = self.faults_at_last_look;
-        self.db = Some(Options::new().memory_bytes(MEMORY_BYTES_MIN).expert(expert).open(dir)?);
+        self.db = Some(options.open(dir)?);
         self.faults_at_open = faults_before;
         self.was_limited = self.limited;
         Ok(())
@@ -257,6 +266,47 @@ impl World {
     pub(crate) fn compact(&mut self) -> Result<()> {
         self.flushed = true;
         self.db().compact()
+    }
+
+    pub(crate) fn compact_range(&mut self, range: &Range) -> Result<()> {
+        match range.clone() {
+            Range::Bounds(start, end) => self.db().compact_range((start, end)),
+            Range::Prefix(prefix) => self.db().compact_range(prefix..),
+        }
+    }
+
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.db().wait_for_merges()
+    }
+
+    pub(crate) fn set_policy(&self, words: &str) -> Result<()> {
+        self.db().set_policy(words)
+    }
+
+    /// From the next opening on.
+    pub(crate) fn set_options(&mut self, tree: &TreeSetup) {
+        self.setup.tree = tree.clone();
+    }
+
+    pub(crate) fn pause(&mut self) {
+        self.pause = Some(self.db().pause_merges());
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.pause = None;
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        self.db().verify(&mut |_, _| {})
+    }
+
+    /// `None` if the database is not open.
+    pub(crate) fn stats(&self) -> Option<Stats> {
+        self.db.as_ref().map(Db::stats)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
@@ -388,6 +438,7 @@ impl World {
     fn drop_handles(&mut self) {
         self.scans.clear();
         self.snapshots.clear();
+        self.pause = None;
         self.db = None;
     }
 
