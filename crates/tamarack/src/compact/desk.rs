@@ -61,6 +61,8 @@ pub(super) struct Meter {
     since: Option<Duration>,
     bytes: u64,
     speed: Option<f64>,
+    /// How many measures stand behind the speed.
+    measures: u32,
 }
 
 /// What writers and workers are to do.
@@ -232,9 +234,13 @@ impl Meter {
         let since = *self.since.get_or_insert(now);
         self.bytes += bytes;
         let time = now.saturating_sub(since);
-        if time >= METER_WINDOW {
+        // The first step is a measure by itself: until then writers are let in at will, and may fill all buffers.
+        let window = if self.speed.is_none() { Duration::from_nanos(1) } else { METER_WINDOW };
+        if time >= window {
             let speed = self.bytes as f64 / time.as_secs_f64();
-            self.speed = Some(self.speed.map_or(speed, |before| before + (speed - before) / METER_WEIGHT));
+            self.measures = METER_MEASURES.min(self.measures + 1);
+            let weight = 1.0 / f64::from(self.measures);
+            self.speed = Some(self.speed.map_or(speed, |before| before + (speed - before) * weight));
             (self.since, self.bytes) = (Some(now), 0);
         }
     }
@@ -257,8 +263,8 @@ impl Meter {
 /// How long it is measured before the measure counts: several steps.
 const METER_WINDOW: Duration = Duration::from_millis(40);
 
-/// A new measure counts as one in so many.
-const METER_WEIGHT: f64 = 8.0;
+/// A new measure counts as one in so many, once there are as many.
+const METER_MEASURES: u32 = 8;
 
 pub(super) fn tree_of(version: &Version) -> &Arc<TreeVersion> {
     version.tree(TREE).expect("every version has the one tree")
