@@ -40,7 +40,7 @@ pub struct Stats {
     /// measured since opening, or merges are held.
     pub debt_seconds: Option<f64>,
     /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an average over the last of them, not above the limit that was
-    /// set ([`crate::Expert::merge_rate`]). `None` if it was not measured since opening.
+    /// set ([`crate::Expert::merge_bytes_per_second`]). `None` if it was not measured since opening.
     pub merge_bytes_per_second: Option<f64>,
     /// Merges are held; see [`crate::Db::pause_merges`].
     pub merges_paused: bool,

@@ -69,7 +69,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let db = database::open_to_merge(matches, output)?;
     db.flush()?;
     let before = db.stats();
-    let watch = Watch::start(&db);
+    let watch = Watch::start(&db, total(&before).1.raw_bytes);
     match range {
         _ if matches.get_flag("settle") => db.wait_for_merges(),
         Some(range) if is_part => db.compact_range(range),
@@ -112,9 +112,9 @@ struct Watch {
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Watch {
-    fn start(db: &Db) -> Self {
+    fn start(db: &Db, bytes: u64) -> Self {
         let env = OsEnv::new();
-        let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("merging", Some(0)) };
+        let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("merging", Some(bytes)) };
         // Without a thread for it, there is no progress to be seen, but progress there is.
         Self { worker: env.start("progress", Arc::new(look)).ok() }
     }
@@ -138,8 +138,10 @@ impl Work for Look {
     fn step(&self) -> tamarack_env::Progress {
         let stats = self.db.stats();
         let done: u64 = stats.jobs.iter().map(|job| job.done_bytes).sum();
-        self.bar.set_total(done + stats.debt_bytes);
-        self.bar.set(done);
+        if done + stats.debt_bytes > 0 {
+            self.bar.set_total(done + stats.debt_bytes);
+            self.bar.set(done);
+        }
         tamarack_env::Progress::IdleUntil(self.env.now() + LOOK)
     }
 }

@@ -9,7 +9,7 @@
 //!   writes   1   2 waits    3 waits             small waits are saved up: nobody sleeps for less than a millisecond
 //! ```
 //!
-//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most [`QUEUE_MAX`]. Without a rate the cost is one load.
+//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most `QUEUE_MAX`. Without a rate the cost is one load.
 
 use std::time::Duration;
 
