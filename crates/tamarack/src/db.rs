@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_model::planner::Merge;
 use tamarack_model::{Occupancy, Shape};
 
 use crate::engine::Engine;
@@ -268,9 +269,9 @@ impl Db {
         Stats::of(&self.engine)
     }
 
-    /// The shape that the tree has now, and its runs as the planner counts them: what a simulation goes on from.
+    /// The shape that the tree has now, its runs as the planner counts them, and the merges in progress: what a simulation goes on from.
     #[doc(hidden)]
-    pub fn planned(&self) -> (Shape, Occupancy) {
+    pub fn planned(&self) -> (Shape, Occupancy, Vec<Merge>) {
         self.engine.scheduler.standing()
     }
 

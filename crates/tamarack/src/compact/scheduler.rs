@@ -188,10 +188,12 @@ impl Scheduler {
         (desk.policy.clone(), desk.shape.clone())
     }
 
-    /// The shape that the tree has now, and its runs as the planner counts them, both of one moment.
-    pub fn standing(&self) -> (Shape, Occupancy) {
+    /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
+    pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::Merge>) {
         let desk = self.desk.lock();
-        (desk.shape.clone(), tree_of(&self.manifest.version()).occupancy())
+        let version = self.manifest.version();
+        let tree = tree_of(&version);
+        (desk.shape.clone(), tree.occupancy(), tree.merges_in_progress())
     }
 
     /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.

@@ -1,0 +1,64 @@
+//! The entries that are written: unique random keys, values that no compressor shrinks, all pure functions of a number.
+
+use tamarack::{Db, Result};
+
+/// Raw bytes of an entry: key, value, and what the engine adds.
+pub const RAW_BYTES: u64 = (KEY_BYTES + VALUE_BYTES + 8) as u64;
+
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 1000;
+
+/// Makes entries from their numbers.
+pub struct Entries {
+    noise: Vec<u8>,
+}
+
+impl Entries {
+    pub fn new() -> Self {
+        Self { noise: (0..1u64 << 17).flat_map(|n| mix(n << 32).to_le_bytes()).collect() }
+    }
+
+    pub fn put(&self, db: &Db, number: u64) -> Result<()> {
+        db.put(key(number), self.value(number))
+    }
+
+    /// Reads all entries and says whether they are those of the numbers below `count`, each once and with its value.
+    pub fn are_all_there(&self, db: &Db, count: u64) -> Result<bool> {
+        let mut seen = vec![false; count as usize];
+        for entry in db.scan::<&[u8]>(..) {
+            let (found, value) = entry?;
+            let number = number_in(&value);
+            let is_new = number < count && !std::mem::replace(&mut seen[number as usize], true);
+            if !is_new || found[..] != key(number) || value[..] != *self.value(number) {
+                return Ok(false);
+            }
+        }
+        Ok(seen.into_iter().all(|seen| seen))
+    }
+
+    fn value(&self, number: u64) -> Vec<u8> {
+        let begin = mix(!number) as usize % (self.noise.len() - VALUE_BYTES);
+        let mut value = self.noise[begin..begin + VALUE_BYTES].to_vec();
+        value[..8].copy_from_slice(&number.to_be_bytes());
+        value
+    }
+}
+
+fn number_in(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes))
+}
+
+fn key(number: u64) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..8].copy_from_slice(&mix(number).to_be_bytes());
+    key[8..].copy_from_slice(&mix(!number).to_be_bytes());
+    key
+}
+
+/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
+fn mix(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

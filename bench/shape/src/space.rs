@@ -1,0 +1,160 @@
+//! How much more storage a merge into a large last level takes than the tree took before: at most a table for each input and the output, in each of the
+//! ranges that are merged at once, since every table that is finished is handed over, and frees what it replaces.
+//!
+//! ```text
+//!   before   │ last level ████████████████████ │ level 1 ▓▓ ▓▓ ▓▓ │
+//!   peak     │ last level ████████████████████ │ level 1 ▓▓ ▓▓ ▓▓ │ output ▒ of each range, not handed over │ tables in use until their last key is
+//! ```
+//!
+//! Builds the last level, then puts runs above it while merges are held, lets go, and samples the table files until the merge has ended: those in the
+//! directory, and those that are removed but still open. What counts are the blocks that the file system has given them.
+//!
+//! `cargo run --release -p shape --bin merge-space -- --help`
+
+mod entries;
+mod words;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use entries::{Entries, RAW_BYTES};
+use tamarack::{Compression, Db, Expert, Options, Result};
+use words::Words;
+
+const HELP: &str = "\
+usage: merge-space [--dir DIR] [--mib N] [--above N] [--runs N] [--threads N] [--table-kib N]
+
+  --dir DIR       where the database is made and removed again      [the system's temporary directory]
+  --mib N         the size of the last level                                                      [3072]
+  --above N       MiB that are merged into it                                                      [320]
+  --runs N        in how many runs these are, at most                                               [10]
+  --threads N     workers, and so ranges that are merged at once                                     [2]
+  --table-kib N   size of tables; 0 derives it from the run                                          [0]";
+
+const BUFFER_BYTES: u64 = 32 << 20;
+
+/// How often the files are looked at.
+const EVERY: Duration = Duration::from_millis(5);
+
+fn main() -> Result<()> {
+    let words = Words::read(&["dir", "mib", "above", "runs", "threads", "table-kib"], HELP);
+    let dir = words.dir().join(format!("tamarack-merge-space-{}", std::process::id()));
+    let outcome = measure(&words, &dir);
+    fs::remove_dir_all(&dir).expect("the database is removed");
+    outcome
+}
+
+fn measure(words: &Words, dir: &Path) -> Result<()> {
+    let (last, above) = (words.number("mib", 3072) << 20, words.number("above", 320) << 20);
+    let (slots, threads) = (words.number("runs", 10), words.number("threads", 2));
+    let entries = Entries::new();
+    // Many slots, so that the last level can be written once and merged once.
+    let many_slots = format!("custom:buffer {BUFFER_BYTES}; level {} in 1000 runs", 1000 * BUFFER_BYTES);
+    let expert = Expert::new().buffer_bytes(BUFFER_BYTES).policy(&many_slots);
+    let expert = match words.number("table-kib", 0) {
+        0 => expert,
+        kib => expert.table_bytes(kib << 10),
+    };
+    let db = Options::new().compression(Compression::None).threads(threads as usize).expert(expert).open(dir)?;
+    let mut count = fill(&db, &entries, 0, last)?;
+    db.compact()?;
+    // What is above the last level fills level 1 when its last buffer is flushed.
+    db.set_policy(&format!(
+        "custom:buffer {BUFFER_BYTES}; level {above} in {slots} run{}; level {} in 1 run",
+        if slots == 1 { "" } else { "s" },
+        2 * last
+    ))?;
+    count = fill(&db, &entries, count, above - BUFFER_BYTES)?;
+    db.wait_for_merges()?;
+    let held = db.pause_merges();
+    count = fill(&db, &entries, count, BUFFER_BYTES)?;
+
+    let inputs: Vec<_> = db.stats().levels.into_iter().flat_map(|level| level.runs).collect();
+    let before = table_bytes(dir);
+    let began = Instant::now();
+    let done = AtomicBool::new(false);
+    let peak = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let (mut peak, mut samples) = (0, 0u64);
+            while !done.load(Ordering::Relaxed) {
+                peak = peak.max(table_bytes(dir));
+                samples += 1;
+                std::thread::sleep(EVERY);
+            }
+            (peak, samples)
+        });
+        drop(held);
+        let outcome = db.wait_for_merges();
+        done.store(true, Ordering::Relaxed);
+        let peak = sampler.join().expect("the sampler ends");
+        outcome.map(|()| peak)
+    });
+    let (peak, samples) = peak?;
+    let took = began.elapsed();
+    // The last tables are removed after the merge has ended.
+    std::thread::sleep(Duration::from_secs(1));
+    let table = largest_table(dir);
+    let stats = db.stats();
+    let runs: Vec<usize> = stats.levels.iter().map(|level| level.runs.len()).collect();
+    let bound = (inputs.len() as u64 + 1) * table * threads;
+    let extra = peak.saturating_sub(before);
+    println!(
+        "{} inputs, {:.0} MiB in the oldest; runs afterwards {runs:?}",
+        inputs.len(),
+        mib(inputs.last().map_or(0, |run| run.file_bytes))
+    );
+    println!(
+        "tables of up to {:.1} MiB, {threads} ranges at once; {samples} samples in {:.1} s",
+        mib(table),
+        took.as_secs_f64()
+    );
+    println!("before {:.1} MiB, peak {:.1} MiB, after {:.1} MiB", mib(before), mib(peak), mib(table_bytes(dir)));
+    println!(
+        "extra {:.1} MiB, of {:.1} MiB that (inputs + 1) x table x ranges allows: {:.2}",
+        mib(extra),
+        mib(bound),
+        extra as f64 / bound as f64
+    );
+    println!("nothing lost: {}", entries.are_all_there(&db, count)?);
+    Ok(())
+}
+
+/// Writes about that many raw bytes, whole buffers, from entry `count` on. Returns how many entries there are then.
+fn fill(db: &Db, entries: &Entries, mut count: u64, bytes: u64) -> Result<u64> {
+    for _ in 0..bytes / BUFFER_BYTES {
+        for _ in 0..BUFFER_BYTES / RAW_BYTES {
+            entries.put(db, count)?;
+            count += 1;
+        }
+        db.flush()?;
+    }
+    Ok(count)
+}
+
+/// What all tables take on storage, those too that have no name any more but are still open.
+fn table_bytes(dir: &Path) -> u64 {
+    let named = files(dir).filter(|path| is_table(path));
+    let unnamed = files(Path::new("/proc/self/fd"))
+        .filter(|link| fs::read_link(link).is_ok_and(|target| target.to_string_lossy().ends_with(".table (deleted)")));
+    // A file that was removed since it was listed counts as it was: not at all, or among the open ones.
+    named.chain(unnamed).filter_map(|path| Some(fs::metadata(path).ok()?.blocks() * 512)).sum()
+}
+
+fn largest_table(dir: &Path) -> u64 {
+    files(dir).filter(|path| is_table(path)).filter_map(|path| Some(fs::metadata(path).ok()?.len())).max().unwrap_or(0)
+}
+
+fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "table")
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
