@@ -41,6 +41,7 @@
 //! | `merge` | sorted sources brought together |
 //! | `format` | bytes to values and back |
 //! | `step`, `stats`, `entry`, `error` | names of what changes storage; counters; entries; the error type |
+//! | `mistake` | mistakes that tests plant, to see that they are noticed |
 //!
 //! Modules that are public but hidden from this page are for tests and tools; they may change at any time.
 
@@ -61,6 +62,8 @@ pub mod format;
 pub mod fuzz;
 #[doc(hidden)]
 pub mod merge;
+#[doc(hidden)]
+pub mod mistake;
 mod open;
 mod options;
 #[doc(hidden)]

@@ -60,6 +60,7 @@ const LAYERS: &[Layer] = &[
             "stats",
             "entry",
             "error",
+            "mistake",
         ],
     },
     Layer {

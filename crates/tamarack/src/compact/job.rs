@@ -29,6 +29,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, MergeId, RunId, SliceSpec};
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
+use crate::mistake::{self, Mistake};
 use crate::table::ReadPolicy;
 use crate::tree::run::{Run, RunCursor, Slice};
 use crate::tree::state::{Sealed, Tree};
@@ -163,7 +164,15 @@ impl Inputs {
             }
         };
         let is_member = |run: &Arc<Run>| inputs.contains(&run.id()) || Some(run.id()) == output;
-        let older = runs[runs.iter().rposition(is_member).map_or(0, |at| at + 1)..].to_vec();
+        let mut older = runs[runs.iter().rposition(is_member).map_or(0, |at| at + 1)..].to_vec();
+        if mistake::is_planted(Mistake::TombstoneDroppedEarly) {
+            older.clear();
+        }
+        if mistake::is_planted(Mistake::StaticRunOverlooked) {
+            let tree = version.tree(TREE).expect("every version has the one tree");
+            let level_of = |run: RunId| tree.run(run).map(|(_, level, _)| level);
+            older.retain(|run| output.and_then(level_of) != level_of(run.id()));
+        }
         let runs = runs.into_iter().filter(|run| inputs.contains(&run.id())).collect();
         Self { buffer, runs, older }
     }

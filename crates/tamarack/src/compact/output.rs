@@ -14,6 +14,7 @@ use crate::format::block::Compression;
 use crate::format::edit::{KeyRange, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
+use crate::mistake::{self, Mistake};
 use crate::step;
 use crate::table::{TableBuilder, TableSettings};
 use crate::tree::manifest::Manifest;
@@ -94,7 +95,7 @@ impl Output {
     /// True if the table being built has its size, so that it should end before `key`.
     pub fn is_full_before(&self, key: &[u8]) -> bool {
         let full = self.open.as_ref().is_some_and(|t| t.file_bytes() >= self.table_bytes);
-        full && key != self.last_key
+        full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 
     /// Adds an entry to the table being built, or begins one with it.

@@ -55,6 +55,7 @@ use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange, RunId};
 use crate::format::meta::TableMeta;
 use crate::format::shape;
+use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::{Activity, Tree};
@@ -435,7 +436,7 @@ impl Scheduler {
         let Some(sealed) = state.sealed.last().filter(|_| !desk.is_flushing()) else { return Ok(()) };
         // The other half of the fence in the commit queue's `publish`.
         fence(Ordering::SeqCst);
-        if self.tree.visible.sequence() < sealed.last {
+        if self.tree.visible.sequence() < sealed.last && !mistake::is_planted(Mistake::IncompleteBuffer) {
             return Ok(());
         }
         let version = self.manifest.version();
@@ -601,7 +602,13 @@ impl Scheduler {
     /// Gives the output of a merge what was made of `range`, and cuts all inputs back.
     fn hand_over(&self, part: &mut Part, range: KeyRange, ends: bool) -> Result<()> {
         let version = self.manifest.version();
-        let (task, moved) = (part.task.clone(), part.moved.clone());
+        let (task, mut moved) = (part.task.clone(), part.moved.clone());
+        if mistake::is_planted(Mistake::SliceLeftBehind) {
+            moved.pop();
+        }
+        if mistake::is_planted(Mistake::SliceMovedTwice) {
+            moved.extend(part.moved.last().cloned());
+        }
         let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
         let (target, changes) = match task {
             Task::Merge { id } => {

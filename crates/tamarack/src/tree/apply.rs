@@ -14,6 +14,7 @@ use super::table_file::{TableFile, TableFiles};
 use super::version::{Level, Merge, TableUse, TreeVersion, Version};
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};
 use crate::format::meta::{TableId, TableMeta, TreeId};
+use crate::mistake::{self, Mistake};
 
 /// More levels than any tree has: with the smallest useful size ratio, 2, they hold 2^63 buffers.
 const LEVELS_MAX: u32 = 64;
@@ -276,7 +277,10 @@ impl Draft {
         let Some(merge) = version.merges.iter_mut().find(|merge| merge.id == id) else { return missing_merge(id) };
         let merge = Arc::make_mut(merge);
         add_range(&mut merge.done, range).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
-        let (inputs, output) = (merge.inputs.clone(), merge.output);
+        let (mut inputs, output) = (merge.inputs.clone(), merge.output);
+        if mistake::is_planted(Mistake::MissingCut) {
+            inputs.pop();
+        }
         for input in inputs {
             self.cut(tree, input, range)?;
         }

@@ -389,7 +389,7 @@ impl<'a> Words<'a> {
                 None => None,
                 Some(words) => {
                     self.rest = words;
-                    Some(self.to_the_end())
+                    Some(self.rest_of_line())
                 }
             },
         })
@@ -419,7 +419,7 @@ impl<'a> Words<'a> {
             "settle" => Operation::Settle,
             "pause" => Operation::Pause,
             "resume" => Operation::Resume,
-            "policy" => Operation::Policy(self.to_the_end()),
+            "policy" => Operation::Policy(self.rest_of_line()),
             "options" => Operation::Options(self.tree()?),
             "verify" => Operation::Verify,
             "sync" => Operation::Sync,
@@ -556,7 +556,7 @@ impl<'a> Words<'a> {
         self.word()?.parse().ok()
     }
 
-    fn to_the_end(&mut self) -> String {
+    fn rest_of_line(&mut self) -> String {
         std::mem::take(&mut self.rest).to_owned()
     }
 

@@ -1,5 +1,8 @@
 //! The test of the test: between harness and database sits a deliberate mistake, and the harness must notice it, shrink the history to a few
-//! operations, and fail again on what it prints.
+//! operations, and fail again on what it prints. Mistakes in merges are planted in the engine itself; see `tamarack::mistake`.
+
+#[cfg(debug_assertions)]
+use tamarack::mistake::{self, Mistake};
 
 use crate::generate;
 use crate::operation::{Environment, History};
@@ -9,6 +12,10 @@ use crate::world::Sabotage;
 
 /// A mistake that needs more histories than this counts as not noticed.
 const HISTORIES_MAX: u64 = 300;
+
+/// The same for mistakes in the engine, which need a tree that offers the occasion.
+#[cfg(debug_assertions)]
+const HISTORIES_IN_MERGES_MAX: u64 = 2000;
 
 #[test]
 fn a_lost_write_is_noticed() {
@@ -43,6 +50,62 @@ fn a_divided_batch_is_noticed() {
 #[test]
 fn a_swallowed_error_is_noticed() {
     is_noticed(Sabotage::SwallowedError, Environment::Faulty, 4);
+}
+
+/// A handover that does not cut every input back.
+#[cfg(debug_assertions)]
+#[test]
+fn a_missing_cut_is_noticed() {
+    is_noticed_in_merges(Mistake::MissingCut);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_cut_between_versions_is_noticed() {
+    is_noticed_in_merges(Mistake::CutBetweenVersions);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_tombstone_that_is_dropped_early_is_noticed() {
+    is_noticed_in_merges(Mistake::TombstoneDroppedEarly);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn an_overlooked_static_run_is_noticed() {
+    is_noticed_in_merges(Mistake::StaticRunOverlooked);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_slice_that_is_left_behind_is_noticed() {
+    is_noticed_in_merges(Mistake::SliceLeftBehind);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_slice_that_is_moved_twice_is_noticed() {
+    is_noticed_in_merges(Mistake::SliceMovedTwice);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn inputs_that_keep_their_levels_are_noticed() {
+    is_noticed_in_merges(Mistake::InputsNotRelabelled);
+}
+
+/// Fails if no history notices a mistake that is not in the harness but in the engine itself. The simulator's workers run on this thread, and so make it.
+#[cfg(debug_assertions)]
+fn is_noticed_in_merges(mistake: Mistake) {
+    let fails = |history: &History| mistake::with(mistake, || run(history, None, &mut Coverage::default())).err();
+    let (seed, what) = (0..HISTORIES_IN_MERGES_MAX)
+        .find_map(|seed| Some((seed, fails(&generate::history(Environment::Simulator, seed))?)))
+        .unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_IN_MERGES_MAX} histories"));
+    let what = what.to_string();
+    println!("{mistake:?} is noticed by history {seed}: {}", what.lines().next().unwrap_or_default());
+    let outcome = run(&generate::history(Environment::Simulator, seed), None, &mut Coverage::default());
+    assert!(outcome.is_ok(), "without the mistake all is well");
 }
 
 /// Fails if no history notices the mistake, or if the shrunk one has more operations than `operations_max`.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(debug_assertions)]
+use tamarack::mistake::{self, Mistake};
 use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot, step};
 use tamarack_env::sync::thread;
 
@@ -62,6 +64,66 @@ fn snapshots_against_flushes_and_merges() {
         db.close().unwrap();
         assert_eq!(pair(&open(&env, 100).snapshot()), 2);
     });
+}
+
+/// Two workers carry out parts of the same merges and relabel runs, while a writer overwrites and deletes, buffers are flushed into the active
+/// run, and a reader looks: what it saw never goes back, and in the end the tree holds what was written last.
+#[test]
+fn two_workers_on_one_merge() {
+    explore(250, || {
+        let env = WatchedEnv::new();
+        let db = open_tree(&env);
+        for key in ["a", "b", "c", "d"] {
+            db.put(key, "0").unwrap();
+        }
+        let writer = spawn(&db, |db| {
+            for value in ["1", "2"] {
+                for key in ["d", "b"] {
+                    db.put(key, value).unwrap();
+                }
+                db.delete("a").unwrap();
+            }
+        });
+        let mut before = 0;
+        for _ in 0..6 {
+            let value = number(db.get("b").unwrap().as_deref()).expect("it is never deleted");
+            assert!(value >= before, "{value} after {before}");
+            before = value;
+            assert_eq!(number(db.get("c").unwrap().as_deref()), Some(0));
+        }
+        writer.join().unwrap();
+        db.flush().unwrap();
+        db.wait_for_merges().unwrap();
+        let check = |db: &Db| {
+            assert_eq!(keys(db), ["b", "c", "d"]);
+            assert_eq!(["b", "c", "d"].map(|key| number(db.get(key).unwrap().as_deref())), [Some(2), Some(0), Some(2)]);
+            assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
+        };
+        check(&db);
+        db.compact().unwrap();
+        check(&db);
+        drop(db);
+        check(&open_tree(&env));
+    });
+}
+
+/// That the programs above can fail: if a flush did not wait for the writers that still add to its buffer, what they add would be lost.
+#[cfg(debug_assertions)]
+#[test]
+fn a_flush_of_an_incomplete_buffer_is_noticed() {
+    let explored = std::panic::catch_unwind(|| {
+        mistake::with(Mistake::IncompleteBuffer, || {
+            explore(2000, || {
+                let env = WatchedEnv::new();
+                let db = open(&env, SMALL);
+                let writers = [["a1", "a2"], ["b1", "b2"]]
+                    .map(|keys| spawn(&db, move |db| keys.into_iter().for_each(|key| db.put(key, key).unwrap())));
+                writers.into_iter().for_each(|writer| writer.join().unwrap());
+                assert_eq!(keys(&db), ["a1", "a2", "b1", "b2"]);
+            });
+        });
+    });
+    assert!(explored.is_err(), "no order of steps showed it");
 }
 
 /// Writers that find no room wait for the flushes, and are woken.
@@ -191,6 +253,18 @@ const SMALL: u64 = 1;
 fn open(env: &Arc<WatchedEnv>, buffer_bytes: u64) -> Db {
     let expert = Expert::new().env(env.clone()).buffer_bytes(buffer_bytes).sealed_max(1).block_bytes(64).cache_bytes(0);
     Options::new().compression(Compression::None).expert(expert).open("/db").unwrap()
+}
+
+/// A tree of several small levels with a table for each entry or two, merged by two workers.
+fn open_tree(env: &Arc<WatchedEnv>) -> Db {
+    let expert = Expert::new().env(env.clone()).sealed_max(1).block_bytes(64).table_bytes(1).cache_bytes(0);
+    let expert =
+        expert.buffer_bytes(20).policy("custom:buffer 20; level 40 in 2 runs; level 80 in 1 run; level 400 in 1 run");
+    Options::new().compression(Compression::None).threads(2).expert(expert).open("/db").unwrap()
+}
+
+fn number(value: Option<&[u8]>) -> Option<u64> {
+    value.map(|value| std::str::from_utf8(value).unwrap().parse().unwrap())
 }
 
 /// A thread with a handle of its own, which it drops at its end.

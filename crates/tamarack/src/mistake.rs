@@ -1,0 +1,50 @@
+//! [`Mistake`]: what a merge could do wrong, to be planted by tests that prove that somebody would notice.
+//!
+//! Each variant is asked for at the one place where the mistake would be made. Built with debug assertions, as tests are, a thread can
+//! plant one for itself and for what runs on it, such as the workers of the simulator; built without, the answer is a constant and the
+//! question costs nothing.
+
+use std::cell::Cell;
+
+/// A mistake in a merge or flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mistake {
+    /// A handover does not cut the oldest input back.
+    MissingCut,
+    /// A table ends between versions of one key.
+    CutBetweenVersions,
+    /// A tombstone is dropped although an older run may hold its key.
+    TombstoneDroppedEarly,
+    /// The same, but only the other runs of the output's level are overlooked, which are static.
+    StaticRunOverlooked,
+    /// Of the slices that are moved, one does not arrive.
+    SliceLeftBehind,
+    /// A slice is moved to the output twice.
+    SliceMovedTwice,
+    /// The inputs of a merge keep their levels until it ends.
+    InputsNotRelabelled,
+    /// A buffer is flushed although writers still add to it.
+    IncompleteBuffer,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
+}
+
+/// Runs `run` with a mistake in what this thread does.
+pub fn with<T>(mistake: Mistake, run: impl FnOnce() -> T) -> T {
+    struct Weeded;
+    impl Drop for Weeded {
+        fn drop(&mut self) {
+            PLANTED.set(None);
+        }
+    }
+    let _weeded = Weeded;
+    PLANTED.set(Some(mistake));
+    run()
+}
+
+/// Whether to make this mistake.
+pub(crate) fn is_planted(mistake: Mistake) -> bool {
+    cfg!(debug_assertions) && PLANTED.get() == Some(mistake)
+}
