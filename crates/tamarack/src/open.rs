@@ -32,6 +32,7 @@ use crate::options::{Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
 use crate::table::Table;
+use crate::tree::broken::Broken;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
@@ -386,6 +387,8 @@ fn settle_shape(
 ) -> Result<(Arc<Version>, Shape)> {
     let tree = version.tree(TREE).expect("every database has the one tree");
     let stored = tree.shape().map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let levels = stored.as_ref().map_or(usize::MAX, |(_, shape)| shape.last());
+    tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
     let policy = match (&options.policy, &stored) {
         (Some(policy), _) | (None, Some((policy, _))) => policy.clone(),
         (None, None) => parse_policy(DEFAULT_POLICY)?,

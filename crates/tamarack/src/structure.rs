@@ -9,7 +9,9 @@
 //!
 //! Levels, runs, jobs and buffers are of one moment. Counters go on meanwhile. A table that a merge has cut counts for its run as a fair part (a half if
 //! one side is gone, a third if both are), since where a cut falls among its entries is not known without reading it; so what merges in
-//! progress hold is an estimate. Cost: one pass over all slices, under the lock that background work is planned under.
+//! progress hold is an estimate.
+//!
+//! Cost: one pass over all slices. Jobs and state are taken under the lock that background work is planned under, the pass is made without it.
 
 use std::collections::BTreeMap;
 

@@ -119,6 +119,9 @@ fn merges_in_progress() -> Result<()> {
             assert_eq!(begun.get_or_insert_with(|| now.clone()), &now, "done and left add up");
             assert_eq!(stats.merge_bytes_per_second.is_none(), stats.debt_seconds.is_none());
             cut += u64::from(stats.space.stale_bytes > 0);
+            // Shares are rounded down, once per slice.
+            let in_runs: u64 = stats.levels.iter().map(|level| level.total().file_bytes).sum();
+            assert!(in_runs.abs_diff(stats.space.live_bytes) < 100, "{in_runs} bytes in runs: {:?}", stats.space);
             let space = stats.space;
             let counted = space.live_bytes + space.stale_bytes + space.pending_delete_bytes;
             // What is being written is in no table yet: at most a table, and the entry and the footer that go past its size.

@@ -240,4 +240,31 @@ mod tests {
         let text = run_ok(&["stats", &db]);
         assert!(text.contains("\nlevel 1  ") && text.contains("20,000 so far"), "{text}");
     }
+
+    /// The names that programs rely on. One that is missing here was taken away; add those that are new.
+    #[test]
+    fn names_are_stable() {
+        let dir = TestDir::new("names_are_stable");
+        let db = dir.join("db");
+        run_ok(&["import", &db, &dir.file("in.tsv", format!("key\t{}\n", "v".repeat(2000))), "--buffer", "1KiB"]);
+        run_ok(&["compact", &db]);
+        let shown: serde_json::Value = serde_json::from_str(&run_ok(&["stats", &db, "--json"])).expect("it is JSON");
+        let names = |object: &serde_json::Value| {
+            object.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            names(&shown),
+            "advice buffer_capacity_bytes buffers debt_bytes debt_seconds jobs levels live_bytes log_bytes log_segments \
+             merge_bytes_per_second merges_paused pending_delete_bytes policy recovery stale_bytes trouble visible_sequence \
+             write_amplification"
+        );
+        assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
+        assert_eq!(
+            names(&shown["levels"][0]),
+            "capacity_bytes entries file_bytes occupancy raw_bytes run_slots runs runs_above_slots runs_in_merges \
+             tables tombstones written_raw_bytes"
+        );
+        assert_eq!(names(&shown["levels"][0]["runs"][0]), "entries file_bytes id in_merge raw_bytes tables tombstones");
+        assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");
+    }
 }

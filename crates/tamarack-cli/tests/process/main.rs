@@ -2,7 +2,8 @@
 //!
 //! * [`killed`]: an import that is killed has stored what it acknowledged, and nothing but the beginning of its input.
 //! * [`round_trip`]: many lines go in, and each comes out again, alone, in ranges, and all of them in order.
-//! * Here: exit statuses, standard input, a reader that goes away early, two processes that want one database, a disk that is full.
+//! * Here: exit statuses, standard input, a reader that goes away early, two processes that want one database, a disk that is full, a
+//!   tree whose shape changes while imports are killed.
 //!
 //! [`program`] runs the program and makes directories; `TAMARACK_SEED` picks other keys and other moments.
 
@@ -21,7 +22,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use crate::program::{output_of, run, tamarack, test_dir, text};
+use crate::program::{json_of, output_of, run, tamarack, test_dir, text};
 
 /// Records given on standard input come out again; statuses are those of the help.
 #[test]
@@ -90,6 +91,61 @@ fn waiting_import(db: &Path, acks: &Path) -> (Child, impl Write) {
         std::thread::yield_now();
     }
     (import, input)
+}
+
+/// A tree that is given one policy after another, in the middle of imports that are killed: `stats` shows what is left to do, `compact --settle` does it, and
+/// nothing that was stored is missing.
+#[test]
+fn a_tree_changes_its_shape_between_kills() {
+    let dir = test_dir("a_tree_changes_its_shape_between_kills");
+    let (db, acks) = (dir.join("db"), dir.join("acks"));
+    let mut stored = 0;
+    for (round, policy) in
+        ["tiering:T=3", "leveling:T=3", "dostoevsky:T=4,K=2,Z=1", "lazy-leveling:T=3"].iter().enumerate()
+    {
+        let words = [
+            "import",
+            text(&db),
+            "-",
+            "--buffer",
+            "20KiB",
+            "--policy",
+            policy,
+            "--acks",
+            text(&acks),
+            "--threads",
+            "2",
+        ];
+        let mut import = tamarack(&words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        let mut input = import.stdin.take().expect("it is piped");
+        let first = 3000 * round as u64;
+        let lines: String = (first..first + 3000)
+            .map(|i| format!("{:016x}\t{i:0100}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        input.write_all(lines.as_bytes()).expect("it reads");
+        stored += 3000;
+        let acknowledged = "3000\n";
+        while !fs::read_to_string(&acks)
+            .is_ok_and(|acks| acks.ends_with(acknowledged) && acks.lines().count() == 3 * (round + 1))
+        {
+            assert!(import.try_wait().expect("it can be asked").is_none(), "it ended before its input did");
+            std::thread::yield_now();
+        }
+        import.kill().expect("it can be killed");
+        import.wait().expect("it ends");
+
+        let stats = json_of(&["stats", text(&db)]);
+        assert_eq!(stats["policy"], **policy);
+        assert_eq!(stats["visible_sequence"], stored);
+        assert!(output_of(&["stats", text(&db), "--runs"]).contains("\nlevel 1  "));
+        if round == 3 {
+            output_of(&["compact", text(&db), "--settle"]);
+        }
+    }
+    let stats = json_of(&["stats", text(&db)]);
+    assert_eq!((stats["jobs"].as_array().map(Vec::len), &stats["debt_bytes"]), (Some(0), &0.into()), "{stats}");
+    assert_eq!(output_of(&["export", text(&db)]).lines().count() as u64, stored);
+    assert_eq!(json_of(&["verify", text(&db)])["ok"], true);
 }
 
 /// A device on which every write finds no space ends a run with status 3 and advice, where the output goes there.

@@ -12,9 +12,10 @@
 use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunName};
 
+use super::broken::{Broken, broken};
 use super::run::Run;
 use super::version::{Merge, TreeVersion};
-use crate::format::edit::RunId;
+use crate::format::edit::{KeyRange, RunId};
 
 impl TreeVersion {
     /// The runs of each level, as counts.
@@ -26,6 +27,25 @@ impl TreeVersion {
     /// The merges in progress as the planner sees them, in the order in which they began.
     pub fn merges_in_progress(&self) -> Vec<planner::Merge> {
         self.merges().iter().map(|merge| self.in_progress(merge)).collect()
+    }
+
+    /// Checks what the planner relies on and single edits do not promise: a version that was read from storage may break it. `levels` is how many the shape has.
+    pub fn check_standing(&self, levels: usize) -> Result<(), Broken> {
+        if self.levels().len() > levels {
+            return broken(format!("a run stands in level {}, but the shape has {levels} levels", self.levels().len()));
+        }
+        for merge in self.merges() {
+            let level = |run: &RunId| self.run(*run).map(|(_, level, _)| level);
+            if merge.inputs.iter().any(|input| level(input) != level(&merge.output)) {
+                return broken(format!("the runs of {merge:?} stand in several levels"));
+            }
+            let is_everything =
+                |range: &KeyRange| range.from.as_ref().is_none_or(|from| from.is_empty()) && range.to.is_none();
+            if merge.done.iter().any(is_everything) {
+                return broken(format!("{merge:?} has handed over everything, but has not ended"));
+            }
+        }
+        Ok(())
     }
 
     fn in_progress(&self, merge: &Merge) -> planner::Merge {
