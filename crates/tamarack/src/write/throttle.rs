@@ -50,6 +50,13 @@ impl Throttle {
         self.mib_ns.load(Ordering::Relaxed) > 0 && u128::from(self.next_ns.load(Ordering::Relaxed)) > now.as_nanos()
     }
 
+    /// Ends early when all are let through: what a writer waited for is done then.
+    fn sleep_until(&self, env: &dyn Env, until: Duration) {
+        while env.now() < until && self.mib_ns.load(Ordering::Relaxed) > 0 {
+            env.sleep_until(until.min(env.now() + LOOK));
+        }
+    }
+
     /// Waits for the turn of a write of so many raw bytes; returns for how long. The caller holds no lock.
     pub fn admit(&self, env: &dyn Env, bytes: u64) -> Duration {
         let mib_ns = self.mib_ns.load(Ordering::Relaxed);
@@ -65,16 +72,21 @@ impl Throttle {
         if until < now + GRAIN {
             return Duration::ZERO;
         }
-        env.sleep_until(until);
+        self.sleep_until(env, until);
         env.now().saturating_sub(now)
     }
 }
+
+/// So often a writer that waits looks whether it still has to.
+const LOOK: Duration = Duration::from_millis(5);
 
 const MIB: f64 = (1 << 20) as f64;
 
 #[cfg(test)]
 mod tests {
-    use tamarack_env::SimEnv;
+    use std::sync::Arc;
+
+    use tamarack_env::{Progress, SimEnv, Work};
 
     use super::*;
 
@@ -93,6 +105,22 @@ mod tests {
         assert_eq!(throttle.admit(&env, 1 << 20), Duration::from_secs(1), "a large write waits for itself");
         throttle.set_rate(None);
         assert_eq!(throttle.admit(&env, 1 << 30), Duration::ZERO);
+    }
+
+    /// A rate that was measured on little can be far too low. Writers that wait by it do so no longer than the work that they wait for.
+    #[test]
+    fn nobody_waits_for_work_that_is_done() {
+        struct Done(Arc<Throttle>);
+        impl Work for Done {
+            fn step(&self) -> Progress {
+                self.0.set_rate(None);
+                Progress::Done
+            }
+        }
+        let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
+        throttle.set_rate(Some(1.0));
+        let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
+        assert_eq!(throttle.admit(&env, 1 << 30), LOOK, "not for 34 years");
     }
 
     /// Others' bytes delay nobody by more than the bound, however many they are.
