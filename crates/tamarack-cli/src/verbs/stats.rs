@@ -65,9 +65,10 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
 /// The tree in one line.
 fn headline(stats: &Stats) -> String {
     let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
+    // The words of a custom shape are that shape, which is drawn below.
+    let policy = if stats.policy.starts_with("custom:") { "custom" } else { &stats.policy };
     format!(
-        "{}: {}, {}, {} on storage",
-        stats.policy,
+        "{policy}: {}, {}, {} on storage",
         plural(stats.levels.len() as u64, "level"),
         plural(runs as u64, "run"),
         show_bytes(
@@ -90,6 +91,10 @@ fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
     line("writes", format!("{} so far", grouped(stats.visible_sequence)));
     if let Some(amplification) = stats.write_amplification() {
         line("", format!("{amplification:.2} bytes written into levels for each byte flushed, since opening"));
+    }
+    if stats.write_delays + stats.write_stalls > 0 {
+        let seconds = show_seconds(stats.write_delay_seconds + stats.write_stall_seconds);
+        line("delays", format!("{seconds} of writers, so that merges and flushes could follow, since opening"));
     }
     line("opening", opening(recovery));
     lines
@@ -147,8 +152,29 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("log_bytes", stats.log_bytes.into()),
         ("visible_sequence", stats.visible_sequence.into()),
         ("write_amplification", stats.write_amplification().into()),
+        ("since_opening", Value::Object(since_opening_for_programs(stats))),
         ("recovery", Value::Object(recovery_for_programs(recovery))),
         ("advice", tree::advice(stats, db).into()),
+    ])
+}
+
+fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
+    json::object([
+        ("entries_written", stats.entries_written.into()),
+        ("raw_bytes_written", stats.raw_bytes_written.into()),
+        ("flushes", stats.flushes.into()),
+        ("flushed_raw_bytes", stats.flushed_raw_bytes.into()),
+        ("flush_bytes", stats.flush_bytes.into()),
+        ("flush_failures", stats.flush_failures.into()),
+        ("merges", stats.merges.into()),
+        ("merge_bytes", stats.merge_bytes.into()),
+        ("merge_failures", stats.merge_failures.into()),
+        ("moves", stats.moves.into()),
+        ("reshapes", stats.reshapes.into()),
+        ("write_delays", stats.write_delays.into()),
+        ("write_delay_seconds", stats.write_delay_seconds.into()),
+        ("write_stalls", stats.write_stalls.into()),
+        ("write_stall_seconds", stats.write_stall_seconds.into()),
     ])
 }
 
@@ -255,7 +281,7 @@ mod tests {
         assert_eq!(
             names(&shown),
             "advice buffer_capacity_bytes buffers debt_bytes debt_seconds jobs levels live_bytes log_bytes log_segments \
-             merge_bytes_per_second merges_paused pending_delete_bytes policy recovery stale_bytes trouble visible_sequence \
+             merge_bytes_per_second merges_paused pending_delete_bytes policy recovery since_opening stale_bytes trouble visible_sequence \
              write_amplification"
         );
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
@@ -265,6 +291,11 @@ mod tests {
              tables tombstones written_raw_bytes"
         );
         assert_eq!(names(&shown["levels"][0]["runs"][0]), "entries file_bytes id in_merge raw_bytes tables tombstones");
+        assert_eq!(
+            names(&shown["since_opening"]),
+            "entries_written flush_bytes flush_failures flushed_raw_bytes flushes merge_bytes merge_failures merges moves \
+             raw_bytes_written reshapes write_delay_seconds write_delays write_stall_seconds write_stalls"
+        );
         assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");
     }
 }
