@@ -21,8 +21,13 @@ pub enum ReadPolicy {
     Sequential,
 }
 
-/// What a sequential cursor reads at once.
-const READ_AHEAD_BYTES: usize = 512 << 10;
+/// What a sequential cursor reads at first. Each further read is twice as large, up to [`READ_BYTES_MAX`]: merges open their cursors anew at
+/// each handover, and what a cursor has read ahead then is read once more.
+const READ_BYTES_MIN: usize = 32 << 10;
+
+/// What a sequential cursor reads at once when it has been on its way for a while: large enough that a disk with a seek of 8 ms still reads at
+/// 60 MB/s.
+const READ_BYTES_MAX: usize = 512 << 10;
 
 /// A walk over a table. See [`Source`] for where it stands when.
 #[derive(Debug)]
@@ -263,6 +268,8 @@ pub(super) enum Direction {
 pub(super) struct Window {
     offset: u64,
     bytes: Vec<u8>,
+    /// How much was read last.
+    read_bytes: usize,
 }
 
 impl Window {
@@ -276,7 +283,7 @@ impl Window {
         space: Vec<u8>,
     ) -> Result<Block> {
         table.file.check_inside(handle)?;
-        if handle.bytes >= READ_AHEAD_BYTES {
+        if handle.bytes >= READ_BYTES_MAX {
             return table.file.read_block(handle);
         }
         if !self.holds(handle) {
@@ -291,7 +298,8 @@ impl Window {
     }
 
     fn fill(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<()> {
-        let bytes = READ_AHEAD_BYTES as u64;
+        self.read_bytes = (2 * self.read_bytes).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        let bytes = self.read_bytes as u64;
         let (start, end) = match direction {
             // Nothing is gained by reading on into the index.
             Direction::Forward => (handle.offset, (handle.offset + bytes).min(table.data_end())),

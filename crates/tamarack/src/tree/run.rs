@@ -313,12 +313,16 @@ impl CursorPlace {
         }
     }
 
-    /// True if the cursor stands on an entry of the slice.
-    fn is_inside(&self) -> bool {
-        self.cursor.entry().is_some_and(|entry| {
-            self.slice.from.as_deref().is_none_or(|from| from <= entry.key)
-                && self.slice.to.as_deref().is_none_or(|to| entry.key < to)
-        })
+    /// True if the cursor, which came from inside the slice or from below, stands on an entry of it.
+    #[inline]
+    fn is_before_end(&self) -> bool {
+        self.cursor.entry().is_some_and(|entry| self.slice.to.as_deref().is_none_or(|to| entry.key < to))
+    }
+
+    /// True if the cursor, which came from inside the slice or from above, stands on an entry of it.
+    #[inline]
+    fn is_after_begin(&self) -> bool {
+        self.cursor.entry().is_some_and(|entry| self.slice.from.as_deref().is_none_or(|from| from <= entry.key))
     }
 }
 
@@ -344,7 +348,7 @@ impl RunCursor {
     /// If the cursor has left its slice at the end, goes on to the first entry after it.
     fn settle_forward(&mut self) -> Result<()> {
         while let Some(place) = &self.place
-            && !place.is_inside()
+            && !place.is_before_end()
         {
             let next = place.index + 1;
             self.enter(next, CursorPlace::seek_first)?;
@@ -355,7 +359,7 @@ impl RunCursor {
     /// If the cursor has left its slice at the start, goes back to the last entry before it.
     fn settle_backward(&mut self) -> Result<()> {
         while let Some(place) = &self.place
-            && !place.is_inside()
+            && !place.is_after_begin()
         {
             match place.index.checked_sub(1) {
                 Some(index) => self.enter(index, CursorPlace::seek_last)?,
@@ -365,14 +369,17 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Does one step of the table's cursor; after an error it stands nowhere.
-    fn step(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<()>) -> Result<()> {
-        let place = self.place.take();
-        let mut place =
-            place.unwrap_or_else(|| panic!("a cursor over {:?} was moved that stands nowhere", self.run.id));
-        step(&mut place)?;
-        self.place = Some(place);
-        Ok(())
+    /// Does one step of the table's cursor; after an error it stands nowhere. Says whether it is still inside the slice.
+    #[inline]
+    fn step(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<bool>) -> Result<bool> {
+        let Some(place) = &mut self.place else {
+            panic!("a cursor over {:?} was moved that stands nowhere", self.run.id)
+        };
+        let stepped = step(place);
+        if stepped.is_err() {
+            self.place = None;
+        }
+        stepped
     }
 
     /// The index of the last slice that begins at or below `key`.
@@ -414,13 +421,13 @@ impl Source for RunCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(|place| place.cursor.next())?;
-        self.settle_forward()
+        let inside = self.step(|place| place.cursor.next().map(|()| place.is_before_end()))?;
+        if inside { Ok(()) } else { self.settle_forward() }
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(|place| place.cursor.prev())?;
-        self.settle_backward()
+        let inside = self.step(|place| place.cursor.prev().map(|()| place.is_after_begin()))?;
+        if inside { Ok(()) } else { self.settle_backward() }
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
