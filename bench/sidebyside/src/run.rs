@@ -25,7 +25,7 @@ pub fn run(engine: &dyn Engine, workload: &Workload, settings: &Settings) -> io:
     let dir = settings.dir.join(format!("sidebyside-{}-{}", std::process::id(), engine.name()));
     fs::create_dir_all(&dir)?;
     settle();
-    let store = engine.open(&dir, workload.durability, settings.buffer_bytes);
+    let store = engine.open(&dir, workload, settings.buffer_bytes);
     let sample = fill(store.as_ref(), workload);
     spot_check(store.as_ref(), workload);
     drop(store);
@@ -60,6 +60,9 @@ fn fill(store: &dyn Store, workload: &Workload) -> Sample {
         let mut all = Latencies::new();
         for writer in writers {
             all.merge(&writer.join().expect("a writer's failure ends the measurement"));
+        }
+        if workload.settled {
+            store.settle();
         }
         (began.elapsed().as_secs_f64(), all)
     });

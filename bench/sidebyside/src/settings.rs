@@ -13,9 +13,10 @@ usage: sidebyside [OPTIONS]
   --rounds N           runs of each engine on each workload                                                [5]
   --entries N          puts per run at durability buffered                                           [1000000]
   --sync-entries N     puts per run at durability sync                                                  [5000]
+  --load-entries N     puts per run of loadrandom                                                    [5000000]
   --buffer-mib N       size of the in-memory buffer of every engine                                       [64]
   --threads LIST       numbers of writing threads                                                        [1,2]
-  --workloads LIST     some of fillrandom,fillseq                                                        [all]
+  --workloads LIST     some of fillrandom,fillseq,loadrandom                                             [all]
   --durability LIST    some of buffered,sync                                                             [all]
   --engines LIST       some of tamarack,rocksdb,fjall                                                    [all]
   --report FILE        write a Markdown report there              [results/DATE-MACHINE.md, unless --no-report]
@@ -28,6 +29,7 @@ pub struct Settings {
     pub rounds: usize,
     pub entries: u64,
     pub sync_entries: u64,
+    pub load_entries: u64,
     pub buffer_bytes: u64,
     pub threads: Vec<u64>,
     pub workloads: Vec<String>,
@@ -47,6 +49,7 @@ impl Settings {
             rounds: 5,
             entries: 1_000_000,
             sync_entries: 5_000,
+            load_entries: 5_000_000,
             buffer_bytes: 64 << 20,
             threads: vec![1, 2],
             workloads: Vec::new(),
@@ -84,6 +87,7 @@ impl Settings {
             "--rounds" => self.rounds = number()? as usize,
             "--entries" => self.entries = number()?,
             "--sync-entries" => self.sync_entries = number()?,
+            "--load-entries" => self.load_entries = number()?,
             "--buffer-mib" => self.buffer_bytes = number()? << 20,
             "--threads" => {
                 let threads = list().iter().map(|n| n.parse().ok().filter(|n| *n > 0)).collect::<Option<Vec<_>>>();

@@ -35,6 +35,8 @@ pub struct Workload {
     pub durability: Durability,
     pub threads: u64,
     pub entries: u64,
+    /// Whether stores merge meanwhile, and the clock runs until they have nothing left to merge.
+    pub settled: bool,
 }
 
 /// The workloads that the settings ask for.
@@ -47,9 +49,13 @@ pub fn all(settings: &Settings) -> Vec<Workload> {
                     Durability::Buffered => settings.entries,
                     Durability::Sync => settings.sync_entries,
                 };
-                workloads.push(Workload { order, durability, threads, entries });
+                workloads.push(Workload { order, durability, threads, entries, settled: false });
             }
         }
+    }
+    for &threads in &settings.threads {
+        let (order, durability, entries) = (Order::Random, Durability::Buffered, settings.load_entries);
+        workloads.push(Workload { order, durability, threads, entries, settled: true });
     }
     workloads.retain(|w| settings.wants_workload(w.name()) && settings.wants_durability(w.durability.name()));
     workloads
@@ -59,6 +65,7 @@ impl Workload {
     /// Its name, without threads and durability.
     pub fn name(&self) -> &'static str {
         match self.order {
+            _ if self.settled => "loadrandom",
             Order::Random => "fillrandom",
             Order::Sequential => "fillseq",
         }
