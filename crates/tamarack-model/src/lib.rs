@@ -98,5 +98,5 @@ pub mod units;
 
 pub use filter::FilterKind;
 pub use occupancy::{Occupancy, Run, RunId};
-pub use shape::{Level, Shape, ShapeError};
+pub use shape::{BUFFER_MAX, Level, Shape, ShapeError};
 pub use units::{Bytes, Entries};

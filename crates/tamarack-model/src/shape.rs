@@ -37,6 +37,9 @@ use std::str::FromStr;
 
 use crate::units::Bytes;
 
+/// The largest buffer: with it, and the largest ratio of a policy, capacities can still be counted in 64 bits.
+pub const BUFFER_MAX: Bytes = Bytes(1 << 47);
+
 /// A buffer, and levels from small to large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -167,6 +170,12 @@ impl Shape {
         if self.buffer == Bytes::ZERO {
             return refuse("the buffer has no size; a tree needs one to write anything".into());
         }
+        if self.buffer > BUFFER_MAX {
+            return refuse(format!(
+                "a buffer of {} is larger than any memory; {BUFFER_MAX} is the largest",
+                self.buffer
+            ));
+        }
         if self.levels.is_empty() {
             return refuse("there is no level; a tree needs at least one to flush its buffer to".into());
         }
@@ -260,6 +269,7 @@ mod tests {
             ("level 4 in 1 run", "`buffer …` is missing"),
             ("buffer 4", "there is no level"),
             ("buffer 0\nlevel 4 in 1 run", "buffer has no size"),
+            ("buffer 129TiB\nlevel 1000TiB in 1 run", "128TiB is the largest"),
             ("buffer 4\nlevel 5 in 1 run", "level 1 holds 5, but 4 arrive"),
             ("buffer 4\nlevel 8 in 3 runs", "at most 2 slots"),
             ("buffer 4\nlevel 8 in 0 runs", "level 1 has no run slot"),

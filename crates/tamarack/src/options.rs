@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tamarack_env::Env;
 use tamarack_env::os::OsEnv;
+use tamarack_model::BUFFER_MAX;
 use tamarack_model::policy::{self, Policy};
 
 use crate::error::{Error, Result};
@@ -132,6 +133,9 @@ impl Options {
             _ => Ok(()),
         };
         at_least("buffer_bytes", expert.buffer_bytes, 1)?;
+        if let Some(bytes) = expert.buffer_bytes.filter(|bytes| *bytes > BUFFER_MAX.0) {
+            return Err(Error::InvalidArgument(format!("buffer_bytes of {bytes}: at most {BUFFER_MAX} can be")));
+        }
         at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
@@ -145,7 +149,7 @@ impl Options {
             durability: self.durability,
             compression: self.compression,
             create_if_missing: self.create_if_missing,
-            buffer_bytes: expert.buffer_bytes.unwrap_or(memory_bytes / 8),
+            buffer_bytes: expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0)),
             keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
             sealed_max: expert.sealed_max.unwrap_or(3),
@@ -213,7 +217,7 @@ impl Expert {
     }
 
     /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). Default: an eighth of the memory budget, if
-    /// one was set; else what the database has; else 32 MiB. At least 1. A larger buffer makes fewer, larger runs, and a longer recovery.
+    /// one was set; else what the database has; else 32 MiB. At least 1, at most 128 TiB. A larger buffer makes fewer, larger runs, and a longer recovery.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = Some(bytes);

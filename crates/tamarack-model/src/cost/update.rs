@@ -25,10 +25,11 @@ pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
     let batches = shape.batches(level);
     let runs = shape.visible_runs(level).max(1);
     let (short, longer_runs) = ((batches - 1) / runs, (batches - 1) % runs);
-    let filling = |batches: u64| batches * (batches + 1) / 2;
-    let merged = longer_runs * filling(short + 1) + (runs - longer_runs) * filling(short);
-    let flushed_alone = if level == 1 { 1 } else { 0 };
-    (merged + flushed_alone) as f64 / batches as f64
+    // Not in whole numbers: a tiny buffer under a large level makes more batches than have a square in 64 bits.
+    let merged =
+        longer_runs as f64 * triangle((short + 1) as f64) + (runs - longer_runs) as f64 * triangle(short as f64);
+    let flushed_alone = if level == 1 { 1.0 } else { 0.0 };
+    (merged + flushed_alone) / batches as f64
 }
 
 /// How many bytes are written for each byte that passes through the whole tree: `Σ A_i + 1/r_1`.

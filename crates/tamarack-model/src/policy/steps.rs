@@ -11,7 +11,7 @@ pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     /// The smallest shape of this family that holds more than `data` bytes (at most [`DATA_MAX`]).
     ///
     /// # Panics
-    /// If the buffer is empty, or larger than [`DATA_MAX`].
+    /// If the buffer is empty, or larger than [`BUFFER_MAX`](crate::BUFFER_MAX).
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape;
 }
 

@@ -203,7 +203,7 @@ impl Inputs {
             if let Some(buffer) = &self.buffer {
                 spans.extend(span_of(buffer)?);
             }
-            let found = split(&spans, range, parts, PIECE_TABLES * table_bytes);
+            let found = split(&spans, range, parts, table_bytes.saturating_mul(PIECE_TABLES));
             pieces.extend(found.into_iter().map(|piece| {
                 let moved = piece.moved.iter().map(|index| slices[*index].clone()).collect();
                 (piece, moved)

@@ -66,7 +66,7 @@ impl Throttle {
         let now = env.now();
         let now_ns = now.as_nanos() as u64;
         let takes_ns = (bytes as f64 / MIB * mib_ns as f64) as u64;
-        let turn = |next_ns: u64| next_ns.clamp(now_ns, now_ns + QUEUE_MAX.as_nanos() as u64) + takes_ns;
+        let turn = |next_ns: u64| next_ns.clamp(now_ns, now_ns + QUEUE_MAX.as_nanos() as u64).saturating_add(takes_ns);
         let next_ns = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next_ns| Some(turn(next_ns)));
         let until = Duration::from_nanos(turn(next_ns.expect("the update always gives a value")));
         if until < now + GRAIN {
