@@ -167,6 +167,12 @@ impl Desk {
         Pace { rooms: plan.rooms, tight: plan.tight, rate }
     }
 
+    /// Jobs have copied some bytes, and it is now so late.
+    pub(super) fn copied(&mut self, bytes: u64, now: Duration) {
+        let least = METER_BYTES.min(self.shape.buffer().0 / METER_BUFFER_SHARE).max(1);
+        self.meter.copied(bytes, least, now);
+    }
+
     /// True if a flush is in progress.
     pub(super) fn is_flushing(&self) -> bool {
         self.jobs.iter().any(Job::is_flush)
@@ -229,14 +235,14 @@ impl Job {
 }
 
 impl Meter {
-    /// Some bytes were copied, and it is now so late.
-    pub(super) fn copied(&mut self, bytes: u64, now: Duration) {
+    /// Some bytes were copied, and it is now so late. Fewer bytes than `least` are no measure yet.
+    fn copied(&mut self, bytes: u64, least: u64, now: Duration) {
         let since = *self.since.get_or_insert(now);
         self.bytes += bytes;
         let time = now.saturating_sub(since);
         // The first step is a measure by itself: until then writers are let in at will, and may fill all buffers.
         let window = if self.speed.is_none() { Duration::from_nanos(1) } else { METER_WINDOW };
-        if time >= window {
+        if time >= window && self.bytes >= least {
             let speed = self.bytes as f64 / time.as_secs_f64();
             self.measures = METER_MEASURES.min(self.measures + 1);
             let weight = 1.0 / f64::from(self.measures);
@@ -260,6 +266,10 @@ impl Meter {
     }
 }
 
+/// How many bytes must have been copied before the measure counts, or a share of a buffer if that is less: where it is fewer, the time is that of syncs.
+const METER_BYTES: u64 = 64 << 10;
+const METER_BUFFER_SHARE: u64 = 8;
+
 /// How long it is measured before the measure counts: several steps.
 const METER_WINDOW: Duration = Duration::from_millis(40);
 
@@ -275,4 +285,26 @@ pub(super) fn target_of(tree: &TreeVersion, merge: MergeId) -> usize {
     let found = tree.merges().iter().find(|other| other.id == merge);
     let found = found.and_then(|merge| tree.run(merge.output)).map(|(_, level, _)| level as usize);
     found.unwrap_or_else(|| panic!("{merge:?} is being carried out, but is not in progress"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writers are held to what was measured, so what takes time but copies nothing must not be taken for a speed: it would stop them.
+    #[test]
+    fn syncs_alone_are_no_speed() {
+        let at = Duration::from_millis;
+        let mut meter = Meter::default();
+        meter.look(true, at(0));
+        meter.copied(0, 1000, at(50));
+        meter.copied(100, 1000, at(100));
+        assert_eq!(meter.speed(), None);
+        meter.look(false, at(100));
+        meter.look(true, at(200));
+        meter.copied(1 << 20, 1000, at(300));
+        assert_eq!(meter.speed(), Some(f64::from(10 << 20)), "what came before somebody rested does not count");
+        meter.copied(0, 1000, at(500));
+        assert_eq!(meter.speed(), Some(f64::from(10 << 20)));
+    }
 }

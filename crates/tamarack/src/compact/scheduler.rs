@@ -562,7 +562,7 @@ impl Scheduler {
     /// Notes that a job has copied so much.
     fn account(&self, desk: &mut Desk, number: u64, bytes: u64) {
         let now = self.env.now();
-        desk.meter.copied(bytes, now);
+        desk.copied(bytes, now);
         let job = desk.job(number);
         job.left = job.left.saturating_sub(bytes);
         if let Some(rate) = self.settings.merge_rate
