@@ -228,7 +228,8 @@ impl Db {
         self.engine.scheduler.merge(range)
     }
 
-    /// Waits until no merge is in progress and none is called for: the tree is then what its shape wants it to be.
+    /// Waits until nothing is being flushed or merged, and nothing is called for: the tree is then what its shape wants it to be. Beside writers that do
+    /// not pause, that may never be.
     ///
     /// # Errors
     /// As [`Db::compact`].

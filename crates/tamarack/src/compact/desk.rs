@@ -38,8 +38,6 @@ pub(super) struct Desk {
     pub(super) meter: Meter,
     /// With a limit of the merges' rate: none of them goes on before that.
     pub(super) merges_from: Duration,
-    /// When there may be something to do again, though nobody wakes the workers.
-    pub(super) look_again: Option<Duration>,
     /// What the planner decides on, as of an edit.
     counted: Option<(EditNumber, Occupancy, Vec<planner::Merge>)>,
 }
@@ -91,7 +89,6 @@ impl Desk {
             requests_made: 0,
             meter: Meter::default(),
             merges_from: Duration::ZERO,
-            look_again: None,
             counted: None,
         }
     }

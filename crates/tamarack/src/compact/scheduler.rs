@@ -129,7 +129,9 @@ pub struct Surroundings {
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
-        let part = {
+        // A pause that ends while we decide because of it that there is nothing to do would be slept through.
+        let paused_until = self.paused_until();
+        let (part, look_again) = {
             let mut desk = self.desk.lock();
             if self.tree.check_running().is_err() {
                 return Progress::Done;
@@ -139,7 +141,10 @@ impl Work for Scheduler {
         };
         match part {
             Some(part) => self.work(part),
-            None => self.rest(),
+            None => {
+                let moments = [paused_until, self.paused_until(), look_again];
+                moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
+            }
         }
     }
 }
@@ -291,11 +296,9 @@ impl Scheduler {
         }
     }
 
-    /// What to answer when there is nothing to work on.
-    fn rest(&self) -> Progress {
-        let pauses = self.flush_retry.pause().into_iter().chain(self.merge_retry.pause());
-        let pauses = pauses.chain(self.desk.lock().look_again);
-        pauses.min().map_or(Progress::Idle, Progress::IdleUntil)
+    /// When the first pause after a failure ends.
+    fn paused_until(&self) -> Option<Duration> {
+        self.flush_retry.pause().into_iter().chain(self.merge_retry.pause()).min()
     }
 }
 
@@ -503,8 +506,9 @@ impl Scheduler {
 
 // What is carried out.
 impl Scheduler {
-    /// The most urgent part that nobody works on. Says on this occasion how fast writers may go.
-    fn take(&self, desk: &mut Desk) -> Option<Part> {
+    /// The most urgent part that nobody works on; and when to look again, if one is left alone though nobody works on it. Says on this occasion how
+    /// fast writers may go.
+    fn take(&self, desk: &mut Desk) -> (Option<Part>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
         let merges = desk.pauses == 0 && self.merge_retry.pause().is_none();
@@ -522,11 +526,8 @@ impl Scheduler {
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
         let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || room > room_max);
         let jobs = || desk.jobs.iter().zip(&pace.rooms).filter(|(job, _)| waits(job));
-        desk.look_again = if jobs().any(|(job, room)| is_left_alone(job, *room)) {
-            Some(desk.merges_from.max(now + LEFT_ALONE))
-        } else {
-            None
-        };
+        let leaves_some = jobs().any(|(job, room)| is_left_alone(job, *room));
+        let look_again = leaves_some.then(|| desk.merges_from.max(now + LEFT_ALONE));
         let candidates = desk.jobs.iter_mut().zip(&pace.rooms);
         let candidates = candidates.filter(|(job, room)| waits(job) && !is_left_alone(job, **room));
         let found = candidates.min_by_key(|(job, room)| (**room, !job.is_flush(), job.number));
@@ -536,7 +537,7 @@ impl Scheduler {
         });
         let is_busy = desk.jobs.iter().any(|job| job.taken > 0);
         desk.meter.look(is_busy, now);
-        part
+        (part, look_again)
     }
 
     /// One step of a part that was taken.
