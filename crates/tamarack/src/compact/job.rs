@@ -119,8 +119,6 @@ pub(super) struct Part {
 struct Open {
     entries: MergedSource<Input>,
     retain: Retain,
-    /// The runs that are older than all inputs.
-    older: Vec<Arc<Run>>,
     output: Output,
 }
 
@@ -250,7 +248,7 @@ impl Part {
         Self { job, task, range, moved, table_bytes, open: None }
     }
 
-    /// Copies for a few milliseconds, until a table is full, or to the end of the range.
+    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `version` is the tree's present one.
     pub(super) fn copy(
         &mut self,
         env: &dyn Env,
@@ -263,6 +261,9 @@ impl Part {
         }
         let open = self.open.as_mut().expect("opened above");
         let can_hand_over = !matches!(self.task, Task::Flush { .. });
+        // Asked for anew at each step, so that a part that waits for its turn keeps no tables of other runs. What older runs hold of a key only becomes
+        // less: nothing that is younger than the inputs is put below them while they are being merged.
+        let older = Inputs::of(&self.task, version).older;
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);
         while let Some(entry) = open.entries.entry() {
@@ -279,7 +280,7 @@ impl Part {
                 }
             }
             copied += entry.raw_bytes();
-            let older_may_exist = || open.older.iter().any(|run| run.slice_of(entry.key).is_some());
+            let older_may_exist = || older.iter().any(|run| run.slice_of(entry.key).is_some());
             if open.retain.keep(&entry, older_may_exist) {
                 open.output.add(entry)?;
             }
@@ -289,7 +290,7 @@ impl Part {
     }
 
     fn open(&self, tree: &Tree, version: &Version, shop: &Arc<Workshop>) -> Result<Open> {
-        let Inputs { buffer, runs, older } = Inputs::of(&self.task, version);
+        let Inputs { buffer, runs, .. } = Inputs::of(&self.task, version);
         let buffer = buffer.map(|buffer| Input::Buffer { cursor: buffer.cursor(), end: self.range.to.clone() });
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
         let runs = runs.map(|run| Input::Run(Arc::new(run).cursor(ReadPolicy::Sequential)));
@@ -300,7 +301,7 @@ impl Part {
         }
         // Asked for only now that the inputs are complete: what is visible covers all that a buffer holds.
         let retain = Retain::new(tree.visible.readable());
-        Ok(Open { entries, retain, older, output: shop.output(self.table_bytes) })
+        Ok(Open { entries, retain, output: shop.output(self.table_bytes) })
     }
 
     /// Finishes the table being written. What was written since the last handover is ready then.
