@@ -19,7 +19,7 @@ use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
 use crate::tree::state::Activity;
 use crate::verify::{self, VerifyReport};
-use crate::write::{Batch, Durability, Write};
+use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
 /// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
 ///
@@ -44,16 +44,22 @@ pub struct Db {
 
 /// The keys between two bounds.
 fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
-    let past = |key: &K| key.as_ref().iter().copied().chain([0]).collect::<Key>();
+    let past = |key: &[u8]| key.iter().copied().chain([0]).collect::<Key>();
+    let exactly = |key: &[u8]| Key::from(key);
+    // A bound may be longer than any key. It then stands right after its longest part that could be one, and edits need not keep all of it.
+    let bound = |key: &K, make: &dyn Fn(&[u8]) -> Key| match key.as_ref().get(..KEY_BYTES_MAX + 1) {
+        Some(longer) => past(&longer[..KEY_BYTES_MAX]),
+        None => make(key.as_ref()),
+    };
     let from = match range.start_bound() {
         Bound::Unbounded => None,
-        Bound::Included(key) => Some(Key::from(key.as_ref())),
-        Bound::Excluded(key) => Some(past(key)),
+        Bound::Included(key) => Some(bound(key, &exactly)),
+        Bound::Excluded(key) => Some(bound(key, &past)),
     };
     let to = match range.end_bound() {
         Bound::Unbounded => None,
-        Bound::Included(key) => Some(past(key)),
-        Bound::Excluded(key) => Some(Key::from(key.as_ref())),
+        Bound::Included(key) => Some(bound(key, &past)),
+        Bound::Excluded(key) => Some(bound(key, &exactly)),
     };
     KeyRange { from, to }
 }
@@ -244,7 +250,6 @@ impl Db {
     /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused, and nothing has changed;
     /// [`Error::Stopped`] if writing has ended.
     pub fn set_policy(&self, words: &str) -> Result<()> {
-        self.engine.tree.check_running()?;
         let shape = self.engine.scheduler.set_policy(parse_policy(words)?)?;
         self.engine.commits.set_buffer_bytes(shape.buffer().0);
         Ok(())
@@ -304,6 +309,7 @@ impl Db {
         engine.tree.check_running()?;
         engine.tree.report_stop(Error::Closed);
         engine.stop_workers();
+        engine.scheduler.finish();
         let end = engine.log.close()?;
         let reopened = engine.manifest.version().log_end().map(|_| Change::LogReopened);
         let version =

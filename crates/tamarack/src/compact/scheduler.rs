@@ -224,6 +224,7 @@ impl Scheduler {
     /// As [`Manifest::commit`].
     pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
         let mut desk = self.desk.lock();
+        self.tree.check_running()?;
         let version = self.manifest.version();
         let data = tree_of(&version).occupancy().bytes();
         let shape = policy.shape(data, Bytes(self.settings.buffer_bytes));
@@ -233,6 +234,13 @@ impl Scheduler {
             }
         })?;
         Ok(shape)
+    }
+
+    /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others than workers has ended. To be called when writing has
+    /// ended: then nothing is begun any more.
+    pub fn finish(&self) {
+        self.throttle.set_rate(None);
+        drop(self.desk.lock());
     }
 
     /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_merges`] was called as often as this.

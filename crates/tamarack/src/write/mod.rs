@@ -7,6 +7,6 @@ pub mod commit;
 pub mod interval;
 pub mod throttle;
 
-pub use batch::{Batch, Write};
+pub use batch::{Batch, KEY_BYTES_MAX, Write};
 pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
