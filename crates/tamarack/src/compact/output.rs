@@ -11,7 +11,6 @@ use tamarack_env::Env;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
-use crate::format::edit::{KeyRange, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::mistake::{self, Mistake};
@@ -153,11 +152,6 @@ impl Output {
             }
         }
     }
-}
-
-/// All of each table, as slices.
-pub fn whole(tables: &[TableMeta]) -> Vec<SliceSpec> {
-    tables.iter().map(|meta| SliceSpec { table: meta.id, range: KeyRange::default() }).collect()
 }
 
 /// A sync that failed is never tried again as if it could succeed.
