@@ -1,0 +1,225 @@
+//! What is begun: merges that the planner calls for, flushes of sealed buffers, changes of shape.
+//!
+//! All of it happens under the desk's lock, each with one edit, so that what the planner decided on is still so when the edit is committed.
+
+use std::sync::Arc;
+
+use tamarack_env::sync::atomic::{Ordering, fence};
+use tamarack_model::planner::{self, Cause, Occasion};
+use tamarack_model::policy::Policy;
+use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
+
+use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use crate::compact::TREE;
+use crate::compact::desk::{Desk, tree_of};
+use crate::compact::edits;
+use crate::compact::job::{Inputs, Job, Part, Task};
+use crate::error::Result;
+use crate::format::edit::{Change, KeyRange, RunId};
+use crate::format::shape;
+use crate::mistake::{self, Mistake};
+use crate::tree::version::Version;
+
+/// A run has about so many tables, if the bounds of their size allow.
+const TABLES_PER_RUN: u64 = 32;
+
+impl Scheduler {
+    /// Makes jobs of the merges that the version has.
+    pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
+        let mut desk = self.desk.lock();
+        for merge in tree_of(version).merges() {
+            let level = tree_of(version).run(merge.output).map_or(1, |(_, level, _)| level as usize);
+            let cause = Cause::Full { level: level.saturating_sub(1).max(1), through: level.saturating_sub(1).max(1) };
+            let ranges = edits::gaps(&merge.done);
+            let job = self.open_job(&mut desk, version, Task::Merge { id: merge.id }, cause, &ranges)?;
+            desk.job(job).resumed = true;
+        }
+        Ok(())
+    }
+
+    /// Sees to what is to be begun.
+    pub(super) fn begin(&self, desk: &mut Desk) {
+        if desk.pauses == 0
+            && self.merge_retry.pause().is_none()
+            && let Err(error) = self.begin_merges(desk)
+        {
+            self.counters.merge_failures.add(1);
+            self.merge_retry.failed([], error);
+        }
+        if self.flush_retry.pause().is_none()
+            && let Err(error) = self.begin_flush(desk)
+        {
+            self.counters.flush_failures.add(1);
+            self.flush_retry.failed([], error);
+        }
+    }
+
+    fn begin_merges(&self, desk: &mut Desk) -> Result<()> {
+        while desk.waiting_request().is_some() {
+            // Nothing else is begun meanwhile, or a busy tree might never come to rest.
+            if !self.begin_request(desk)? {
+                return Ok(());
+            }
+        }
+        let something_arrived = !desk.arrivals.is_empty();
+        while let Some(level) = desk.arrivals.front().copied() {
+            self.examine(desk, level)?;
+            self.sink_tombstones(desk)?;
+            desk.arrivals.pop_front();
+        }
+        if something_arrived && desk.jobs.is_empty() {
+            // Somebody may wait for just that.
+            self.tree.progress.notify();
+        }
+        Ok(())
+    }
+
+    /// Something has arrived at a level.
+    fn examine(&self, desk: &mut Desk, level: usize) -> Result<()> {
+        let version = loop {
+            let version = self.manifest.version();
+            let (occupancy, in_progress) = desk.counts(&version);
+            if !planner::outgrown(&desk.shape, &occupancy, &in_progress, level) {
+                break version;
+            }
+            let policy = desk.policy.clone();
+            let Some(shape) = growth::grown(&*policy, &desk.shape, occupancy.bytes()) else { break version };
+            self.take_shape(desk, policy, shape)?;
+        };
+        let (occupancy, in_progress) = desk.counts(&version);
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Arrived { level }) {
+            Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Tombstones that have waited long enough go one level down.
+    fn sink_tombstones(&self, desk: &mut Desk) -> Result<()> {
+        let version = self.manifest.version();
+        let readable = self.tree.visible.readable();
+        let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
+        let Some(run) = desk.tombstones_due(tree_of(&version), visible, oldest) else { return Ok(()) };
+        let (occupancy, in_progress) = desk.counts(&version);
+        let occasion = Occasion::TombstonesDue { run: RunName(run.0) };
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
+            Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins what was asked for first, if nothing is in its way.
+    fn begin_request(&self, desk: &mut Desk) -> Result<bool> {
+        let request = desk.waiting_request().expect("somebody asks");
+        let (number, range) = (request.number, request.range.clone());
+        let is_whole = range == KeyRange::ALL;
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let occasion = if is_whole { Occasion::Compact } else { Occasion::CompactRange };
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
+            Some(merge) => {
+                let job = if is_whole {
+                    self.begin_merge(desk, &version, &merge)?
+                } else {
+                    let inputs = merge.inputs.iter().map(|run| RunId(run.0)).collect();
+                    Some(self.open_job(desk, &version, Task::Range { inputs }, merge.cause, &[range])?)
+                };
+                let request = desk.requests.iter_mut().find(|request| request.number == number);
+                request.expect("it is still asked for").job = job;
+            }
+            // With something in progress, that is waited for.
+            None if !in_progress.is_empty() => return Ok(false),
+            None => {
+                desk.requests.retain(|request| request.number != number);
+                self.tree.progress.notify();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Begins a merge of the planner's; returns the number of its job, unless it was only a change of label.
+    fn begin_merge(&self, desk: &mut Desk, version: &Arc<Version>, merge: &planner::Merge) -> Result<Option<u64>> {
+        tracing::debug!(%merge, "begins");
+        let tree = tree_of(version);
+        if merge.is_move() {
+            let mut occupancy = tree.occupancy();
+            planner::begin(&mut occupancy, merge);
+            self.commit(edits::relabelled(tree, &occupancy).into_iter().collect())?;
+            self.counters.moves.add(1);
+            desk.arrived(merge.target);
+            return Ok(None);
+        }
+        let id = self.manifest.new_merge_id();
+        let version = self.commit(edits::begun(tree, merge, id, self.manifest.new_run_id()))?;
+        self.open_job(desk, &version, Task::Merge { id }, merge.cause, &[KeyRange::ALL]).map(Some)
+    }
+
+    /// Takes the oldest sealed buffer, if it is complete and nobody flushes it yet.
+    fn begin_flush(&self, desk: &mut Desk) -> Result<()> {
+        let state = self.tree.pin_owned();
+        let Some(sealed) = state.sealed.last().filter(|_| !desk.is_flushing()) else { return Ok(()) };
+        // The other half of the fence in the commit queue's `publish`.
+        fence(Ordering::SeqCst);
+        if self.tree.visible.sequence() < sealed.last && !mistake::is_planted(Mistake::IncompleteBuffer) {
+            return Ok(());
+        }
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let flush = planner::flush(&desk.shape, &occupancy, &in_progress, Bytes(sealed.buffer.raw_bytes()));
+        tracing::debug!(%flush, "begins");
+        let input = flush.inputs.first().map(|run| RunId(run.0));
+        let task = Task::Flush { sealed: sealed.clone(), input };
+        self.open_job(desk, &version, task, Cause::Flush, &[KeyRange::ALL]).map(drop)
+    }
+
+    /// Puts a job on the desk, divided into parts that can be worked on.
+    fn open_job(
+        &self,
+        desk: &mut Desk,
+        version: &Version,
+        task: Task,
+        cause: Cause,
+        ranges: &[KeyRange],
+    ) -> Result<u64> {
+        let inputs = Inputs::of(&task, version);
+        let table_bytes = self
+            .settings
+            .table_bytes
+            .unwrap_or_else(|| (inputs.raw_bytes() / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX));
+        let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
+        let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
+        assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
+        let number = desk.jobs_begun;
+        desk.jobs_begun += 1;
+        let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
+        let parts = pieces
+            .into_iter()
+            .map(|(piece, moved)| Part::new(number, task.clone(), piece.range, moved, table_bytes))
+            .collect();
+        desk.jobs.push(Job {
+            number,
+            task,
+            cause,
+            parts,
+            taken: 0,
+            total: left,
+            left,
+            resumed: false,
+            done: Vec::new(),
+        });
+        self.wake();
+        Ok(number)
+    }
+
+    /// The tree has another shape from now on.
+    pub(super) fn take_shape(&self, desk: &mut Desk, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let (relabelled, _) = planner::relabel(&occupancy, &in_progress, &shape);
+        let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &shape) };
+        let moved = edits::relabelled(tree_of(&version), &relabelled);
+        self.commit([set].into_iter().chain(moved).collect())?;
+        self.counters.reshapes.add(1);
+        desk.set_shape(policy, shape);
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! What is carried out: who works on which part, how its tables become part of the tree, and what ends with it.
+
+use std::time::Duration;
+
+use tamarack_env::Progress;
+use tamarack_env::sync::MutexGuard;
+use tamarack_model::{Bytes, growth};
+
+use super::Scheduler;
+use crate::compact::TREE;
+use crate::compact::desk::{Desk, target_of, tree_of};
+use crate::compact::edits;
+use crate::compact::job::{Done, Job, Part, Reached, Task};
+use crate::compact::output::Output;
+use crate::error::{Error, Result};
+use crate::format::edit::{Change, KeyRange};
+use crate::format::meta::TableMeta;
+use crate::mistake::{self, Mistake};
+
+/// When a worker looks again that left a job alone: about when a step ends.
+const LEFT_ALONE: Duration = Duration::from_millis(4);
+
+impl Scheduler {
+    /// The most urgent part that nobody works on; and when to look again, if one is left alone though nobody works on it. Says on this occasion how
+    /// fast writers may go.
+    pub(super) fn take(&self, desk: &mut Desk) -> (Option<Part>, Option<Duration>) {
+        let now = self.env.now();
+        let flushes = self.flush_retry.pause().is_none();
+        let merges = desk.pauses == 0 && self.merge_retry.pause().is_none();
+        let goes_on = |job: &Job| if job.is_flush() { flushes } else { merges };
+        let pace = {
+            let state = self.tree.pin();
+            let sealed: u64 = state.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
+            let buffered = Bytes(sealed + state.active.raw_bytes());
+            let buffered_max = desk.shape.buffer() * self.settings.sealed_max as u64;
+            desk.pace(&self.manifest.version(), buffered, buffered_max, goes_on)
+        };
+        self.throttle.set_rate(pace.rate);
+        let merges_now = desk.merges_from <= now;
+        let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
+        let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
+        let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || room > room_max);
+        let jobs = || desk.jobs.iter().zip(&pace.rooms).filter(|(job, _)| waits(job));
+        let leaves_some = jobs().any(|(job, room)| is_left_alone(job, *room));
+        let look_again = leaves_some.then(|| desk.merges_from.max(now + LEFT_ALONE));
+        let candidates = desk.jobs.iter_mut().zip(&pace.rooms);
+        let candidates = candidates.filter(|(job, room)| waits(job) && !is_left_alone(job, **room));
+        let found = candidates.min_by_key(|(job, room)| (**room, !job.is_flush(), job.number));
+        let part = found.map(|(job, _)| {
+            job.taken += 1;
+            job.parts.remove(0)
+        });
+        let is_busy = desk.jobs.iter().any(|job| job.taken > 0);
+        desk.meter.look(is_busy, now);
+        (part, look_again)
+    }
+
+    /// One step of a part that was taken.
+    pub(super) fn work(&self, mut part: Part) -> Progress {
+        match self.advance(&mut part) {
+            Ok(Advanced { bytes, ended }) => {
+                let mut desk = self.desk.lock();
+                self.account(&mut desk, part.job, bytes);
+                if ended {
+                    self.end_part(desk, part);
+                } else {
+                    desk.job(part.job).put_back(part);
+                }
+            }
+            Err(error) => {
+                let mut desk = self.desk.lock();
+                self.part_failed(&mut desk, part, error);
+            }
+        }
+        Progress::More
+    }
+
+    /// Notes that a job has copied so much.
+    fn account(&self, desk: &mut Desk, number: u64, bytes: u64) {
+        let now = self.env.now();
+        desk.copied(bytes, now);
+        let job = desk.job(number);
+        job.left = job.left.saturating_sub(bytes);
+        if let Some(rate) = self.settings.merge_rate
+            && !job.is_flush()
+        {
+            let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);
+            desk.merges_from = desk.merges_from.max(now) + takes;
+        }
+    }
+
+    /// Copies, and hands over what is full.
+    fn advance(&self, part: &mut Part) -> Result<Advanced> {
+        if !part.moved.is_empty() {
+            return Ok(Advanced { bytes: 0, ended: true });
+        }
+        let copied = part.copy(&*self.env, &self.tree, &self.manifest.version(), &self.workshop)?;
+        let ended = match copied.reached {
+            Reached::Pause => false,
+            Reached::Border(border) => {
+                part.finish()?;
+                let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
+                // A range's handover says which runs there are, unlike a merge's.
+                let desk = matches!(part.task, Task::Range { .. }).then(|| self.desk.lock());
+                self.hand_over(part, done, false)?;
+                drop(desk);
+                part.go_on_at(border);
+                false
+            }
+            Reached::End => {
+                part.finish()?;
+                true
+            }
+        };
+        Ok(Advanced { bytes: copied.bytes, ended })
+    }
+
+    /// Gives the output of a merge what was made of `range`, and cuts all inputs back.
+    fn hand_over(&self, part: &mut Part, range: KeyRange, ends: bool) -> Result<()> {
+        let version = self.manifest.version();
+        let (task, mut moved) = (part.task.clone(), part.moved.clone());
+        if mistake::is_planted(Mistake::SliceLeftBehind) {
+            moved.pop();
+        }
+        if mistake::is_planted(Mistake::SliceMovedTwice) {
+            moved.extend(part.moved.last().cloned());
+        }
+        let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
+        let (target, changes) = match task {
+            Task::Merge { id } => {
+                let advanced = edits::advanced(id, range, moved, tables).into_iter();
+                (target_of(tree_of(&version), id), advanced.chain(ends.then(|| edits::ended(id))).collect())
+            }
+            Task::Range { inputs } => {
+                let tree = tree_of(&version);
+                (tree.levels().len(), edits::ranged(tree, &inputs, &range, tables))
+            }
+            Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
+        };
+        self.commit(changes)?;
+        let tables = part.output().map(Output::installed).unwrap_or_default();
+        self.counters.merge_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
+        self.counters.level_bytes.add(target, raw_bytes(&tables));
+        Ok(())
+    }
+
+    /// A part has come to its end: makes what it did part of the tree, and ends its job if it was the last.
+    fn end_part(&self, mut desk: MutexGuard<'_, Desk>, mut part: Part) {
+        let job = desk.job(part.job);
+        let is_last = job.taken == 1 && job.parts.is_empty();
+        if job.is_flush() {
+            let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes));
+            let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
+            job.taken -= 1;
+            job.done.push(Done { from, moved, output });
+            if is_last {
+                self.end_flush(&mut desk, part.job);
+            }
+        } else {
+            let target = match part.task {
+                Task::Merge { id } => target_of(tree_of(&self.manifest.version()), id),
+                _ => 1,
+            };
+            let range = part.range.clone();
+            if let Err(error) = self.hand_over(&mut part, range, is_last) {
+                return self.part_failed(&mut desk, part, error);
+            }
+            // Its cursors held the last of what it merged.
+            part.close();
+            desk.job(part.job).taken -= 1;
+            if is_last {
+                self.counters.merges.add(1);
+                self.end_merge(&mut desk, part.job, target);
+            }
+        }
+        drop(desk);
+        self.remove_garbage();
+        self.tree.progress.notify();
+        self.wake();
+    }
+
+    /// A merge into `target` has ended.
+    fn end_merge(&self, desk: &mut Desk, number: u64, target: usize) {
+        desk.jobs.retain(|job| job.number != number);
+        desk.requests.retain(|request| request.job != Some(number));
+        desk.arrived(target);
+        if let Err(error) = self.shrink(desk) {
+            self.counters.merge_failures.add(1);
+            self.merge_retry.failed([], error);
+        }
+    }
+
+    /// Goes back to a smaller shape if the tree has lost enough data.
+    fn shrink(&self, desk: &mut Desk) -> Result<()> {
+        let data = tree_of(&self.manifest.version()).occupancy().bytes();
+        let policy = desk.policy.clone();
+        match growth::shrunk(&*policy, &desk.shape, data) {
+            Some(shape) => self.take_shape(desk, policy, shape),
+            None => Ok(()),
+        }
+    }
+
+    /// All parts of a flush have ended: names durable, edit durable, state published, log released, in this order.
+    fn end_flush(&self, desk: &mut Desk, number: u64) {
+        let at = desk.jobs.iter().position(|job| job.number == number).expect("the job that just ended");
+        let mut job = desk.jobs.remove(at);
+        job.done.sort_by(|a, b| a.from.cmp(&b.from));
+        if let Err(error) = self.install(&mut job) {
+            self.counters.flush_failures.add(1);
+            return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
+        }
+        desk.arrived(1);
+        if let Task::Flush { sealed, .. } = &job.task
+            && let Err(error) = self.log.release(sealed.last)
+        {
+            // Nothing depends on it: the segments stay listed and the next flush, or the next open, removes them.
+            tracing::warn!(%error, "a segment of the log could not be removed");
+        }
+    }
+
+    fn install(&self, job: &mut Job) -> Result<()> {
+        let Task::Flush { sealed, input } = &job.task else { panic!("only a flush is installed whole: {job:?}") };
+        let (mut changes, mut slices) = (Vec::new(), Vec::new());
+        for Done { moved, output, .. } in &job.done {
+            let tables = output.ready()?;
+            changes.extend(edits::added(tables));
+            slices.extend(moved.iter().cloned().chain(edits::whole(tables)));
+        }
+        let version = self.manifest.version();
+        changes.extend(edits::installed(tree_of(&version), *input, self.manifest.new_run_id(), slices));
+        changes.push(Change::FlushedThrough { tree: TREE, sequence: sealed.last });
+        changes.push(Change::LogDurable { position: self.log.durable().0 });
+        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        self.tree.publish_flush(sealed, version);
+        let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
+        self.counters.flushes.add(1);
+        self.counters.flushed_raw_bytes.add(sealed.buffer.raw_bytes());
+        self.counters.flush_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
+        self.counters.level_bytes.add(1, raw_bytes(&tables));
+        tracing::debug!(through = sealed.last.0, "flushed a buffer");
+        Ok(())
+    }
+
+    /// A part goes back to where it was last handed over.
+    fn part_failed(&self, desk: &mut Desk, mut part: Part, error: Error) {
+        let output = part.close();
+        let job = desk.job(part.job);
+        let is_flush = job.is_flush();
+        job.put_back(part);
+        let (failures, retry) = if is_flush {
+            (&self.counters.flush_failures, &self.flush_retry)
+        } else {
+            (&self.counters.merge_failures, &self.merge_retry)
+        };
+        failures.add(1);
+        retry.failed(output, error);
+    }
+}
+
+/// What came of one step of a part.
+struct Advanced {
+    /// Raw bytes read.
+    bytes: u64,
+    /// The part is at its end; what it made since its last handover is finished.
+    ended: bool,
+}
+
+fn raw_bytes(tables: &[TableMeta]) -> u64 {
+    tables.iter().map(|table| table.raw_bytes).sum()
+}

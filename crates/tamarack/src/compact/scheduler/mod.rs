@@ -1,0 +1,328 @@
+//! [`Scheduler`]: asks the planner what is to be done, hands parts of jobs to workers, and makes what they finish part of the tree.
+//!
+//! ```text
+//!   a buffer was sealed ─┐                              ┌─▶ worker: copies for a few milliseconds ─┐
+//!   something arrived ───┼─▶ desk: planner ─▶ job ─ parts                                          ├─▶ edit ─▶ version
+//!   somebody asked ──────┘                              └─▶ worker: …                             ─┘
+//!            ▲                                                                                         │
+//!            └──────────────── arrived at level i ◀── the last part of a job ends it ◀──────────────────┘
+//! ```
+//!
+//! # One step
+//!
+//! Any number of workers call [`Work::step`]. Under the lock of the **desk**, where everything that is going on is noted, a worker first sees to what is to
+//! be begun: levels at which something arrived are examined, the oldest sealed buffer gets its flush. Then it takes one part, the
+//! most urgent that nobody works on, leaves the desk, copies for a few milliseconds, and puts the part back. So no merge, however large, keeps a
+//! worker from a flush for longer than a step.
+//!
+//! # What is committed where
+//!
+//! Edits that begin or end a job, install a flush or change the shape are committed under the desk's lock: they say which runs there are, and the
+//! planner decides on that. Handovers in the middle of a merge are not: they commute.
+//!
+//! The merges in progress stand in the version; after a crash they are found there and gone on with. A flush in progress does not: its buffer is
+//! in the log, and it begins anew.
+//!
+//! # Order of urgency
+//!
+//! By deadline: how many bytes may still be written before the level that a merge empties is full again, or the buffers are
+//! ([`tamarack_model::pace`]). The same model says how fast writers may go so that no deadline is missed; the measured speed of the jobs makes bytes per
+//! second of it, and [`Throttle`] holds writers to that.
+//!
+//! # Failures
+//!
+//! A failed sync, of whatever, stops writing for good. After any other failure the part's files since its last handover are removed, whoever waits
+//! is told, and the part is tried again after a pause; flushes and merges pause independently.
+
+mod begin;
+mod carry;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Env, Progress, Work, Worker};
+use tamarack_model::planner;
+use tamarack_model::policy::Policy;
+use tamarack_model::{Bytes, Occupancy, Shape};
+
+use crate::compact::TREE;
+use crate::compact::desk::{Desk, Request, tree_of};
+use crate::compact::output::Workshop;
+use crate::compact::progress::{GoingOn, JobProgress};
+use crate::compact::retry::Retry;
+use crate::error::{Error, Result};
+use crate::format::edit::{Change, KeyRange};
+use crate::format::shape;
+use crate::stats::Counters;
+use crate::tree::manifest::Manifest;
+use crate::tree::state::{Activity, Tree};
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
+use crate::wal::Log;
+use crate::write::throttle::Throttle;
+
+/// How background work is done.
+#[derive(Clone, Debug)]
+pub struct SchedulerSettings {
+    /// How many workers there are, and so how many parts one merge is divided into at most.
+    pub threads: usize,
+    /// The size of tables in bytes of the file; `None` derives it from the run: a thirty-second of it, between
+    /// [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
+    pub table_bytes: Option<u64>,
+    /// The size of the buffer that policies are asked with, in raw bytes.
+    pub buffer_bytes: u64,
+    /// How many full buffers may wait before writers are slowed down as far as they ever are.
+    pub sealed_max: usize,
+    /// How many raw bytes per second merges may copy; flushes are not held back.
+    pub merge_rate: Option<u64>,
+}
+
+/// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
+pub const TABLE_BYTES_MIN: u64 = 2 << 20;
+/// Larger tables are not made without being asked for: a merge needs extra space for one table per input, and hands over one at a time.
+pub const TABLE_BYTES_MAX: u64 = 64 << 20;
+
+/// Plans and carries out the flushes and merges of a tree, and removes the tables they leave behind.
+pub struct Scheduler {
+    env: Arc<dyn Env>,
+    tree: Arc<Tree>,
+    log: Arc<Log>,
+    manifest: Arc<Manifest>,
+    tables: Arc<TableFiles>,
+    workshop: Arc<Workshop>,
+    counters: Arc<Counters>,
+    throttle: Arc<Throttle>,
+    settings: SchedulerSettings,
+    desk: Mutex<Desk>,
+    flush_retry: Retry,
+    merge_retry: Retry,
+    workers: OnceLock<Arc<dyn Worker>>,
+}
+
+/// The parts of a database that the scheduler works with.
+pub struct Surroundings {
+    /// Clock.
+    pub env: Arc<dyn Env>,
+    /// Whose buffers and runs these are.
+    pub tree: Arc<Tree>,
+    /// What is released when a buffer was flushed.
+    pub log: Arc<Log>,
+    /// Where edits are committed.
+    pub manifest: Arc<Manifest>,
+    /// What tables are garbage.
+    pub tables: Arc<TableFiles>,
+    /// Where tables are written.
+    pub workshop: Arc<Workshop>,
+    /// What is counted.
+    pub counters: Arc<Counters>,
+    /// Who is told how fast writers may go.
+    pub throttle: Arc<Throttle>,
+}
+
+impl Work for Scheduler {
+    fn step(&self) -> Progress {
+        self.remove_garbage();
+        // A pause that ends while we decide because of it that there is nothing to do would be slept through.
+        let paused_until = self.paused_until();
+        let (part, look_again) = {
+            let mut desk = self.desk.lock();
+            if self.tree.check_running().is_err() {
+                return Progress::Done;
+            }
+            self.begin(&mut desk);
+            self.take(&mut desk)
+        };
+        match part {
+            Some(part) => self.work(part),
+            None => {
+                let moments = [paused_until, self.paused_until(), look_again];
+                moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// A scheduler for a tree whose version has a shape. Goes on with the merges that the version has.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::Unsupported`] if the shape cannot be read.
+    pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
+        let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle } = around;
+        let version = manifest.version();
+        let stored = version.tree(TREE).and_then(|tree| tree.shape());
+        let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
+            .map_err(|error| error.at(workshop.dir()))?;
+        let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
+        let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
+        let desk = Mutex::new(Desk::new(policy, shape));
+        let workers = OnceLock::new();
+        let scheduler = Self {
+            env,
+            tree,
+            log,
+            manifest,
+            tables,
+            workshop,
+            counters,
+            throttle,
+            settings,
+            desk,
+            flush_retry,
+            merge_retry,
+            workers,
+        };
+        scheduler.resume(&version)?;
+        Ok(scheduler)
+    }
+
+    /// Registers the workers that call this; may be called once.
+    pub fn set_workers(&self, workers: Arc<dyn Worker>) {
+        assert!(self.workers.set(workers).is_ok(), "a scheduler has one set of workers");
+    }
+
+    /// The policy and the shape that the tree has now.
+    pub fn shape(&self) -> (Arc<dyn Policy>, Shape) {
+        let desk = self.desk.lock();
+        (desk.policy.clone(), desk.shape.clone())
+    }
+
+    /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
+    pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::Merge>) {
+        let desk = self.desk.lock();
+        let version = self.manifest.version();
+        let tree = tree_of(&version);
+        (desk.shape.clone(), tree.occupancy(), tree.merges_in_progress())
+    }
+
+    /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
+    pub fn speed(&self) -> Option<f64> {
+        self.desk.lock().meter.speed()
+    }
+
+    /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
+    pub fn going_on(&self) -> GoingOn {
+        let desk = self.desk.lock();
+        let state = self.tree.pin_owned();
+        let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, tree_of(&state.version))).collect();
+        let rate = self.settings.merge_rate.map_or(f64::INFINITY, |rate| rate as f64);
+        let speed = desk.meter.speed().map(|speed| speed.min(rate));
+        let paused = desk.pauses > 0;
+        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed }
+    }
+
+    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
+    ///
+    /// # Errors
+    /// As [`Manifest::commit`].
+    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
+        let mut desk = self.desk.lock();
+        self.tree.check_running()?;
+        let version = self.manifest.version();
+        let data = tree_of(&version).occupancy().bytes();
+        let shape = policy.shape(data, Bytes(self.settings.buffer_bytes));
+        self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
+            if let Error::Stopped { .. } = error {
+                self.tree.report_stop(error.clone());
+            }
+        })?;
+        Ok(shape)
+    }
+
+    /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others than workers has ended. To be called when writing has
+    /// ended: then nothing is begun any more.
+    pub fn finish(&self) {
+        self.throttle.set_rate(None);
+        drop(self.desk.lock());
+    }
+
+    /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_merges`] was called as often as this.
+    pub fn pause_merges(&self) {
+        self.desk.lock().pauses += 1;
+    }
+
+    /// Takes back one [`Scheduler::pause_merges`].
+    pub fn resume_merges(&self) {
+        {
+            let mut desk = self.desk.lock();
+            desk.pauses = desk.pauses.checked_sub(1).expect("merges are resumed as often as they were paused");
+        }
+        self.wake();
+    }
+
+    /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a merge fails; it is tried again in the background. [`Error::Stopped`] if writing has ended.
+    /// [`Error::InvalidArgument`] while merges are paused.
+    pub fn merge(&self, range: KeyRange) -> Result<()> {
+        let number = {
+            let mut desk = self.desk.lock();
+            desk.refuse_if_paused()?;
+            let number = desk.requests_made;
+            desk.requests_made += 1;
+            desk.requests.push_back(Request { number, range, job: None });
+            number
+        };
+        self.wake();
+        self.wait(|desk| desk.requests.iter().all(|request| request.number != number))
+    }
+
+    /// Waits until no merge is in progress and none is called for.
+    ///
+    /// # Errors
+    /// As [`Scheduler::merge`].
+    pub fn wait_for_merges(&self) -> Result<()> {
+        self.desk.lock().refuse_if_paused()?;
+        self.wake();
+        self.wait(|desk| desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.requests.is_empty())
+    }
+
+    fn wait(&self, is_done: impl Fn(&Desk) -> bool) -> Result<()> {
+        let mut outcome = Ok(());
+        self.env.wait(&self.tree.progress, None, &mut || {
+            let done = is_done(&self.desk.lock());
+            // Merges may have to wait for a flush.
+            let no_trouble =
+                || [Activity::Merge, Activity::Flush].into_iter().try_for_each(|what| self.tree.check_progress(what));
+            outcome = if done { Ok(()) } else { no_trouble() };
+            done || outcome.is_err()
+        });
+        outcome
+    }
+
+    fn wake(&self) {
+        if let Some(workers) = self.workers.get() {
+            workers.wake();
+        }
+    }
+
+    /// When the first pause after a failure ends.
+    fn paused_until(&self) -> Option<Duration> {
+        self.flush_retry.pause().into_iter().chain(self.merge_retry.pause()).min()
+    }
+
+    fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
+        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        self.tree.publish(version.clone(), Activity::Merge);
+        Ok(version)
+    }
+
+    /// What the first edit after a clean close begins with.
+    fn reopened(&self) -> Option<Change> {
+        self.manifest.version().log_end().map(|_| Change::LogReopened)
+    }
+
+    /// Removes the tables that no version and no reader names any more.
+    fn remove_garbage(&self) {
+        for table in self.tables.take_garbage() {
+            match self.workshop.remove(table.id) {
+                Ok(()) => self.tables.removed(&table),
+                Err(error) => {
+                    tracing::warn!(%error, "a table that nothing names could not be removed; the next open will try again");
+                }
+            }
+        }
+    }
+}
