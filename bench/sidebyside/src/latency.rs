@@ -11,17 +11,25 @@ const FINE_BITS: u32 = 5;
 #[derive(Clone)]
 pub struct Latencies {
     buckets: Vec<u64>,
+    greatest_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { buckets: vec![0; (65 - FINE_BITS as usize) << FINE_BITS], greatest_ns: 0 }
+    }
 }
 
 impl Latencies {
     /// No latencies yet.
     pub fn new() -> Self {
-        Self { buckets: vec![0; (65 - FINE_BITS as usize) << FINE_BITS] }
+        Self::default()
     }
 
     /// Counts one latency.
     pub fn add(&mut self, ns: u64) {
         self.buckets[bucket(ns)] += 1;
+        self.greatest_ns = self.greatest_ns.max(ns);
     }
 
     /// Counts all that `other` counted.
@@ -29,6 +37,12 @@ impl Latencies {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
         }
+        self.greatest_ns = self.greatest_ns.max(other.greatest_ns);
+    }
+
+    /// The greatest of all, exactly.
+    pub fn greatest_ns(&self) -> u64 {
+        self.greatest_ns
     }
 
     /// The latency, in nanoseconds, that this fraction of all did not exceed: the least value of its bucket.

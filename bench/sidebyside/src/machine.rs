@@ -16,6 +16,12 @@ pub fn description() -> String {
     format!("{processor}, {cores} cores, memory {memory}, {kernel}")
 }
 
+/// How many threads wanted to run, averaged over the last minute.
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
+}
+
 /// The file system that holds `dir`.
 pub fn file_system(dir: &Path) -> String {
     let dir = dir.display().to_string();
@@ -29,13 +35,13 @@ pub fn date() -> String {
     output_of("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(|| "undated".to_owned())
 }
 
-/// Where a report goes unless told otherwise: beside the older ones, without replacing any.
-pub fn default_report() -> PathBuf {
+/// Where a report goes unless told otherwise: beside the older ones, without replacing any. `what` stands in its name.
+pub fn default_report(what: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_default().to_lowercase();
     let words: Vec<&str> =
         processor.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(4).collect();
-    let stem = format!("{}-{}", date(), words.join("-"));
+    let stem = format!("{}-{what}{}", date(), words.join("-"));
     let names = std::iter::once(format!("{stem}.md")).chain((2..).map(|n| format!("{stem}-{n}.md")));
     names.map(|name| directory.join(name)).find(|path| !path.exists()).expect("one of infinitely many names is free")
 }

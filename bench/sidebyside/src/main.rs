@@ -1,29 +1,12 @@
-//! The same workloads on Tamarack and its peers, in interleaved rounds.
-//!
-//! ```text
-//! settings ──► for each round: for each workload: for each engine: one run on a fresh database ──► samples ──► report
-//! ```
-//!
-//! * [`settings`]: what the command line asks for.
-//! * [`workload`]: which keys and values, in which order, by how many threads, how durable.
-//! * [`engines`]: the stores behind one narrow trait.
-//! * [`run`]: one run, timed; [`latency`] collects its latencies.
-//! * [`report`]: medians and spreads, as a table and as Markdown; [`machine`] says where they were taken.
-
-mod engines;
-mod latency;
-mod machine;
-mod report;
-mod run;
-mod settings;
-mod workload;
+//! `sidebyside`: fills, timed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use crate::report::Report;
-use crate::run::Sample;
-use crate::settings::Settings;
+use sidebyside::report::Report;
+use sidebyside::run::{self, Sample};
+use sidebyside::settings::Settings;
+use sidebyside::{engines, workload};
 
 fn main() -> ExitCode {
     let settings = match Settings::from_words(std::env::args().skip(1)) {

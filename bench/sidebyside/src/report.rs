@@ -119,7 +119,7 @@ fn preface(settings: &Settings, engines: &[Box<dyn Engine>]) -> String {
 }
 
 /// The middle value, or the mean of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

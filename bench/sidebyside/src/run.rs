@@ -34,7 +34,7 @@ pub fn run(engine: &dyn Engine, workload: &Workload, settings: &Settings) -> io:
 }
 
 /// Lets the machine finish writing what the previous run left, so that this one does not pay for it.
-fn settle() {
+pub fn settle() {
     if let Err(error) = Command::new("sync").status() {
         eprintln!("sidebyside: cannot run `sync` between runs ({error}); they may disturb each other");
     }

@@ -55,7 +55,7 @@ impl Settings {
             workloads: Vec::new(),
             durabilities: Vec::new(),
             engines: Vec::new(),
-            report: Some(machine::default_report()),
+            report: Some(machine::default_report("")),
             words: words.clone(),
         };
         let mut rest = words.into_iter();

@@ -1,0 +1,241 @@
+//! What single puts take under a sustained load while everything is merged, beside a control.
+//!
+//! ```text
+//!  writer    put put put ─────────────── put put …     as fast as it can, or at a fixed number of puts per second
+//!  control   write · · · write · · · write · · ·       4 KiB every millisecond, to a file of its own in the same directory
+//!  store     flushes and merges, on its own threads
+//! ```
+//!
+//! The control says what the machine does to whoever writes a little: a delay of a put that the control shows as well
+//! is hardly the store's. Engines take turns, one run each per round, and the control also runs once per round alone.
+//!
+//! A put's latency counts from its call. With a fixed rate, a put that is called late because the one before took
+//! long counts from its call as well, and how far puts came after their due times at most is a column of its own.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::engines::{self, Engine, Store};
+use crate::latency::Latencies;
+use crate::machine;
+use crate::report::median;
+use crate::run::settle;
+use crate::workload::{self, Durability, KEY_BYTES, Order, VALUE_BYTES, Workload};
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where databases are made and removed again.
+    pub dir: PathBuf,
+    pub rounds: usize,
+    /// How long each run takes.
+    pub time: Duration,
+    pub buffer_bytes: u64,
+    /// Puts per second of the runs at a fixed rate.
+    pub rate: u64,
+    pub engines: Vec<String>,
+}
+
+/// How puts come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Load {
+    /// One after the other.
+    Full,
+    /// So many per second.
+    Fixed(u64),
+}
+
+/// What one run gave.
+struct Run {
+    puts: Latencies,
+    puts_per_s: f64,
+    behind_ns: u64,
+    control: Latencies,
+}
+
+/// Distinct keys in random order, merged as they come; how many is a matter of time.
+const WORKLOAD: Workload =
+    Workload { order: Order::Random, durability: Durability::Buffered, threads: 1, entries: u64::MAX, settled: true };
+
+/// The control writes so much, so often, to a file that it goes round in.
+const CONTROL_BYTES: usize = 4096;
+const CONTROL_EVERY: Duration = Duration::from_millis(1);
+const CONTROL_FILE_BYTES: u64 = 64 << 20;
+
+/// Runs everything and returns the report.
+pub fn measure(settings: &Settings, command: &str) -> io::Result<String> {
+    let wanted = |name: &str| settings.engines.is_empty() || settings.engines.iter().any(|engine| engine == name);
+    let engines: Vec<_> = engines::all().into_iter().filter(|engine| wanted(engine.name())).collect();
+    let loads = [Load::Fixed(settings.rate), Load::Full];
+    let mut rows: Vec<(Load, &str, Vec<Run>)> = Vec::new();
+    rows.extend(loads.iter().flat_map(|load| engines.iter().map(|engine| (*load, engine.name(), Vec::new()))));
+    let (mut alone, mut busy) = (Vec::new(), Vec::new());
+    for round in 1..=settings.rounds {
+        alone.push(control_alone(settings)?);
+        for (load, name, runs) in &mut rows {
+            busy.push(machine::load());
+            let engine = engines.iter().find(|engine| engine.name() == *name).expect("rows are made of engines");
+            let run = one(engine.as_ref(), *load, settings)?;
+            eprintln!(
+                "round {round}/{}: {load:?}: {name}: {}",
+                settings.rounds,
+                cells(std::slice::from_ref(&run)).join(" ")
+            );
+            runs.push(run);
+        }
+    }
+    Ok(report(settings, command, &engines, &rows, &alone, &busy))
+}
+
+fn one(engine: &dyn Engine, load: Load, settings: &Settings) -> io::Result<Run> {
+    let dir = fresh_dir(settings, engine.name())?;
+    let store = engine.open(&dir, &WORKLOAD, settings.buffer_bytes);
+    let run = beside_control(&dir, || write(store.as_ref(), load, settings.time));
+    drop(store);
+    fs::remove_dir_all(&dir)?;
+    let ((puts, puts_per_s, behind_ns), control) = run?;
+    Ok(Run { puts, puts_per_s, behind_ns, control })
+}
+
+fn control_alone(settings: &Settings) -> io::Result<Latencies> {
+    let dir = fresh_dir(settings, "control")?;
+    let control = beside_control(&dir, || thread::sleep(settings.time.min(Duration::from_secs(20))));
+    fs::remove_dir_all(&dir)?;
+    Ok(control?.1)
+}
+
+fn fresh_dir(settings: &Settings, name: &str) -> io::Result<PathBuf> {
+    let dir = settings.dir.join(format!("delays-{}-{name}", std::process::id()));
+    fs::create_dir_all(&dir)?;
+    settle();
+    Ok(dir)
+}
+
+/// What `work` says, and what the control's writes took meanwhile.
+fn beside_control<T>(dir: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Latencies)> {
+    let file = File::create(dir.join("control"))?;
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let control = scope.spawn(|| control(&file, &ended));
+        let worked = work();
+        ended.store(true, Ordering::Relaxed);
+        let latencies = control.join().expect("the control does not panic")?;
+        Ok((worked, latencies))
+    })
+}
+
+fn control(file: &File, ended: &AtomicBool) -> io::Result<Latencies> {
+    let (bytes, mut latencies) = ([7; CONTROL_BYTES], Latencies::new());
+    for offset in (0..CONTROL_FILE_BYTES).step_by(CONTROL_BYTES).cycle() {
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let began = Instant::now();
+        file.write_all_at(&bytes, offset)?;
+        latencies.add(began.elapsed().as_nanos() as u64);
+        thread::sleep(CONTROL_EVERY);
+    }
+    Ok(latencies)
+}
+
+/// Puts distinct keys in random order for so long. Returns latencies, puts per second, and how far behind its due time
+/// a put came at most, in nanoseconds.
+fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64) {
+    let (noise, mut latencies, mut behind_ns) = (workload::noise(), Latencies::new(), 0);
+    let began = Instant::now();
+    let (mut n, mut now) = (0, began);
+    while now - began < time {
+        if let Load::Fixed(rate) = load {
+            let due = began + Duration::from_nanos((n as f64 / rate as f64 * 1e9) as u64);
+            now = wait_until(due, now);
+            behind_ns = behind_ns.max((now - due).as_nanos() as u64);
+        }
+        store.put(&WORKLOAD.key(n), workload::value(&noise, n));
+        let after = Instant::now();
+        latencies.add((after - now).as_nanos() as u64);
+        now = after;
+        n += 1;
+    }
+    (latencies, n as f64 / (now - began).as_secs_f64(), behind_ns)
+}
+
+/// Sleeps if it is worth it, and returns what time it is then. Puts that are due within a millisecond come together: waiting
+/// for each of them would keep a core busy that the store could use.
+fn wait_until(due: Instant, now: Instant) -> Instant {
+    if due <= now {
+        return now;
+    }
+    thread::sleep((due - now).max(Duration::from_millis(1)));
+    Instant::now()
+}
+
+const HEADING: &str =
+    "| load | engine | puts/s | p50 us | p99 us | p99.9 us | max ms | behind ms | control p99.9 us | control max ms |";
+
+/// Figures of the same load and engine: medians over the rounds, but the greatest for maxima.
+fn cells(runs: &[Run]) -> Vec<String> {
+    let us = |values: &dyn Fn(&Run) -> u64| format!("{:.1}", median(runs.iter().map(|run| values(run) as f64)) / 1e3);
+    let ms = |values: &dyn Fn(&Run) -> u64| format!("{:.1}", runs.iter().map(values).max().unwrap_or(0) as f64 / 1e6);
+    vec![
+        format!("{:.0}", median(runs.iter().map(|run| run.puts_per_s))),
+        us(&|run| run.puts.quantile_ns(0.5)),
+        us(&|run| run.puts.quantile_ns(0.99)),
+        us(&|run| run.puts.quantile_ns(0.999)),
+        ms(&|run| run.puts.greatest_ns()),
+        ms(&|run| run.behind_ns),
+        us(&|run| run.control.quantile_ns(0.999)),
+        ms(&|run| run.control.greatest_ns()),
+    ]
+}
+
+fn report(
+    settings: &Settings,
+    command: &str,
+    engines: &[Box<dyn Engine>],
+    rows: &[(Load, &str, Vec<Run>)],
+    alone: &[Latencies],
+    busy: &[f64],
+) -> String {
+    let mut text = format!("# Delays of single puts while everything is merged, {}\n\n", machine::date());
+    let (least, most) =
+        busy.iter().fold((f64::INFINITY, 0f64), |(least, most), load| (least.min(*load), most.max(*load)));
+    let mut line = |words: String| writeln!(text, "{words}").expect("a string takes everything");
+    line(format!("* Machine: {}; databases on {}.", machine::description(), machine::file_system(&settings.dir)));
+    line(format!("* Load average over one minute before each run, its own share included: {least:.1} to {most:.1}."));
+    line(format!(
+        "* Data: {KEY_BYTES}-byte keys in random order, {VALUE_BYTES}-byte values, one thread, one put per commit, no sync, buffers of {} MiB, no \
+         compression; {} s per run, each into an empty database.",
+        settings.buffer_bytes >> 20,
+        settings.time.as_secs()
+    ));
+    line(format!(
+        "* {} interleaved rounds: medians, but of \"max\" and \"behind\" the greatest. Behind: how far a put came after its due time. At a fixed rate puts that \
+         are due within a millisecond come together.",
+        settings.rounds
+    ));
+    line(format!(
+        "* Control: another thread writes {CONTROL_BYTES} bytes every millisecond to a file of its own in the same directory. Alone, before the rounds: p99.9 {:.1} us, max {:.1} ms.",
+        median(alone.iter().map(|control| control.quantile_ns(0.999) as f64)) / 1e3,
+        alone.iter().map(Latencies::greatest_ns).max().unwrap_or(0) as f64 / 1e6
+    ));
+    line("* Stores are set up as for the workload loadrandom of `sidebyside`:".to_owned());
+    for engine in engines {
+        let (name, package) = (engine.name(), engine.package());
+        line(format!("  * {name} ({package} {}): {}.", machine::version(package), engine.setup()));
+    }
+    line(format!("* Command: `{command}`\n\n{HEADING}\n|---|---|{}", "---:|".repeat(8)));
+    for (load, name, runs) in rows {
+        let load = match load {
+            Load::Full => "full speed".to_owned(),
+            Load::Fixed(rate) => format!("{rate} puts/s"),
+        };
+        line(format!("| {load} | {name} | {} |", cells(runs).join(" | ")));
+    }
+    text
+}
