@@ -77,6 +77,11 @@ fn every_call_of_merges() {
 }
 
 #[test]
+fn every_call_of_a_tree_that_takes_shapes() {
+    try_all(&[workload::shaping()]);
+}
+
+#[test]
 fn every_call_of_closing_and_opening() {
     try_all(&[workload::reopening()]);
 }
@@ -92,7 +97,14 @@ fn every_call_of_drawn_workloads() {
 #[test]
 fn a_disk_that_is_full_and_freed_again() {
     let count = if exhaustive() { 200 } else { 4 };
-    let scripts = [workload::rotation(), workload::durability(), workload::snapshots(), workload::reopening()];
+    let scripts = [
+        workload::rotation(),
+        workload::durability(),
+        workload::snapshots(),
+        workload::merging(),
+        workload::shaping(),
+        workload::reopening(),
+    ];
     for workload in scripts.into_iter().chain((0..count).map(workload::drawn)) {
         let (mut runs, mut refused) = (0, 0);
         for pages in 0..=pages_taken(&workload) {

@@ -121,6 +121,18 @@ impl Session {
                 let outcome = db.compact();
                 self.end_durable(outcome)
             }
+            Op::CompactRange(from, to) => {
+                let outcome = db.compact_range(&from[..]..&to[..]);
+                self.end(outcome)
+            }
+            Op::Settle => {
+                let outcome = db.wait_for_merges();
+                self.end(outcome)
+            }
+            Op::Policy(words) => {
+                let outcome = db.set_policy(words);
+                self.end(outcome)
+            }
             Op::Get(key) => match db.get(key) {
                 Ok(value) if value.as_deref() == self.visible.get(key).map(Vec::as_slice) => Ok(()),
                 Ok(value) => Err(format!("get {} gives {value:?}", key.escape_ascii())),
@@ -234,6 +246,11 @@ impl Session {
             Err(error) => self.check_error(&error)?,
         }
         Ok(())
+    }
+
+    /// Of an operation that promises nothing about what was written.
+    fn end(&mut self, outcome: Result<(), Error>) -> Checked {
+        outcome.map_or_else(|error| self.check_error(&error), |()| Ok(()))
     }
 
     fn check_scan(&self, error: Option<Error>, contradiction: Option<String>) -> Checked {

@@ -21,6 +21,12 @@ pub(crate) enum Op {
     Flush,
     /// `Db::compact`.
     Compact,
+    /// `Db::compact_range` of the keys between two.
+    CompactRange(Vec<u8>, Vec<u8>),
+    /// `Db::wait_for_merges`.
+    Settle,
+    /// `Db::set_policy`.
+    Policy(&'static str),
     /// `Db::get` of one key.
     Get(Vec<u8>),
     /// A scan of everything, forward or backward.
@@ -114,6 +120,21 @@ pub(crate) fn merging() -> Workload {
     Workload { name: "merging".to_owned(), ops }
 }
 
+/// Merges that are called for: several levels fill, the tree grows, its policy changes under way, and it shrinks again.
+pub(crate) fn shaping() -> Workload {
+    use Durability::Buffered;
+    let mut ops = vec![Op::Policy("tiering:T=2")];
+    ops.extend(puts(Buffered, 0, 12));
+    ops.extend([Op::Settle, Op::Get(key(7))]);
+    ops.extend(puts(Buffered, 12, 8));
+    ops.extend([Op::Policy("custom:buffer 90; level 200 in 2 runs; level 500 in 1 run"), write(Buffered, [delete(3)])]);
+    ops.extend(puts(Buffered, 20, 10));
+    ops.extend([Op::Settle, Op::CompactRange(key(2), key(8)), Op::Scan { reverse: true }, Op::DropAndReopen]);
+    ops.push(write(Buffered, (0..11).map(delete)));
+    ops.extend([Op::Compact, Op::Policy("leveling:T=3"), Op::Scan { reverse: false }, Op::Verify]);
+    Workload { name: "shaping".to_owned(), ops }
+}
+
 /// What a snapshot sees, while flushes pass beneath it.
 pub(crate) fn snapshots() -> Workload {
     use Durability::Buffered;
@@ -147,7 +168,10 @@ pub(crate) fn drawn(seed: u64) -> Workload {
 }
 
 fn draw(random: &Random, at: u64) -> Op {
-    match random.below(32) {
+    match random.below(36) {
+        32 => Op::Settle,
+        33 => Op::Policy(["tiering:T=2", "leveling:T=2", "lazy-leveling:T=3"][random.below(3) as usize]),
+        34 => Op::CompactRange(key(random.below(8)), key(8 + random.below(8))),
         0 => Op::Sync,
         1 => Op::Flush,
         2 => Op::Compact,
