@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Env, Lock, Work, Worker};
-use tamarack_model::{Bytes, Shape, planner};
+use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
@@ -318,6 +318,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         threads: options.threads,
         table_bytes: options.table_bytes,
         buffer_bytes: options.buffer_bytes,
+        buffer_bytes_max: options.buffer_bytes_max,
         sealed_max: options.sealed_max,
         merge_rate: options.merge_rate,
     };
@@ -393,8 +394,8 @@ fn settle_shape(
         (Some(policy), _) | (None, Some((policy, _))) => policy.clone(),
         (None, None) => parse_policy(DEFAULT_POLICY)?,
     };
-    let (occupancy, buffer) = (tree.occupancy(), Bytes(options.buffer_bytes));
-    let wanted = policy.shape(occupancy.bytes(), buffer);
+    let occupancy = tree.occupancy();
+    let wanted = shape::of_policy(&*policy, occupancy.bytes(), options.buffer_bytes, options.buffer_bytes_max)?;
     if let Some((before, shape)) = stored
         && before.to_string() == policy.to_string()
         && shape.buffer() == wanted.buffer()

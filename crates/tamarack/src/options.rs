@@ -151,6 +151,7 @@ impl Options {
             create_if_missing: self.create_if_missing,
             buffer_bytes: expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0)),
             keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
+            buffer_bytes_max: (memory_bytes / 2).max(expert.buffer_bytes.unwrap_or(0)),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
             sealed_max: expert.sealed_max.unwrap_or(3),
             block_bytes: expert.block_bytes.unwrap_or(4096),
@@ -298,6 +299,8 @@ pub(crate) struct Resolved {
     pub(crate) buffer_bytes: u64,
     /// A database that is there has its own size of buffers, instead of this one.
     pub(crate) keeps_buffer: bool,
+    /// What a shape that names its own buffer may ask for.
+    pub(crate) buffer_bytes_max: u64,
     pub(crate) write_bytes_max: u64,
     pub(crate) sealed_max: usize,
     pub(crate) block_bytes: usize,

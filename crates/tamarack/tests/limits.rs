@@ -54,13 +54,34 @@ fn shapes_at_the_ends_of_their_ranges() {
         "tiering:T=65536",
     ] {
         let env = SimEnv::new(1);
-        let db = Options::new().expert(expert(&env).buffer_bytes(1000)).open("/db").unwrap();
+        // So much memory that any buffer is within it.
+        let options = |expert: Expert| Options::new().memory_bytes(256 << 40).expert(expert.cache_bytes(0));
+        let db = options(expert(&env).buffer_bytes(1000)).open("/db").unwrap();
         use_it(&db);
         db.set_policy(words).unwrap();
         use_it(&db);
         drop(db);
-        use_it(&Options::new().expert(expert(&env)).open("/db").unwrap());
+        use_it(&options(expert(&env)).open("/db").unwrap());
     }
+}
+
+/// A shape whose buffer is more than the memory allows is refused, when opening and later, and changes nothing.
+#[test]
+fn a_buffer_beyond_the_memory() {
+    let env = SimEnv::new(1);
+    let words = "custom:buffer 1GiB; level 4GiB in 1 run";
+    let options = || Options::new().memory_bytes(64 << 20);
+    let refusal = |error: Error| {
+        assert!(
+            matches!(&error, Error::InvalidArgument(why) if why.contains("more than half of the memory budget")),
+            "{error}"
+        );
+    };
+    refusal(options().expert(expert(&env).policy(words)).open("/db").expect_err("too large"));
+    let db = options().expert(expert(&env)).open("/db").unwrap();
+    refusal(db.set_policy(words).expect_err("too large"));
+    use_it(&db);
+    assert_eq!(db.stats().policy, "leveling:T=10");
 }
 
 /// Bounds of any length, and the smallest key.

@@ -151,7 +151,7 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
         inputs.extend(all_idle(&standing.level(level))?);
     }
     // A run alone may hold what nobody can see any more; counts do not tell, whoever asks for it does.
-    let least = if cause == Cause::Compact { 1 } else { 2 };
+    let least = if cause == Cause::SpaceBound { 2 } else { 1 };
     if inputs.len() < least {
         return None;
     }

@@ -224,10 +224,22 @@ impl Job {
         }
     }
 
-    /// Gives a part back that was taken. It is the next one to be taken: what has begun is to end first.
+    /// Takes a part to work on. Of those that have begun there are at most `open_max`, since each needs space for a table of each input; they
+    /// take turns.
+    pub(super) fn take(&mut self, open_max: usize) -> Part {
+        let begun = self.taken + self.parts.iter().filter(|part| part.has_begun).count();
+        let is_wanted = |part: &Part| part.has_begun != (begun < open_max);
+        let at = self.parts.iter().position(is_wanted).unwrap_or(0);
+        self.taken += 1;
+        let mut part = self.parts.remove(at);
+        part.has_begun = true;
+        part
+    }
+
+    /// Gives a part back that was taken.
     pub(super) fn put_back(&mut self, part: Part) {
         self.taken -= 1;
-        self.parts.insert(0, part);
+        self.parts.push(part);
     }
 }
 

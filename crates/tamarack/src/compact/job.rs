@@ -111,6 +111,10 @@ pub(super) struct Part {
     /// Slices to be moved; if there are none, the range is copied.
     pub(super) moved: Vec<SliceSpec>,
     pub(super) table_bytes: u64,
+    /// Raw bytes copied since the last handover: what a failure takes back.
+    pub(super) copied: u64,
+    /// Whether a step of it was ever taken.
+    pub(super) has_begun: bool,
     open: Option<Open>,
 }
 
@@ -245,7 +249,7 @@ fn successor(key: &[u8]) -> Key {
 impl Part {
     /// What there is to do of a piece.
     pub(super) fn new(job: u64, task: Task, range: KeyRange, moved: Vec<SliceSpec>, table_bytes: u64) -> Self {
-        Self { job, task, range, moved, table_bytes, open: None }
+        Self { job, task, range, moved, table_bytes, copied: 0, has_begun: false, open: None }
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `version` is the tree's present one.
@@ -317,6 +321,7 @@ impl Part {
     /// Goes on at `border`, with cursors that are opened anew.
     pub(super) fn go_on_at(&mut self, border: Key) {
         self.range.from = Some(border);
+        self.copied = 0;
         self.open = None;
     }
 

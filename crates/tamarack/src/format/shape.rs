@@ -13,11 +13,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_model::Shape;
 use tamarack_model::policy::{self, Policy};
+use tamarack_model::{Bytes, Shape};
 
 use super::edit::ShapeBlob;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
@@ -58,10 +58,24 @@ pub fn decode(blob: &ShapeBlob) -> Result<(Arc<dyn Policy>, Shape), ShapeError> 
     Ok((Arc::from(policy), shape))
 }
 
+/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A custom shape names its own buffer.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if that is larger than both this one and `buffer_bytes_max`.
+pub fn of_policy(policy: &dyn Policy, data: Bytes, buffer_bytes: u64, buffer_bytes_max: u64) -> Result<Shape> {
+    let shape = policy.shape(data, Bytes(buffer_bytes));
+    let buffer = shape.buffer();
+    if buffer.0 > buffer_bytes.max(buffer_bytes_max) {
+        return Err(Error::InvalidArgument(format!(
+            "the shape's buffer of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller buffer",
+            Bytes(buffer_bytes_max.saturating_mul(2))
+        )));
+    }
+    Ok(shape)
+}
+
 #[cfg(test)]
 mod tests {
-    use tamarack_model::Bytes;
-
     use super::*;
 
     /// What is stored reads back, for each kind of policy.

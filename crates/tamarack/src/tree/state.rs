@@ -206,6 +206,11 @@ impl Tree {
         self.progress.notify();
     }
 
+    /// What went wrong with an activity before is none of what is asked for from now on.
+    pub fn forget_trouble(&self, activity: Activity) {
+        *self.trouble.lock().of(activity) = None;
+    }
+
     /// Notes that the database takes no more writes (rule: a failed sync is never retried as if it could succeed).
     pub fn report_stop(&self, error: Error) {
         let cause = match error {

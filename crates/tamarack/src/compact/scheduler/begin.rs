@@ -11,7 +11,7 @@ use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compact::TREE;
-use crate::compact::desk::{Desk, tree_of};
+use crate::compact::desk::{Desk, Request, tree_of};
 use crate::compact::edits;
 use crate::compact::job::{Inputs, Job, Part, Task};
 use crate::error::Result;
@@ -121,10 +121,17 @@ impl Scheduler {
                     self.begin_merge(desk, &version, &merge)?
                 } else {
                     let inputs = merge.inputs.iter().map(|run| RunId(run.0)).collect();
-                    Some(self.open_job(desk, &version, Task::Range { inputs }, merge.cause, &[range])?)
+                    Some(self.open_job(
+                        desk,
+                        &version,
+                        Task::Range { inputs },
+                        merge.cause,
+                        std::slice::from_ref(&range),
+                    )?)
                 };
-                let request = desk.requests.iter_mut().find(|request| request.number == number);
-                request.expect("it is still asked for").job = job;
+                // Who asks for the same thing meanwhile is served by it too.
+                let same = |other: &&mut Request| other.job.is_none() && other.range == range;
+                desk.requests.iter_mut().filter(same).for_each(|request| request.job = job);
             }
             // With something in progress, that is waited for.
             None if !in_progress.is_empty() => return Ok(false),

@@ -46,10 +46,7 @@ impl Scheduler {
         let candidates = desk.jobs.iter_mut().zip(&pace.rooms);
         let candidates = candidates.filter(|(job, room)| waits(job) && !is_left_alone(job, **room));
         let found = candidates.min_by_key(|(job, room)| (**room, !job.is_flush(), job.number));
-        let part = found.map(|(job, _)| {
-            job.taken += 1;
-            job.parts.remove(0)
-        });
+        let part = found.map(|(job, _)| job.take(self.settings.threads));
         let is_busy = desk.jobs.iter().any(|job| job.taken > 0);
         desk.meter.look(is_busy, now);
         (part, look_again)
@@ -60,6 +57,7 @@ impl Scheduler {
         match self.advance(&mut part) {
             Ok(Advanced { bytes, ended }) => {
                 let mut desk = self.desk.lock();
+                part.copied += bytes;
                 self.account(&mut desk, part.job, bytes);
                 if ended {
                     self.end_part(desk, part);
@@ -246,6 +244,7 @@ impl Scheduler {
         let output = part.close();
         let job = desk.job(part.job);
         let is_flush = job.is_flush();
+        job.left += std::mem::take(&mut part.copied);
         job.put_back(part);
         let (failures, retry) = if is_flush {
             (&self.counters.flush_failures, &self.flush_retry)

@@ -44,7 +44,7 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::planner;
 use tamarack_model::policy::Policy;
-use tamarack_model::{Bytes, Occupancy, Shape};
+use tamarack_model::{Occupancy, Shape};
 
 use crate::compact::TREE;
 use crate::compact::desk::{Desk, Request, tree_of};
@@ -72,6 +72,8 @@ pub struct SchedulerSettings {
     pub table_bytes: Option<u64>,
     /// The size of the buffer that policies are asked with, in raw bytes.
     pub buffer_bytes: u64,
+    /// The largest buffer that a shape which names its own may have.
+    pub buffer_bytes_max: u64,
     /// How many full buffers may wait before writers are slowed down as far as they ever are.
     pub sealed_max: usize,
     /// How many raw bytes per second merges may copy; flushes are not held back.
@@ -221,7 +223,7 @@ impl Scheduler {
         self.tree.check_running()?;
         let version = self.manifest.version();
         let data = tree_of(&version).occupancy().bytes();
-        let shape = policy.shape(data, Bytes(self.settings.buffer_bytes));
+        let shape = shape::of_policy(&*policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)?;
         self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
             if let Error::Stopped { .. } = error {
                 self.tree.report_stop(error.clone());
@@ -260,6 +262,8 @@ impl Scheduler {
         let number = {
             let mut desk = self.desk.lock();
             desk.refuse_if_paused()?;
+            // Who asked before was told of it.
+            self.tree.forget_trouble(Activity::Merge);
             let number = desk.requests_made;
             desk.requests_made += 1;
             desk.requests.push_back(Request { number, range, job: None });
