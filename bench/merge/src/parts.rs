@@ -20,10 +20,9 @@ use std::sync::Arc;
 use clock::{Taken, median, timed};
 use data::{Data, Shape};
 use tamarack::Compression;
-use tamarack::cache::BlockCache;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::merge::{MergedSource, Retain, Source};
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings};
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use tamarack::{Entry, Sequence};
 use tamarack_env::{Env, OsEnv, TempDir};
 
@@ -102,13 +101,13 @@ impl Runs {
     fn make(dir: &Path, data: Data) -> Self {
         let env = OsEnv::new();
         let scratch = TempDir::below(dir).expect("a scratch directory");
-        let cache = Arc::new(BlockCache::new(0));
+        let storage = TableStorage::buffered(env.clone(), 0);
         let mut runs = Self { data, env, scratch, tables: Vec::new() };
         for run in 0..data.runs {
             let mut builder = runs.builder(run + 1);
             data.for_each_of_run(run, |entry| builder.add(entry).expect("tables are written"));
             let meta = builder.finish().expect("tables are finished");
-            let table = Table::open(&*runs.env, runs.scratch.path(), DATABASE, &meta, &cache);
+            let table = Table::open(&storage, runs.scratch.path(), DATABASE, &meta);
             runs.tables.push(table.expect("tables are opened"));
         }
         runs

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use tamarack::{Compression, Db, Durability, Error, Expert, Options};
 
 use crate::outcome::Failure;
@@ -15,6 +15,14 @@ use crate::{files, size};
 pub(crate) fn path_argument() -> Arg {
     Arg::new("db").value_name("DB").help("The database's directory").required(true).value_parser(value_parser!(PathBuf))
 }
+
+/// The switch of verbs that may read much.
+pub(crate) fn direct_argument() -> Arg {
+    let help = "Read tables past the page cache; what other programs\nhave there stays";
+    Arg::new(DIRECT).long(DIRECT).help(help).action(ArgAction::SetTrue)
+}
+
+const DIRECT: &str = "direct-io";
 
 /// The options of verbs that write.
 pub(crate) fn write_arguments() -> [Arg; 2] {
@@ -34,7 +42,7 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
 }
 
 /// The options of verbs that merge.
-pub(crate) fn merge_arguments() -> [Arg; 2] {
+pub(crate) fn merge_arguments() -> [Arg; 3] {
     [
         Arg::new("policy")
             .long("policy")
@@ -46,6 +54,7 @@ pub(crate) fn merge_arguments() -> [Arg; 2] {
             .value_name("COUNT")
             .help("How many threads flush and merge [default: one for each core,\nat most 4]")
             .value_parser(value_parser!(u64).range(1..=THREADS_MAX)),
+        direct_argument(),
     ]
 }
 
@@ -95,7 +104,7 @@ const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
 /// Opens a database that must be there already.
 pub(crate) fn open(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    open_with(&Options::new().create_if_missing(false), matches, output)
+    open_with(&Options::new().create_if_missing(false).expert(expert(matches)), matches, output)
 }
 
 /// Opens a database that must be there already, as [`write_arguments`] say.
@@ -117,7 +126,7 @@ pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>
 
 /// Opens a database that must be there already, as [`merge_arguments`] say.
 pub(crate) fn open_to_merge(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = with_policy(Expert::new(), matches)?;
+    let expert = with_policy(expert(matches), matches)?;
     open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
 }
 
@@ -154,7 +163,7 @@ fn write_options(matches: &ArgMatches) -> Options {
 
 fn tuned(matches: &ArgMatches) -> Expert {
     let size = |name| matches.get_one::<u64>(name).copied();
-    let mut expert = Expert::new();
+    let mut expert = expert(matches);
     if let Some(bytes) = size("buffer") {
         expert = expert.buffer_bytes(bytes);
     }
@@ -171,6 +180,11 @@ fn compression(matches: &ArgMatches) -> Compression {
     let method: &String = matches.get_one("compression").expect("it has a default");
     let found = COMPRESSIONS.iter().find(|(name, _)| name == method);
     found.expect("the parser knows the list").1
+}
+
+/// What a verb says that has [`direct_argument`], and nothing for one that has not.
+fn expert(matches: &ArgMatches) -> Expert {
+    Expert::new().direct_io(matches.try_get_one(DIRECT).ok().flatten().copied().unwrap_or(false))
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {

@@ -86,7 +86,7 @@ impl BlockCache {
         self.counters.iter().map(|counters| counters.hits.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many lookups did not, and so led to a read.
+    /// How many lookups did not.
     pub fn misses(&self) -> u64 {
         self.counters.iter().map(|counters| counters.misses.load(Ordering::Relaxed)).sum()
     }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use tamarack_env::{Env, MemoryEnv};
 
-use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockBuilder, BlockCursor, Next, Versions};
@@ -28,7 +27,7 @@ use crate::format::reseal::reseal;
 use crate::format::stored::{BlockHandle, Flaw, unseal};
 use crate::merge::Source;
 use crate::step;
-use crate::table::{ReadPolicy, Table};
+use crate::table::{ReadPolicy, Table, TableStorage};
 use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
@@ -130,7 +129,7 @@ pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 pub fn manifest(input: &[u8]) {
     let (database, number) = MANIFEST_PLACE;
     let header = manifest::Header { number, database };
-    let files = || TableFiles::new(MemoryEnv::new(0), Path::new(""), Arc::new(BlockCache::new(1)));
+    let files = || TableFiles::new(TableStorage::buffered(MemoryEnv::new(0), 1), Path::new(""));
     let mut version = Version::new(database, files());
     let mut bytes = header.encode();
     let mut add = |edit: &[u8]| {
@@ -175,7 +174,7 @@ fn recover_manifest(bytes: &[u8]) -> Result<Manifest> {
         let file = env.create(&name.path(dir), step::MANIFEST_CREATE).expect("an empty environment");
         file.write_all_at(content, 0, step::MANIFEST_WRITE_BASE).expect("memory takes all");
     }
-    let files = TableFiles::new(env.clone(), dir, Arc::new(BlockCache::new(1)));
+    let files = TableFiles::new(TableStorage::buffered(env.clone(), 1), dir);
     Ok(Manifest::recover(&env, dir, Tail::MayBeTorn, files)?.expect("CURRENT names it").manifest)
 }
 
@@ -269,7 +268,7 @@ fn open_table(bytes: &[u8]) -> Result<Arc<Table>> {
     let file = env.create(&path, step::TABLE_CREATE).expect("an empty environment");
     file.write_all_at(bytes, 0, step::TABLE_WRITE).expect("memory takes all");
     let meta = Table::read_meta(&*env, &path, database)?;
-    Table::open(&*env, Path::new(""), database, &meta, &Arc::new(BlockCache::new(1 << 20)))
+    Table::open(&TableStorage::buffered(env, 1 << 20), Path::new(""), database, &meta)
 }
 
 fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<Owned>> {

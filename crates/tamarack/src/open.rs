@@ -31,7 +31,7 @@ use crate::format::shape;
 use crate::options::{Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
-use crate::table::Table;
+use crate::table::{Table, TableStorage};
 use crate::tree::broken::Broken;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, State, Tree};
@@ -50,7 +50,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
     let lock = take_lock(env.as_ref(), dir)?;
     let cache = Arc::new(BlockCache::new(options.cache_bytes));
-    let tables = TableFiles::new(env.clone(), dir, cache.clone());
+    let tables = TableFiles::new(TableStorage::new(env.clone(), cache.clone(), options.direct_io), dir);
     let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
     let files = Files::look(env.as_ref(), dir)?;

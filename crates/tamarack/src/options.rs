@@ -159,6 +159,7 @@ impl Options {
             merge_rate: expert.merge_rate,
             cache_bytes: expert.cache_bytes.unwrap_or(memory_bytes / 4),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
+            direct_io: expert.direct_io,
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
@@ -185,6 +186,7 @@ pub struct Expert {
     merge_rate: Option<u64>,
     cache_bytes: Option<u64>,
     manifest_bytes: Option<u64>,
+    direct_io: bool,
     strict_recovery: bool,
 }
 
@@ -199,6 +201,7 @@ impl fmt::Debug for Expert {
             .field("merge_rate", &self.merge_rate)
             .field("cache_bytes", &self.cache_bytes)
             .field("manifest_bytes", &self.manifest_bytes)
+            .field("direct_io", &self.direct_io)
             .field("strict_recovery", &self.strict_recovery)
             .finish_non_exhaustive()
     }
@@ -280,6 +283,19 @@ impl Expert {
         self
     }
 
+    /// Whether tables are read past the operating system's page cache. Default false: the page cache takes whatever memory the machine has
+    /// to spare, which is more than the budget that a database is given without being asked, and a database that fits it is read at
+    /// the speed of memory.
+    ///
+    /// With it, what is kept of the tables is what the block cache keeps, so the memory that the database takes is the memory it was given, a
+    /// large scan or merge drives nothing out, and nothing is kept twice: give it a large [`Expert::cache_bytes`]. Merges
+    /// then take their inputs from the device, too. Writes go through the page cache in either mode. Where the file system cannot do it, this changes nothing.
+    #[must_use]
+    pub fn direct_io(mut self, direct: bool) -> Self {
+        self.direct_io = direct;
+        self
+    }
+
     /// Whether opening fails if the log does not end cleanly. Default false: what a crash left half written at the log's
     /// end, past everything known durable, is dropped and reported.
     #[must_use]
@@ -310,5 +326,6 @@ pub(crate) struct Resolved {
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) cache_bytes: u64,
     pub(crate) manifest_bytes: u64,
+    pub(crate) direct_io: bool,
     pub(crate) tail: Tail,
 }

@@ -2,8 +2,13 @@
 //!
 //! All are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
 
+mod reads;
+
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use reads::{ReadCounters, Reader};
+pub use reads::{ReadStats, ReaderStats};
 
 /// A number that only grows.
 #[derive(Debug, Default)]

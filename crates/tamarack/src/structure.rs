@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::engine::Engine;
 use crate::format::meta::{TableId, TreeId};
+use crate::stats::ReadStats;
 use crate::tree::run::Run;
 use crate::tree::state::Activity;
 use crate::tree::version::{TreeVersion, Version};
@@ -62,8 +63,10 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Blocks found in the cache since opening.
     pub cache_hits: u64,
-    /// Blocks that had to be read since opening.
+    /// Blocks that were not there since opening.
     pub cache_misses: u64,
+    /// What was read from tables since opening, by who read it.
+    pub reads: ReadStats,
     /// Entries committed since opening.
     pub entries_written: u64,
     /// Raw bytes of these entries.
@@ -219,6 +222,7 @@ impl Stats {
             cache_bytes: engine.cache.used_bytes(),
             cache_hits: engine.cache.hits(),
             cache_misses: engine.cache.misses(),
+            reads: engine.tables.storage().counters().get(),
             entries_written: counters.entries_written.get(),
             raw_bytes_written: counters.raw_bytes_written.get(),
             commit_groups: counters.commit_groups.get(),

@@ -52,6 +52,8 @@ struct Trial<'a> {
     call: Call,
     failure: Failure,
     forever: bool,
+    /// Tables are read past the page cache.
+    direct: bool,
     /// A step that the database forgets, for the test of the tests.
     omitted: Option<Step>,
 }
@@ -123,7 +125,7 @@ fn a_disk_that_is_full_and_freed_again() {
 
 /// The most pages that the workload takes at any time.
 fn pages_taken(workload: &Workload) -> u64 {
-    let mut session = Session::new(SimEnv::new(SEED), Expect::NoError, None);
+    let mut session = Session::new(SimEnv::new(SEED), false, Expect::NoError, None);
     session.open().expect("nothing fails");
     let mut most = session.env.used_bytes();
     for op in &workload.ops {
@@ -137,7 +139,7 @@ fn pages_taken(workload: &Workload) -> u64 {
 fn fill(workload: &Workload, pages: u64, freed_at: usize) -> Result<u64, String> {
     let env = SimEnv::new(SEED);
     env.set_capacity(Some(pages * PAGE_BYTES));
-    let mut session = Session::new(env.clone(), Expect::Full, None);
+    let mut session = Session::new(env.clone(), freed_at % 2 == 1, Expect::Full, None);
     session.open()?;
     for (at, op) in workload.ops.iter().enumerate() {
         if at == freed_at {
@@ -148,7 +150,7 @@ fn fill(workload: &Workload, pages: u64, freed_at: usize) -> Result<u64, String>
     let refused = u64::from(session.refused.get() > 0);
     let (image, history) = (env.image(Crash::LoseAll), session.history.clone());
     image.set_capacity(None);
-    let db = options(&image).open(DIR).map_err(|error| format!("after a loss of power: {error}"))?;
+    let db = options(&image, false).open(DIR).map_err(|error| format!("after a loss of power: {error}"))?;
     history.explains(&Answers::of(&db, &history.keys()), history.durable())?;
     free(&mut session);
     session.check_handle()?;
@@ -206,7 +208,7 @@ fn try_all(workloads: &[Workload]) {
 
 /// The calls that the workload makes if nothing fails.
 fn calls_of(workload: &Workload) -> Vec<Call> {
-    let mut session = Session::new(SimEnv::new(SEED), Expect::NoError, None);
+    let mut session = Session::new(SimEnv::new(SEED), false, Expect::NoError, None);
     session.env.start_log();
     let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
     outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
@@ -234,13 +236,14 @@ fn failures_of(call: &Call) -> Vec<(Failure, bool)> {
 
 impl fmt::Display for Trial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, call, failure, forever, .. } = self;
+        let Self { workload, call, failure, forever, direct, .. } = self;
         let how_long = if *forever { "for ever" } else { "once" };
         let step = call.step.map_or("", |step| step.0);
         write!(
             f,
-            "{}, call {} ({:?} {} {step:?}), {failure:?} {how_long}",
+            "{}{}, call {} ({:?} {} {step:?}), {failure:?} {how_long}",
             workload.name,
+            if *direct { ", direct reads" } else { "" },
             call.number,
             call.kind,
             call.path.display()
@@ -253,7 +256,11 @@ impl<'a> Trial<'a> {
     fn all(workload: &'a Workload, omitted: Option<Step>) -> impl Iterator<Item = Self> {
         calls_of(workload).into_iter().flat_map(move |call| {
             let failures = failures_of(&call).into_iter();
-            failures.map(move |(failure, forever)| Self { workload, call: call.clone(), failure, forever, omitted })
+            failures.enumerate().map(move |(index, (failure, forever))| {
+                // Every call in both modes, though not with every failure.
+                let direct = (call.number + index as u64) % 2 == 1;
+                Self { workload, call: call.clone(), failure, forever, direct, omitted }
+            })
         })
     }
 
@@ -269,7 +276,7 @@ impl<'a> Trial<'a> {
         self.forget(&env);
         env.inject(self.fault());
         let struck = (!self.forever).then(|| self.call.path.to_path_buf());
-        let mut session = Session::new(env, self.expectation(), struck);
+        let mut session = Session::new(env, self.direct, self.expectation(), struck);
         session.open()?;
         for op in &self.workload.ops {
             let shown = session.env.faults_shown();
@@ -348,7 +355,7 @@ impl<'a> Trial<'a> {
     /// Opens the database on `env` and expects at least the first `least` commits; then writes, loses power, and looks again.
     fn check_image(&self, env: SimEnv, history: &History, least: usize) -> Checked {
         self.forget(&env);
-        let db = match options(&env).open(DIR) {
+        let db = match options(&env, self.direct).open(DIR) {
             Ok(db) => db,
             Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
             Err(error) => return Err(format!("the database does not open again: {error}")),
@@ -366,12 +373,12 @@ impl<'a> Trial<'a> {
             return Err(format!("verify: {:?}", report.problems));
         }
         history.adopt(commits);
-        let mut session = Session::new(env.clone(), self.expectation(), None);
+        let mut session = Session::new(env.clone(), self.direct, self.expectation(), None);
         session.db = Some(db);
         session.history = history;
         session.step(&Op::Write(vec![probe(0)], Durability::Sync)).map_err(|why| format!("a write: {why}"))?;
         let image = env.image(Crash::LoseAll);
-        let db = match options(&image).open(DIR) {
+        let db = match options(&image, self.direct).open(DIR) {
             Err(error) if self.is_damage() => return message::complaint(&error, None).map_or(Ok(()), Err),
             db => db.map_err(|error| format!("what was recovered does not survive a loss of power: {error}"))?,
         };

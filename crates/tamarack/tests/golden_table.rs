@@ -7,15 +7,13 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use tamarack::cache::BlockCache;
 use tamarack::entry::{Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId};
 use tamarack::format::names::FileName;
 use tamarack::merge::Source;
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 
 const STEP: Step = Step("test: write a file");
@@ -86,8 +84,8 @@ fn assert_reads_back(bytes: &[u8]) {
     write(&*env, &path, bytes);
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
-    let cache = Arc::new(BlockCache::new(0));
-    let table = Table::open(&*env, Path::new(""), DATABASE, &meta, &cache).expect("a table");
+    let storage = TableStorage::buffered(env, 0);
+    let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");
     table.verify(&mut |_| {}).expect("a whole table");
     let mut cursor = table.cursor(ReadPolicy::Cached);
     cursor.seek_first().expect("a whole table");

@@ -6,9 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::cache::BlockCache;
 use tamarack::format::edit::{Change, KeyRange, MergeId, RunId};
 use tamarack::format::meta::TreeId;
+use tamarack::table::TableStorage;
 use tamarack::tree::manifest::Manifest;
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
@@ -33,7 +33,7 @@ fn refusal(changes: impl FnOnce(&Manifest, &Version, [RunId; 3]) -> Vec<Change>)
     }
     db.close().expect("memory takes it");
     let dir = Path::new("/db");
-    let tables = TableFiles::new(env.clone(), dir, Arc::new(BlockCache::new(0)));
+    let tables = TableFiles::new(TableStorage::buffered(env.clone(), 0), dir);
     let manifest =
         Manifest::recover(&env, dir, Tail::Strict, tables).expect("it is whole").expect("it is there").manifest;
     let version = manifest.version();

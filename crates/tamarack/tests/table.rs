@@ -5,13 +5,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::cache::BlockCache;
 use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
 use tamarack::merge::Source;
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
@@ -123,9 +122,9 @@ fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned]) -> TableMeta
     builder.finish().expect("room")
 }
 
-fn open(env: &dyn Env, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
-    let cache = Arc::new(BlockCache::new(cache_bytes));
-    Table::open(env, Path::new("db"), DATABASE, meta, &cache).expect("a whole table")
+fn open(env: &Arc<dyn Env>, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
+    let storage = TableStorage::buffered(env.clone(), cache_bytes);
+    Table::open(&storage, Path::new("db"), DATABASE, meta).expect("a whole table")
 }
 
 /// What the table answers to a query: all versions that a visitor is shown before it has `limit`.
@@ -228,7 +227,7 @@ fn check_everything(random: &mut Random, style: &Style, settings: TableSettings,
     assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.as_entry().raw_bytes()).sum::<u64>());
     let path = FileName::Table(7).path(Path::new("db"));
     assert_eq!(Table::read_meta(&*env, &path, DATABASE).expect("whole"), meta);
-    let table = open(&*env, &meta, random.pick(&[0, 20_000, 10 << 20]));
+    let table = open(&env, &meta, random.pick(&[0, 20_000, 10 << 20]));
     let mut verified_bytes = 0;
     table.verify(&mut |bytes| verified_bytes += bytes).expect("whole");
     assert_eq!(verified_bytes, meta.file_bytes);

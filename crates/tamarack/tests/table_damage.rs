@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::cache::BlockCache;
 use tamarack::entry::{Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
 use tamarack::format::table::place;
 use tamarack::merge::Source;
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings};
+use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack::{Error, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
 
@@ -60,7 +59,7 @@ impl Fixture {
     }
 
     fn open(&self) -> Result<Arc<Table>> {
-        Table::open(&*self.env, Path::new(""), DATABASE, &self.meta, &Arc::new(BlockCache::new(1 << 20)))
+        Table::open(&TableStorage::buffered(self.env.clone(), 1 << 20), Path::new(""), DATABASE, &self.meta)
     }
 }
 
@@ -216,8 +215,8 @@ fn a_table_under_another_name_or_in_another_database_is_refused() {
     let whole = read_all_ways(&a.open());
     a.write(&b.bytes);
     assert_harmless(&a, &whole, "swapped");
-    let cache = Arc::new(BlockCache::new(0));
-    assert!(Table::open(&*b.env, Path::new(""), DATABASE + 1, &b.meta, &cache).is_err());
+    let storage = TableStorage::buffered(b.env.clone(), 0);
+    assert!(Table::open(&storage, Path::new(""), DATABASE + 1, &b.meta).is_err());
     assert!(Table::read_meta(&*b.env, &b.path, DATABASE + 1).is_err());
 }
 

@@ -313,7 +313,8 @@ fn options(env: &Arc<dyn Env>, random: &Random) -> Options {
         .block_bytes(128 << random.below(4))
         .table_bytes(2048 << random.below(4))
         .sealed_max(1 + random.below(3) as usize)
-        .cache_bytes([0, 16 << 10, 1 << 20][random.below(3) as usize]);
+        .cache_bytes([0, 16 << 10, 1 << 20][random.below(3) as usize])
+        .direct_io(random.below(2) == 1);
     Options::new().threads(1 + random.below(4) as usize).expert(expert)
 }
 

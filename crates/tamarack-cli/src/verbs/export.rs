@@ -25,7 +25,7 @@ tamarack export old.db | tamarack import new.db -",
 const PIECE_BYTES: usize = 16 << 10;
 
 fn arguments() -> Vec<Arg> {
-    vec![database::path_argument(), records::format_argument()]
+    vec![database::path_argument(), records::format_argument(), database::direct_argument()]
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {

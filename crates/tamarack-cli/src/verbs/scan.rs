@@ -39,6 +39,7 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(u64)),
         Arg::new("reverse").long("reverse").help("Print the greatest keys first").action(ArgAction::SetTrue),
         records::format_argument(),
+        database::direct_argument(),
     ]);
     arguments
 }

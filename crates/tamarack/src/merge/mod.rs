@@ -10,6 +10,6 @@ pub mod split;
 pub(crate) mod sorted;
 
 pub use retain::Retain;
-pub use source::Source;
+pub use source::{Place, Source};
 pub use sources::MergedSource;
 pub use split::{Piece, Span, split};

@@ -3,6 +3,19 @@
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 
+/// Where a seek leads: see the seeks of [`Source`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place<'a> {
+    /// [`Source::seek_first`].
+    First,
+    /// [`Source::seek_last`].
+    Last,
+    /// [`Source::seek`].
+    From(&'a [u8], Sequence),
+    /// [`Source::seek_before`].
+    Before(&'a [u8], Sequence),
+}
+
 /// A cursor over entries in entry order (key ascending, then youngest first), in both directions.
 ///
 /// A new cursor stands nowhere: [`Source::entry`] is `None` until one of the seeks. Stepping past either end leaves it nowhere too.
@@ -19,6 +32,15 @@ pub trait Source {
     /// Goes to the last entry strictly before the place (`key`, `sequence`) in entry order: with `Sequence::MAX` the oldest version of
     /// the last key that is `< key`.
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()>;
+    /// Goes to a place.
+    fn seek_to(&mut self, place: Place<'_>) -> Result<()> {
+        match place {
+            Place::First => self.seek_first(),
+            Place::Last => self.seek_last(),
+            Place::From(key, sequence) => self.seek(key, sequence),
+            Place::Before(key, sequence) => self.seek_before(key, sequence),
+        }
+    }
     /// Goes to the next entry in entry order.
     fn next(&mut self) -> Result<()>;
     /// Goes to the previous entry in entry order.

@@ -114,6 +114,11 @@ impl<S: Source> MergedSource<S> {
         Self { sources, direction: Direction::Forward, winner: None, losers, left: Vec::new(), players }
     }
 
+    /// The sources, young to old. Who moves one must seek with the merged cursor before anything else.
+    pub fn sources_mut(&mut self) -> &mut [S] {
+        &mut self.sources
+    }
+
     fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
         self.winner = None;
         self.direction = direction;

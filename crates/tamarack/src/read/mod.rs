@@ -5,6 +5,7 @@ pub mod get;
 pub mod range;
 pub mod scan;
 pub mod snapshot;
+mod state_source;
 pub mod value;
 pub mod visible;
 

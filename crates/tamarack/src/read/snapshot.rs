@@ -8,17 +8,13 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::buffer::BufferCursor;
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Query, Sequence};
 use crate::error::Result;
-use crate::format::meta::TreeId;
-use crate::merge::{MergedSource, Source};
 use crate::read::get;
 use crate::read::range::KeyRange;
 use crate::read::scan::{self, Origin};
+use crate::read::state_source::StateSource;
 use crate::read::value::Value;
-use crate::table::ReadPolicy;
-use crate::tree::run::RunCursor;
 use crate::tree::state::{State, Tree};
 
 /// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can see is dropped.
@@ -133,61 +129,9 @@ struct PinnedState {
 }
 
 impl Origin for PinnedState {
-    type Source = MergedSource<StateSource>;
+    type Source = StateSource;
 
     fn open(&self) -> Result<Self::Source> {
-        let state = &self.state;
-        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
-        let buffers = buffers.map(|buffer| StateSource::Buffer(buffer.cursor()));
-        let runs = state.version.tree(TreeId(0)).into_iter().flat_map(|tree| tree.runs());
-        let runs = runs.map(|run| StateSource::Run(Box::new(run.cursor(ReadPolicy::Cached))));
-        Ok(MergedSource::new(buffers.chain(runs).collect()))
-    }
-}
-
-/// One of the sources that a state consists of.
-enum StateSource {
-    Buffer(BufferCursor),
-    /// Boxed, since it is many times as large, and merging moves sources about.
-    Run(Box<RunCursor>),
-}
-
-/// Hands a call on to whichever source it is.
-macro_rules! either {
-    ($self:ident, $source:ident => $call:expr) => {
-        match $self {
-            Self::Buffer($source) => $call,
-            Self::Run($source) => $call,
-        }
-    };
-}
-
-impl Source for StateSource {
-    fn seek_first(&mut self) -> Result<()> {
-        either!(self, source => source.seek_first())
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        either!(self, source => source.seek_last())
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        either!(self, source => source.seek(key, sequence))
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        either!(self, source => source.seek_before(key, sequence))
-    }
-
-    fn next(&mut self) -> Result<()> {
-        either!(self, source => source.next())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        either!(self, source => source.prev())
-    }
-
-    fn entry(&self) -> Option<Entry<'_>> {
-        either!(self, source => source.entry())
+        Ok(StateSource::new(&self.state))
     }
 }

@@ -2,43 +2,110 @@
 //!
 //! It holds one lower index block and one data block, each with a place in it. Seeks go down through the fences; steps past the
 //! end of a data block go to the neighbour by the index. A cursor that stays in one block reads nothing.
+//!
+//! # Seeks of many cursors at once
+//!
+//! Who seeks with many cursors asks each beforehand what it would have to read ([`TableCursor::prepare`]), reads that for all in one batch, and
+//! only then lets them seek. A cursor that got nothing reads by itself.
 
 use std::sync::Arc;
 
+use tamarack_env::ReadRequest;
+
 use super::reader::Table;
+use super::storage::TableStorage;
+use super::window::{Direction, FIRST_BYTES, Growth, ScanVolume, Window};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::stored::{BlockHandle, Flaw};
-use crate::merge::Source;
+use crate::merge::{Place, Source};
+use crate::stats::Reader;
 
 /// How a cursor reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPolicy {
-    /// Each block by itself, through the block cache: for queries.
+    /// Through the block cache; what is not there in pieces that grow as the walk goes on: for queries.
     Cached,
     /// Large pieces that do not pass through the cache: for merges and for whole scans, which would only drive out what queries need.
     Sequential,
 }
 
-/// What a sequential cursor reads at first. Each further read is twice as large, up to [`READ_BYTES_MAX`]: merges open their cursors anew at
-/// each handover, and what a cursor has read ahead then is read once more.
-const READ_BYTES_MIN: usize = 32 << 10;
-
-/// What a sequential cursor reads at once when it has been on its way for a while: large enough that a disk with a seek of 8 ms still reads at
-/// 60 MB/s.
-const READ_BYTES_MAX: usize = 512 << 10;
-
 /// A walk over a table. See [`Source`] for where it stands when.
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
-    /// The bytes around the data block, for a sequential cursor.
-    window: Option<Window>,
+    pieces: Pieces,
     /// The fence of `lower`, if that is loaded.
     top: usize,
     lower: Standing,
     data: Standing,
+}
+
+/// How a cursor reads, and what it has read. One that goes on in the next table takes this along.
+#[derive(Debug)]
+pub struct Pieces {
+    policy: ReadPolicy,
+    window: Window,
+    growth: Growth,
+    volume: Arc<ScanVolume>,
+}
+
+impl Pieces {
+    /// Nothing read yet. The cursors of one scan share `volume`.
+    pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>) -> Self {
+        let reader = match policy {
+            ReadPolicy::Cached => Reader::Scan,
+            ReadPolicy::Sequential => Reader::Merge,
+        };
+        Self { policy, window: Window::new(reader), growth: Growth::default(), volume }
+    }
+
+    /// A lower index block. These are few, so that each is a read of its own.
+    fn lower_block(&self, table: &Table, handle: &BlockHandle) -> Result<Arc<Block>> {
+        if self.window.holds(handle) {
+            let block = Arc::new(self.window.block(table, handle, Vec::new())?);
+            table.storage.cache().insert(table.meta.id, handle.offset, block.clone());
+            return Ok(block);
+        }
+        match self.policy {
+            ReadPolicy::Cached => table.cached_block(handle, Reader::Scan),
+            ReadPolicy::Sequential => Ok(Arc::new(table.file.read_block(handle, Reader::Merge)?)),
+        }
+    }
+
+    /// A data block, into the space of the one that is left, if nobody holds on to a value in that.
+    fn data_block(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        left: Option<Arc<Block>>,
+    ) -> Result<Arc<Block>> {
+        if self.policy == ReadPolicy::Cached {
+            return self.cached_data_block(table, handle, direction);
+        }
+        let space = left.and_then(Arc::into_inner).map(Block::into_bytes).unwrap_or_default();
+        let ahead_bytes = if self.window.holds(handle) { 0 } else { self.growth.next_sequential() };
+        Ok(Arc::new(self.window.block_or_read(table, handle, direction, ahead_bytes, space)?))
+    }
+
+    fn cached_data_block(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<Arc<Block>> {
+        let cache = table.storage.cache();
+        let ahead_bytes = if self.window.holds(handle) {
+            self.growth.arrived();
+            0
+        } else if let Some(block) = cache.get(table.meta.id, handle.offset) {
+            return Ok(block);
+        } else {
+            self.growth.next(&self.volume)
+        };
+        let block = Arc::new(self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?);
+        if self.growth.is_short() {
+            cache.insert(table.meta.id, handle.offset, block.clone());
+        }
+        Ok(block)
+    }
 }
 
 /// A loaded block and a place in it.
@@ -49,6 +116,16 @@ struct Standing {
 }
 
 impl Standing {
+    /// A block, and no place in it yet.
+    fn before(handle: &BlockHandle, block: Arc<Block>) -> Self {
+        Self { block: Some((handle.offset, block)), cursor: BlockCursor::default() }
+    }
+
+    /// True if this block is loaded.
+    fn holds(&self, handle: &BlockHandle) -> bool {
+        self.block.as_ref().is_some_and(|&(offset, _)| offset == handle.offset)
+    }
+
     /// Runs one motion of the cursor in the loaded block; an error names the block's offset.
     #[inline]
     fn go(&mut self, table: &Table, motion: impl FnOnce(&mut BlockCursor, &Block) -> Result<(), Flaw>) -> Result<()> {
@@ -77,9 +154,14 @@ impl Standing {
 impl Table {
     /// A cursor over all its entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
-        let window = (read == ReadPolicy::Sequential).then(Window::default);
+        self.cursor_with(Pieces::new(read, Arc::default()))
+    }
+
+    /// A cursor over all its entries that goes on reading as another one did.
+    pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
+        pieces.window.clear();
         let table = Arc::clone(self);
-        TableCursor { table, window, top: 0, lower: Standing::default(), data: Standing::default() }
+        TableCursor { table, pieces, top: 0, lower: Standing::default(), data: Standing::default() }
     }
 }
 
@@ -89,18 +171,79 @@ impl TableCursor {
         self.entry().and(self.data.block.as_ref().map(|(_, block)| block))
     }
 
+    /// How it reads, for a cursor over the table that follows.
+    pub fn into_pieces(self) -> Pieces {
+        self.pieces
+    }
+
+    /// The next seek is a leap: where it leads, little is read at first.
+    pub fn restart(&mut self) {
+        self.pieces.growth.restart();
+    }
+
+    /// Does what a seek to `place` does, but for reading. True if it lacks something, and [`TableCursor::request`] would bring it; there may be more that
+    /// it lacks then. The cursor stands nowhere until the seek.
+    pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
+        self.data.leave();
+        let (top, direction) = match place {
+            Place::First => (0, Direction::Forward),
+            Place::Last => (self.table.fences.len() - 1, Direction::Backward),
+            Place::From(key, sequence) => (self.table.fences.floor(key, sequence), Direction::Forward),
+            Place::Before(key, sequence) => (self.table.fences.floor(key, sequence), Direction::Backward),
+        };
+        let handle = *self.table.fences.handle(top);
+        if !self.stands_below(top) && !self.pieces.window.holds(&handle) {
+            let Some(block) = self.table.cached(&handle) else {
+                self.pieces.window.reserve(&self.table, &handle, Direction::Forward, 0)?;
+                return Ok(true);
+            };
+            self.lower = Standing::before(&handle, block);
+        }
+        self.load_lower(top)?;
+        self.lower.go(&self.table, |cursor, block| match place {
+            Place::First => cursor.seek_first(block),
+            Place::Last => cursor.seek_last(block),
+            Place::From(key, sequence) | Place::Before(key, sequence) => cursor.seek_floor(block, key, sequence),
+        })?;
+        let handle = self.data_handle()?;
+        if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
+            return Ok(false);
+        }
+        match self.table.cached(&handle) {
+            Some(block) => self.data = Standing::before(&handle, block),
+            None => self.pieces.window.reserve(&self.table, &handle, direction, FIRST_BYTES)?,
+        }
+        Ok(!self.data.holds(&handle))
+    }
+
+    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] says what came of it.
+    pub fn request(&mut self) -> ReadRequest<'_> {
+        self.pieces.window.request(&self.table)
+    }
+
+    /// The read has succeeded or failed.
+    pub fn arrived(&mut self, whole: bool) {
+        self.pieces.window.arrived(whole);
+    }
+
+    /// What its table is read by.
+    pub fn storage(&self) -> &Arc<TableStorage> {
+        &self.table.storage
+    }
+
+    /// True if the lower index block of the fence `top` is loaded.
+    fn stands_below(&self, top: usize) -> bool {
+        self.lower.holds(self.table.fences.handle(top))
+    }
+
     /// Loads the lower index block of the fence `top`.
     fn load_lower(&mut self, top: usize) -> Result<()> {
         let handle = *self.table.fences.handle(top);
         self.top = top;
-        if self.lower.block.as_ref().is_none_or(|&(offset, _)| offset != handle.offset) {
+        if !self.stands_below(top) {
             self.lower.leave();
             self.lower.block = None;
-            let block = match self.window {
-                None => self.table.cached_block(&handle)?,
-                Some(_) => Arc::new(self.table.file.read_block(&handle)?),
-            };
-            self.lower.block = Some((handle.offset, block));
+            self.lower.block = Some((handle.offset, self.pieces.lower_block(&self.table, &handle)?));
         }
         Ok(())
     }
@@ -108,25 +251,22 @@ impl TableCursor {
     /// Loads the data block whose fence the lower cursor stands on.
     fn load_data(&mut self, direction: Direction) -> Result<()> {
         self.data.leave();
-        let lower_offset = self.table.fences.handle(self.top).offset;
+        let handle = self.data_handle()?;
+        if !self.data.holds(&handle) {
+            let left = self.data.block.take().map(|(_, block)| block);
+            let block = self.pieces.data_block(&self.table, &handle, direction, left)?;
+            self.data.block = Some((handle.offset, block));
+        }
+        Ok(())
+    }
+
+    /// The data block whose fence the lower cursor stands on.
+    fn data_handle(&self) -> Result<BlockHandle> {
         let handle = match self.lower.entry() {
             Some(fence) => BlockHandle::decode(fence.value),
             None => Err(Flaw::Damaged("an index block begins after its fence")),
         };
-        let handle = handle.map_err(|flaw| self.table.file.flaw(flaw, lower_offset))?;
-        if self.data.block.as_ref().is_none_or(|&(offset, _)| offset != handle.offset) {
-            let left = self.data.block.take();
-            let block = match &mut self.window {
-                None => self.table.cached_block(&handle)?,
-                Some(window) => {
-                    // The block it leaves gives its space to the next one, unless somebody holds on to a value in it.
-                    let space = left.and_then(|(_, block)| Arc::into_inner(block)).map(Block::into_bytes);
-                    Arc::new(window.block(&self.table, &handle, direction, space.unwrap_or_default())?)
-                }
-            };
-            self.data.block = Some((handle.offset, block));
-        }
-        Ok(())
+        handle.map_err(|flaw| self.table.file.flaw(flaw, self.table.fences.handle(self.top).offset))
     }
 
     /// Goes to the only data block that can hold the place.
@@ -253,65 +393,5 @@ impl Source for TableCursor {
 
     fn entry(&self) -> Option<Entry<'_>> {
         self.data.entry()
-    }
-}
-
-/// Which way a cursor goes, and so on which side of a block more is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Direction {
-    Forward,
-    Backward,
-}
-
-/// A piece of the file in memory.
-#[derive(Debug, Default)]
-pub(super) struct Window {
-    offset: u64,
-    bytes: Vec<u8>,
-    /// How much was read last.
-    read_bytes: usize,
-}
-
-impl Window {
-    /// A block, from the window; if it is not there, the window moves so that it holds the block and what comes next. The block is put into
-    /// `space`, whatever that holds.
-    pub(super) fn block(
-        &mut self,
-        table: &Table,
-        handle: &BlockHandle,
-        direction: Direction,
-        space: Vec<u8>,
-    ) -> Result<Block> {
-        table.file.check_inside(handle)?;
-        if handle.bytes >= READ_BYTES_MAX {
-            return table.file.read_block(handle);
-        }
-        if !self.holds(handle) {
-            self.fill(table, handle, direction)?;
-        }
-        let start = (handle.offset - self.offset) as usize;
-        table.file.decode_block(&self.bytes[start..][..handle.bytes], handle, space)
-    }
-
-    fn holds(&self, handle: &BlockHandle) -> bool {
-        handle.offset >= self.offset && handle.end() <= self.offset + self.bytes.len() as u64
-    }
-
-    fn fill(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<()> {
-        self.read_bytes = (2 * self.read_bytes).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
-        let bytes = self.read_bytes as u64;
-        let (start, end) = match direction {
-            // Nothing is gained by reading on into the index.
-            Direction::Forward => (handle.offset, (handle.offset + bytes).min(table.data_end())),
-            Direction::Backward => (handle.end().saturating_sub(bytes), handle.end()),
-        };
-        let end = end.max(handle.end());
-        self.bytes.resize((end - start) as usize, 0);
-        self.offset = start;
-        let result = table.file.read_into(&mut self.bytes, start);
-        if result.is_err() {
-            self.bytes.clear();
-        }
-        result
     }
 }

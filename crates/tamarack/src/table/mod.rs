@@ -19,8 +19,12 @@ mod builder;
 mod cursor;
 mod fences;
 mod reader;
+mod storage;
 mod verify;
+mod window;
 
 pub use builder::{TableBuilder, TableSettings};
-pub use cursor::{ReadPolicy, TableCursor};
+pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use reader::Table;
+pub use storage::TableStorage;
+pub use window::ScanVolume;

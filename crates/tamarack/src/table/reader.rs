@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env, File};
 
 use super::fences::Fences;
-use crate::cache::BlockCache;
+use super::storage::TableStorage;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::{Block, Next, Versions};
@@ -21,6 +21,7 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+use crate::stats::{ReadCounters, Reader};
 
 /// What the first read at the end of a file brings: enough for footer, top index and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
@@ -32,20 +33,16 @@ pub struct Table {
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
     pub(super) fences: Fences,
-    cache: Arc<BlockCache>,
+    pub(super) storage: Arc<TableStorage>,
 }
 
 impl Table {
     /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not that table; [`Error::Unsupported`] if
     /// a newer version wrote it.
-    pub fn open(
-        env: &dyn Env,
-        dir: &Path,
-        database: u64,
-        meta: &TableMeta,
-        cache: &Arc<BlockCache>,
-    ) -> Result<Arc<Self>> {
-        let file = TableFile::open(env, FileName::Table(meta.id.0).path(dir), database, meta.id)?;
+    pub fn open(storage: &Arc<TableStorage>, dir: &Path, database: u64, meta: &TableMeta) -> Result<Arc<Self>> {
+        let path = FileName::Table(meta.id.0).path(dir);
+        let opened = storage.open(&path);
+        let file = TableFile::new(opened, path, database, meta.id, storage.counters().clone())?;
         if file.bytes != meta.file_bytes {
             let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
@@ -58,7 +55,7 @@ impl Table {
         let top = file.block_near_end(&footer.top_index, &tail)?;
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
-        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, cache: Arc::clone(cache) }))
+        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, storage: storage.clone() }))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -67,7 +64,8 @@ impl Table {
         let Some(FileName::Table(id)) = name else {
             return Err(Error::InvalidArgument(format!("{}: not the name of a table", path.display())));
         };
-        let file = TableFile::open(env, path.to_owned(), database, TableId(id))?;
+        let opened = env.open(path, Access::Read);
+        let file = TableFile::new(opened, path.to_owned(), database, TableId(id), Arc::default())?;
         let tail = file.read_tail()?;
         let (footer, root_checksum) = file.footer(&tail)?;
         let properties = file.properties(&footer, &tail)?;
@@ -101,7 +99,7 @@ impl Table {
         let mut sequence = query.sequence;
         loop {
             let (handle, next) = self.find(query.key, sequence)?;
-            let block = self.cached_block(&handle)?;
+            let block = self.cached_block(&handle, Reader::Get)?;
             let ended = block
                 .versions(query.key, sequence, &mut |entry| visit(entry, &block))
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
@@ -118,7 +116,7 @@ impl Table {
     fn find(&self, key: &[u8], sequence: Sequence) -> Result<(BlockHandle, Option<Sequence>)> {
         let top = self.fences.floor(key, sequence);
         let lower_handle = self.fences.handle(top);
-        let lower = self.cached_block(lower_handle)?;
+        let lower = self.cached_block(lower_handle, Reader::Get)?;
         let found = lower.floor(key, sequence).and_then(|floor| {
             let floor = floor.ok_or(Flaw::Damaged("an index block begins after its fence"))?;
             Ok((BlockHandle::decode(floor.value)?, floor.next))
@@ -140,13 +138,18 @@ impl Table {
         self.fences.handle(0).offset
     }
 
+    /// A block from the cache.
+    pub(super) fn cached(&self, handle: &BlockHandle) -> Option<Arc<Block>> {
+        self.storage.cache().get(self.meta.id, handle.offset)
+    }
+
     /// A block, from the cache or through it.
-    pub(super) fn cached_block(&self, handle: &BlockHandle) -> Result<Arc<Block>> {
-        if let Some(block) = self.cache.get(self.meta.id, handle.offset) {
+    pub(super) fn cached_block(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
+        if let Some(block) = self.cached(handle) {
             return Ok(block);
         }
-        let block = Arc::new(self.file.read_block(handle)?);
-        self.cache.insert(self.meta.id, handle.offset, Arc::clone(&block));
+        let block = Arc::new(self.file.read_block(handle, reader)?);
+        self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
         Ok(block)
     }
 }
@@ -159,14 +162,21 @@ pub(super) struct TableFile {
     database: u64,
     id: TableId,
     place: Place,
+    counters: Arc<ReadCounters>,
     /// Its length.
     pub(super) bytes: u64,
 }
 
 impl TableFile {
-    fn open(env: &dyn Env, path: PathBuf, database: u64, id: TableId) -> Result<Self> {
+    fn new(
+        opened: io::Result<Arc<dyn File>>,
+        path: PathBuf,
+        database: u64,
+        id: TableId,
+        counters: Arc<ReadCounters>,
+    ) -> Result<Self> {
         let doing = "table: open";
-        let file = match env.open(&path, Access::Read) {
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::corruption(&path, 0, "the table is missing"));
@@ -174,32 +184,53 @@ impl TableFile {
             Err(error) => return Err(Error::io(doing, &path, error)),
         };
         let bytes = file.len().map_err(|error| Error::io(doing, &path, error))?;
-        Ok(Self { file, path, database, id, place: place(database, id), bytes })
+        Ok(Self { file, path, database, id, place: place(database, id), counters, bytes })
     }
 
     /// Reads a block and checks it.
-    pub(super) fn read_block(&self, handle: &BlockHandle) -> Result<Block> {
+    pub(super) fn read_block(&self, handle: &BlockHandle, reader: Reader) -> Result<Block> {
         self.check_inside(handle)?;
-        let stored = self.read(handle.offset, handle.bytes)?;
+        let stored = self.read(handle.offset, handle.bytes, reader)?;
+        self.counters.of(reader).blocks.add(1);
         let block = unseal(Cow::Owned(stored), self.place, handle).and_then(Block::decode);
         block.map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
     /// Checks and decodes the bytes of a block, which is put into `space`.
-    pub(super) fn decode_block(&self, stored: &[u8], handle: &BlockHandle, mut space: Vec<u8>) -> Result<Block> {
+    pub(super) fn decode_block(
+        &self,
+        stored: &[u8],
+        handle: &BlockHandle,
+        mut space: Vec<u8>,
+        reader: Reader,
+    ) -> Result<Block> {
+        self.counters.of(reader).blocks.add(1);
         let unsealed = unseal_into(stored, self.place, handle, &mut space);
         unsealed.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
+    /// The file itself, for reads that are handed over together with others.
+    pub(super) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// The bytes around `start..end` that a read with nothing to copy takes: themselves, unless the file is read past the page cache.
+    pub(super) fn aligned(&self, start: u64, end: u64) -> (u64, u64) {
+        let alignment = self.file.direct_alignment().unwrap_or(1) as u64;
+        // Where the file ends, the environment sees to the rest.
+        (start - start % alignment, end.next_multiple_of(alignment).min(self.bytes))
+    }
+
     /// Reads bytes, which must lie inside the file.
-    pub(super) fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, offset: u64, bytes: usize, reader: Reader) -> Result<Vec<u8>> {
         let mut buffer = vec![0; bytes];
-        self.read_into(&mut buffer, offset)?;
+        self.read_into(&mut buffer, offset, reader)?;
         Ok(buffer)
     }
 
     /// Fills the buffer with the bytes at `offset`.
-    pub(super) fn read_into(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+    pub(super) fn read_into(&self, buffer: &mut [u8], offset: u64, reader: Reader) -> Result<()> {
+        self.counters.of(reader).count_read(buffer.len());
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => self.corruption(offset, "the file ends too early"),
             _ => Error::io("table: read", &self.path, error),
@@ -227,7 +258,7 @@ impl TableFile {
     /// The last bytes of the file.
     pub(super) fn read_tail(&self) -> Result<Vec<u8>> {
         let bytes = self.bytes.min(TAIL_BYTES);
-        self.read(self.bytes - bytes, bytes as usize)
+        self.read(self.bytes - bytes, bytes as usize, Reader::Upkeep)
     }
 
     fn footer(&self, tail: &[u8]) -> Result<(Footer, u64)> {
@@ -240,7 +271,7 @@ impl TableFile {
         let tail_offset = self.bytes - tail.len() as u64;
         let stored = match handle.offset.checked_sub(tail_offset) {
             Some(start) => Cow::Borrowed(&tail[start as usize..][..handle.bytes]),
-            None => Cow::Owned(self.read(handle.offset, handle.bytes)?),
+            None => Cow::Owned(self.read(handle.offset, handle.bytes, Reader::Upkeep)?),
         };
         unseal(stored, self.place, handle).map_err(|flaw| self.flaw(flaw, handle.offset))
     }

@@ -6,27 +6,33 @@
 //! 4. Entries ascend strictly, and the restarts of a block lead to all of them.
 //! 5. The properties are what is counted, and what the manifest says.
 
-use super::cursor::{Direction, Window};
 use super::reader::Table;
+use super::window::{Direction, SEQUENTIAL_BYTES, Window};
 use crate::entry::{self, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::stored::{BlockHandle, Flaw};
 use crate::format::table::Properties;
+use crate::stats::Reader;
 
 impl Table {
     /// Reads the whole table, past the cache, and checks every checksum, the order of entries, the index, and the properties. Calls
     /// `progress` after each piece with the number of bytes checked since the last call; they add up to the file's length.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut walk =
-            Walk { table: self, progress, window: Window::default(), last: None, counted: Properties::default() };
+        let mut walk = Walk {
+            table: self,
+            progress,
+            window: Window::new(Reader::Upkeep),
+            last: None,
+            counted: Properties::default(),
+        };
         let mut data_end = 0;
         let mut index_end = self.data_end();
         for top in 0..self.fences.len() {
             let handle = *self.fences.handle(top);
             walk.expect_at(&handle, index_end)?;
             index_end = handle.end();
-            let lower = self.file.read_block(&handle)?;
+            let lower = self.file.read_block(&handle, Reader::Upkeep)?;
             let first_fence = (self.fences.key(top), self.fences.sequence(top));
             data_end = walk.lower_block(&lower, &handle, first_fence, data_end)?;
         }
@@ -95,7 +101,7 @@ impl Walk<'_> {
 
     /// Checks a data block and its entries, and counts them.
     fn data_block(&mut self, handle: &BlockHandle, fence: (&[u8], Sequence)) -> Result<()> {
-        let block = self.window.block(self.table, handle, Direction::Forward, Vec::new())?;
+        let block = self.window.block_or_read(self.table, handle, Direction::Forward, SEQUENTIAL_BYTES, Vec::new())?;
         let damaged = |what: &'static str| self.table.file.corruption(handle.offset, what);
         let flaw = |flaw: Flaw| self.table.file.flaw(flaw, handle.offset);
         block.check_restarts().map_err(flaw)?;

@@ -45,7 +45,6 @@ use tamarack_env::{Access, Env, File, Step};
 use super::broken::Broken;
 use super::table_file::TableFiles;
 use super::version::{NextIds, Version};
-use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::checksum::Place;
 use crate::format::edit::{Change, Edit, EditError, MergeId, RunId};
@@ -56,6 +55,7 @@ use crate::format::manifest::{
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::step;
+use crate::table::TableStorage;
 use crate::wal::{Dropped, Tail};
 
 /// A manifest is not rolled before it has this size, unless told otherwise: a megabyte is read in milliseconds, and holds thousands of edits.
@@ -173,7 +173,7 @@ impl Manifest {
             return Err(Error::corruption(&FileName::Current.path(&self.dir), 0, what));
         }
         // Tables are not opened: the handles made here are only compared.
-        let files = TableFiles::new(self.env.clone(), &self.dir, Arc::new(BlockCache::new(0)));
+        let files = TableFiles::new(TableStorage::buffered(self.env.clone(), 0), &self.dir);
         let content = Content::read(&*self.env, &self.dir, number, files)?;
         // After a failure there may be one edit more in the file, or not.
         let same = log.failure.is_some() || content.version.state_edit() == log.version.state_edit();

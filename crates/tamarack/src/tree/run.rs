@@ -21,6 +21,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use tamarack_env::ReadRequest;
+
 use super::broken::Broken;
 use super::chunks::Chunks;
 use super::table_file::TableFile;
@@ -28,8 +30,8 @@ use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
-use crate::merge::Source;
-use crate::table::{ReadPolicy, TableCursor};
+use crate::merge::{Place, Source};
+use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -200,7 +202,7 @@ impl Run {
 
     /// A cursor over the run's entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
-        RunCursor { run: self.clone(), read, place: None }
+        RunCursor { run: self.clone(), read, volume: Arc::default(), place: None }
     }
 
     /// The slices that may share a key with `slice`.
@@ -280,6 +282,8 @@ impl Run {
 pub struct RunCursor {
     run: Arc<Run>,
     read: ReadPolicy,
+    /// Shared with the other cursors of a scan.
+    volume: Arc<ScanVolume>,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
 }
@@ -293,26 +297,6 @@ struct CursorPlace {
 }
 
 impl CursorPlace {
-    fn open(run: &Run, index: usize, read: ReadPolicy) -> Result<Option<Self>> {
-        let Some(slice) = run.slices.get(index) else { return Ok(None) };
-        let cursor = slice.table.open()?.cursor(read);
-        Ok(Some(Self { index, slice: slice.clone(), cursor }))
-    }
-
-    fn seek_first(&mut self) -> Result<()> {
-        match &self.slice.from {
-            Some(from) => self.cursor.seek(from, Sequence::MAX),
-            None => self.cursor.seek_first(),
-        }
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        match &self.slice.to {
-            Some(to) => self.cursor.seek_before(to, Sequence::MAX),
-            None => self.cursor.seek_last(),
-        }
-    }
-
     /// True if the cursor, which came from inside the slice or from below, stands on an entry of it.
     #[inline]
     fn is_before_end(&self) -> bool {
@@ -326,23 +310,110 @@ impl CursorPlace {
     }
 }
 
+impl Slice {
+    /// Where its first entry is in its table.
+    fn first_place(&self) -> Place<'_> {
+        self.from.as_deref().map_or(Place::First, |from| Place::From(from, Sequence::MAX))
+    }
+
+    /// Where its last entry is in its table.
+    fn last_place(&self) -> Place<'_> {
+        self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
+    }
+
+    /// What in its table corresponds to a place in the run that leads to this slice.
+    fn place_in_table<'a>(&'a self, place: Place<'a>) -> Place<'a> {
+        match place {
+            Place::First => self.first_place(),
+            Place::Last => self.last_place(),
+            Place::From(key, _) if key < self.first_key() => self.first_place(),
+            Place::Before(key, _) if self.ends_before(key) => self.last_place(),
+            inside => inside,
+        }
+    }
+}
+
 impl RunCursor {
     /// The block of the entry it stands on, so that the value can be kept without copying.
     pub fn block(&self) -> Option<&Arc<Block>> {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Goes to the slice with that index, and in it to where `seek` leads; keeps the open table if it is the one.
-    fn enter(&mut self, index: usize, seek: impl FnOnce(&mut CursorPlace) -> Result<()>) -> Result<()> {
-        let place = match self.place.take() {
-            Some(place) if place.index == index => Some(place),
-            _ => CursorPlace::open(&self.run, index, self.read)?,
-        };
-        if let Some(mut place) = place {
-            seek(&mut place)?;
-            self.place = Some(place);
+    /// Reads ahead in proportion to what all cursors use that share `volume`.
+    #[must_use]
+    pub fn sharing(mut self, volume: &Arc<ScanVolume>) -> Self {
+        self.volume = volume.clone();
+        self
+    }
+
+    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`]. Opens the table.
+    ///
+    /// # Errors
+    /// What the seek would meet as well.
+    pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
+        let Some(index) = self.slice_at(place) else { return Ok(false) };
+        self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
+    }
+
+    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] says what came of it.
+    ///
+    /// # Panics
+    /// If it found none.
+    pub fn request(&mut self) -> ReadRequest<'_> {
+        self.place.as_mut().expect("a cursor that was prepared has a place").cursor.request()
+    }
+
+    /// The read has succeeded or failed.
+    pub fn arrived(&mut self, whole: bool) {
+        if let Some(place) = &mut self.place {
+            place.cursor.arrived(whole);
         }
-        Ok(())
+    }
+
+    /// What its tables are read by, if it has opened one.
+    pub fn storage(&self) -> Option<&Arc<TableStorage>> {
+        self.place.as_ref().map(|place| place.cursor.storage())
+    }
+
+    /// The index of the slice that a place leads to, if any.
+    fn slice_at(&self, place: Place<'_>) -> Option<usize> {
+        let slices = &self.run.slices;
+        match place {
+            Place::First => Some(0),
+            Place::Last => slices.len().checked_sub(1),
+            Place::From(key, _) => Some(slices.partition_point(|slice| slice.ends_before(key))),
+            Place::Before(key, _) => slices.partition_point(|slice| slice.first_key() <= key).checked_sub(1),
+        }
+        .filter(|&index| index < slices.len())
+    }
+
+    /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
+    fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
+        let mut place = match self.place.take() {
+            Some(place) if place.index == index => place,
+            other => {
+                let pieces = other.map(|place| place.cursor.into_pieces());
+                let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone()));
+                let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
+                let cursor = slice.table.open()?.cursor_with(pieces);
+                CursorPlace { index, slice, cursor }
+            }
+        };
+        let result = go(&mut place)?;
+        self.place = Some(place);
+        Ok(result)
+    }
+
+    /// Goes to the slice that the place leads to, and in it to where it leads.
+    fn leap(&mut self, place: Place<'_>) -> Result<()> {
+        let Some(index) = self.slice_at(place) else {
+            self.place = None;
+            return Ok(());
+        };
+        self.enter(index, |here| {
+            here.cursor.restart();
+            here.cursor.seek_to(here.slice.place_in_table(place))
+        })
     }
 
     /// If the cursor has left its slice at the end, goes on to the first entry after it.
@@ -351,7 +422,11 @@ impl RunCursor {
             && !place.is_before_end()
         {
             let next = place.index + 1;
-            self.enter(next, CursorPlace::seek_first)?;
+            if next == self.run.slices.len() {
+                self.place = None;
+            } else {
+                self.enter(next, |here| here.cursor.seek_to(here.slice.first_place()))?;
+            }
         }
         Ok(())
     }
@@ -362,7 +437,7 @@ impl RunCursor {
             && !place.is_after_begin()
         {
             match place.index.checked_sub(1) {
-                Some(index) => self.enter(index, CursorPlace::seek_last)?,
+                Some(index) => self.enter(index, |here| here.cursor.seek_to(here.slice.last_place()))?,
                 None => self.place = None,
             }
         }
@@ -381,42 +456,26 @@ impl RunCursor {
         }
         stepped
     }
-
-    /// The index of the last slice that begins at or below `key`.
-    fn slice_at_or_below(&self, key: &[u8]) -> Option<usize> {
-        self.run.slices.partition_point(|slice| slice.first_key() <= key).checked_sub(1)
-    }
 }
 
 impl Source for RunCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.enter(0, CursorPlace::seek_first)?;
+        self.leap(Place::First)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        match self.run.slices.len().checked_sub(1) {
-            Some(last) => self.enter(last, CursorPlace::seek_last)?,
-            None => self.place = None,
-        }
+        self.leap(Place::Last)?;
         self.settle_backward()
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        let index = self.run.slices.partition_point(|slice| slice.ends_before(key));
-        self.enter(index, |place| {
-            if key < place.slice.first_key() { place.seek_first() } else { place.cursor.seek(key, sequence) }
-        })?;
+        self.leap(Place::From(key, sequence))?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        match self.slice_at_or_below(key) {
-            Some(index) => self.enter(index, |place| {
-                if place.slice.ends_before(key) { place.seek_last() } else { place.cursor.seek_before(key, sequence) }
-            })?,
-            None => self.place = None,
-        }
+        self.leap(Place::Before(key, sequence))?;
         self.settle_backward()
     }
 

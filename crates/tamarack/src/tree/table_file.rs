@@ -12,20 +12,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use tamarack_env::Worker;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tamarack_env::{Env, Worker};
 
-use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::format::meta::{TableId, TableMeta};
-use crate::table::Table;
+use crate::table::{Table, TableStorage};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
 pub struct TableFiles {
-    env: Arc<dyn Env>,
+    storage: Arc<TableStorage>,
     dir: PathBuf,
-    cache: Arc<BlockCache>,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
     pending_bytes: AtomicU64,
@@ -40,15 +38,20 @@ impl fmt::Debug for TableFiles {
 }
 
 impl TableFiles {
-    /// The tables in `dir`, which keep their blocks in `cache`.
-    pub fn new(env: Arc<dyn Env>, dir: &Path, cache: Arc<BlockCache>) -> Arc<Self> {
+    /// The tables in `dir`, which are read by `storage`.
+    pub fn new(storage: Arc<TableStorage>, dir: &Path) -> Arc<Self> {
         let (garbage, collector) = (Mutex::default(), OnceLock::new());
-        Arc::new(Self { env, dir: dir.to_owned(), cache, garbage, pending_bytes: AtomicU64::new(0), collector })
+        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes: AtomicU64::new(0), collector })
     }
 
     /// Registers the worker that removes files; may be called once.
     pub fn set_collector(&self, worker: Arc<dyn Worker>) {
         assert!(self.collector.set(worker).is_ok(), "there is one collector of tables");
+    }
+
+    /// What the tables are read by.
+    pub fn storage(&self) -> &TableStorage {
+        &self.storage
     }
 
     /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed; whoever does
@@ -100,7 +103,7 @@ impl TableFile {
         }
         let files = &self.files;
         // Two threads may open the table at once; the first to finish wins and the other's is dropped.
-        let opened = Table::open(&*files.env, &files.dir, self.database, &self.meta, &files.cache)?;
+        let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;
         Ok(self.opened.get_or_init(|| opened))
     }
 

@@ -363,6 +363,7 @@ fn vary(settings: Settings, random: &Random) -> Settings {
         0 => Settings { buffer_bytes: 64, table_bytes: 1, block_bytes: 64, ..settings },
         1 => Settings { buffer_bytes: 1 << 14, durability: Durability::Sync, ..settings },
         2 => Settings { sealed_max: 1, cache_bytes: 1 << 16, manifest_bytes: 1 << 20, ..settings },
+        3 | 4 => Settings { direct_io: !settings.direct_io, ..settings },
         _ => settings,
     }
 }

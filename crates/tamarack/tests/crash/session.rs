@@ -31,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
     pub(crate) manifest_bytes: u64,
+    pub(crate) direct_io: bool,
 }
 
 /// What a database owes after a crash at this moment.
@@ -70,6 +71,7 @@ impl Default for Settings {
             table_bytes: 512,
             cache_bytes: 0,
             manifest_bytes: 1,
+            direct_io: false,
         }
     }
 }
@@ -83,7 +85,8 @@ impl Settings {
             .block_bytes(self.block_bytes)
             .table_bytes(self.table_bytes)
             .cache_bytes(self.cache_bytes)
-            .manifest_bytes(self.manifest_bytes);
+            .manifest_bytes(self.manifest_bytes)
+            .direct_io(self.direct_io);
         Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None).expert(expert)
     }
 }

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::cache::BlockCache;
 use tamarack::format::manifest::Header;
 use tamarack::format::meta::TreeId;
 use tamarack::format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
+use tamarack::table::TableStorage;
 use tamarack::tree::manifest::Manifest;
 use tamarack::tree::table_file::TableFiles;
 use tamarack::wal::Tail;
@@ -98,7 +98,7 @@ impl Scene {
     fn of(name: &'static str, written: &Written) -> Self {
         let env = written.env.image(Crash::KeepAll);
         let shared: Arc<dyn Env> = Arc::new(env.image(Crash::KeepAll));
-        let tables = TableFiles::new(shared.clone(), DIR.as_ref(), Arc::new(BlockCache::new(0)));
+        let tables = TableFiles::new(TableStorage::buffered(shared.clone(), 0), DIR.as_ref());
         let found = Manifest::recover(&shared, DIR.as_ref(), Tail::Strict, tables).expect("it is whole");
         let version = found.expect("it is there").manifest.version();
         let flushed_through = version.tree(TreeId(0)).expect("there is one tree").flushed_through().0;

@@ -14,10 +14,11 @@ use crate::workload::Op;
 /// Where the database lives.
 pub(crate) const DIR: &str = "/db";
 
-/// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that every read is a call.
-pub(crate) fn options(env: &SimEnv) -> Options {
+/// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that every read is a call. Tables are read past the page
+/// cache if `direct`.
+pub(crate) fn options(env: &SimEnv, direct: bool) -> Options {
     let expert = Expert::new().buffer_bytes(160).sealed_max(2).block_bytes(96).table_bytes(300).cache_bytes(0);
-    let expert = expert.env(std::sync::Arc::new(env.clone()));
+    let expert = expert.env(std::sync::Arc::new(env.clone())).direct_io(direct);
     Options::new().compression(Compression::None).expert(expert)
 }
 
@@ -37,6 +38,8 @@ pub(crate) enum Expect {
 /// One user and one database.
 pub(crate) struct Session {
     pub(crate) env: SimEnv,
+    /// Tables are read past the page cache.
+    direct: bool,
     pub(crate) db: Option<Db>,
     pub(crate) history: History,
     expect: Expect,
@@ -56,9 +59,10 @@ pub(crate) struct Session {
 pub(crate) type Checked = Result<(), String>;
 
 impl Session {
-    pub(crate) fn new(env: SimEnv, expect: Expect, struck: Option<PathBuf>) -> Self {
+    pub(crate) fn new(env: SimEnv, direct: bool, expect: Expect, struck: Option<PathBuf>) -> Self {
         Self {
             env,
+            direct,
             db: None,
             history: History::default(),
             expect,
@@ -75,7 +79,7 @@ impl Session {
     pub(crate) fn open(&mut self) -> Checked {
         self.stopped = false;
         self.interval_pending = false;
-        match options(&self.env).open(DIR) {
+        match options(&self.env, self.direct).open(DIR) {
             Ok(db) => {
                 let answers = Answers::of(&db, &self.history.keys());
                 answers.errors().try_for_each(|error| self.check_error(error))?;

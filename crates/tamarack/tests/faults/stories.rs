@@ -19,10 +19,10 @@ fn sync_put(db: &tamarack::Db, key: &str) -> tamarack::Result<()> {
 fn a_directory_is_not_durable_because_it_is_there() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
     env.inject(Fault::new(Failure::Io).step(step::DATABASE_SYNC_PARENT));
-    options(&env).open(DIR).expect_err("the sync fails");
-    let db = options(&env).open(DIR)?;
+    options(&env, false).open(DIR).expect_err("the sync fails");
+    let db = options(&env, false).open(DIR)?;
     sync_put(&db, "key")?;
-    assert!(options(&env.image(Crash::LoseAll)).open(DIR)?.contains("key")?);
+    assert!(options(&env.image(Crash::LoseAll), false).open(DIR)?.contains("key")?);
     Ok(())
 }
 
@@ -32,7 +32,7 @@ fn a_directory_is_not_durable_because_it_is_there() -> tamarack::Result<()> {
 fn a_full_disk_while_an_edit_is_written() -> tamarack::Result<()> {
     for (step, flush_fails) in [(step::MANIFEST_APPEND, true), (step::MANIFEST_MARK, false)] {
         let env = SimEnv::new(1);
-        let db = options(&env).open(DIR)?;
+        let db = options(&env, false).open(DIR)?;
         db.put("a", "1")?;
         env.inject(Fault::new(Failure::StorageFull).step(step));
         assert_eq!(db.flush().is_err(), flush_fails);
@@ -42,7 +42,7 @@ fn a_full_disk_while_an_edit_is_written() -> tamarack::Result<()> {
         db.flush()?;
         sync_put(&db, "c")?;
         drop(db);
-        let db = options(&env.image(Crash::LoseAll)).open(DIR)?;
+        let db = options(&env.image(Crash::LoseAll), false).open(DIR)?;
         assert!(db.contains("a")? && db.contains("b")? && db.contains("c")?);
     }
     Ok(())
@@ -52,7 +52,7 @@ fn a_full_disk_while_an_edit_is_written() -> tamarack::Result<()> {
 #[test]
 fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
-    let db = options(&env).open(DIR)?;
+    let db = options(&env, false).open(DIR)?;
     db.put("a", "1")?;
     env.inject(Fault::new(Failure::SyncKeepsPages).step(step::MANIFEST_SYNC));
     assert!(matches!(db.flush(), Err(Error::Stopped { .. })));
@@ -66,7 +66,7 @@ fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
 #[test]
 fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
-    let db = options(&env).open(DIR)?;
+    let db = options(&env, false).open(DIR)?;
     env.inject(Fault::new(Failure::ErrorAfterEffect).step(step::LOG_HEADER));
     env.inject(Fault::new(Failure::Io).step(step::LOG_REMOVE));
     let mut written = 0;
@@ -76,7 +76,7 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     assert_eq!(env.faults_shown(), 2);
     written += ["one more", "and one more"].iter().filter(|key| sync_put(&db, key).is_ok()).count();
     for env in [env.image(Crash::LoseAll), env.process_image()] {
-        assert_eq!(options(&env).open(DIR)?.scan::<&str>(..).count(), written);
+        assert_eq!(options(&env, false).open(DIR)?.scan::<&str>(..).count(), written);
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
 #[test]
 fn a_message_says_where_and_what_and_what_to_do() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
-    let db = options(&env).open(Path::new(DIR))?;
+    let db = options(&env, false).open(Path::new(DIR))?;
     env.inject(Fault::new(Failure::StorageFull).step(step::LOG_APPEND));
     let error = db.put("a", "1").expect_err("the disk is full");
     assert_eq!(

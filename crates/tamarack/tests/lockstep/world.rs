@@ -12,7 +12,7 @@ use tamarack::{
     Batch, Db, Durability, Error, Expert, MEMORY_BYTES_MIN, MergePause, Options, Result, Snapshot, Stats, VerifyReport,
 };
 use tamarack_env::memory::MemoryEnv;
-use tamarack_env::os::{OsEnv, TempDir};
+use tamarack_env::os::{Batching, OsEnv, TempDir};
 use tamarack_env::sim::{Crash, Failure, Fault, Moment};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, SimEnv};
@@ -91,6 +91,15 @@ pub(crate) enum Sabotage {
     SwallowedError,
 }
 
+/// Real files, with each way of reading several places at once.
+fn files_env(seed: u64) -> Arc<dyn Env> {
+    match seed / 2 % 3 {
+        0 => OsEnv::with_batching(Batching::OneByOne),
+        1 => OsEnv::with_batching(Batching::Threads),
+        _ => OsEnv::with_batching(Batching::Rings),
+    }
+}
+
 impl World {
     /// A machine without a database.
     pub(crate) fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
@@ -101,7 +110,7 @@ impl World {
             Environment::Files => {
                 let temporary = temporary_directory().expect("a temporary directory can be made");
                 let dir = temporary.path().join("database");
-                Place::Real { env: OsEnv::new(), dir, _temporary: Some(temporary) }
+                Place::Real { env: files_env(setup.seed), dir, _temporary: Some(temporary) }
             }
             Environment::Simulator | Environment::Faulty => Place::Simulated(SimEnv::new(setup.seed)),
         };
@@ -138,7 +147,8 @@ impl World {
             .sealed_max(self.setup.sealed_max as usize)
             .block_bytes(self.setup.block_bytes as usize)
             .table_bytes(self.setup.table_bytes)
-            .cache_bytes(self.setup.cache_bytes);
+            .cache_bytes(self.setup.cache_bytes)
+            .direct_io(self.setup.seed % 2 == 1);
         if let Some(words) = policy {
             expert = expert.policy(words);
         }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::cache::BlockCache;
 use tamarack::entry::{EntryKind, Query, Sequence};
 use tamarack::format::meta::EditNumber;
 use tamarack::merge::Source;
 use tamarack::step;
+use tamarack::table::TableStorage;
 use tamarack::tree::state::{State, Tree};
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
@@ -185,7 +185,7 @@ impl Queue {
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
         let log = Arc::new(new_log(&env));
-        let files = TableFiles::new(env.clone(), Path::new(DIR), Arc::new(BlockCache::new(0)));
+        let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let version = Arc::new(Version::new(DATABASE, files));
         let state = State { active: Arc::default(), sealed: Vec::new(), version };
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();

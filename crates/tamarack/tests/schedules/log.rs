@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::cache::BlockCache;
 use tamarack::entry::{EntryKind, Sequence};
 use tamarack::format::meta::{EditNumber, TreeId};
 use tamarack::format::record::Group;
 use tamarack::step;
+use tamarack::table::TableStorage;
 use tamarack::tree::state::{State, Tree};
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
@@ -103,7 +103,7 @@ fn deadlines_are_kept() {
     explore(2000, || {
         let log = Watched::new();
         let env: Arc<dyn Env> = log.env.clone();
-        let files = TableFiles::new(env.clone(), Path::new(DIR), Arc::new(BlockCache::new(0)));
+        let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let state = State { active: Arc::default(), sealed: Vec::new(), version: Arc::new(Version::new(7, files)) };
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
         let tree = Arc::new(Tree::new(state, Sequence::ZERO, lock));

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use tamarack_env::{MemoryEnv, Random};
 
-use crate::cache::BlockCache;
 use crate::entry::Sequence;
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::table::TableStorage;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 
@@ -34,7 +34,7 @@ pub(super) fn range(from: usize, to: usize) -> KeyRange {
 
 /// Tables that nobody opens.
 pub(super) fn no_files() -> Arc<TableFiles> {
-    TableFiles::new(MemoryEnv::new(1), Path::new("/nowhere"), Arc::new(BlockCache::new(1)))
+    TableFiles::new(TableStorage::buffered(MemoryEnv::new(1), 1), Path::new("/nowhere"))
 }
 
 /// A run of the model.

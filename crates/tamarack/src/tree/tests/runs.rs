@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
-use crate::cache::BlockCache;
 use crate::entry::{Query, Sequence};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
@@ -15,7 +14,7 @@ use crate::format::stored::Compression;
 use crate::merge::Source;
 use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
 use crate::step;
-use crate::table::{ReadPolicy, TableBuilder, TableSettings};
+use crate::table::{ReadPolicy, TableBuilder, TableSettings, TableStorage};
 use crate::tree::run::Run;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
@@ -25,7 +24,7 @@ fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
     let mut random = Random(seed);
     let env = MemoryEnv::new(seed);
     env.create_dir(Path::new("/db"), step::DATABASE_CREATE).expect("memory takes it");
-    let files = TableFiles::new(env.clone(), Path::new("/db"), Arc::new(BlockCache::new(1 << 20)));
+    let files = TableFiles::new(TableStorage::buffered(env.clone(), 1 << 20), Path::new("/db"));
     let mut versions = SortedSource::new(random.versions(200)).versions().to_vec();
     versions.extend(versions.is_empty().then(|| EntryVersion::put("k", 1, "v")));
     let mut changes = vec![

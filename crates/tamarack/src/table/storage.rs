@@ -1,0 +1,76 @@
+//! [`TableStorage`]: what all tables of a database read with: the environment, the mode, the block cache, and the counters.
+//!
+//! # Through the page cache or past it
+//!
+//! A table is read in one mode for as long as it is open, and it is opened only after its writer has synced it in full; both is what the
+//! environment asks of who reads a file directly ([`Access::ReadDirect`]). Writes go through the page cache in either mode. A file that no
+//! edit may name yet ([`Table::read_meta`](super::Table::read_meta)) is looked at through the page cache.
+//!
+//! # One read or many
+//!
+//! A single block is a read of its own. Who wants several at once hands them over together ([`TableStorage::read_together`]), so that they take as long as
+//! one where the device can do that.
+//!
+//! Tests: `tests/reads.rs` counts what the simulator is asked for, and how long it takes on a device with latency.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::{Access, Env, File, ReadRequest};
+
+use crate::cache::BlockCache;
+use crate::stats::{ReadCounters, Reader};
+
+/// What tables read with. See the module's documentation.
+#[derive(Debug)]
+pub struct TableStorage {
+    env: Arc<dyn Env>,
+    access: Access,
+    cache: Arc<BlockCache>,
+    counters: Arc<ReadCounters>,
+}
+
+impl TableStorage {
+    /// Tables of `env` that keep their blocks in `cache`, and are read past the page cache if `direct` and if that is possible.
+    pub fn new(env: Arc<dyn Env>, cache: Arc<BlockCache>, direct: bool) -> Arc<Self> {
+        let access = if direct { Access::ReadDirect } else { Access::Read };
+        Arc::new(Self { env, access, cache, counters: Arc::default() })
+    }
+
+    /// Tables that are read through the page cache, with a block cache of their own.
+    pub fn buffered(env: Arc<dyn Env>, cache_bytes: u64) -> Arc<Self> {
+        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), false)
+    }
+
+    /// The environment.
+    pub fn env(&self) -> &dyn Env {
+        &*self.env
+    }
+
+    /// The block cache.
+    pub fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
+    /// What was read so far.
+    pub fn counters(&self) -> &Arc<ReadCounters> {
+        &self.counters
+    }
+
+    /// Opens a file that is durable as a whole.
+    pub(super) fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.env.open(path, self.access)
+    }
+
+    /// Carries out several reads at once. Each is as by [`File::read_exact_at`], and has an outcome of its own.
+    pub fn read_together(&self, reader: Reader, mut requests: Vec<ReadRequest<'_>>) -> Vec<io::Result<()>> {
+        let counters = self.counters.of(reader);
+        requests.iter().for_each(|request| counters.count_read(request.buffer.len()));
+        if requests.len() > 1 {
+            counters.batches.add(1);
+        }
+        self.env.read_batch(&mut requests);
+        requests.into_iter().map(ReadRequest::exact).collect()
+    }
+}

@@ -1,0 +1,240 @@
+//! [`Window`]: a piece of a table's file in memory, out of which a cursor takes its blocks; and [`Growth`], which says how large the next
+//! piece is.
+//!
+//! ```text
+//! data blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ …
+//! a seek to 2           ├───────┤                            8 KiB: a block, and the next one if the place is at the block's end
+//! walking on                    ├───────────────────┤        up to 128 KiB: a scan of 100 entries of 1 KiB needs no third piece
+//! and on                                            ├─ …     twice as much each time, up to 512 KiB
+//! ```
+//!
+//! # How much a run is read ahead
+//!
+//! A scan over ten runs that takes most of its entries from one of them should not read ahead in all as in that one. What a cursor reads second
+//! is therefore in proportion to its share of what all cursors of the scan have used up until then ([`ScanVolume`]). The only run that is used gets the whole.
+//!
+//! # Memory
+//!
+//! Where files are read past the page cache, a piece begins and ends at multiples of the device's alignment, and the device writes it into
+//! the window by itself. A window keeps its memory when it moves.
+//!
+//! Tests: here, for the arithmetic; all tests of cursors.
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{AlignedBuffer, ReadRequest};
+
+use super::reader::Table;
+use crate::error::Result;
+use crate::format::block::Block;
+use crate::format::stored::BlockHandle;
+use crate::stats::Reader;
+
+/// What is read at once by who has been on the way for a while, or reads all: on a disk with a seek of 8 ms still 60 MB/s.
+pub(super) const SEQUENTIAL_BYTES: usize = 512 << 10;
+
+/// What a sequential cursor reads at first. Each further read is twice as large: merges open their cursors anew at each handover, and what a
+/// cursor has read ahead then is read once more.
+const SEQUENTIAL_BYTES_MIN: usize = 32 << 10;
+
+/// What a seek of a query reads. Two usual blocks: a place between two blocks' entries needs the second one, and a second read would cost
+/// far more than these bytes.
+pub(super) const FIRST_BYTES: usize = 8 << 10;
+
+/// The least and the most that is read ahead when a scan goes on past that. Blocks from pieces up to this size go into the cache; a scan that has gone on
+/// longer would only drive out what others need.
+const SECOND_BYTES_MIN: usize = 16 << 10;
+const SECOND_BYTES_MAX: usize = 128 << 10;
+
+/// Which way a cursor goes, and so on which side of a block more is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A piece of a file in memory.
+#[derive(Debug)]
+pub(super) struct Window {
+    reader: Reader,
+    offset: u64,
+    /// How many bytes are here, at the beginning of `memory`; 0 until a read has brought them.
+    bytes: usize,
+    /// How many are to be read.
+    reserved: usize,
+    memory: AlignedBuffer,
+}
+
+impl Window {
+    /// An empty one, for that kind of reader.
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader, offset: 0, bytes: 0, reserved: 0, memory: AlignedBuffer::zeroed(0) }
+    }
+
+    /// Forgets what it holds, as when it goes to another table.
+    pub(super) fn clear(&mut self) {
+        self.bytes = 0;
+    }
+
+    /// True if the block's bytes are here.
+    pub(super) fn holds(&self, handle: &BlockHandle) -> bool {
+        handle.offset >= self.offset && handle.end() <= self.offset + self.bytes as u64
+    }
+
+    /// A block whose bytes are here, checked and decoded into `space`, whatever that holds.
+    pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: Vec<u8>) -> Result<Block> {
+        let start = (handle.offset - self.offset) as usize;
+        table.file.decode_block(&self.memory[start..][..handle.bytes], handle, space, self.reader)
+    }
+
+    /// A block. If it is not here, the window moves so that it holds the block and what comes next, `ahead_bytes` together.
+    pub(super) fn block_or_read(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        ahead_bytes: usize,
+        space: Vec<u8>,
+    ) -> Result<Block> {
+        if !self.holds(handle) {
+            if handle.bytes >= SEQUENTIAL_BYTES {
+                return table.file.read_block(handle, self.reader);
+            }
+            self.reserve(table, handle, direction, ahead_bytes)?;
+            let result = table.file.read_into(&mut self.memory[..self.reserved], self.offset, self.reader);
+            self.arrived(result.is_ok());
+            result?;
+        }
+        self.block(table, handle, space)
+    }
+
+    /// Empties the window and moves it to the block and what comes next, `ahead_bytes` together. [`Window::request`] reads it.
+    pub(super) fn reserve(
+        &mut self,
+        table: &Table,
+        handle: &BlockHandle,
+        direction: Direction,
+        ahead_bytes: usize,
+    ) -> Result<()> {
+        table.file.check_inside(handle)?;
+        let (start, end) = piece(handle, direction, ahead_bytes as u64, table.data_end());
+        let (start, end) = table.file.aligned(start, end);
+        (self.offset, self.bytes, self.reserved) = (start, 0, (end - start) as usize);
+        if self.memory.len() < self.reserved {
+            self.memory = AlignedBuffer::zeroed(self.reserved);
+        }
+        Ok(())
+    }
+
+    /// The read of what was reserved. [`Window::arrived`] says what came of it.
+    pub(super) fn request<'a>(&'a mut self, table: &'a Table) -> ReadRequest<'a> {
+        ReadRequest::new(table.file.file(), self.offset, &mut self.memory[..self.reserved])
+    }
+
+    /// The read of what was reserved has succeeded or failed.
+    pub(super) fn arrived(&mut self, whole: bool) {
+        self.bytes = if whole { self.reserved } else { 0 };
+    }
+}
+
+/// From where to where to read for a block and what comes next, in a file whose data blocks end at `data_end`.
+fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) -> (u64, u64) {
+    let (start, end) = match direction {
+        // Nothing is gained by reading on into the index.
+        Direction::Forward => (handle.offset, handle.offset.saturating_add(bytes).min(data_end)),
+        Direction::Backward => (handle.end().saturating_sub(bytes).min(handle.offset), handle.end()),
+    };
+    (start, end.max(handle.end()))
+}
+
+/// How much the cursors of one scan have used up of what they read ahead, in bytes.
+#[derive(Debug, Default)]
+pub struct ScanVolume(AtomicU64);
+
+/// How large the pieces of one cursor are. See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    /// The size of the present piece; 0 if there was none since the seek.
+    present: usize,
+    /// What was used up, in bytes.
+    used: u64,
+}
+
+impl Growth {
+    /// The cursor leaps to another place.
+    pub(super) fn restart(&mut self) {
+        self.present = 0;
+    }
+
+    /// The present piece is one that somebody read for a seek to here.
+    pub(super) fn arrived(&mut self) {
+        self.present = self.present.max(FIRST_BYTES);
+    }
+
+    /// The present piece is used up: the size of the next one, in bytes.
+    pub(super) fn next(&mut self, volume: &ScanVolume) -> usize {
+        let used = self.present as u64;
+        self.used += used;
+        let all = volume.0.fetch_add(used, Ordering::Relaxed) + used;
+        self.present = match self.present {
+            0 => FIRST_BYTES,
+            FIRST_BYTES => {
+                let share = (SECOND_BYTES_MAX as u64).saturating_mul(self.used) / all.max(1);
+                (share as usize).clamp(SECOND_BYTES_MIN, SECOND_BYTES_MAX)
+            }
+            present => (2 * present).min(SEQUENTIAL_BYTES),
+        };
+        self.present
+    }
+
+    /// As [`Growth::next`], for a cursor that is known to go on.
+    pub(super) fn next_sequential(&mut self) -> usize {
+        self.present = (2 * self.present).clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES);
+        self.present
+    }
+
+    /// True if blocks from the present piece are worth keeping.
+    pub(super) fn is_short(&self) -> bool {
+        self.present <= SECOND_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_contains_its_block_and_stays_among_the_data() {
+        let data_end = 100_000;
+        for (offset, bytes) in [(0, 4096), (50_000, 4000), (96_000, 4000), (50_000, 40_000)] {
+            let handle = BlockHandle { offset, bytes, checksum: 0 };
+            for direction in [Direction::Forward, Direction::Backward] {
+                for ahead in [0, 8192, 300_000] {
+                    let (start, end) = piece(&handle, direction, ahead, data_end);
+                    assert!(start <= offset && handle.end() <= end && end <= data_end, "{handle:?} {direction:?}");
+                    assert!(end - start <= ahead.max(bytes as u64), "{start}..{end} for {handle:?} and {ahead}");
+                }
+            }
+        }
+        let index = BlockHandle { offset: 100_000, bytes: 4096, checksum: 0 };
+        assert_eq!(piece(&index, Direction::Forward, 0, data_end), (100_000, 104_096), "no more than an index block");
+    }
+
+    /// The first bytes are few; a run that is alone in use gets all that the second piece may have, one among ten a tenth, but for the least.
+    #[test]
+    fn pieces_grow_with_use() {
+        let volume = ScanVolume::default();
+        let mut alone = Growth::default();
+        let sizes: Vec<_> = (0..6).map(|_| alone.next(&volume) >> 10).collect();
+        assert_eq!(sizes, [8, 128, 256, 512, 512, 512]);
+        let volume = ScanVolume::default();
+        let mut many: Vec<_> = (0..10).map(|_| Growth::default()).collect();
+        assert!(many.iter_mut().all(|growth| growth.next(&volume) == FIRST_BYTES));
+        let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume) >> 10).collect();
+        assert_eq!(second, [128, 64, 42, 32, 25, 21, 18, 16, 16, 16]);
+        many[0].restart();
+        assert_eq!(many[0].next(&volume), FIRST_BYTES, "a leap begins anew");
+        many[1].restart();
+        many[1].arrived();
+        assert!(many[1].next(&volume) > FIRST_BYTES, "what was read for the seek was the first piece");
+    }
+}

@@ -1,0 +1,182 @@
+//! How often tables are read, and how long that takes: counted at a simulated machine whose device serves any number of reads at a time, each a
+//! millisecond away, so that one after the other and all together cannot be confused.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Compression, Db, Expert, Options, ReadStats, Result};
+use tamarack_env::sim::{CallKind, Device, Failure, Fault};
+use tamarack_env::{Env, SimEnv};
+
+const LATENCY: Duration = Duration::from_millis(1);
+
+const RUNS: usize = 10;
+
+/// How many keys there are; the values of four fill a block.
+const KEYS: usize = 3000;
+
+const VALUE_BYTES: usize = 1000;
+
+/// One of the ways in which keys are dealt to runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Deal {
+    /// Neighbours are in different runs.
+    Round,
+    /// Neighbours are in one run.
+    Apart,
+}
+
+impl Deal {
+    fn run_of(self, number: usize) -> usize {
+        match self {
+            Self::Round => number % RUNS,
+            Self::Apart => number * RUNS / KEYS,
+        }
+    }
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key {number:06}").into_bytes()
+}
+
+fn options(env: &SimEnv, direct: bool) -> Options {
+    let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100");
+    let expert = expert.buffer_bytes(350_000).direct_io(direct);
+    Options::new().compression(Compression::None).threads(1).expert(expert)
+}
+
+/// A database of [`RUNS`] runs whose tables are open, whose index blocks are in the cache, and whose data blocks are not, but for those at both ends.
+fn database(deal: Deal, direct: bool) -> Result<(SimEnv, Db)> {
+    let env = SimEnv::new(1);
+    let db = options(&env, direct).open("/db")?;
+    for run in 0..RUNS {
+        for number in (0..KEYS).filter(|&number| deal.run_of(number) == run) {
+            db.put(key(number), [b'v'; VALUE_BYTES])?;
+        }
+        db.flush()?;
+    }
+    db.close()?;
+    let db = options(&env, direct).open("/db")?;
+    assert!(db.scan::<&str>(..).next().is_some() && db.scan::<&str>(..).next_back().is_some());
+    let runs: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
+    assert_eq!(runs, RUNS, "each flush makes a run");
+    let device = Device { read_bytes_per_second: 1 << 40, read_latency: LATENCY, ..Device::NVME_SSD };
+    env.set_device(Some(device));
+    Ok((env, db))
+}
+
+/// What one operation cost.
+#[derive(Debug)]
+struct Cost {
+    /// Reads of each table.
+    reads: Vec<usize>,
+    /// So many times the device's latency; what comes beside it is far less.
+    latencies: u128,
+    counted: ReadStats,
+}
+
+impl Cost {
+    /// Of `operation`. Checks that the engine counts what the machine was asked for.
+    fn of(env: &SimEnv, db: &Db, operation: impl FnOnce()) -> Self {
+        let (before, began) = (db.stats().reads, env.now());
+        env.start_log();
+        operation();
+        let calls = env.take_log();
+        let time = env.now() - began;
+        let mut reads = std::collections::BTreeMap::<_, usize>::new();
+        let (mut count, mut bytes) = (0, 0);
+        for call in calls.iter().filter(|call| call.kind == CallKind::Read) {
+            *reads.entry(call.path.clone()).or_default() += 1;
+            (count, bytes) = (count + 1, bytes + call.bytes);
+        }
+        let after = db.stats().reads;
+        let counted = after.since(&before);
+        let total = counted.total();
+        assert_eq!((total.reads, total.bytes), (count, bytes), "the engine counts its reads: {counted:?}");
+        Self { reads: reads.into_values().collect(), latencies: time.as_nanos() / LATENCY.as_nanos(), counted }
+    }
+}
+
+/// The places of the tests, in both modes.
+fn in_both_modes(test: impl Fn(&SimEnv, &Db)) -> Result<()> {
+    for direct in [false, true] {
+        let (env, db) = database(Deal::Round, direct)?;
+        test(&env, &db);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_seek_over_ten_runs_takes_as_long_as_one_read() -> Result<()> {
+    in_both_modes(|env, db| {
+        let forward = Cost::of(env, db, || drop(db.scan(key(1000)..).next().unwrap().unwrap()));
+        let to = (Bound::Unbounded, Bound::Included(key(2000)));
+        let backward = Cost::of(env, db, || drop(db.scan::<Vec<u8>>(to).next_back().unwrap().unwrap()));
+        for cost in [forward, backward] {
+            assert_eq!(cost.latencies, 1, "{cost:?}");
+            assert_eq!(cost.reads, [1; RUNS], "each run is read once: {cost:?}");
+            assert_eq!(cost.counted.scans.batches, 1);
+        }
+    })
+}
+
+#[test]
+fn what_is_cached_is_not_read() -> Result<()> {
+    in_both_modes(|env, db| {
+        let scan = || db.scan(key(1000)..).take(20).for_each(|entry| drop(entry.unwrap()));
+        assert!(!Cost::of(env, db, scan).reads.is_empty());
+        assert_eq!(Cost::of(env, db, scan).reads, [0; 0]);
+        let get = || drop(db.get(key(1000)).unwrap().unwrap());
+        assert_eq!(Cost::of(env, db, get).reads, [0; 0], "lookups find what scans have read");
+    })
+}
+
+/// However the entries lie in the runs, and in both directions.
+#[test]
+fn a_scan_of_a_hundred_entries_reads_each_run_at_most_twice() -> Result<()> {
+    for deal in [Deal::Round, Deal::Apart] {
+        let (env, db) = database(deal, true)?;
+        for start in (200..2700).step_by(250) {
+            let forward = Cost::of(&env, &db, || {
+                let found = db.scan(key(start)..).take(100).map(|entry| entry.unwrap().0);
+                assert!(found.eq((start..start + 100).map(key)));
+            });
+            let backward = Cost::of(&env, &db, || {
+                let found = db.scan(..key(start)).rev().take(100).map(|entry| entry.unwrap().0);
+                assert!(found.eq((start - 100..start).rev().map(key)));
+            });
+            for cost in [forward, backward] {
+                assert!(cost.reads.iter().all(|&reads| reads <= 2), "{deal:?}, from {start}: {cost:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A whole scan reads little more than there is, in few reads.
+#[test]
+fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
+    let (env, db) = database(Deal::Apart, true)?;
+    let cost = Cost::of(&env, &db, || assert_eq!(db.scan::<&str>(..).count(), KEYS));
+    let total = cost.counted.total();
+    assert!(total.bytes < (KEYS * VALUE_BYTES) as u64 * 5 / 4, "{cost:?}");
+    assert!(cost.reads.iter().all(|&reads| reads <= 6), "8, 16, 32, 64, 128 and 256 KiB are more than 300: {cost:?}");
+    Ok(())
+}
+
+/// A read that fails in a batch is done again alone; only if that fails too, there is an error.
+#[test]
+fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
+    in_both_modes(|env, db| {
+        let read = || Fault::new(Failure::Io).matching(|call| call.kind == CallKind::Read);
+        env.inject(read());
+        let found: Vec<_> = db.scan(key(1000)..).take(3).map(|entry| entry.unwrap().0).collect();
+        assert_eq!(found, [key(1000), key(1001), key(1002)]);
+        assert_eq!(env.faults_shown(), 1);
+        env.inject(read().forever());
+        assert!(db.scan(key(2000)..).next().unwrap().is_err());
+        env.clear_faults();
+        assert_eq!(db.scan(key(2000)..).next().unwrap().unwrap().0, key(2000));
+    })
+}
