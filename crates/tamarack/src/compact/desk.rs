@@ -38,6 +38,8 @@ pub(super) struct Desk {
     pub(super) meter: Meter,
     /// With a limit of the merges' rate: none of them goes on before that.
     pub(super) merges_from: Duration,
+    /// How many raw bytes per second merges may copy.
+    merge_rate: Option<u64>,
     /// What the planner decides on, as of an edit.
     counted: Option<(EditNumber, Occupancy, Vec<planner::Merge>)>,
 }
@@ -75,9 +77,10 @@ pub(super) struct Pace {
 
 impl Desk {
     /// Nothing is going on yet.
-    pub(super) fn new(policy: Arc<dyn Policy>, shape: Shape) -> Self {
+    pub(super) fn new(policy: Arc<dyn Policy>, shape: Shape, merge_rate: Option<u64>) -> Self {
         Self {
             policy,
+            merge_rate,
             pacer: Pacer::new(&shape),
             shape,
             jobs: Vec::new(),
@@ -160,7 +163,7 @@ impl Desk {
             })
             .collect();
         let plan = self.pacer.plan(&Load { occupancy, buffered, buffered_max }, &paced);
-        let rate = self.meter.speed.map(|speed| speed * plan.share).filter(|rate| rate.is_finite());
+        let rate = self.speed().map(|speed| speed * plan.share).filter(|rate| rate.is_finite());
         Pace { rooms: plan.rooms, tight: plan.tight, rate }
     }
 
@@ -168,6 +171,12 @@ impl Desk {
     pub(super) fn copied(&mut self, bytes: u64, now: Duration) {
         let least = METER_BYTES.min(self.shape.buffer().0 / METER_BUFFER_SHARE).max(1);
         self.meter.copied(bytes, least, now);
+    }
+
+    /// Raw bytes per second that jobs copy while there is something to do, within the limit; `None` if that was never measured.
+    pub(super) fn speed(&self) -> Option<f64> {
+        let limit = self.merge_rate.map_or(f64::INFINITY, |rate| rate as f64);
+        self.meter.speed().map(|speed| speed.min(limit))
     }
 
     /// True if a flush is in progress.

@@ -158,7 +158,7 @@ impl Scheduler {
             .map_err(|error| error.at(workshop.dir()))?;
         let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
-        let desk = Mutex::new(Desk::new(policy, shape));
+        let desk = Mutex::new(Desk::new(policy, shape, settings.merge_rate));
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
@@ -200,7 +200,7 @@ impl Scheduler {
 
     /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
     pub fn speed(&self) -> Option<f64> {
-        self.desk.lock().meter.speed()
+        self.desk.lock().speed()
     }
 
     /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
@@ -208,9 +208,7 @@ impl Scheduler {
         let desk = self.desk.lock();
         let state = self.tree.pin_owned();
         let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, tree_of(&state.version))).collect();
-        let rate = self.settings.merge_rate.map_or(f64::INFINITY, |rate| rate as f64);
-        let speed = desk.meter.speed().map(|speed| speed.min(rate));
-        let paused = desk.pauses > 0;
+        let (paused, speed) = (desk.pauses > 0, desk.speed());
         GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed }
     }
 
