@@ -36,7 +36,7 @@ impl Memtable for Buffer {
     }
 
     fn get(&self, key: &[u8]) -> bool {
-        let query = Query { key, sequence: Sequence::MAX };
+        let query = Query::new(key, Sequence::MAX);
         Buffer::get(self, query, &mut |entry| {
             assert_eq!(entry.value.len(), VALUE.len());
             ControlFlow::Break(())

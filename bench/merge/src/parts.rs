@@ -22,7 +22,7 @@ use data::{Data, Shape};
 use tamarack::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::merge::{MergedSource, Retain, Source};
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
+use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
 use tamarack::{Entry, Sequence};
 use tamarack_env::{Env, OsEnv, TempDir};
 
@@ -120,6 +120,7 @@ impl Runs {
             created_after: EditNumber(0),
             block_bytes: BLOCK_BYTES,
             compression: self.data.compression,
+            filter: Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }),
         };
         TableBuilder::create(&*self.env, self.scratch.path(), settings).expect("tables are created")
     }

@@ -118,8 +118,8 @@ impl Filter {
     }
 }
 
-/// The kind's number in the format.
-fn kind_to_number(kind: FilterKind) -> u8 {
+/// The kind's number in the format, never 0: tables and manifests say with it which filter a table carries.
+pub const fn kind_to_number(kind: FilterKind) -> u8 {
     match kind {
         FilterKind::Bloom => 1,
         FilterKind::Blocked => 2,

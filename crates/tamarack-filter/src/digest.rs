@@ -31,6 +31,8 @@ impl Digest {
     /// The digest of `key`. Called once per operation, at the interface's edge.
     #[inline]
     pub fn of(key: &[u8]) -> Self {
+        #[cfg(debug_assertions)]
+        COMPUTED.set(COMPUTED.get() + 1);
         Self(xxh3_64_with_seed(key, SEED))
     }
 
@@ -59,6 +61,18 @@ impl Digest {
         let product = u128::from(self.0) * u128::from(odd);
         (product >> 64) as u64 ^ product as u64
     }
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static COMPUTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many digests this thread has computed of keys. Only in builds with debug assertions: for tests that show that an
+/// operation computes one, and no second.
+#[cfg(debug_assertions)]
+pub fn digests_computed() -> u64 {
+    COMPUTED.get()
 }
 
 /// 2⁶⁴ divided by the golden ratio, made odd: the first constant for [`Digest::folded`].

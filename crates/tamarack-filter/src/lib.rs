@@ -96,7 +96,9 @@ pub mod fuzz;
 mod lines;
 
 pub use builder::Builder;
-pub use bytes::DecodeError;
+pub use bytes::{DecodeError, kind_to_number};
 pub use digest::Digest;
+#[cfg(debug_assertions)]
+pub use digest::digests_computed;
 pub use filter::{Filter, Size};
 pub use tamarack_model::FilterKind;

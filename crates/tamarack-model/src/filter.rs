@@ -36,6 +36,10 @@
 //! Cost: a promise takes some microseconds. Tested against brute force here, and against filters in
 //! `tamarack-filter`, whose `MEASURED.md` is the table of it.
 
+mod words;
+
+pub use words::{BITS_MAX, FilterChoice, FilterError};
+
 /// Bits of a cache line, which is also the unit in which filters grow.
 pub const LINE_BITS: u64 = 512;
 

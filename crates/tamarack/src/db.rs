@@ -157,9 +157,10 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let state = self.engine.tree.pin();
-        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
-        Ok(get::get(&state, &self.engine.dir, query)?.and_then(|found| found.value))
+        let tree = &self.engine.tree;
+        let state = tree.pin();
+        let query = Query::new(key.as_ref(), tree.visible.sequence());
+        Ok(get::get(&state, &self.engine.dir, query, &tree.lookups)?.and_then(|found| found.value))
     }
 
     /// True if `key` has a value.
@@ -167,9 +168,10 @@ impl Db {
     /// # Errors
     /// As [`Db::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let state = self.engine.tree.pin();
-        let query = Query { key: key.as_ref(), sequence: self.engine.tree.visible.sequence() };
-        get::contains(&state, &self.engine.dir, query)
+        let tree = &self.engine.tree;
+        let state = tree.pin();
+        let query = Query::new(key.as_ref(), tree.visible.sequence());
+        get::contains(&state, &self.engine.dir, query, &tree.lookups)
     }
 
     /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.

@@ -7,6 +7,8 @@
 
 use std::cmp::Ordering;
 
+use tamarack_filter::Digest;
+
 /// The position of a write in the order of all commits; 1 is the first write. At most [`Sequence::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
@@ -94,11 +96,39 @@ pub fn compare(a: (&[u8], Sequence), b: (&[u8], Sequence)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }
 
-/// A question about one key, as it stands at one moment.
+/// A question about one key, as it stands at one moment: the key, its digest, and the youngest sequence that counts.
+///
+/// The digest is computed here and nowhere else on the way of a lookup: made at the interface's edge, once per operation, a query is handed down as it is. What
+/// stands below takes queries instead of keys, and so has no reason to hash; `crates/tidy` checks that nobody does.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
+    key: &'a [u8],
+    digest: Digest,
+    sequence: Sequence,
+}
+
+impl<'a> Query<'a> {
+    /// Asks for `key`, of which only versions up to `sequence` count. Computes the digest.
+    #[inline]
+    pub fn new(key: &'a [u8], sequence: Sequence) -> Self {
+        Self { key, digest: Digest::of(key), sequence }
+    }
+
     /// The key that is asked for.
-    pub key: &'a [u8],
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// Its digest, for filters.
+    #[inline]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// Only versions up to this one count.
-    pub sequence: Sequence,
+    #[inline]
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
 }

@@ -90,7 +90,7 @@ pub use error::{Error, Result};
 pub use format::block::Compression;
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
-pub use stats::{ReadStats, ReaderStats};
+pub use stats::{LookupCounts, ReadStats, ReaderStats};
 pub use structure::{BufferStats, JobStats, LevelStats, RunStats, SpaceStats, Stats};
 pub use verify::VerifyReport;
 pub use wal::Dropped;

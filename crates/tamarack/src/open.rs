@@ -301,6 +301,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         database,
         block_bytes: options.block_bytes,
         compression: options.compression,
+        filter: options.filter,
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
     let throttle = Arc::new(Throttle::default());

@@ -1,12 +1,16 @@
 //! Counters of what the engine did, at the bottom so that every layer can count.
 //!
-//! All are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
+//! All but those of [lookups](LookupCounters), which are counted per thread, are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
+
+mod lookups;
 
 mod reads;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use lookups::LookupCounters;
+pub use lookups::LookupCounts;
 pub(crate) use reads::{ReadCounters, Reader};
 pub use reads::{ReadStats, ReaderStats};
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::engine::Engine;
 use crate::format::meta::{TableId, TreeId};
-use crate::stats::ReadStats;
+use crate::stats::{LookupCounts, ReadStats};
 use crate::tree::run::Run;
 use crate::tree::state::Activity;
 use crate::tree::version::{TreeVersion, Version};
@@ -67,6 +67,10 @@ pub struct Stats {
     pub cache_misses: u64,
     /// What was read from tables since opening, by who read it.
     pub reads: ReadStats,
+    /// Memory that the filters of open tables take, in bytes. A table is opened when it is first read.
+    pub filter_bytes: u64,
+    /// What lookups (`get` and `contains`, of snapshots too) did since opening.
+    pub lookups: LookupCounts,
     /// Entries committed since opening.
     pub entries_written: u64,
     /// Raw bytes of these entries.
@@ -142,6 +146,8 @@ pub struct RunStats {
     pub raw_bytes: u64,
     /// Its share of the bytes of its tables' files.
     pub file_bytes: u64,
+    /// Its share of the bits of its tables' filters.
+    pub filter_bits: u64,
 }
 
 /// A flush or a merge in progress.
@@ -223,6 +229,8 @@ impl Stats {
             cache_hits: engine.cache.hits(),
             cache_misses: engine.cache.misses(),
             reads: engine.tables.storage().counters().get(),
+            filter_bytes: engine.tables.filter_bytes(),
+            lookups: engine.tree.lookups.sums(),
             entries_written: counters.entries_written.get(),
             raw_bytes_written: counters.raw_bytes_written.get(),
             commit_groups: counters.commit_groups.get(),
@@ -299,6 +307,7 @@ impl RunStats {
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
                 file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
+                filter_bits: sum.filter_bits + slice.share_of(meta.filter_bits),
                 ..sum
             }
         })
@@ -314,6 +323,7 @@ impl RunStats {
             tombstones: sum.tombstones + run.tombstones,
             raw_bytes: sum.raw_bytes + run.raw_bytes,
             file_bytes: sum.file_bytes + run.file_bytes,
+            filter_bits: sum.filter_bits + run.filter_bits,
         })
     }
 }

@@ -57,7 +57,7 @@ fn the_account_is_exact() {
     let cursor = buffer.cursor();
     let mut pinned = None;
     let key = 1_u64.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-    let _ = buffer.get(Query { key: &key, sequence: Sequence::MAX }, &mut |entry| {
+    let _ = buffer.get(Query::new(&key, Sequence::MAX), &mut |entry| {
         pinned = Some(buffer.pin(entry.value));
         ControlFlow::Break(())
     });

@@ -11,7 +11,7 @@ use tamarack::format::meta::{EditNumber, TreeId};
 use tamarack::format::names::FileName;
 use tamarack::format::record::{Group, Position, SegmentHeader, segment_place};
 use tamarack::fuzz::{LOG_PLACE, TABLE_PLACE, TARGETS};
-use tamarack::table::{TableBuilder, TableSettings};
+use tamarack::table::{FilterKind, FilterSettings, TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 
 const STEP: Step = Step("test: write a file");
@@ -127,21 +127,26 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn table_seeds() -> Vec<Seed> {
-    let seed = |block_bytes: usize, compression: Compression| {
+    let seed = |name: &str, block_bytes: usize, compression: Compression, filter: Option<FilterSettings>| {
         let env = MemoryEnv::new(0);
         let (database, id) = TABLE_PLACE;
-        let settings = TableSettings { database, id, created_after: EditNumber(3), block_bytes, compression };
+        let settings = TableSettings { database, id, created_after: EditNumber(3), block_bytes, compression, filter };
         let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
         for (key, sequence, kind, value) in &entries() {
             builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("room");
         }
         builder.finish().expect("room");
         let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
-        ("table", format!("seed-{block_bytes}-{compression:?}"), bytes)
+        ("table", name.to_owned(), bytes)
     };
-    let mut seeds = vec![seed(64, Compression::None), seed(4096, Compression::None)];
+    let mut seeds =
+        vec![seed("seed-64-None", 64, Compression::None, None), seed("seed-4096-None", 4096, Compression::None, None)];
+    for kind in FilterKind::ALL {
+        let filter = FilterSettings { kind, bits_per_entry: 10.0 };
+        seeds.push(seed(&format!("seed-{}", kind.name()), 256, Compression::None, Some(filter)));
+    }
     if Compression::Lz4.is_available() {
-        seeds.push(seed(256, Compression::Lz4));
+        seeds.push(seed("seed-256-Lz4", 256, Compression::Lz4, None));
     }
     seeds
 }

@@ -8,12 +8,13 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use tamarack::LookupCounts;
 use tamarack::entry::{Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId};
 use tamarack::format::names::FileName;
 use tamarack::merge::Source;
-use tamarack::table::{ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
+use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 
 const STEP: Step = Step("test: write a file");
@@ -52,7 +53,7 @@ fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
     file.write_all_at(bytes, 0, STEP).expect("room");
 }
 
-fn build(compression: Compression) -> Vec<u8> {
+fn build(compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
     let env = MemoryEnv::new(0);
     let settings = TableSettings {
         database: DATABASE,
@@ -60,6 +61,7 @@ fn build(compression: Compression) -> Vec<u8> {
         created_after: EditNumber(17),
         block_bytes: 80,
         compression,
+        filter,
     };
     let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
     entries().for_each(|entry| builder.add(entry).expect("room"));
@@ -68,22 +70,23 @@ fn build(compression: Compression) -> Vec<u8> {
 }
 
 /// The stored bytes; written first if the test is told so.
-fn golden(name: &str, compression: Compression) -> Vec<u8> {
+fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
     let (env, path) = (OsEnv::new(), stored(name));
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
         // It may not be there yet.
         let _ = env.remove(&path, STEP);
-        write(&*env, &path, &build(compression));
+        write(&*env, &path, &build(compression, filter));
     }
     read(&*env, &path)
 }
 
-fn assert_reads_back(bytes: &[u8]) {
+fn assert_reads_back(bytes: &[u8], filter_kind: u8) {
     let env = MemoryEnv::new(0);
     let path = FileName::Table(31).path(Path::new(""));
     write(&*env, &path, bytes);
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
+    assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, if filter_kind == 0 { 0 } else { 512 }));
     let storage = TableStorage::buffered(env, 0);
     let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");
     table.verify(&mut |_| {}).expect("a whole table");
@@ -95,27 +98,40 @@ fn assert_reads_back(bytes: &[u8]) {
     }
     assert_eq!(cursor.entry(), None);
     let mut sequences = Vec::new();
-    let query = Query { key: b"anise", sequence: Sequence(7) };
-    let answer = table.get(query, &mut |entry, _| {
+    let query = Query::new(b"anise", Sequence(7));
+    let answer = table.get(query, &mut LookupCounts::default(), &mut |entry, _| {
         sequences.push(entry.sequence.0);
         ControlFlow::Continue(())
     });
     assert!(answer.is_ok() && sequences == [7, 5], "{answer:?} {sequences:?}");
 }
 
-#[test]
-fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
-    let bytes = golden("0000000031.table", Compression::None);
+fn assert_written_as_ever(name: &str, filter: Option<FilterSettings>, filter_kind: u8) {
+    let bytes = golden(name, Compression::None, filter);
     assert!(
-        build(Compression::None) == bytes,
+        build(Compression::None, filter) == bytes,
         "the table format has changed; see the top of this test for what that needs, and for how to store the new bytes"
     );
-    assert_reads_back(&bytes);
+    assert_reads_back(&bytes, filter_kind);
+}
+
+/// Version 1 of the format: without a filter.
+#[test]
+fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
+    assert_written_as_ever("0000000031.table", None, 0);
+}
+
+/// Version 2: with a filter of either kind. Its bits depend on the digest's function and seed, which so are held as well.
+#[test]
+fn a_table_with_a_filter_is_written_as_ever_and_the_stored_one_is_read() {
+    for (name, kind, number) in [("bloom.table", FilterKind::Bloom, 1), ("blocked.table", FilterKind::Blocked, 2)] {
+        assert_written_as_ever(name, Some(FilterSettings { kind, bits_per_entry: 10.0 }), number);
+    }
 }
 
 /// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_stored_table_with_lz4_is_read() {
-    assert_reads_back(&golden("lz4.table", Compression::Lz4));
+    assert_reads_back(&golden("lz4.table", Compression::Lz4, None), 0);
 }

@@ -5,12 +5,15 @@
 //! * `order`: which module may import which, and which crate may depend on which; no cycles, no dead files.
 //! * `text`: module docs, file lengths, words that must not be committed, where `unsafe` may stand.
 //! * `steps`: every name of a place that changes storage is used, and none is made in passing.
+//! * `digests`: where keys may be hashed.
 //! * `documents`: documents are reachable, and their links lead somewhere.
 //! * `tree`: reads the files that the rules look at; `rust` blanks out comments and strings and finds imports; `verdict` reports.
 //!
 //! The rules read text, not syntax trees: a full parser would be the largest dependency of the whole repository. What
 //! that costs is stated where it matters (macros that write imports are not seen).
 
+#[cfg(test)]
+mod digests;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]

@@ -27,7 +27,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tidy",
         may_use: &[],
-        modules: &["lib", "documents", "order", "steps", "text", "rust", "tree", "verdict"],
+        modules: &["lib", "digests", "documents", "order", "steps", "text", "rust", "tree", "verdict"],
     },
     Layer {
         directory: "tamarack-cli",
@@ -36,7 +36,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack",
-        may_use: &["tamarack-model", "tamarack-env"],
+        may_use: &["tamarack-filter", "tamarack-model", "tamarack-env"],
         modules: &[
             "lib",
             "fuzz",

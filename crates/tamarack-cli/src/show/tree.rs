@@ -253,6 +253,7 @@ mod tests {
             tombstones: 7,
             raw_bytes,
             file_bytes: raw_bytes / 2,
+            filter_bits: 0,
         }
     }
 

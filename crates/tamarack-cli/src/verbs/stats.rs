@@ -87,6 +87,7 @@ fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
         line("debt", format!("{} to be written by what is in progress{time}", show_bytes(stats.debt_bytes)));
     }
     line("tables", space(stats));
+    line("filters", filters(stats));
     line("log", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
     line("writes", format!("{} so far", grouped(stats.visible_sequence)));
     if let Some(amplification) = stats.write_amplification() {
@@ -110,6 +111,16 @@ fn space(stats: &Stats) -> String {
         kinds.push(format!("{} pending delete", show_bytes(space.pending_delete_bytes)));
     }
     kinds.join(", ")
+}
+
+/// How large the filters of all tables are together.
+fn filters(stats: &Stats) -> String {
+    let sum = |number: fn(&RunStats) -> u64| stats.levels.iter().map(|level| number(&level.total())).sum::<u64>();
+    let (bits, entries) = (sum(|run| run.filter_bits), sum(|run| run.entries));
+    match bits {
+        0 => "none".to_owned(),
+        _ => format!("{:.1} bits for each entry, {} in all", bits as f64 / entries as f64, show_bytes(bits / 8)),
+    }
 }
 
 fn opening(recovery: &RecoveryReport) -> String {
@@ -191,6 +202,7 @@ fn level_for_programs(level: &LevelStats) -> Map<String, Value> {
         ("tombstones", total.tombstones.into()),
         ("raw_bytes", total.raw_bytes.into()),
         ("file_bytes", total.file_bytes.into()),
+        ("filter_bits", total.filter_bits.into()),
         ("written_raw_bytes", level.written_raw_bytes.into()),
         ("runs", list(level.runs.iter().map(run_for_programs))),
     ])
@@ -205,6 +217,7 @@ fn run_for_programs(run: &RunStats) -> Map<String, Value> {
         ("tombstones", run.tombstones.into()),
         ("raw_bytes", run.raw_bytes.into()),
         ("file_bytes", run.file_bytes.into()),
+        ("filter_bits", run.filter_bits.into()),
     ])
 }
 
@@ -287,10 +300,13 @@ mod tests {
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
         assert_eq!(
             names(&shown["levels"][0]),
-            "capacity_bytes entries file_bytes occupancy raw_bytes run_slots runs runs_above_slots runs_in_merges \
+            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots runs_in_merges \
              tables tombstones written_raw_bytes"
         );
-        assert_eq!(names(&shown["levels"][0]["runs"][0]), "entries file_bytes id in_merge raw_bytes tables tombstones");
+        assert_eq!(
+            names(&shown["levels"][0]["runs"][0]),
+            "entries file_bytes filter_bits id in_merge raw_bytes tables tombstones"
+        );
         assert_eq!(
             names(&shown["since_opening"]),
             "entries_written flush_bytes flush_failures flushed_raw_bytes flushes merge_bytes merge_failures merges moves \

@@ -93,8 +93,8 @@ impl Buffer {
 
     /// Shows `visit` the versions of the query's key up to its sequence, youngest first, until it breaks.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut at = self.list.at_or_after(&Place::new(query.key, query.sequence));
-        while let Some(node) = at.filter(|node| node.key() == query.key) {
+        let mut at = self.list.at_or_after(&Place::new(query.key(), query.sequence()));
+        while let Some(node) = at.filter(|node| node.key() == query.key()) {
             visit(node.entry())?;
             at = self.list.after(node);
         }

@@ -62,7 +62,7 @@ fn stands(cursor: &BufferCursor) -> Option<(Version, Content)> {
 /// All versions up to `sequence`, as `get` shows them.
 fn versions(buffer: &Buffer, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
     let mut found = Vec::new();
-    let flow = buffer.get(Query { key, sequence }, &mut |entry| {
+    let flow = buffer.get(Query::new(key, sequence), &mut |entry| {
         assert_eq!(entry.key, key);
         found.push((entry.sequence, entry.kind, entry.value.to_vec()));
         ControlFlow::Continue(())
@@ -215,7 +215,7 @@ mod threads_and_models {
         buffer.insert(put(b"key", 3, b""));
         let mut values = Vec::new();
         for sequence in [1, 2, 3] {
-            let flow = buffer.get(Query { key: b"key", sequence: Sequence(sequence) }, &mut |entry| {
+            let flow = buffer.get(Query::new(b"key", Sequence(sequence)), &mut |entry| {
                 values.push(buffer.pin(entry.value));
                 ControlFlow::Break(())
             });
@@ -230,7 +230,7 @@ mod threads_and_models {
     fn pins_only_its_own_values() {
         let (one, other) = (Buffer::new(), Arc::new(Buffer::new()));
         one.insert(put(b"key", 1, b"value"));
-        let _ = one.get(Query { key: b"key", sequence: Sequence::MAX }, &mut |entry| {
+        let _ = one.get(Query::new(b"key", Sequence::MAX), &mut |entry| {
             other.pin(entry.value);
             ControlFlow::Break(())
         });

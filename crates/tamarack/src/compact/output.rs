@@ -15,7 +15,7 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::mistake::{self, Mistake};
 use crate::step;
-use crate::table::{TableBuilder, TableSettings};
+use crate::table::{FilterSettings, TableBuilder, TableSettings};
 use crate::tree::manifest::Manifest;
 
 /// How jobs write tables.
@@ -29,6 +29,8 @@ pub struct OutputSettings {
     pub block_bytes: usize,
     /// How blocks are compressed.
     pub compression: Compression,
+    /// Which filter tables carry, whatever run they are for.
+    pub filter: Option<FilterSettings>,
 }
 
 /// Where jobs write tables: what all of them share.
@@ -44,6 +46,8 @@ pub struct Workshop {
 pub struct Output {
     workshop: Arc<Workshop>,
     table_bytes: u64,
+    /// Which filter these tables carry.
+    filter: Option<FilterSettings>,
     /// The table being built.
     open: Option<TableBuilder>,
     /// The last key written.
@@ -68,7 +72,8 @@ impl Workshop {
     /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file.
     pub fn output(self: &Arc<Self>, table_bytes: u64) -> Output {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
-        Output { workshop: self.clone(), table_bytes, open: None, last_key, finished, made }
+        let filter = self.settings.filter;
+        Output { workshop: self.clone(), table_bytes, filter, open: None, last_key, finished, made }
     }
 
     /// Removes the file of a table that nothing names.
@@ -77,7 +82,7 @@ impl Workshop {
         self.env.remove(&path, step::TABLE_REMOVE).map_err(|error| Error::io(step::TABLE_REMOVE.0, &path, error))
     }
 
-    fn create_table(&self) -> Result<(TableId, TableBuilder)> {
+    fn create_table(&self, filter: Option<FilterSettings>) -> Result<(TableId, TableBuilder)> {
         let id = self.manifest.new_table_id();
         let settings = TableSettings {
             database: self.settings.database,
@@ -85,6 +90,7 @@ impl Workshop {
             created_after: self.manifest.version().edit_number(),
             block_bytes: self.settings.block_bytes,
             compression: self.settings.compression,
+            filter,
         };
         Ok((id, TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?))
     }
@@ -100,7 +106,7 @@ impl Output {
     /// Adds an entry to the table being built, or begins one with it.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
-            let (id, table) = self.workshop.create_table()?;
+            let (id, table) = self.workshop.create_table(self.filter)?;
             self.made.push(id);
             self.open = Some(table);
         }

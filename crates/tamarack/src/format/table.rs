@@ -1,8 +1,8 @@
-//! The parts of a table file: fences, properties, footer.
+//! The parts of a table file: fences, filter, properties, footer.
 //!
 //! ```text
-//! │ data block │ … │ lower index block │ … │ properties │ top index │ footer │
-//! 0                                                                 file_bytes
+//! │ data block │ … │ lower index block │ … │ filter │ properties │ top index │ footer │
+//! 0                                                                          file_bytes
 //! ```
 //!
 //! Everything but the footer is a stored block ([`super::stored`]), one directly after another. Index blocks have the form of data
@@ -21,13 +21,13 @@
 //! ```text
 //!   0  24  top index           offset u64, bytes u64, checksum u64
 //!  24  24  properties          likewise
-//!  48  24  filter              likewise; zero: none. Reserved
+//!  48  24  filter              likewise; zero: none. Its payload is a filter as `tamarack_filter` encodes it
 //!  72  24  digests             likewise; zero: none. Reserved
 //!  96  24  range deletes       likewise; zero: none. Reserved
 //! 120   8  database            random id
 //! 128   8  table               number, as in the file's name
 //! 136   8  created after       number of the last durable edit at creation
-//! 144   4  version             of the format: 1
+//! 144   4  version             of the format: 1 without a filter, 2 with one
 //! 148   4  footer bytes        168
 //! 152   8  magic               "tamarTBL"
 //! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
@@ -43,8 +43,10 @@ use crate::entry::{Entry, EntryKind, Sequence};
 pub const FOOTER_BYTES: usize = 168;
 /// The length of its part that all versions share.
 const TAIL_BYTES: usize = 24;
-/// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+/// The version of tables that carry no filter: the first one, which all programs read.
+const VERSION_WITHOUT_FILTER: u32 = 1;
+/// The version of tables that carry a filter, and the newest that is read.
+const VERSION_WITH_FILTER: u32 = 2;
 const MAGIC: [u8; 8] = *b"tamarTBL";
 
 /// The end of a table file, from which all else is reached.
@@ -54,6 +56,8 @@ pub struct Footer {
     pub top_index: BlockHandle,
     /// The encoded [`Properties`].
     pub properties: BlockHandle,
+    /// The encoded filter, if there is one.
+    pub filter: Option<BlockHandle>,
     /// Which database the table belongs to.
     pub database: u64,
     /// Its number.
@@ -66,17 +70,18 @@ impl Footer {
     /// The footer's bytes, for `offset` of the file.
     pub fn encode(&self, offset: u64) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
-        for handle in [self.top_index, self.properties] {
+        // Handles that are zero stand for what is not there: the filter perhaps; digests and range deletes always, as yet.
+        let nothing = BlockHandle::default();
+        let filter = self.filter.unwrap_or(nothing);
+        for handle in [self.top_index, self.properties, filter, nothing, nothing] {
             for number in [handle.offset, handle.bytes as u64, handle.checksum] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
         }
-        // No filter, no digests, no range deletes yet.
-        out.resize(out.len() + 3 * 24, 0);
         for number in [self.database, self.table.0, self.created_after.0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version().to_le_bytes());
         out.extend_from_slice(&(FOOTER_BYTES as u32).to_le_bytes());
         out.extend_from_slice(&MAGIC);
         let checksum = self.place().checksum(offset, &out);
@@ -101,12 +106,12 @@ impl Footer {
                 "the footer does not have its checksum: damaged, or of another table or database",
             ));
         }
-        if version > VERSION {
+        if version > VERSION_WITH_FILTER {
             return Err(Flaw::Unsupported("the table was written by a newer version of Tamarack"));
         }
         let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| NOT_A_TABLE)?;
         let footer = Self::fields(bytes, offset)?;
-        if (version, footer.database, footer.table) != (VERSION, database, table) {
+        if (version, footer.database, footer.table) != (footer.version(), database, table) {
             return Err(Flaw::Damaged("the footer names another version, database or table than its checksum"));
         }
         Ok((footer, checksum))
@@ -116,13 +121,20 @@ impl Footer {
     pub(super) const TOP_INDEX_END: usize = 24;
     /// Where the handle of the properties ends.
     pub(super) const PROPERTIES_END: usize = 48;
+    /// Where the handle of the filter ends.
+    pub(super) const FILTER_END: usize = 72;
 
-    /// The handles of top index and properties, where they are possible at all; nothing else is looked at. For
+    /// The handles of top index, properties and filter, where they are possible at all; nothing else is looked at. For
     /// [`super::reseal`].
-    pub(super) fn unchecked_handles(footer: &[u8]) -> (Option<BlockHandle>, Option<BlockHandle>) {
+    pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 3] {
         let mut reader = Reader::new(footer);
         let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();
-        (handle(), handle())
+        std::array::from_fn(|_| handle())
+    }
+
+    /// The version of the format: the oldest that has what the table has.
+    fn version(&self) -> u32 {
+        if self.filter.is_some() { VERSION_WITH_FILTER } else { VERSION_WITHOUT_FILTER }
     }
 
     /// What the checksums of the file are seeded with.
@@ -133,20 +145,24 @@ impl Footer {
     fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let handle = |at: usize| BlockHandle::new(number(at), number(at + 8), number(at + 16));
+        let has_filter = bytes[48..72] != [0; 24];
         let footer = Self {
             top_index: handle(0)?,
             properties: handle(24)?,
+            filter: if has_filter { Some(handle(48)?) } else { None },
             database: number(120),
             table: TableId(number(128)),
             created_after: EditNumber(number(136)),
         };
-        if footer.top_index.end() > offset || footer.properties.end() > offset {
+        if [Some(footer.top_index), Some(footer.properties), footer.filter]
+            .iter()
+            .flatten()
+            .any(|part| part.end() > offset)
+        {
             return Err(Flaw::Damaged("the footer points past the blocks"));
         }
-        if bytes[48..120] != [0; 72] {
-            return Err(Flaw::Unsupported(
-                "the table has a filter, digests or range deletes, which this version cannot read",
-            ));
+        if bytes[72..120] != [0; 48] {
+            return Err(Flaw::Unsupported("the table has digests or range deletes, which this version cannot read"));
         }
         Ok(footer)
     }

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::format::meta::TreeId;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
+use crate::stats::{LookupCounters, LookupCounts};
 use crate::tree::state::State;
 
 /// The one tree there is.
@@ -27,10 +28,10 @@ pub struct Found {
     pub value: Option<Value>,
 }
 
-/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone.
-pub fn get(state: &State, dir: &Path, query: Query<'_>) -> Result<Option<Found>> {
+/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone. What it took is added to `counters`.
+pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<Found>> {
     let mut found = None;
-    let _ = fold(state, query, &mut |entry, pin| {
+    counted_fold(state, query, counters, &mut |entry, pin| {
         found = Some(match entry.kind {
             EntryKind::Put => Ok(Found { sequence: entry.sequence, value: Some(pin(entry.value)) }),
             EntryKind::Delete => Ok(Found { sequence: entry.sequence, value: None }),
@@ -41,10 +42,10 @@ pub fn get(state: &State, dir: &Path, query: Query<'_>) -> Result<Option<Found>>
     found.transpose()
 }
 
-/// True if the key has a value. Copies and pins nothing.
-pub fn contains(state: &State, dir: &Path, query: Query<'_>) -> Result<bool> {
+/// True if the key has a value. Copies and pins nothing. What it took is added to `counters`.
+pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<bool> {
     let mut found = Ok(false);
-    let _ = fold(state, query, &mut |entry, _| {
+    counted_fold(state, query, counters, &mut |entry, _| {
         found = match entry.kind {
             EntryKind::Put => Ok(true),
             EntryKind::Delete => Ok(false),
@@ -58,8 +59,15 @@ pub fn contains(state: &State, dir: &Path, query: Query<'_>) -> Result<bool> {
 /// What is told of one entry: the entry, and how to keep its value beyond the call.
 type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
 
-/// Visits the versions of the query's key, youngest first, until `visit` has seen enough.
-fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+/// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and counts what that took.
+fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
+    let mut counts = LookupCounts { lookups: 1, ..LookupCounts::default() };
+    let flow = fold(state, query, &mut counts, visit);
+    counters.add(&counts);
+    flow.map(|_| ())
+}
+
+fn fold(state: &State, query: Query<'_>, counts: &mut LookupCounts, visit: Visit<'_>) -> Result<ControlFlow<()>> {
     let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
         buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
     };
@@ -72,7 +80,7 @@ fn fold(state: &State, query: Query<'_>, visit: Visit<'_>) -> Result<ControlFlow
         }
     }
     for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
-        let flow = run.get(query, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
+        let flow = run.get(query, counts, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
         if flow.is_break() {
             return Ok(flow);
         }

@@ -35,8 +35,9 @@ impl Snapshot {
     /// # Errors
     /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let query = Query { key: key.as_ref(), sequence: self.held.sequence };
-        Ok(get::get(&self.held.tree.pin(), &self.dir, query)?.and_then(|found| found.value))
+        let query = Query::new(key.as_ref(), self.held.sequence);
+        let Held { tree, .. } = &self.held;
+        Ok(get::get(&tree.pin(), &self.dir, query, &tree.lookups)?.and_then(|found| found.value))
     }
 
     /// True if `key` had a value.
@@ -44,8 +45,9 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let query = Query { key: key.as_ref(), sequence: self.held.sequence };
-        get::contains(&self.held.tree.pin(), &self.dir, query)
+        let query = Query::new(key.as_ref(), self.held.sequence);
+        let Held { tree, .. } = &self.held;
+        get::contains(&tree.pin(), &self.dir, query, &tree.lookups)
     }
 
     /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a

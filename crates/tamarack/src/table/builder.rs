@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! add(entry) ─► data BlockBuilder ─► seal ─► out (512 KiB) ─► file, write-back started
-//!                                     └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
+//!         └─► digest                  └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
 //! ```
 //!
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose checksums need
-//! offsets that are known only when all data is written. Calls the environment only to create, write and sync the file.
+//! offsets that are known only when all data is written; with a filter also 8 bytes per key, and at the end the filter. Calls the environment only to create, write and sync the file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
 use crate::format::table::{Footer, Properties, fence, fence_entry, place};
 use crate::step;
+use crate::table::filter::{FilterBuilder, FilterSettings};
 
 /// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;
@@ -33,7 +34,7 @@ const DATA_RESTART_INTERVAL: usize = 16;
 const INDEX_RESTART_INTERVAL: usize = 4;
 
 /// What a new table is told about itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TableSettings {
     /// The random id of the database.
     pub database: u64,
@@ -45,6 +46,8 @@ pub struct TableSettings {
     pub block_bytes: usize,
     /// How data blocks are compressed. Index blocks never are: they hold checksums, which do not shrink.
     pub compression: Compression,
+    /// Which filter the table carries, if any.
+    pub filter: Option<FilterSettings>,
 }
 
 /// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
@@ -64,6 +67,7 @@ pub struct TableBuilder {
     /// The place of the first fence in `index`.
     lower_fence: (Vec<u8>, Sequence),
     properties: Properties,
+    filter: FilterBuilder,
     /// Space for one block, and for one encoded handle.
     payload: Vec<u8>,
     handle: Vec<u8>,
@@ -86,6 +90,7 @@ impl TableBuilder {
             lower: Vec::new(),
             lower_fence: (Vec::new(), Sequence::MAX),
             properties: Properties::default(),
+            filter: FilterBuilder::new(settings.filter),
             payload: Vec::new(),
             handle: Vec::new(),
         })
@@ -97,7 +102,7 @@ impl TableBuilder {
     /// If the entry does not follow the last one in entry order.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         let plan = self.data.plan(&entry);
-        self.assert_in_order(&plan, &entry);
+        let is_new_key = self.assert_in_order(&plan, &entry);
         if !self.data.is_empty() && !fits(&plan, self.settings.block_bytes) {
             self.end_data_block()?;
         }
@@ -105,6 +110,9 @@ impl TableBuilder {
             self.begin_data_block(&entry);
         }
         self.data.add_as(&plan, &entry);
+        if is_new_key {
+            self.filter.add(entry.key);
+        }
         self.properties.count(&entry);
         self.last_sequence = entry.sequence;
         Ok(())
@@ -115,7 +123,7 @@ impl TableBuilder {
         self.properties.raw_bytes
     }
 
-    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, and the index.
+    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, the index, and the filter.
     pub fn file_bytes(&self) -> u64 {
         self.output.end()
     }
@@ -135,8 +143,10 @@ impl TableBuilder {
         self.end_lower_block();
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();
+        let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(None)).finish(&mut self.properties);
         let properties = self.properties.encode();
         let footer = Footer {
+            filter: filter.map(|filter| self.write_block(filter)).transpose()?,
             properties: self.write_block(properties)?,
             top_index: self.write_block(top)?,
             database: self.settings.database,
@@ -150,14 +160,17 @@ impl TableBuilder {
         Ok(self.properties.into_meta(&footer, root_checksum, file_bytes))
     }
 
-    fn assert_in_order(&self, plan: &Plan, entry: &Entry<'_>) {
-        let ascends = match self.data.order(plan, entry.key) {
+    /// False if the entry is another version of the key before.
+    fn assert_in_order(&self, plan: &Plan, entry: &Entry<'_>) -> bool {
+        let order = self.data.order(plan, entry.key);
+        let ascends = match order {
             Ordering::Greater => true,
             Ordering::Equal => entry.sequence < self.last_sequence,
             Ordering::Less => false,
         };
         let last = (self.data.last_key(), self.last_sequence);
         assert!(ascends || self.is_empty(), "{:?} {:?} was added after {last:?}", entry.key, entry.sequence);
+        order.is_gt() || self.is_empty()
     }
 
     /// Notes the fence of the block that begins with `entry`.

@@ -4,11 +4,11 @@
 //! table knows no level and no run: which part of it belongs to which run is the business of slices, above.
 //!
 //! ```text
-//!  get: key, sequence ─► Fences (resident) ─► lower index block ─► data block ─► versions of the key
-//!                                             └──── through the BlockCache ────┘
+//!  get: Query ─► Filter (resident) ─► Fences (resident) ─► lower index block ─► data block ─► versions of the key
+//!                └─► no: not here                          └──── through the BlockCache ────┘
 //! ```
 //!
-//! What a table costs: in memory its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
+//! What a table costs: in memory its filter, if it has one, and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
 //! cached, of which one is shared by some 150 data blocks. What it never does: look at the same
 //! block twice for one query, return bytes whose checksum it has not compared with both the block's trailer and its index entry,
 //! or write to a file that is finished.
@@ -18,6 +18,7 @@
 mod builder;
 mod cursor;
 mod fences;
+mod filter;
 mod reader;
 mod storage;
 mod verify;
@@ -25,6 +26,8 @@ mod window;
 
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
+pub use filter::FilterSettings;
 pub use reader::Table;
 pub use storage::TableStorage;
+pub use tamarack_filter::FilterKind;
 pub use window::ScanVolume;

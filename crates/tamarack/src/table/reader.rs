@@ -1,7 +1,7 @@
 //! [`Table`]: an open table file, and point lookups in it.
 //!
-//! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, and the top
-//! index, which stays in memory. Everything else is read when it is needed, one block in one read.
+//! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, the top
+//! index and the filter, which stay in memory. Everything else is read when it is needed, one block in one read.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File};
+use tamarack_filter::Filter;
 
 use super::fences::Fences;
+use super::filter;
 use super::storage::TableStorage;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
@@ -21,9 +23,9 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
-use crate::stats::{ReadCounters, Reader};
+use crate::stats::{LookupCounts, ReadCounters, Reader};
 
-/// What the first read at the end of a file brings: enough for footer, top index and properties of most tables.
+/// What the first read at the end of a file brings beside the filter: enough for footer, top index and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
 
 /// An open table. Shared by all readers.
@@ -34,6 +36,7 @@ pub struct Table {
     pub(super) meta: TableMeta,
     pub(super) fences: Fences,
     pub(super) storage: Arc<TableStorage>,
+    filter: Option<Filter>,
 }
 
 impl Table {
@@ -47,7 +50,7 @@ impl Table {
             let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let tail = file.read_tail()?;
+        let tail = file.read_tail(meta.filter_bits / 8)?;
         let (footer, root_checksum) = file.footer(&tail)?;
         if root_checksum != meta.root_checksum {
             return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
@@ -55,7 +58,8 @@ impl Table {
         let top = file.block_near_end(&footer.top_index, &tail)?;
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
-        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, storage: storage.clone() }))
+        let filter = file.filter(&footer, meta, &tail)?;
+        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, filter, storage: storage.clone() }))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -66,7 +70,7 @@ impl Table {
         };
         let opened = env.open(path, Access::Read);
         let file = TableFile::new(opened, path.to_owned(), database, TableId(id), Arc::default())?;
-        let tail = file.read_tail()?;
+        let tail = file.read_tail(0)?;
         let (footer, root_checksum) = file.footer(&tail)?;
         let properties = file.properties(&footer, &tail)?;
         Ok(properties.into_meta(&footer, root_checksum, file.bytes))
@@ -82,26 +86,62 @@ impl Table {
         &self.meta
     }
 
-    /// The memory that the open table takes, in bytes: mostly its top index. Blocks are the cache's account.
+    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Blocks are the cache's account.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.fences.memory_bytes()
+        size_of::<Self>() + self.fences.memory_bytes() + self.filter_bytes()
+    }
+
+    /// The part of it that its filter takes, in bytes.
+    pub fn filter_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is given each
-    /// entry's block too, so that a value can be kept without copying ([`Block::range_of`]).
+    /// entry's block too, so that a value can be kept without copying ([`Block::range_of`]). What it took is added to `counts`.
     ///
     /// Gives what the visitor gave last; `Continue` if there were no versions.
     pub fn get(
         &self,
         query: Query<'_>,
+        counts: &mut LookupCounts,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let mut sequence = query.sequence;
+        let Some(filter) = &self.filter else { return self.search(query, counts, visit) };
+        counts.filter_probes += 1;
+        if !filter.may_contain(query.digest()) {
+            counts.filter_negatives += 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut found = false;
+        let flow = self.search(query, counts, &mut |entry, block| {
+            found = true;
+            visit(entry, block)
+        })?;
+        // For a query that is older than something in the table, versions that it must not see may have been what the filter meant.
+        let sees_all = query.sequence() >= self.meta.largest_sequence;
+        counts.filter_false_positives += u64::from(!found && sees_all);
+        Ok(flow)
+    }
+
+    /// As [`Table::get`], whatever the filter says.
+    fn search(
+        &self,
+        query: Query<'_>,
+        counts: &mut LookupCounts,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut sequence = query.sequence();
         loop {
-            let (handle, next) = self.find(query.key, sequence)?;
-            let block = self.cached_block(&handle, Reader::Get)?;
+            let (handle, next) = self.find(query.key(), sequence)?;
+            let block = match self.cached(&handle) {
+                Some(block) => block,
+                None => {
+                    counts.data_blocks_read += 1;
+                    self.read_through(&handle, Reader::Get)?
+                }
+            };
             let ended = block
-                .versions(query.key, sequence, &mut |entry| visit(entry, &block))
+                .versions(query.key(), sequence, &mut |entry| visit(entry, &block))
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
             match (ended, next) {
                 (Versions::Stopped, _) => return Ok(ControlFlow::Break(())),
@@ -145,9 +185,14 @@ impl Table {
 
     /// A block, from the cache or through it.
     pub(super) fn cached_block(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached(handle) {
-            return Ok(block);
+        match self.cached(handle) {
+            Some(block) => Ok(block),
+            None => self.read_through(handle, reader),
         }
+    }
+
+    /// A block that is not in the cache, which then has it.
+    fn read_through(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
         let block = Arc::new(self.file.read_block(handle, reader)?);
         self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
         Ok(block)
@@ -255,9 +300,23 @@ impl TableFile {
         Properties::decode(&payload).map_err(|flaw| self.flaw(flaw, footer.properties.offset))
     }
 
-    /// The last bytes of the file.
-    pub(super) fn read_tail(&self) -> Result<Vec<u8>> {
-        let bytes = self.bytes.min(TAIL_BYTES);
+    /// The filter that the footer leads to, if `meta` says that there is one; `tail` may hold it.
+    pub(super) fn filter(&self, footer: &Footer, meta: &TableMeta, tail: &[u8]) -> Result<Option<Filter>> {
+        let handle = match &footer.filter {
+            None if meta.filter_kind == 0 => return Ok(None),
+            None => {
+                return Err(self.corruption(self.footer_offset(), "the table has no filter, but was recorded with one"));
+            }
+            Some(handle) => handle,
+        };
+        let payload = self.block_near_end(handle, tail)?;
+        let filter = filter::decode(&payload, meta).map_err(|what| self.corruption(handle.offset, what))?;
+        Ok(Some(filter))
+    }
+
+    /// The last bytes of the file: so many that a filter of `filter_bytes` is among them.
+    pub(super) fn read_tail(&self, filter_bytes: u64) -> Result<Vec<u8>> {
+        let bytes = self.bytes.min(TAIL_BYTES.saturating_add(filter_bytes));
         self.read(self.bytes - bytes, bytes as usize, Reader::Upkeep)
     }
 

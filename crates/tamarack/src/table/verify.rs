@@ -1,10 +1,13 @@
 //! [`Table::verify`]: reads a whole table and checks all that its writer promised.
 //!
-//! 1. Every byte before the footer belongs to exactly one block: data, lower index, properties, top index, in this order.
+//! 1. Every byte before the footer belongs to exactly one block: data, lower index, filter, properties, top index, in this order.
 //! 2. Every block has its checksum, in its trailer and in its index entry.
 //! 3. Every fence stands after the last entry before its block, and at or before its block's first entry.
 //! 4. Entries ascend strictly, and the restarts of a block lead to all of them.
-//! 5. The properties are what is counted, and what the manifest says.
+//! 5. The filter, read anew, lets every key of the table pass.
+//! 6. The properties are what is counted, and what the manifest says.
+
+use tamarack_filter::{Digest, Filter};
 
 use super::reader::Table;
 use super::window::{Direction, SEQUENTIAL_BYTES, Window};
@@ -19,13 +22,12 @@ impl Table {
     /// Reads the whole table, past the cache, and checks every checksum, the order of entries, the index, and the properties. Calls
     /// `progress` after each piece with the number of bytes checked since the last call; they add up to the file's length.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut walk = Walk {
-            table: self,
-            progress,
-            window: Window::new(Reader::Upkeep),
-            last: None,
-            counted: Properties::default(),
-        };
+        let filter = self.file.filter(&self.footer, &self.meta, &[])?;
+        let mut counted = Properties::default();
+        if filter.is_some() {
+            (counted.filter_kind, counted.filter_bits) = (self.meta.filter_kind, self.meta.filter_bits);
+        }
+        let mut walk = Walk { table: self, progress, window: Window::new(Reader::Upkeep), last: None, filter, counted };
         let mut data_end = 0;
         let mut index_end = self.data_end();
         for top in 0..self.fences.len() {
@@ -40,6 +42,10 @@ impl Table {
             return Err(self
                 .file
                 .corruption(data_end, "there are bytes between data and index that nothing points to"));
+        }
+        if let Some(filter) = &self.footer.filter {
+            walk.expect_at(filter, index_end)?;
+            index_end = filter.end();
         }
         walk.expect_at(&self.footer.properties, index_end)?;
         walk.expect_at(&self.footer.top_index, self.footer.properties.end())?;
@@ -59,6 +65,7 @@ struct Walk<'a> {
     window: Window,
     /// The place of the last entry.
     last: Option<(Vec<u8>, Sequence)>,
+    filter: Option<Filter>,
     counted: Properties,
 }
 
@@ -119,6 +126,7 @@ impl Walk<'_> {
                 return Err(damaged("entries are out of order"));
             }
             self.counted.count(&entry);
+            self.check_filter(entry.key)?;
             last_key.clear();
             last_key.extend_from_slice(entry.key);
             last_sequence = entry.sequence;
@@ -128,11 +136,22 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// A filter that denies a key which is there would hide it from every lookup.
+    fn check_filter(&self, key: &[u8]) -> Result<()> {
+        match (&self.filter, &self.table.footer.filter) {
+            (Some(filter), Some(handle)) if !filter.may_contain(Digest::of(key)) => {
+                let what = format!("the filter denies the key \"{}\", which is there", key.escape_ascii());
+                Err(self.table.file.corruption(handle.offset, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Compares what was counted with what the file and the manifest say.
     fn finish(mut self) -> Result<()> {
         let Table { file, footer, meta, .. } = self.table;
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
-        let tail = file.read_tail()?;
+        let tail = file.read_tail(0)?;
         let recorded = file.properties(footer, &tail)?;
         if self.counted != recorded {
             return Err(file.corruption(footer.properties.offset, "the properties are not those of the entries"));

@@ -31,6 +31,7 @@ use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::merge::{Place, Source};
+use crate::stats::LookupCounts;
 use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
@@ -172,10 +173,11 @@ impl Run {
     pub fn get(
         &self,
         query: Query<'_>,
+        counts: &mut LookupCounts,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        match self.slice_of(query.key) {
-            Some(slice) => slice.table.open()?.get(query, visit),
+        match self.slice_of(query.key()) {
+            Some(slice) => slice.table.open()?.get(query, counts, visit),
             None => Ok(ControlFlow::Continue(())),
         }
     }

@@ -24,6 +24,7 @@ use crate::buffer::Buffer;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
+use crate::stats::LookupCounters;
 use crate::tree::version::Version;
 use crate::tree::visible::Visible;
 
@@ -85,6 +86,8 @@ pub struct Tree {
     durable_edit: AtomicU64,
     /// Which sequences are visible, and the snapshots.
     pub visible: Visible,
+    /// What lookups did.
+    pub lookups: LookupCounters,
     /// A flush or a merge was installed, or failed, or there will be no more of them.
     pub progress: Event,
     /// Whom to wake when a buffer was sealed.
@@ -108,6 +111,7 @@ impl Tree {
             trouble: Mutex::default(),
             durable_edit,
             visible: Visible::new(visible),
+            lookups: LookupCounters::default(),
             progress: Event::new(),
             flusher: OnceLock::new(),
             _lock: lock,

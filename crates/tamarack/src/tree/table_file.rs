@@ -27,6 +27,8 @@ pub struct TableFiles {
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
     pending_bytes: AtomicU64,
+    /// Memory that the filters of open tables take, in bytes.
+    filter_bytes: AtomicU64,
     /// Whom to wake when there is garbage.
     collector: OnceLock<Arc<dyn Worker>>,
 }
@@ -41,7 +43,8 @@ impl TableFiles {
     /// The tables in `dir`, which are read by `storage`.
     pub fn new(storage: Arc<TableStorage>, dir: &Path) -> Arc<Self> {
         let (garbage, collector) = (Mutex::default(), OnceLock::new());
-        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes: AtomicU64::new(0), collector })
+        let (pending_bytes, filter_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes, filter_bytes, collector })
     }
 
     /// Registers the worker that removes files; may be called once.
@@ -69,6 +72,11 @@ impl TableFiles {
     /// removing them.
     pub fn pending_bytes(&self) -> u64 {
         self.pending_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that the filters of all open tables take, in bytes; those that only an old version or an iterator still holds among them.
+    pub fn filter_bytes(&self) -> u64 {
+        self.filter_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -104,7 +112,10 @@ impl TableFile {
         let files = &self.files;
         // Two threads may open the table at once; the first to finish wins and the other's is dropped.
         let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;
-        Ok(self.opened.get_or_init(|| opened))
+        Ok(self.opened.get_or_init(|| {
+            files.filter_bytes.fetch_add(opened.filter_bytes() as u64, Ordering::Relaxed);
+            opened
+        }))
     }
 
     /// The current version names the table no more, and the edit that says so is durable.
@@ -117,6 +128,9 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
+        if let Some(table) = self.opened.get() {
+            self.files.filter_bytes.fetch_sub(table.filter_bytes() as u64, Ordering::Relaxed);
+        }
         if self.obsolete.load(Ordering::Acquire) {
             self.files.garbage.lock().push(self.meta.clone());
             if let Some(collector) = self.files.collector.get() {

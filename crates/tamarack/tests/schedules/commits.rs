@@ -203,7 +203,7 @@ impl Queue {
     /// Whether a reader that comes now finds the key.
     fn sees(&self, key: &str) -> bool {
         let state = self.tree.pin();
-        let query = Query { key: key.as_bytes(), sequence: self.tree.visible.sequence() };
+        let query = Query::new(key.as_bytes(), self.tree.visible.sequence());
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         buffers.into_iter().any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
     }
@@ -217,7 +217,7 @@ impl Queue {
         found.sort_unstable();
         assert_eq!(found, (1..=visible.0).collect::<Vec<_>>(), "visible before it was there");
         let half = |key: &[u8]| {
-            let query = Query { key, sequence: visible };
+            let query = Query::new(key, visible);
             let mut buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
             buffers.any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
         };
@@ -231,7 +231,7 @@ impl Queue {
         let state = self.tree.pin_owned();
         let recovered = recover_log(&env, &mut |sequence, key| {
             logged.push(sequence.0);
-            let query = Query { key, sequence };
+            let query = Query::new(key, sequence);
             let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
             let holders = buffers.filter(|buffer| {
                 buffer

@@ -13,8 +13,9 @@ use crate::format::meta::{EditNumber, TableId};
 use crate::format::stored::Compression;
 use crate::merge::Source;
 use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
+use crate::stats::LookupCounts;
 use crate::step;
-use crate::table::{ReadPolicy, TableBuilder, TableSettings, TableStorage};
+use crate::table::{FilterKind, FilterSettings, ReadPolicy, TableBuilder, TableSettings, TableStorage};
 use crate::tree::run::Run;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
@@ -44,6 +45,7 @@ fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
             created_after: EditNumber(1),
             block_bytes: 256,
             compression: Compression::None,
+            filter: Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 4.0 }),
         };
         let mut builder = TableBuilder::create(&*env, Path::new("/db"), settings).expect("memory takes it");
         assert!(first.key <= rest[count - 1].key);
@@ -111,7 +113,7 @@ fn a_lookup_visits_the_versions_of_its_key() {
         for _ in 0..100 {
             let (key, sequence) = (random.key(), Sequence(random.below(200)));
             let mut visited = Vec::new();
-            let ended = run.get(Query { key: &key, sequence }, &mut |entry, _| {
+            let ended = run.get(Query::new(&key, sequence), &mut LookupCounts::default(), &mut |entry, _| {
                 visited.push(entry.sequence);
                 ControlFlow::Continue(())
             });

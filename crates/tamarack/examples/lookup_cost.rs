@@ -1,0 +1,92 @@
+//! What a cached lookup takes, to be counted in instructions: gets of keys that are there and of keys that are not, on a tree of
+//! so many runs, all of it in memory.
+//!
+//! ```sh
+//! cargo build --release --example lookup_cost
+//! for kind in existing missing; do
+//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*existing_lookups*' --toggle-collect='*missing_lookups*' \
+//!         target/release/examples/lookup_cost 10 $kind 20000 blocked:bits=10
+//! done
+//! ```
+//!
+//! Divide what it collected by the number of lookups. Without arguments it makes a small tree and a few lookups, and prints what the counters of the database say of them.
+
+use std::hint::black_box;
+
+use tamarack::{Db, Expert, Options, Result};
+use tamarack_env::MemoryEnv;
+
+/// Entries of a run; a put takes 124 raw bytes.
+const ENTRIES_PER_RUN: u64 = 5000;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let runs = arguments.next().map_or(2, |text| text.parse().expect("how many runs"));
+    let kind = arguments.next().unwrap_or("missing".to_owned());
+    let lookups = arguments.next().map_or(1000, |text| text.parse().expect("how many lookups"));
+    let filter = arguments.next().unwrap_or("blocked:bits=10".to_owned());
+    let db = tree(runs, &filter)?;
+    let entries = runs * ENTRIES_PER_RUN;
+    // Fills the cache, if every block has an entry that is asked for.
+    for number in 0..entries {
+        db.get(key(number, 0))?;
+    }
+    match kind.as_str() {
+        "existing" => existing_lookups(&db, entries, lookups)?,
+        _ => missing_lookups(&db, entries, lookups)?,
+    }
+    println!("{runs} runs of {ENTRIES_PER_RUN} entries, {filter}: {lookups} lookups of {kind} keys");
+    let stats = db.stats();
+    println!("filters of {} bytes; filling the cache included: {:?}", stats.filter_bytes, stats.lookups);
+    Ok(())
+}
+
+/// A tree of so many runs in level 1, each with keys from everywhere.
+fn tree(runs: u64, filter: &str) -> Result<Db> {
+    let expert = Expert::new()
+        .env(MemoryEnv::new(1))
+        .buffer_bytes(ENTRIES_PER_RUN * 124)
+        .policy(&format!("tiering:T={}", runs + 1))
+        .filter(filter)
+        .cache_bytes(1 << 30);
+    let db = Options::new().expert(expert).open("/lookup_cost")?;
+    for run in 0..runs {
+        for number in 0..ENTRIES_PER_RUN {
+            db.put(key(number * runs + run, 0), [b'v'; 100])?;
+        }
+        db.flush()?;
+    }
+    db.wait_for_merges()?;
+    let found: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
+    assert_eq!(found as u64, runs, "the tree is to have so many runs");
+    Ok(db)
+}
+
+/// 16 bytes, in the order of (number, last).
+fn key(number: u64, last: u8) -> [u8; 16] {
+    let mut key = *b"key:            ";
+    key[4..12].copy_from_slice(&number.to_be_bytes());
+    key[15] = last;
+    key
+}
+
+/// Numbers below `count` that jump about.
+fn scattered(count: u64, lookups: u64) -> impl Iterator<Item = u64> {
+    (0..lookups).map(move |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % count)
+}
+
+#[inline(never)]
+fn existing_lookups(db: &Db, entries: u64, lookups: u64) -> Result<()> {
+    for number in scattered(entries, lookups) {
+        assert!(black_box(db.get(key(number, 0))?).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn missing_lookups(db: &Db, entries: u64, lookups: u64) -> Result<()> {
+    for number in scattered(entries, lookups) {
+        assert!(black_box(db.get(key(number, 1))?).is_none());
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The filter of a table: made with it, kept in memory while it is open, and asked before it.
+//!
+//! ```text
+//! building   key ─► Digest ─► FilterBuilder … finish ─► filter block of the file; kind and bits in the properties
+//! opening    filter block ─► Filter                    checked against its checksum, and against kind and bits
+//! get        Query's digest ─► Filter ─► no: the table is not searched
+//! ```
+//!
+//! A builder is told kind and bits per entry by whoever has the table built, since these are to depend on the run that the table
+//! is for. It computes the digest of every key it adds, once per key and not per version, and keeps it until the end (8 bytes each):
+//! the filter's size depends on how many there are.
+//!
+//! Cost: for each key, building takes a digest and a few stores, then as many as the filter has probes; an open table takes its filter's
+//! bits in memory. Tests: `tests/filters.rs`, and for damage `tests/table_damage.rs`.
+
+use tamarack_filter::{Builder, Digest, Filter, FilterKind, Size, kind_to_number};
+
+use crate::format::meta::TableMeta;
+use crate::format::stored::PAYLOAD_BYTES_MAX;
+use crate::format::table::Properties;
+
+/// Which filter a table is to carry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FilterSettings {
+    /// Its kind.
+    pub kind: FilterKind,
+    /// Its size; more than 0. A filter that would not fit a block of the file gets what does.
+    pub bits_per_entry: f64,
+}
+
+/// The most bits of a filter: what fits a block, with room for the filter's own few bytes.
+const BITS_MAX: u64 = (PAYLOAD_BYTES_MAX as u64 - 64) * 8;
+
+/// Gathers what goes into a table's filter.
+#[derive(Debug)]
+pub(super) struct FilterBuilder {
+    settings: Option<FilterSettings>,
+    digests: Builder,
+}
+
+impl FilterBuilder {
+    /// For a table with such a filter, or without one.
+    pub(super) fn new(settings: Option<FilterSettings>) -> Self {
+        Self { settings, digests: Builder::new() }
+    }
+
+    /// One more key, not the one before.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8]) {
+        if self.settings.is_some() {
+            self.digests.add(Digest::of(key));
+        }
+    }
+
+    /// The payload of the filter block, if there is a filter; `properties` say then which.
+    pub(super) fn finish(self, properties: &mut Properties) -> Option<Vec<u8>> {
+        let FilterSettings { kind, bits_per_entry } = self.settings?;
+        let bits = (self.digests.digests().len() as f64 * bits_per_entry) as u64;
+        let size = if bits > BITS_MAX { Size::Total(BITS_MAX) } else { Size::PerEntry(bits_per_entry) };
+        let filter = self.digests.finish(kind, size)?;
+        properties.filter_kind = kind_to_number(kind);
+        properties.filter_bits = filter.bits();
+        Some(filter.encode())
+    }
+}
+
+/// Reads a filter block; it must hold the filter that `meta` names.
+pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String> {
+    let filter = Filter::decode(payload).map_err(|error| format!("the filter cannot be used: {error}"))?;
+    let (kind, bits) = (kind_to_number(filter.kind()), filter.bits());
+    if (kind, bits) != (meta.filter_kind, meta.filter_bits) {
+        return Err(format!(
+            "the filter is of kind {kind} and has {bits} bits, but kind {} with {} bits was recorded",
+            meta.filter_kind, meta.filter_bits
+        ));
+    }
+    Ok(filter)
+}

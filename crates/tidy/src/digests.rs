@@ -1,0 +1,43 @@
+//! A key is hashed once per operation, at the interface's edge.
+//!
+//! A lookup's digest is made with its `Query`, by whoever takes the key from a user; below, queries are handed down. Besides, tables compute
+//! digests of their own keys, to build filters and to check them. Nothing else in the engine has a reason to hash a key.
+
+use crate::rust;
+use crate::tree;
+use crate::verdict::assert_none;
+
+const ENGINE: &str = "crates/tamarack/src/";
+
+/// What makes a digest, and the files that may.
+const MAKERS: &[(&str, &[&str])] = &[
+    ("Query::new(", &["db.rs", "read/snapshot.rs", "fuzz.rs"]),
+    ("Digest::of(", &["entry.rs", "table/filter.rs", "table/verify.rs"]),
+];
+
+/// Digests are made at the edge, and in tables of their own keys; each of the listed files does so.
+#[test]
+fn keys_are_hashed_once() {
+    let mut complaints = Vec::new();
+    for (maker, allowed) in MAKERS {
+        let mut unused = allowed.to_vec();
+        for file in tree::rust_files().iter().filter(|file| file.path.starts_with(ENGINE)) {
+            let name = &file.path[ENGINE.len()..];
+            let is_test = name.split('/').any(|part| part == "tests" || part == "tests.rs");
+            let code = rust::without_tests(&rust::code_only(&file.text));
+            for (at, _) in code.match_indices(maker).filter(|_| !is_test) {
+                unused.retain(|path| *path != name);
+                if !allowed.contains(&name) {
+                    let line = rust::line_of(&code, at);
+                    complaints
+                        .push(format!("{}:{line}: take the `Query` of the caller instead of `{maker}…)`", file.path));
+                }
+            }
+        }
+        let unused = unused
+            .iter()
+            .map(|path| format!("{ENGINE}{path}: `{maker}…)` is not there; correct the list of this rule"));
+        complaints.extend(unused);
+    }
+    assert_none("a key is hashed once", &complaints);
+}
