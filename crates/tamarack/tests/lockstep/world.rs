@@ -91,6 +91,9 @@ pub(crate) enum Sabotage {
     SwallowedError,
 }
 
+/// The filters of new tables: another kind at each opening, so that a tree has tables of several; few bits, so that many lookups pass by mistake.
+const FILTERS: [&str; 5] = ["blocked:bits=10", "none", "bloom:bits=2", "blocked:bits=1", "bloom:bits=12"];
+
 /// Real files, with each way of reading several places at once.
 fn files_env(seed: u64) -> Arc<dyn Env> {
     match seed / 2 % 3 {
@@ -149,6 +152,7 @@ impl World {
             .table_bytes(self.setup.table_bytes)
             .cache_bytes(self.setup.cache_bytes)
             .direct_io(self.setup.seed % 2 == 1);
+        expert = expert.filter(FILTERS[(self.setup.seed + self.writes_seen) as usize % FILTERS.len()]);
         if let Some(words) = policy {
             expert = expert.policy(words);
         }
