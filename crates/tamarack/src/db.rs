@@ -163,6 +163,24 @@ impl Db {
         Ok(get::get(&state, &self.engine.dir, query, &tree.lookups)?.and_then(|found| found.value))
     }
 
+    /// The values of `keys`, in their order, as of one moment; `None` for those that have none. What has to be read for them is read together: where the
+    /// device serves many reads at a time, this is faster than as many calls of [`Db::get`]. Keys may repeat.
+    ///
+    /// ```
+    /// # let env = tamarack_env::MemoryEnv::new(1);
+    /// # let db = tamarack::Options::new().expert(tamarack::Expert::new().env(env)).open("/prices")?;
+    /// db.put("maple", "12.50")?;
+    /// let found = db.multi_get(&["oak", "maple"])?;
+    /// assert!(found[0].is_none() && found[1].as_deref() == Some(b"12.50"));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::get`]; an error of one lookup is that of all.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.snapshot().multi_get(keys)
+    }
+
     /// True if `key` has a value.
     ///
     /// # Errors

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Expert, Options, ReadStats, Result};
+use tamarack::{Compression, Db, Expert, Options, ReadStats, ReaderStats, Result};
 use tamarack_env::sim::{CallKind, Device, Failure, Fault};
-use tamarack_env::{Env, SimEnv};
+use tamarack_env::{Env, Random, SimEnv};
 
 const LATENCY: Duration = Duration::from_millis(1);
 
@@ -179,4 +179,55 @@ fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
         env.clear_faults();
         assert_eq!(db.scan(key(2000)..).next().unwrap().unwrap().0, key(2000));
     })
+}
+
+/// The blocks of many keys are read in a batch for each run at most, each once; and the answers are those of single lookups.
+#[test]
+fn many_lookups_read_together() -> Result<()> {
+    in_both_modes(|env, db| {
+        let keys: Vec<_> = (0..60).map(|n| key(500 + n * 37)).collect();
+        let mut found = Vec::new();
+        let cost = Cost::of(env, db, || found = db.multi_get(&keys).unwrap());
+        assert!(found.iter().all(|value| value.as_deref() == Some(&[b'v'; VALUE_BYTES])));
+        let ReaderStats { reads, batches, .. } = cost.counted.multi_gets;
+        assert!((1..=RUNS as u64).contains(&batches), "{cost:?}");
+        assert!(cost.latencies <= RUNS as u128, "{cost:?}");
+        assert_eq!(reads, cost.counted.total().reads);
+        let again = Cost::of(env, db, || drop(db.multi_get(&keys).unwrap()));
+        assert_eq!(again.reads, [0; 0], "what is cached is not read");
+    })
+}
+
+/// Neighbours in one block, keys that repeat, keys that are not there; with a cache and without.
+#[test]
+fn many_lookups_answer_as_single_ones() -> Result<()> {
+    for (seed, cache_bytes) in [(1, 0), (2, 0), (3, 1 << 20)] {
+        let random = Random::new(seed);
+        let env = SimEnv::new(seed);
+        let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100").buffer_bytes(4000);
+        let expert = expert.block_bytes(256).cache_bytes(cache_bytes).direct_io(true);
+        let db = Options::new().compression(Compression::None).threads(1).expert(expert).open("/db")?;
+        for written in 0..400 {
+            let number = random.below(60) as usize;
+            match random.below(4) {
+                0 => db.delete(key(number))?,
+                _ => db.put(key(number), format!("{number} {written:0100}"))?,
+            }
+        }
+        for _ in 0..50 {
+            let keys: Vec<_> = (0..random.below(30)).map(|_| key(random.below(70) as usize)).collect();
+            let cost = Cost::of(&env, &db, || {
+                let together = db.multi_get(&keys).unwrap();
+                let alone: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+                assert_eq!(together, alone, "seed {seed}");
+            });
+            let (together, alone) = (cost.counted.multi_gets, cost.counted.gets);
+            assert!(cache_bytes > 0 || together.blocks <= alone.blocks, "no block is read twice: {cost:?}");
+        }
+        assert!(db.stats().reads.multi_gets.batches > 0 || cache_bytes > 0, "seed {seed}: nothing was read together");
+        env.inject(Fault::new(Failure::Io).matching(|call| call.kind == CallKind::Read).forever());
+        let all: Vec<_> = (0..60).map(key).collect();
+        assert!(cache_bytes > 0 || db.multi_get(&all).is_err());
+    }
+    Ok(())
 }

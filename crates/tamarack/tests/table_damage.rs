@@ -9,7 +9,6 @@ use tamarack::entry::{Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
-use tamarack::format::reseal::reseal;
 use tamarack::format::table::place;
 use tamarack::merge::Source;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
@@ -254,28 +253,6 @@ fn a_newer_version_is_refused_as_such() {
         fixture.write(&newer);
         let error = Table::read_meta(&*fixture.env, &fixture.path, DATABASE).expect_err("a newer version");
         assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains("newer")), "{error:?}");
-    }
-}
-
-/// A filter that denies keys which are there, with all checksums in order, hides them from lookups; `verify` finds it.
-#[test]
-fn a_filter_that_denies_a_key_is_found() {
-    for filter in &FILTERS[1..] {
-        let mut fixture = Fixture::with_filter(7, Compression::None, b'v', *filter);
-        let mut bytes = fixture.bytes.clone();
-        let handle = bytes.len() - 168 + 48;
-        let offset = u64::from_le_bytes(bytes[handle..handle + 8].try_into().expect("eight bytes"));
-        // Past the filter's own 16 bytes stand its 512 bits.
-        bytes[offset as usize + 16..][..64].fill(0);
-        reseal(&mut bytes, DATABASE, TableId(7));
-        fixture.write(&bytes);
-        fixture.meta = Table::read_meta(&*fixture.env, &fixture.path, DATABASE).expect("whole by its checksums");
-        let table = fixture.open().expect("whole by its checksums");
-        let error = table.verify(&mut |_| {}).expect_err("no key passes");
-        assert!(
-            matches!(&error, Error::Corruption { offset: at, what, .. } if *at == offset && what.contains("denies"))
-        );
-        assert_names_file(&error, &fixture, "verify");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::stats::{LookupCounters, LookupCounts};
 use crate::tree::state::State;
 
 /// The one tree there is.
-const TREE: TreeId = TreeId(0);
+pub(super) const TREE: TreeId = TreeId(0);
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -32,14 +32,19 @@ pub struct Found {
 pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<Found>> {
     let mut found = None;
     counted_fold(state, query, counters, &mut |entry, pin| {
-        found = Some(match entry.kind {
-            EntryKind::Put => Ok(Found { sequence: entry.sequence, value: Some(pin(entry.value)) }),
-            EntryKind::Delete => Ok(Found { sequence: entry.sequence, value: None }),
-            kind => Err(reserved(dir, kind)),
-        });
+        found = Some(found_in(dir, entry, pin));
         ControlFlow::Break(())
     })?;
     found.transpose()
+}
+
+/// What it means that an entry is the youngest of its key.
+pub(super) fn found_in(dir: &Path, entry: Entry<'_>, pin: &dyn Fn(&[u8]) -> Value) -> Result<Found> {
+    match entry.kind {
+        EntryKind::Put => Ok(Found { sequence: entry.sequence, value: Some(pin(entry.value)) }),
+        EntryKind::Delete => Ok(Found { sequence: entry.sequence, value: None }),
+        kind => Err(reserved(dir, kind)),
+    }
 }
 
 /// True if the key has a value. Copies and pins nothing. What it took is added to `counters`.
@@ -57,7 +62,7 @@ pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCo
 }
 
 /// What is told of one entry: the entry, and how to keep its value beyond the call.
-type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
+pub(super) type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
 
 /// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and counts what that took.
 fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
@@ -68,16 +73,8 @@ fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visi
 }
 
 fn fold(state: &State, query: Query<'_>, counts: &mut LookupCounts, visit: Visit<'_>) -> Result<ControlFlow<()>> {
-    let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
-        buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
-    };
-    if in_buffer(&state.active, visit).is_break() {
+    if fold_buffers(state, query, visit).is_break() {
         return Ok(ControlFlow::Break(()));
-    }
-    for sealed in &state.sealed {
-        if in_buffer(&sealed.buffer, visit).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
     }
     for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
         let flow = run.get(query, counts, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
@@ -86,4 +83,13 @@ fn fold(state: &State, query: Query<'_>, counts: &mut LookupCounts, visit: Visit
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// The part of it that is in buffers.
+pub(super) fn fold_buffers(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
+    let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
+        buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
+    };
+    in_buffer(&state.active, visit)?;
+    state.sealed.iter().try_for_each(|sealed| in_buffer(&sealed.buffer, visit))
 }

@@ -2,6 +2,7 @@
 //! waits for writes or background work.
 
 pub mod get;
+mod multi_get;
 pub mod range;
 pub mod scan;
 pub mod snapshot;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use crate::entry::{Query, Sequence};
 use crate::error::Result;
-use crate::read::get;
 use crate::read::range::KeyRange;
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
+use crate::read::{get, multi_get};
 use crate::tree::state::{State, Tree};
 
 /// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can see is dropped.
@@ -48,6 +48,16 @@ impl Snapshot {
         let query = Query::new(key.as_ref(), self.held.sequence);
         let Held { tree, .. } = &self.held;
         get::contains(&tree.pin(), &self.dir, query, &tree.lookups)
+    }
+
+    /// The values that `keys` had: see [`crate::Db::multi_get`].
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; an error of one lookup is that of all.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let Held { tree, sequence } = &self.held;
+        let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), *sequence)).collect();
+        multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups)
     }
 
     /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a

@@ -15,6 +15,7 @@
 //!
 //! Every byte is described in `docs/FORMAT.md`, section "Tables".
 
+mod blocks;
 mod builder;
 mod cursor;
 mod fences;
@@ -24,6 +25,7 @@ mod storage;
 mod verify;
 mod window;
 
+pub use blocks::Blocks;
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterSettings;

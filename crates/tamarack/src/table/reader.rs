@@ -106,57 +106,72 @@ impl Table {
         counts: &mut LookupCounts,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let Some(filter) = &self.filter else { return self.search(query, counts, visit) };
-        counts.filter_probes += 1;
+        let flow = self.ask(query, &mut ReadThrough { counts }, visit)?;
+        Ok(flow.expect("what the cache lacks is read"))
+    }
+
+    /// As [`Table::get`], with blocks from `fetch`; `None` if that lacks one.
+    pub(super) fn ask(
+        &self,
+        query: Query<'_>,
+        fetch: &mut impl Fetch,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+    ) -> Result<Option<ControlFlow<()>>> {
+        let Some(filter) = &self.filter else { return self.search(query, fetch, visit) };
         if !filter.may_contain(query.digest()) {
-            counts.filter_negatives += 1;
-            return Ok(ControlFlow::Continue(()));
+            let counts = fetch.counts();
+            (counts.filter_probes, counts.filter_negatives) = (counts.filter_probes + 1, counts.filter_negatives + 1);
+            return Ok(Some(ControlFlow::Continue(())));
         }
         let mut found = false;
-        let flow = self.search(query, counts, &mut |entry, block| {
+        let flow = self.search(query, fetch, &mut |entry, block| {
             found = true;
             visit(entry, block)
         })?;
-        // For a query that is older than something in the table, versions that it must not see may have been what the filter meant.
-        let sees_all = query.sequence() >= self.meta.largest_sequence;
-        counts.filter_false_positives += u64::from(!found && sees_all);
+        if flow.is_some() {
+            // For a query that is older than something in the table, versions that it must not see may have been what the filter meant.
+            let sees_all = query.sequence() >= self.meta.largest_sequence;
+            let counts = fetch.counts();
+            counts.filter_probes += 1;
+            counts.filter_false_positives += u64::from(!found && sees_all);
+        }
         Ok(flow)
     }
 
-    /// As [`Table::get`], whatever the filter says.
+    /// As [`Table::ask`], whatever the filter says.
     fn search(
         &self,
         query: Query<'_>,
-        counts: &mut LookupCounts,
+        fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<Option<ControlFlow<()>>> {
         let mut sequence = query.sequence();
         loop {
-            let (handle, next) = self.find(query.key(), sequence)?;
-            let block = match self.cached(&handle) {
-                Some(block) => block,
-                None => {
-                    counts.data_blocks_read += 1;
-                    self.read_through(&handle, Reader::Get)?
-                }
-            };
+            let Some((handle, next)) = self.find(query.key(), sequence, fetch)? else { return Ok(None) };
+            let Some(block) = fetch.data_block(self, &handle)? else { return Ok(None) };
             let ended = block
                 .versions(query.key(), sequence, &mut |entry| visit(entry, &block))
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
             match (ended, next) {
-                (Versions::Stopped, _) => return Ok(ControlFlow::Break(())),
+                (Versions::Stopped, _) => return Ok(Some(ControlFlow::Break(()))),
                 // The next block begins with another version of the key: its fence is exactly that version's place.
                 (Versions::BlockEnded, Some(next)) if next < sequence => sequence = next,
-                _ => return Ok(ControlFlow::Continue(())),
+                _ => return Ok(Some(ControlFlow::Continue(()))),
             }
         }
     }
 
-    /// The data block that holds the place if any does, and the sequence of the next block's fence if that has the same key.
-    fn find(&self, key: &[u8], sequence: Sequence) -> Result<(BlockHandle, Option<Sequence>)> {
+    /// The data block that holds the place if any does, and the sequence of the next block's fence if that has the same key. `None` if `fetch` lacks the lower
+    /// index block.
+    fn find(
+        &self,
+        key: &[u8],
+        sequence: Sequence,
+        fetch: &mut impl Fetch,
+    ) -> Result<Option<(BlockHandle, Option<Sequence>)>> {
         let top = self.fences.floor(key, sequence);
         let lower_handle = self.fences.handle(top);
-        let lower = self.cached_block(lower_handle, Reader::Get)?;
+        let Some(lower) = fetch.index_block(self, lower_handle)? else { return Ok(None) };
         let found = lower.floor(key, sequence).and_then(|floor| {
             let floor = floor.ok_or(Flaw::Damaged("an index block begins after its fence"))?;
             Ok((BlockHandle::decode(floor.value)?, floor.next))
@@ -170,7 +185,7 @@ impl Table {
                 (after < self.fences.len() && self.fences.key(after) == key).then(|| self.fences.sequence(after))
             }
         };
-        Ok((handle, next))
+        Ok(Some((handle, next)))
     }
 
     /// Where the data blocks end and the index blocks begin.
@@ -196,6 +211,43 @@ impl Table {
         let block = Arc::new(self.file.read_block(handle, reader)?);
         self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
         Ok(block)
+    }
+}
+
+/// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot go on.
+pub(super) trait Fetch {
+    /// A lower index block of `table`.
+    fn index_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>>;
+
+    /// A data block of `table`.
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>>;
+
+    /// What the lookup did so far.
+    fn counts(&mut self) -> &mut LookupCounts;
+}
+
+/// Reads what the cache lacks, on the spot.
+struct ReadThrough<'a> {
+    counts: &'a mut LookupCounts,
+}
+
+impl Fetch for ReadThrough<'_> {
+    #[inline]
+    fn index_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
+        table.cached_block(handle, Reader::Get).map(Some)
+    }
+
+    #[inline]
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
+        if let Some(block) = table.cached(handle) {
+            return Ok(Some(block));
+        }
+        self.counts.data_blocks_read += 1;
+        table.read_through(handle, Reader::Get).map(Some)
+    }
+
+    fn counts(&mut self) -> &mut LookupCounts {
+        self.counts
     }
 }
 
@@ -276,10 +328,15 @@ impl TableFile {
     /// Fills the buffer with the bytes at `offset`.
     pub(super) fn read_into(&self, buffer: &mut [u8], offset: u64, reader: Reader) -> Result<()> {
         self.counters.of(reader).count_read(buffer.len());
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+        self.file.read_exact_at(buffer, offset).map_err(|error| self.read_error(error, offset))
+    }
+
+    /// What a failed read at `offset` means.
+    pub(super) fn read_error(&self, error: io::Error, offset: u64) -> Error {
+        match error.kind() {
             io::ErrorKind::UnexpectedEof => self.corruption(offset, "the file ends too early"),
             _ => Error::io("table: read", &self.path, error),
-        })
+        }
     }
 
     /// An error unless the block lies before the footer. Checked before memory is taken for it.

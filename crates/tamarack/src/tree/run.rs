@@ -32,7 +32,7 @@ use crate::format::block::Block;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::merge::{Place, Source};
 use crate::stats::LookupCounts;
-use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{Blocks, Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -179,6 +179,19 @@ impl Run {
         match self.slice_of(query.key()) {
             Some(slice) => slice.table.open()?.get(query, counts, visit),
             None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// As [`Run::get`], with [`Table::get_from`](crate::table::Table::get_from).
+    pub fn get_from(
+        &self,
+        blocks: &mut Blocks,
+        query: Query<'_>,
+        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+    ) -> Result<Option<ControlFlow<()>>> {
+        match self.slice_of(query.key()) {
+            Some(slice) => slice.table.open()?.get_from(blocks, query, visit),
+            None => Ok(Some(ControlFlow::Continue(()))),
         }
     }
 

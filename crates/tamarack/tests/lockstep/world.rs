@@ -91,9 +91,6 @@ pub(crate) enum Sabotage {
     SwallowedError,
 }
 
-/// The filters of new tables: another kind at each opening, so that a tree has tables of several; few bits, so that many lookups pass by mistake.
-const FILTERS: [&str; 5] = ["blocked:bits=10", "none", "bloom:bits=2", "blocked:bits=1", "bloom:bits=12"];
-
 /// Real files, with each way of reading several places at once.
 fn files_env(seed: u64) -> Arc<dyn Env> {
     match seed / 2 % 3 {
@@ -152,7 +149,6 @@ impl World {
             .table_bytes(self.setup.table_bytes)
             .cache_bytes(self.setup.cache_bytes)
             .direct_io(self.setup.seed % 2 == 1);
-        expert = expert.filter(FILTERS[(self.setup.seed + self.writes_seen) as usize % FILTERS.len()]);
         if let Some(words) = policy {
             expert = expert.policy(words);
         }
@@ -232,8 +228,11 @@ impl World {
     }
 
     pub(crate) fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let together = self.setup.seed.is_multiple_of(3);
         let value = match self.snapshot(reader) {
+            None if together => self.db().multi_get(&[key])?.swap_remove(0),
             None => self.db().get(key)?,
+            Some(snapshot) if together => snapshot.multi_get(&[key, key])?.swap_remove(1),
             Some(snapshot) => snapshot.get(key)?,
         };
         Ok(value.map(|value| value.to_vec()))
