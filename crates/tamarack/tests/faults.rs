@@ -206,9 +206,9 @@ fn try_all(workloads: &[Workload]) {
     }
 }
 
-/// The calls that the workload makes if nothing fails.
-fn calls_of(workload: &Workload) -> Vec<Call> {
-    let mut session = Session::new(SimEnv::new(SEED), false, Expect::NoError, None);
+/// The calls that the workload makes if nothing fails; with direct reads they are others where a table is read.
+fn calls_of(workload: &Workload, direct: bool) -> Vec<Call> {
+    let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None);
     session.env.start_log();
     let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
     outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
@@ -254,12 +254,19 @@ impl fmt::Display for Trial<'_> {
 impl<'a> Trial<'a> {
     /// Every failure at every call of the workload.
     fn all(workload: &'a Workload, omitted: Option<Step>) -> impl Iterator<Item = Self> {
-        calls_of(workload).into_iter().flat_map(move |call| {
-            let failures = failures_of(&call).into_iter();
-            failures.enumerate().map(move |(index, (failure, forever))| {
-                // Every call in both modes, though not with every failure.
-                let direct = (call.number + index as u64) % 2 == 1;
-                Self { workload, call: call.clone(), failure, forever, direct, omitted }
+        let calls = |direct| calls_of(workload, direct).into_iter().map(move |call| (direct, call));
+        [false, true].into_iter().flat_map(calls).flat_map(move |(direct, call)| {
+            let failures = failures_of(&call).into_iter().enumerate();
+            // Every call in both modes, though not with every failure.
+            let number = call.number;
+            let failures = failures.filter(move |(index, _)| ((number + *index as u64) % 2 == 1) == direct);
+            failures.map(move |(_, (failure, forever))| Self {
+                workload,
+                call: call.clone(),
+                failure,
+                forever,
+                direct,
+                omitted,
             })
         })
     }
