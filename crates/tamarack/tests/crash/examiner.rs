@@ -30,6 +30,7 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Random, SimEnv, Step};
 
 use crate::death::Death;
+use crate::edits::{ByEdit, Follower};
 use crate::history::Commit;
 use crate::session::{Ledger, Outcome, Session, Settings};
 
@@ -95,6 +96,8 @@ pub(crate) struct Tally {
     pub(crate) images: HashSet<u64>,
     /// Different images by the step of the call before which they were taken.
     pub(crate) by_step: BTreeMap<Row, u64>,
+    /// The same by what an edit does, and the step towards that.
+    pub(crate) by_edit: ByEdit,
     /// Images taken, equal ones included.
     pub(crate) taken: u64,
     /// Images of machines that were recovering, and of machines that were recovering from a crash during recovery.
@@ -159,6 +162,7 @@ impl Examiner {
     pub(crate) fn watch(self: &Arc<Self>, session: &Session, trail: &Trail) {
         let (examiner, ledger, trail, settings) =
             (self.clone(), session.ledger.clone(), trail.clone(), session.settings());
+        let mut follower = Follower::default();
         session.env.set_hook(move |moment: &Moment<'_>| {
             let take = |death| match death {
                 Death::Process => moment.process_image(),
@@ -168,7 +172,11 @@ impl Examiner {
             if let (CallKind::Sync | CallKind::SyncDir, Some(step)) = (moment.call.kind, step) {
                 examiner.found.lock().tally.syncs.insert(step);
             }
+            let before = examiner.found.lock().tally.images.len();
             examiner.look(call, step, moment.unsynced_changes(), &take, &ledger, &trail, settings);
+            let tally = &mut examiner.found.lock().tally;
+            // Images of recoveries from these count, too.
+            follower.follow(moment, (tally.images.len() - before) as u64, &mut tally.by_edit);
         });
     }
 
@@ -286,6 +294,11 @@ impl Examiner {
         if random.eighths(1) {
             session.flush()?;
         }
+        if random.eighths(2) {
+            // Merges that the crash interrupted go on.
+            session.settle()?;
+            session.check()?;
+        }
         session.verify()?;
         self.count_calls(&session.env);
         Ok((recovered, digest))
@@ -364,6 +377,7 @@ fn vary(settings: Settings, random: &Random) -> Settings {
         1 => Settings { buffer_bytes: 1 << 14, durability: Durability::Sync, ..settings },
         2 => Settings { sealed_max: 1, cache_bytes: 1 << 16, manifest_bytes: 1 << 20, ..settings },
         3 | 4 => Settings { direct_io: !settings.direct_io, ..settings },
+        5 => Settings { threads: 1, policy: Some("dostoevsky:T=3,K=2,Z=1"), ..settings },
         _ => settings,
     }
 }

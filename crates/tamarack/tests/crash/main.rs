@@ -1,13 +1,14 @@
 //! After any crash, what is there is a prefix of the commits that contains everything promised, and opening succeeds.
 //!
 //! Workloads run on the simulator; at each moment the machine is stopped in many ways, and every image is opened, judged, used, stopped again.
-//! `history` knows what should be there, `session` what is promised, `death` the ways to stop, `examiner` takes images and judges,
+//! `edits` tells which step of which flush, merge or change of shape an image is of, `history` knows what should be there, `session` what is promised, `death` the ways to stop, `examiner` takes images and judges,
 //! `stories` has the workloads, `mutations` proves that the judge can say no.
 //!
 //! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at millions. A failure prints the
 //! command that examines its image again.
 
 mod death;
+mod edits;
 mod examiner;
 mod history;
 mod mutations;
@@ -21,6 +22,7 @@ use std::io::Write;
 
 use tamarack_env::sync::Mutex;
 
+use crate::edits::HANDOVERS;
 use crate::examiner::{Effort, Examiner, Mutation, Row, Taken, Tally, Trail, kind};
 
 /// Different images in each half of the workloads.
@@ -95,8 +97,19 @@ fn images(half: usize) {
         None => *other = Some(sum),
         Some(other) => {
             sum.add(other);
+            check_handovers(&sum);
             say(&format!("both halves: {} different images", sum.images.len()));
             mutations::check_complete(&sum.calls, &sum.syncs);
+        }
+    }
+}
+
+/// Every step of every kind of handover was seen often.
+fn check_handovers(sum: &Tally) {
+    for (purpose, steps, wanted) in HANDOVERS {
+        for step in *steps {
+            let count = sum.by_edit.get(&(*purpose, step.0)).copied().unwrap_or_default();
+            assert!(count >= *wanted, "only {count} images before {:?} on the way to {purpose:?}", step.0);
         }
     }
 }
@@ -108,6 +121,9 @@ impl Tally {
         self.syncs.extend(other.syncs);
         for (row, count) in other.by_step {
             *self.by_step.entry(row).or_default() += count;
+        }
+        for (row, count) in other.by_edit {
+            *self.by_edit.entry(row).or_default() += count;
         }
         for (step, count) in other.calls {
             *self.calls.entry(step).or_default() += count;
@@ -131,6 +147,9 @@ fn table(tally: &Tally) -> String {
         for (row, count) in rows {
             text += &format!("    {:<40} {count:>8}\n", row.step.map_or("", |step| step.0));
         }
+    }
+    for ((purpose, step), count) in &tally.by_edit {
+        text += &format!("{:<22} {step:<21} {count:>8}\n", format!("{purpose:?}"));
     }
     let [first, second, third] = tally.by_depth;
     text += &format!(

@@ -4,6 +4,7 @@
 //! machine reads there what must be found. The ledger is shared with the simulator's hook, which is called in the midst of whatever the
 //! session is doing: so a commit stands in it before it is begun, and counts as acknowledged only after.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) cache_bytes: u64,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
+    /// The words of a policy; `None` leaves the one that the database has.
+    pub(crate) policy: Option<&'static str>,
+    pub(crate) threads: usize,
 }
 
 /// What a database owes after a crash at this moment.
@@ -72,13 +76,15 @@ impl Default for Settings {
             cache_bytes: 0,
             manifest_bytes: 1,
             direct_io: false,
+            policy: None,
+            threads: 2,
         }
     }
 }
 
 impl Settings {
     pub(crate) fn options(&self, env: &SimEnv) -> Options {
-        let expert = Expert::new()
+        let mut expert = Expert::new()
             .env(Arc::new(env.clone()))
             .buffer_bytes(self.buffer_bytes)
             .sealed_max(self.sealed_max)
@@ -87,7 +93,11 @@ impl Settings {
             .cache_bytes(self.cache_bytes)
             .manifest_bytes(self.manifest_bytes)
             .direct_io(self.direct_io);
-        Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None).expert(expert)
+        if let Some(words) = self.policy {
+            expert = expert.policy(words);
+        }
+        let options = Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None);
+        options.threads(self.threads).expert(expert)
     }
 }
 
@@ -210,6 +220,29 @@ impl Session {
         self.made_durable("compact", compacted)
     }
 
+    pub(crate) fn compact_range(&mut self, range: Range<Vec<u8>>) -> Outcome {
+        let compacted = self.db().compact_range(range);
+        self.made_durable("compact_range", compacted)
+    }
+
+    /// Waits until no merge is called for.
+    pub(crate) fn settle(&mut self) -> Outcome {
+        let settled = self.db().wait_for_merges();
+        self.unless_faulty("waiting for merges", settled)
+    }
+
+    pub(crate) fn set_policy(&mut self, words: &str) -> Outcome {
+        let set = self.db().set_policy(words);
+        self.unless_faulty("a change of policy", set)
+    }
+
+    fn unless_faulty(&self, what: &str, done: tamarack::Result<()>) -> Outcome {
+        match done {
+            Err(error) if !self.faulty => Err(format!("{what} failed: {error}")),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn close(&mut self) -> Outcome {
         let closed = self.db.take().expect("it is open").close();
         self.made_durable("close", closed)
@@ -259,6 +292,15 @@ impl Session {
         self.faulty = false;
         self.env = self.env.kill();
         self.db = None;
+    }
+
+    /// All that was written is there, and nothing else.
+    pub(crate) fn check(&self) -> Outcome {
+        let found = scan(self.db())?;
+        match found == self.state {
+            true => Ok(()),
+            false => Err(format!("after merges: {}", difference(&self.state, &found))),
+        }
     }
 
     /// Everything on storage is right, says the database.

@@ -157,7 +157,83 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("a flush fails once", |a| {
         a.write(3, Buffered).fail(step::TABLE_WRITE, Failure::Io).write(6, Buffered).pass_ms(600).flush();
     }),
+    // Merges that are called for, in several parts on two workers.
+    ("flushes take the active run along", |a| {
+        a.begin_with("leveling:T=4").keys = 30;
+        for _ in 0..5 {
+            a.write(5, Buffered).flush();
+        }
+    }),
+    ("merges in parts", |a| {
+        a.begin_with("custom:buffer 200; level 600 in 3 runs; level 3000 in 1 run").keys = 60;
+        for _ in 0..6 {
+            a.write(7, Buffered).flush();
+        }
+        a.settle().write(3, Sync).background(9);
+    }),
+    ("slices are moved", |a| {
+        a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 90;
+        a.settings().table_bytes = 1;
+        for _ in 0..10 {
+            a.write(4, Buffered).flush();
+        }
+        a.settle().compact_range().write(3, Buffered).settle();
+    }),
+    ("slices are moved beside parts that are copied", |a| {
+        a.begin_with("custom:buffer 200; level 400 in 2 runs; level 4000 in 1 run").keys = 90;
+        *a.settings() = Settings { table_bytes: 1, threads: 3, ..*a.settings() };
+        for _ in 0..10 {
+            a.write(7, Buffered).flush().background(2);
+        }
+        a.power_cut(Settings { table_bytes: 1, ..DEFAULT() }).settle();
+    }),
+    ("a tree grows and shrinks", |a| {
+        a.begin_with("tiering:T=2").keys = 40;
+        for _ in 0..6 {
+            a.write(5, Buffered).flush();
+        }
+        a.settle().delete_all(Buffered).compact().write(6, Buffered).flush().settle();
+    }),
+    ("policies change", |a| {
+        a.begin_with("tiering:T=4").keys = 40;
+        for words in ["leveling:T=3", "lazy-leveling:T=3", "custom:buffer 90; level 400 in 4 runs", "tiering:T=2"] {
+            a.write(9, Buffered).background(3).policy(words).write(3, Buffered).flush().settle();
+        }
+    }),
+    ("policies change while merges stand still", |a| {
+        a.begin_with("custom:buffer 60; level 180 in 3 runs; level 2000 in 2 runs").keys = 40;
+        for words in ["leveling:T=2", "tiering:T=5", "leveling:T=6", "dostoevsky:T=3,K=2,Z=2"] {
+            a.write(8, Buffered).background(4).policy(words).background(2).die(DEFAULT()).write(4, Buffered);
+            a.power_cut(DEFAULT()).background(3);
+        }
+    }),
+    ("ranges are merged", |a| {
+        ranges(a, "tiering:T=6");
+    }),
+    ("ranges of several levels are merged", |a| {
+        ranges(a, "custom:buffer 100; level 400 in 4 runs; level 1600 in 2 runs; level 9000 in 2 runs");
+    }),
 ];
+
+/// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.
+const POLICIES: &[&str] = &[
+    "leveling:T=3",
+    "tiering:T=2",
+    "tiering:T=4",
+    "lazy-leveling:T=3",
+    "dostoevsky:T=4,K=2,Z=2",
+    "custom:buffer 60; level 180 in 3 runs; level 2000 in 2 runs",
+    "custom:buffer 150; level 300 in 1 run; level 1200 in 4 runs; level 9000 in 2 runs",
+];
+
+/// A table for each key, so that there are many handovers.
+fn ranges(author: &mut Author, policy: &'static str) {
+    author.begin_with(policy).keys = 50;
+    author.settings().table_bytes = 1;
+    for _ in 0..9 {
+        author.write(6, Buffered).flush().write(4, Buffered).compact_range();
+    }
+}
 
 const GENERATED_NAME: &str = "generated";
 
@@ -175,6 +251,8 @@ fn generated(seed: u64) -> Workload {
         manifest_bytes: pick(&[1, 1, 600]),
         // Not drawn, so that the stories of seeds stay as they were.
         direct_io: seed / 2 % 2 == 1,
+        policy: [None, Some(POLICIES[random.below(POLICIES.len() as u64) as usize])][random.below(2) as usize],
+        threads: 1 + random.below(3) as usize,
     };
     let mut author = Author::new(GENERATED_NAME, seed, settings());
     author.keys = pick(&[3, 10, 30]);
@@ -188,7 +266,7 @@ fn generated(seed: u64) -> Workload {
             3 => TEN_MS,
             _ => Buffered,
         };
-        match random.below(17) {
+        match random.below(23) {
             0 => author.sync(),
             1 => author.flush(),
             2 | 3 => author.background(1 + random.below(4) as usize),
@@ -198,6 +276,10 @@ fn generated(seed: u64) -> Workload {
             7 => author.power_cut(settings()),
             8 => author.compact(),
             9 => author.delete_all(durability),
+            10 => author.compact_range(),
+            11 => author.policy(POLICIES[random.below(POLICIES.len() as u64) as usize]),
+            12 => author.settle(),
+            13 => author.background(20),
             _ => author.write(1 + random.below(3) as usize, durability),
         };
     }

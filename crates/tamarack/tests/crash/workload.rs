@@ -3,6 +3,7 @@
 //! A [`Workload`] is a list of [`Action`]s, decided in full before it runs; [`run`] does them one after another on a simulated machine, under
 //! the eyes of an [`Examiner`].
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,12 @@ pub(crate) enum Action {
     Flush,
     /// Merges all runs into one.
     Compact,
+    /// Merges a range of keys.
+    CompactRange(Range<Vec<u8>>),
+    /// Waits until no merge is called for.
+    Settle,
+    /// The tree gets the shape of another policy.
+    Policy(&'static str),
     /// So many steps of background work.
     Background(usize),
     /// Time passes, and background work does what it should.
@@ -84,6 +91,9 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
             Action::Sync => session.sync()?,
             Action::Flush => session.flush()?,
             Action::Compact => session.compact()?,
+            Action::CompactRange(range) => session.compact_range(range.clone())?,
+            Action::Settle => session.settle()?,
+            Action::Policy(words) => session.set_policy(words)?,
             Action::Background(steps) => session.step_background(*steps),
             Action::Pass(time) => session.pass_time(*time),
             Action::Reopen(settings) => {
@@ -183,6 +193,31 @@ impl Author {
 
     pub(crate) fn compact(&mut self) -> &mut Self {
         self.act(Action::Compact)
+    }
+
+    /// Merges about a third of the keys.
+    pub(crate) fn compact_range(&mut self) -> &mut Self {
+        let from = self.draw(self.keys);
+        self.act(Action::CompactRange(key(from)..key(from + 1 + self.keys / 3)))
+    }
+
+    pub(crate) fn settle(&mut self) -> &mut Self {
+        self.act(Action::Settle)
+    }
+
+    pub(crate) fn policy(&mut self, words: &'static str) -> &mut Self {
+        self.act(Action::Policy(words))
+    }
+
+    /// What the database begins with.
+    pub(crate) fn settings(&mut self) -> &mut Settings {
+        &mut self.workload.settings
+    }
+
+    /// The database begins with this policy.
+    pub(crate) fn begin_with(&mut self, words: &'static str) -> &mut Self {
+        self.workload.settings.policy = Some(words);
+        self
     }
 
     pub(crate) fn background(&mut self, steps: usize) -> &mut Self {

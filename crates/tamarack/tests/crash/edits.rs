@@ -1,0 +1,163 @@
+//! What each edit of the manifest is for, read from the storage itself, so that images can be counted by the step of a flush, merge or change of
+//! shape in which the machine stopped.
+//!
+//! ```text
+//!   table: write ── table: sync ── table: sync directory ── manifest: append ── manifest: sync ── table: remove
+//!   └─────────── for the edit that will name the table ─────────────┴── decoded at the next call ──┘
+//! ```
+//!
+//! Before an edit is appended, nobody here knows what it will say. So the images at these calls are held back until the edit can be read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::format::edit::{Change, Edit};
+use tamarack::format::manifest::{Header, decode_record};
+use tamarack::format::meta::TableId;
+use tamarack::format::names::FileName;
+use tamarack::step;
+use tamarack_env::Step;
+use tamarack_env::sim::{Call, Moment};
+
+/// Images by what an edit does, and by the step towards it.
+pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;
+
+/// What an edit does. One may do several things.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Purpose {
+    FlushIntoNewRun,
+    FlushIntoActiveRun,
+    MergeBegins,
+    /// A handover that copied.
+    MergeAdvancesByTables,
+    /// A handover that moved slices.
+    MergeAdvancesByMoves,
+    MergeEnds,
+    RangeIsMerged,
+    Relabelled,
+    ShapeSet,
+}
+
+/// What must have been seen often: what is done, the steps towards it, and before each of them how many different images, both halves together.
+///
+/// A range is merged when everything before it has been flushed, so at most of its calls there is little that a crash could tear.
+pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
+    use Purpose::*;
+    const EDIT: &[Step] = &[step::MANIFEST_APPEND, step::MANIFEST_SYNC];
+    const TABLES: &[Step] = &[
+        step::TABLE_CREATE,
+        step::TABLE_WRITE,
+        step::TABLE_SYNC,
+        step::TABLE_SYNC_DIRECTORY,
+        step::MANIFEST_APPEND,
+        step::MANIFEST_SYNC,
+    ];
+    &[
+        (FlushIntoActiveRun, TABLES, 500),
+        (MergeBegins, EDIT, 500),
+        (MergeAdvancesByTables, TABLES, 500),
+        (MergeAdvancesByMoves, EDIT, 500),
+        (MergeEnds, EDIT, 500),
+        (RangeIsMerged, TABLES, 100),
+        (Relabelled, EDIT, 500),
+        (ShapeSet, EDIT, 500),
+    ]
+};
+
+/// Follows the calls of one machine.
+#[derive(Default)]
+pub(crate) struct Follower {
+    /// The append that has just been made, and the images before it.
+    appended: Option<(Arc<Path>, u64, u64)>,
+    /// Images on the way to tables that no edit has named yet.
+    tables: BTreeMap<(u64, Step), u64>,
+    /// Images before the last sync of the directory.
+    directory: u64,
+    /// What the last edit does.
+    last: Vec<Purpose>,
+}
+
+impl Follower {
+    /// Counts the images before a call, `images` of them new.
+    pub(crate) fn follow(&mut self, moment: &Moment<'_>, images: u64, sum: &mut ByEdit) {
+        if let Some(edit) = self
+            .appended
+            .take()
+            .and_then(|(path, offset, before)| sum_up(moment, &path, offset).map(|edit| (edit, before)))
+        {
+            self.attribute(&edit.0, edit.1, sum);
+        }
+        let Call { step: Some(step), path, offset, .. } = moment.call else { return };
+        match *step {
+            step::MANIFEST_APPEND => self.appended = Some((path.clone(), *offset, images)),
+            step::MANIFEST_SYNC => self.add(step::MANIFEST_SYNC, images, sum),
+            step::TABLE_SYNC_DIRECTORY => self.directory = images,
+            step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => {
+                if let Some(FileName::Table(number)) = name_of(path) {
+                    *self.tables.entry((number, *step)).or_default() += images;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Now it is known what the last images were on the way to.
+    fn attribute(&mut self, edit: &Edit, images: u64, sum: &mut ByEdit) {
+        self.last = purposes(edit);
+        let tables = edit.changes.iter().filter_map(|change| match change {
+            Change::TableAdded { meta, .. } => Some(meta.id),
+            _ => None,
+        });
+        for TableId(number) in tables {
+            for step in [step::TABLE_CREATE, step::TABLE_WRITE, step::TABLE_SYNC] {
+                let images = self.tables.remove(&(number, step)).unwrap_or_default();
+                self.add(step, images, sum);
+            }
+        }
+        let directory = std::mem::take(&mut self.directory);
+        self.add(step::TABLE_SYNC_DIRECTORY, directory, sum);
+        self.add(step::MANIFEST_APPEND, images, sum);
+    }
+
+    fn add(&self, step: Step, images: u64, sum: &mut ByEdit) {
+        for purpose in &self.last {
+            *sum.entry((*purpose, step.0)).or_default() += images;
+        }
+    }
+}
+
+/// Reads the edit that was appended; `None` if that failed, or if the test left it out.
+fn sum_up(moment: &Moment<'_>, path: &Path, offset: u64) -> Option<Edit> {
+    let Some(FileName::Manifest(number)) = name_of(path) else { return None };
+    let content = moment.process_image().content(path).ok()?;
+    let place = Header::decode(&content, number).ok()?.place();
+    Edit::decode(decode_record(place, &content, offset)?.edit).ok()
+}
+
+fn purposes(edit: &Edit) -> Vec<Purpose> {
+    let has = |is: fn(&Change) -> bool| edit.changes.iter().any(is);
+    let adds_tables = has(|change| matches!(change, Change::TableAdded { .. }));
+    let removes_runs = has(|change| matches!(change, Change::RunRemoved { .. }));
+    let flushes = has(|change| matches!(change, Change::FlushedThrough { .. }));
+    let advances = has(|change| matches!(change, Change::MergeAdvanced { .. }));
+    let moves = has(|change| matches!(change, Change::MergeAdvanced { outputs, .. } if !outputs.is_empty()));
+    [
+        (flushes && !removes_runs, Purpose::FlushIntoNewRun),
+        (flushes && removes_runs, Purpose::FlushIntoActiveRun),
+        (has(|change| matches!(change, Change::MergeBegun { .. })), Purpose::MergeBegins),
+        (advances && adds_tables, Purpose::MergeAdvancesByTables),
+        (moves && !adds_tables, Purpose::MergeAdvancesByMoves),
+        (has(|change| matches!(change, Change::MergeEnded { .. })), Purpose::MergeEnds),
+        (!flushes && has(|change| matches!(change, Change::RunCut { .. })), Purpose::RangeIsMerged),
+        (has(|change| matches!(change, Change::Relabelled { .. })), Purpose::Relabelled),
+        (has(|change| matches!(change, Change::ShapeSet { .. })), Purpose::ShapeSet),
+    ]
+    .into_iter()
+    .filter_map(|(does, purpose)| does.then_some(purpose))
+    .collect()
+}
+
+fn name_of(path: &Path) -> Option<FileName> {
+    FileName::parse(path.file_name()?.to_str()?)
+}
