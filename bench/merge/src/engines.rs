@@ -45,6 +45,7 @@ impl Tamarack {
         // Tiering with more runs than are made, so that no merge begins by itself. A run is a buffer, less a little that keeps the last put from sealing it.
         let run_bytes = data.bytes() / data.runs + 8 * (data.entries / data.runs);
         let expert = Expert::new()
+            .filter("none")
             .policy(&format!("tiering:T={}", 2 * data.runs))
             .buffer_bytes(run_bytes + run_bytes / 100)
             .block_bytes(4096);
@@ -63,7 +64,7 @@ impl Engine for Tamarack {
     }
 
     fn setup(&self) -> &'static str {
-        "runs of level 1 under tiering; `Db::compact`; tables of a thirty-second of the run; background threads as said"
+        "runs of level 1 under tiering, no filters; `Db::compact`; tables of a thirty-second of the run; background threads as said"
     }
 
     fn fill(&self, dir: &Path, data: &Data) {

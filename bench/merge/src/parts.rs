@@ -22,7 +22,9 @@ use data::{Data, Shape};
 use tamarack::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::merge::{MergedSource, Retain, Source};
-use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage};
+use tamarack::table::{
+    FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
+};
 use tamarack::{Entry, Sequence};
 use tamarack_env::{Env, OsEnv, TempDir};
 

@@ -24,7 +24,7 @@ impl Engine for Tamarack {
     }
 
     fn setup(&self) -> &'static str {
-        "up to three sealed buffers; merges paused, but for loadrandom, where it is leveled with a size ratio of 10; two background threads"
+        "no filters; up to three sealed buffers; merges paused, but for loadrandom, where it is leveled with a size ratio of 10; two background threads"
     }
 
     fn open(&self, dir: &Path, workload: &Workload, buffer_bytes: u64) -> Box<dyn Store> {
@@ -32,7 +32,7 @@ impl Engine for Tamarack {
             Durability::Buffered => ::tamarack::Durability::Buffered,
             Durability::Sync => ::tamarack::Durability::Sync,
         };
-        let expert = Expert::new().buffer_bytes(buffer_bytes).sealed_max(3);
+        let expert = Expert::new().filter("none").buffer_bytes(buffer_bytes).sealed_max(3);
         let options = Options::new().durability(durability).compression(Compression::None).threads(2).expert(expert);
         let db = options.open(dir.join("db")).expect("tamarack opens");
         let pause = (!workload.settled).then(|| db.pause_merges());
