@@ -112,10 +112,12 @@ impl TableFile {
         let files = &self.files;
         // Two threads may open the table at once; the first to finish wins and the other's is dropped.
         let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;
-        Ok(self.opened.get_or_init(|| {
-            files.filter_bytes.fetch_add(opened.filter_bytes() as u64, Ordering::Relaxed);
-            opened
-        }))
+        let filter_bytes = opened.filter_bytes() as u64;
+        // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block all.
+        if self.opened.set(opened).is_ok() {
+            files.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
+        }
+        Ok(self.opened.get().expect("it was just set, by whomever"))
     }
 
     /// The current version names the table no more, and the edit that says so is durable.
