@@ -1,4 +1,4 @@
-//! The block cache: decoded blocks that were read lately, by table and offset.
+//! The block cache: decoded blocks that were read lately, by table and offset: data blocks, and index blocks as their fences.
 //!
 //! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared lock of one shard. Which blocks stay
 //! is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block too large for a shard is not kept. Two threads that
@@ -14,6 +14,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::block::Block;
+use crate::format::fences::Fences;
 use crate::format::meta::TableId;
 
 /// What a block and its bookkeeping take on average; only used to size the cache's tables.
@@ -30,12 +31,21 @@ const STRIPES: usize = 16;
 
 /// Recently read blocks of all tables of a database.
 pub struct BlockCache {
-    blocks: Cache<Key, Arc<Block>, Bytes, Mix, DefaultLifecycle<Key, Arc<Block>>>,
+    blocks: Cache<Key, Kept, Bytes, Mix, DefaultLifecycle<Key, Kept>>,
     counters: [Counters; STRIPES],
 }
 
 /// The table's number and the block's offset.
 type Key = (u64, u64);
+
+/// What is kept of a block.
+#[derive(Clone)]
+enum Kept {
+    /// A data block.
+    Data(Arc<Block>),
+    /// A lower index block.
+    Index(Arc<Fences>),
+}
 
 /// Hits and misses of some of the blocks, on a cache line of their own. Threads that count in the same
 /// stripe at the same time mostly share the block as well, and with it the line of its reference count.
@@ -62,18 +72,40 @@ impl BlockCache {
         }
     }
 
-    /// The block at `offset` of `table`, if it is here.
+    /// The data block at `offset` of `table`, if it is here.
+    #[inline]
     pub fn get(&self, table: TableId, offset: u64) -> Option<Arc<Block>> {
-        let block = self.blocks.get(&(table.0, offset));
-        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
-        let counter = if block.is_some() { &counters.hits } else { &counters.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        block
+        self.kept(table, offset, |kept| match kept {
+            Kept::Data(block) => Some(block),
+            Kept::Index(_) => None,
+        })
     }
 
-    /// Keeps a block that was just read.
+    /// The fences of the lower index block at `offset` of `table`, if it is here.
+    #[inline]
+    pub fn get_index(&self, table: TableId, offset: u64) -> Option<Arc<Fences>> {
+        self.kept(table, offset, |kept| match kept {
+            Kept::Data(_) => None,
+            Kept::Index(fences) => Some(fences),
+        })
+    }
+
+    fn kept<T>(&self, table: TableId, offset: u64, take: impl FnOnce(Kept) -> Option<T>) -> Option<T> {
+        let found = self.blocks.get(&(table.0, offset)).and_then(take);
+        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
+        let counter = if found.is_some() { &counters.hits } else { &counters.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Keeps a data block that was just read.
     pub fn insert(&self, table: TableId, offset: u64, block: Arc<Block>) {
-        self.blocks.insert((table.0, offset), block);
+        self.blocks.insert((table.0, offset), Kept::Data(block));
+    }
+
+    /// Keeps the fences of a lower index block that was just read.
+    pub fn insert_index(&self, table: TableId, offset: u64, fences: Arc<Fences>) {
+        self.blocks.insert((table.0, offset), Kept::Index(fences));
     }
 
     /// Drops the blocks of a table that is gone. Looks at every block in the cache.
@@ -107,9 +139,13 @@ impl std::fmt::Debug for BlockCache {
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<Key, Arc<Block>> for Bytes {
-    fn weight(&self, _: &Key, block: &Arc<Block>) -> u64 {
-        block.memory_bytes() as u64 + ENTRY_BYTES
+impl Weighter<Key, Kept> for Bytes {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        let bytes = match kept {
+            Kept::Data(block) => block.memory_bytes(),
+            Kept::Index(fences) => fences.memory_bytes(),
+        };
+        bytes as u64 + ENTRY_BYTES
     }
 }
 

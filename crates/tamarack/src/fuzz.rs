@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use tamarack_env::{Env, MemoryEnv};
 
-use crate::entry::{Entry, EntryKind, Query, Sequence};
+use crate::entry::{self, Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
-use crate::format::block::{Block, BlockBuilder, BlockCursor, Next, Versions};
+use crate::format::block::{Block, BlockBuilder, BlockCursor, Versions};
 use crate::format::checksum::{FileKind, Place};
 use crate::format::coding::Reader;
 use crate::format::edit::Edit;
+use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::manifest;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
@@ -212,11 +213,16 @@ fn poke_block(block: &Block) {
         }
     }
     for (key, sequence) in [(&b""[..], Sequence::MAX), (b"key", Sequence(1)), (b"\xFF\xFF", Sequence::ZERO)] {
-        let _ = block.floor(key, sequence);
         let _ = block.versions(key, sequence, &mut |_| ControlFlow::Continue(()));
         let _ = cursor.seek(block, key, sequence);
         let _ = cursor.seek_before(block, key, sequence);
-        let _ = cursor.seek_floor(block, key, sequence);
+        if let Ok(fences) = Fences::decode(block, FIRST_PLACE) {
+            let at = fences.floor(key, sequence);
+            let (place, next) = (fences.place(at), fences.place((at + 1).min(fences.len() - 1)));
+            let here = at == 0 || entry::compare((&place.0, place.1), (key, sequence)).is_le();
+            let ends = at + 1 == fences.len() || entry::compare((&next.0, next.1), (key, sequence)).is_gt();
+            assert!(here && ends, "{place:?} {next:?}, but {key:?} {sequence:?} was sought");
+        }
     }
 }
 
@@ -235,13 +241,6 @@ fn check_block(block: &Block, entries: &[Owned]) {
         assert_eq!(cursor.entry(block).map(owned).as_ref(), Some(expected));
         cursor.seek_before(block, key, sequence).expect("sound");
         assert_eq!(cursor.entry(block).map(owned).as_ref(), i.checked_sub(1).map(|i| &entries[i]));
-        let floor = block.floor(key, sequence).expect("sound").expect("it is there");
-        let next = match entries.get(i + 1) {
-            Some(next) if next.0 == key => Next::SameKey(next.1),
-            Some(_) => Next::OtherKey,
-            None => Next::End,
-        };
-        assert_eq!((floor.value, floor.next), (&expected.3[..], next));
         let mut first = None;
         let ended = block.versions(key, sequence, &mut |entry| {
             first = Some(owned(entry));

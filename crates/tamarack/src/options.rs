@@ -298,7 +298,8 @@ impl Expert {
         self
     }
 
-    /// The size of the block cache, in bytes. Default: a quarter of the memory budget; 0 is none.
+    /// The size of the block cache, in bytes. Default: a quarter of the memory budget; 0 is none. Index blocks of open tables, about a hundredth of
+    /// their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache with the data.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);

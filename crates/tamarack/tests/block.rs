@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use tamarack::entry::{self, Entry, EntryKind, Sequence};
-use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Next, Versions};
+use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
 use tamarack_env::Random;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,8 +107,6 @@ fn stands_on(cursor: &BlockCursor, block: &Block) -> Option<Owned> {
 /// Every search for one place agrees with the twin's.
 fn check_searches(block: &Block, entries: &[Owned], key: &[u8], sequence: Sequence) {
     let first = entries.partition_point(|entry| entry.is_before(key, sequence));
-    let exact = entries.get(first).is_some_and(|entry| entry.key == key && entry.sequence == sequence);
-    let floor = (first + usize::from(exact)).checked_sub(1);
     let what = format!("{key:?} {sequence:?} in {entries:?}");
 
     let mut cursor = BlockCursor::default();
@@ -116,19 +114,6 @@ fn check_searches(block: &Block, entries: &[Owned], key: &[u8], sequence: Sequen
     assert_eq!(stands_on(&cursor, block).as_ref(), entries.get(first), "seek {what}");
     cursor.seek_before(block, key, sequence).expect("sound");
     assert_eq!(stands_on(&cursor, block).as_ref(), first.checked_sub(1).map(|i| &entries[i]), "seek_before {what}");
-    cursor.seek_floor(block, key, sequence).expect("sound");
-    assert_eq!(stands_on(&cursor, block).as_ref(), floor.map(|i| &entries[i]), "seek_floor {what}");
-
-    let found = block.floor(key, sequence).expect("sound").map(|found| (found.value, found.next));
-    let expected = floor.map(|i| {
-        let next = match entries.get(i + 1) {
-            Some(next) if next.key == key => Next::SameKey(next.sequence),
-            Some(_) => Next::OtherKey,
-            None => Next::End,
-        };
-        (&entries[i].value[..], next)
-    });
-    assert_eq!(found, expected, "floor {what}");
 
     let mut versions = Vec::new();
     let ended = block.versions(key, sequence, &mut |entry| {

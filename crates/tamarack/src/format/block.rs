@@ -55,24 +55,13 @@ struct Slot {
     sequence: Sequence,
 }
 
-/// What [`Block::floor`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Floor<'a> {
-    /// The value of the last entry at or before the place.
-    pub value: &'a [u8],
-    /// What stands after it.
-    pub next: Next,
-}
-
-/// What stands after the entry that [`Block::floor`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
-    /// An entry with another key.
-    OtherKey,
-    /// An entry with the key that was asked for, and this sequence.
-    SameKey(Sequence),
-    /// Nothing.
-    End,
+/// Where the parts of an entry are: what a search needs of those that it passes.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    shared: usize,
+    suffix_start: usize,
+    value_start: usize,
+    end: usize,
 }
 
 /// How [`Block::versions`] ended.
@@ -143,23 +132,6 @@ impl Block {
         if restart == self.restarts { Ok(()) } else { Err(MALFORMED) }
     }
 
-    /// The last entry at or before a place in entry order; `None` if the first entry stands after it.
-    pub fn floor(&self, key: &[u8], sequence: Sequence) -> Result<Option<Floor<'_>>, Flaw> {
-        let mut at = self.restart(self.last_restart(key, sequence, Ordering::is_le)?);
-        let mut matched = 0;
-        let mut found = None;
-        while let Some(slot) = self.slot(at)? {
-            if self.compare(&slot, key, sequence, &mut matched).is_gt() {
-                let same_key = matched == key.len() && slot.key_bytes() == key.len();
-                let next = if same_key { Next::SameKey(slot.sequence) } else { Next::OtherKey };
-                return Ok(found.map(|value| Floor { value, next }));
-            }
-            found = Some(self.value(&slot));
-            at = slot.end;
-        }
-        Ok(found.map(|value| Floor { value, next: Next::End }))
-    }
-
     /// Visits the versions of `key` up to `sequence` that stand in this block, youngest first, until the visitor breaks.
     pub fn versions<'a>(
         &'a self,
@@ -169,34 +141,41 @@ impl Block {
     ) -> Result<Versions, Flaw> {
         let mut at = self.restart(self.last_restart(key, sequence, Ordering::is_lt)?);
         let mut matched = 0;
-        while let Some(slot) = self.slot(at)? {
-            if self.compare(&slot, key, sequence, &mut matched).is_ge() {
-                if matched != key.len() || slot.key_bytes() != key.len() {
-                    return Ok(Versions::Complete);
-                }
-                let entry = Entry { key, sequence: slot.sequence, kind: slot.kind, value: self.value(&slot) };
-                if visit(entry).is_break() {
-                    return Ok(Versions::Stopped);
+        while at < self.entries_end {
+            let head = self.head(at)?;
+            match self.compare(&head, key, &mut matched) {
+                Ordering::Less => {}
+                Ordering::Greater => return Ok(Versions::Complete),
+                Ordering::Equal => {
+                    let slot = self.parse(at).ok_or(MALFORMED)?;
+                    let entry = Entry { key, sequence: slot.sequence, kind: slot.kind, value: self.value(&slot) };
+                    if slot.sequence <= sequence && visit(entry).is_break() {
+                        return Ok(Versions::Stopped);
+                    }
                 }
             }
-            at = slot.end;
+            at = head.end;
         }
         Ok(Versions::BlockEnded)
     }
 
-    /// Compares an entry with a place. `matched` is how many bytes the entry before had in common with `key`; that entry stood before the
-    /// place or had the same key. Updated for this entry.
+    /// Compares an entry's key with `key`. `matched` is how many bytes the entry before had in common with `key`; that entry's key was not
+    /// larger. Updated for this entry.
     ///
     /// If this entry shares more with the one before than that one with `key`, it differs from `key` at the same byte
     /// in the same way. Otherwise only the suffix has to be looked at.
-    fn compare(&self, slot: &Slot, key: &[u8], sequence: Sequence, matched: &mut usize) -> Ordering {
-        if slot.shared > *matched {
+    #[inline]
+    fn compare(&self, head: &Head, key: &[u8], matched: &mut usize) -> Ordering {
+        if head.shared > *matched {
             return Ordering::Less;
         }
-        let (suffix, rest) = (self.suffix(slot), &key[slot.shared..]);
+        let (suffix, rest) = (&self.payload[head.suffix_start..head.value_start], &key[head.shared..]);
         let common = common_prefix(suffix, rest);
-        *matched = slot.shared + common;
-        suffix[common..].cmp(&rest[common..]).then_with(|| sequence.cmp(&slot.sequence))
+        *matched = head.shared + common;
+        match (suffix.get(common), rest.get(common)) {
+            (Some(ours), Some(sought)) => ours.cmp(sought),
+            (ours, sought) => ours.is_some().cmp(&sought.is_some()),
+        }
     }
 
     /// The last restart whose entry compares with the place as `before` wants (all that stand before do); 0 if none does.
@@ -204,11 +183,16 @@ impl Block {
         let (mut low, mut high) = (0, self.restarts);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let slot = self.slot(self.restart(middle))?.ok_or(MALFORMED)?;
-            if slot.shared != 0 {
+            let start = self.restart(middle);
+            let head = self.head(start)?;
+            if head.shared != 0 {
                 return Err(MALFORMED);
             }
-            if before(entry::compare((self.suffix(&slot), slot.sequence), (key, sequence))) {
+            let order = match self.payload[head.suffix_start..head.value_start].cmp(key) {
+                Ordering::Equal => sequence.cmp(&self.parse(start).ok_or(MALFORMED)?.sequence),
+                order => order,
+            };
+            if before(order) {
                 low = middle;
             } else {
                 high = middle;
@@ -246,6 +230,50 @@ impl Block {
         self.parse(start).map(Some).ok_or(MALFORMED)
     }
 
+    /// Where the parts of the entry at `start` are.
+    #[inline]
+    fn head(&self, start: usize) -> Result<Head, Flaw> {
+        match self.short_head(start) {
+            Some(head) if head.end <= self.entries_end => Ok(head),
+            _ => self.long_head(start),
+        }
+    }
+
+    /// As [`Block::head`], for most entries: a put or a tombstone whose lengths have one byte, or two for the value's. Nothing is said of others.
+    #[inline]
+    fn short_head(&self, start: usize) -> Option<Head> {
+        // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
+        let bytes: &[u8; 16] = self.payload.get(start..)?.first_chunk()?;
+        let [shared, suffix_bytes, tag] = [bytes[0], bytes[1], bytes[2]];
+        // The first byte of the sequence without a high bit is its last one.
+        let word = u64::from_le_bytes(*bytes[3..].first_chunk()?);
+        let sequence_ends = !word & 0x8080_8080_8080_8080;
+        if (shared | suffix_bytes) >= 0x80 || tag > EntryKind::Delete as u8 || sequence_ends == 0 {
+            return None;
+        }
+        let mut at = 4 + (sequence_ends.trailing_zeros() / 8) as usize;
+        let mut value_bytes = 0;
+        if tag == EntryKind::Put as u8 {
+            let (low, high) = (bytes[at], bytes[at + 1]);
+            if low < 0x80 {
+                (value_bytes, at) = (usize::from(low), at + 1);
+            } else if high < 0x80 {
+                (value_bytes, at) = (usize::from(low & 0x7F) | usize::from(high) << 7, at + 2);
+            } else {
+                return None;
+            }
+        }
+        let suffix_start = start + at;
+        let value_start = suffix_start + usize::from(suffix_bytes);
+        Some(Head { shared: usize::from(shared), suffix_start, value_start, end: value_start + value_bytes })
+    }
+
+    #[cold]
+    fn long_head(&self, start: usize) -> Result<Head, Flaw> {
+        let Slot { shared, suffix_start, value_start, end, .. } = self.parse(start).ok_or(MALFORMED)?;
+        Ok(Head { shared, suffix_start, value_start, end })
+    }
+
     #[inline]
     fn parse(&self, start: usize) -> Option<Slot> {
         let mut reader = Reader::new(self.payload.get(start..self.entries_end)?);
@@ -272,12 +300,6 @@ impl Block {
 
     fn value(&self, slot: &Slot) -> &[u8] {
         &self.payload[slot.value_start..slot.end]
-    }
-}
-
-impl Slot {
-    fn key_bytes(&self) -> usize {
-        self.shared + (self.value_start - self.suffix_start)
     }
 }
 
@@ -355,16 +377,6 @@ impl BlockCursor {
     pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
         self.seek(block, key, sequence)?;
         if self.slot.is_some() { self.prev(block) } else { self.seek_last(block) }
-    }
-
-    /// Goes to the last entry at or before a place; nowhere if there is none.
-    pub fn seek_floor(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
-        self.seek(block, key, sequence)?;
-        match self.slot {
-            Some(slot) if slot.sequence == sequence && self.key == key => Ok(()),
-            Some(_) => self.prev(block),
-            None => self.seek_last(block),
-        }
     }
 
     /// Goes to the next entry, or past the end. It must stand on one.

@@ -7,6 +7,7 @@ pub mod block;
 pub mod checksum;
 pub mod coding;
 pub mod edit;
+pub mod fences;
 pub mod manifest;
 pub mod meta;
 pub mod names;

@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use tamarack_env::ReadRequest;
 
+use super::index::Lower;
 use super::reader::Table;
 use super::storage::TableStorage;
 use super::window::{Direction, FIRST_BYTES, Growth, ScanVolume, Window};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
+use crate::format::fences::Fences;
 use crate::format::stored::{BlockHandle, Flaw};
 use crate::merge::{Place, Source};
 use crate::stats::Reader;
@@ -36,9 +38,8 @@ pub enum ReadPolicy {
 pub struct TableCursor {
     table: Arc<Table>,
     pieces: Pieces,
-    /// The fence of `lower`, if that is loaded.
-    top: usize,
-    lower: Standing,
+    /// Where in the index it stands; `None` is nowhere.
+    lower: Option<LowerPlace>,
     data: Standing,
 }
 
@@ -61,16 +62,20 @@ impl Pieces {
         Self { policy, window: Window::new(reader), growth: Growth::default(), volume }
     }
 
-    /// A lower index block. These are few, so that each is a read of its own.
-    fn lower_block(&self, table: &Table, handle: &BlockHandle) -> Result<Arc<Block>> {
-        if self.window.holds(handle) {
-            let block = Arc::new(self.window.block(table, handle, Vec::new())?);
-            table.storage.cache().insert(table.meta.id, handle.offset, block.clone());
-            return Ok(block);
+    /// The lower index block of the fence `top`. These are few, so that each is a read of its own.
+    fn lower(&self, table: &Table, top: usize) -> Result<Arc<Fences>> {
+        if self.window.holds(&table.index.top().handle(top)) {
+            let block = self.window.block(table, &table.index.top().handle(top), Vec::new())?;
+            let fences = table.decode_lower(top, &block)?;
+            table.keep_lower(top, &fences);
+            return Ok(fences);
         }
         match self.policy {
-            ReadPolicy::Cached => table.cached_block(handle, Reader::Scan),
-            ReadPolicy::Sequential => Ok(Arc::new(table.file.read_block(handle, Reader::Merge)?)),
+            ReadPolicy::Cached => table.lower_or_read(top, Reader::Scan).map(Lower::into_shared),
+            ReadPolicy::Sequential => match table.lower(top) {
+                Some(lower) => Ok(lower.into_shared()),
+                None => table.read_lower(top, Reader::Merge),
+            },
         }
     }
 
@@ -106,6 +111,15 @@ impl Pieces {
         }
         Ok(block)
     }
+}
+
+/// A place in the index: a lower index block, and one of its fences.
+#[derive(Debug)]
+struct LowerPlace {
+    /// The block's fence in the top index.
+    top: usize,
+    fences: Arc<Fences>,
+    at: usize,
 }
 
 /// A loaded block and a place in it.
@@ -161,7 +175,7 @@ impl Table {
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();
         let table = Arc::clone(self);
-        TableCursor { table, pieces, top: 0, lower: Standing::default(), data: Standing::default() }
+        TableCursor { table, pieces, lower: None, data: Standing::default() }
     }
 }
 
@@ -187,25 +201,23 @@ impl TableCursor {
         self.data.leave();
         let (top, direction) = match place {
             Place::First => (0, Direction::Forward),
-            Place::Last => (self.table.fences.len() - 1, Direction::Backward),
-            Place::From(key, sequence) => (self.table.fences.floor(key, sequence), Direction::Forward),
-            Place::Before(key, sequence) => (self.table.fences.floor(key, sequence), Direction::Backward),
+            Place::Last => (self.table.index.top().len() - 1, Direction::Backward),
+            Place::From(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Forward),
+            Place::Before(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Backward),
         };
-        let handle = *self.table.fences.handle(top);
-        if !self.stands_below(top) && !self.pieces.window.holds(&handle) {
-            let Some(block) = self.table.cached(&handle) else {
-                self.pieces.window.reserve(&self.table, &handle, Direction::Forward, 0)?;
-                return Ok(true);
-            };
-            self.lower = Standing::before(&handle, block);
+        let handle = self.table.index.top().handle(top);
+        let at_hand = self.stands_below(top) || self.pieces.window.holds(&handle) || self.table.lower(top).is_some();
+        if !at_hand {
+            self.pieces.window.reserve(&self.table, &handle, Direction::Forward, 0)?;
+            return Ok(true);
         }
-        self.load_lower(top)?;
-        self.lower.go(&self.table, |cursor, block| match place {
-            Place::First => cursor.seek_first(block),
-            Place::Last => cursor.seek_last(block),
-            Place::From(key, sequence) | Place::Before(key, sequence) => cursor.seek_floor(block, key, sequence),
-        })?;
-        let handle = self.data_handle()?;
+        let lower = self.load_lower(top)?;
+        lower.at = match place {
+            Place::First => 0,
+            Place::Last => lower.fences.len() - 1,
+            Place::From(key, sequence) | Place::Before(key, sequence) => lower.fences.floor(key, sequence),
+        };
+        let handle = self.data_handle();
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
@@ -233,25 +245,23 @@ impl TableCursor {
 
     /// True if the lower index block of the fence `top` is loaded.
     fn stands_below(&self, top: usize) -> bool {
-        self.lower.holds(self.table.fences.handle(top))
+        self.lower.as_ref().is_some_and(|lower| lower.top == top)
     }
 
-    /// Loads the lower index block of the fence `top`.
-    fn load_lower(&mut self, top: usize) -> Result<()> {
-        let handle = *self.table.fences.handle(top);
-        self.top = top;
+    /// Loads the lower index block of the fence `top`, if another one is loaded.
+    fn load_lower(&mut self, top: usize) -> Result<&mut LowerPlace> {
         if !self.stands_below(top) {
-            self.lower.leave();
-            self.lower.block = None;
-            self.lower.block = Some((handle.offset, self.pieces.lower_block(&self.table, &handle)?));
+            self.lower = None;
+            let fences = self.pieces.lower(&self.table, top)?;
+            self.lower = Some(LowerPlace { top, fences, at: 0 });
         }
-        Ok(())
+        Ok(self.lower.as_mut().expect("it was loaded now or before"))
     }
 
-    /// Loads the data block whose fence the lower cursor stands on.
+    /// Loads the data block of the fence at which the cursor stands in the index.
     fn load_data(&mut self, direction: Direction) -> Result<()> {
         self.data.leave();
-        let handle = self.data_handle()?;
+        let handle = self.data_handle();
         if !self.data.holds(&handle) {
             let left = self.data.block.take().map(|(_, block)| block);
             let block = self.pieces.data_block(&self.table, &handle, direction, left)?;
@@ -260,34 +270,51 @@ impl TableCursor {
         Ok(())
     }
 
-    /// The data block whose fence the lower cursor stands on.
-    fn data_handle(&self) -> Result<BlockHandle> {
-        let handle = match self.lower.entry() {
-            Some(fence) => BlockHandle::decode(fence.value),
-            None => Err(Flaw::Damaged("an index block begins after its fence")),
-        };
-        handle.map_err(|flaw| self.table.file.flaw(flaw, self.table.fences.handle(self.top).offset))
+    /// The data block of the fence at which the cursor stands in the index.
+    fn data_handle(&self) -> BlockHandle {
+        let lower = self.lower.as_ref().expect("a lower index block is loaded before the data below it");
+        lower.fences.handle(lower.at)
     }
 
     /// Goes to the only data block that can hold the place.
     fn descend(&mut self, key: &[u8], sequence: Sequence, direction: Direction) -> Result<()> {
         self.data.leave();
-        self.load_lower(self.table.fences.floor(key, sequence))?;
-        self.lower.go(&self.table, |cursor, block| cursor.seek_floor(block, key, sequence))?;
+        let lower = self.load_lower(self.table.index.top().floor(key, sequence))?;
+        lower.at = lower.fences.floor(key, sequence);
         self.load_data(direction)
+    }
+
+    /// Goes to the next fence; false if there is none.
+    fn next_fence(&mut self) -> Result<bool> {
+        let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
+        let next_top = lower.top + 1;
+        if lower.at + 1 < lower.fences.len() {
+            lower.at += 1;
+        } else if next_top < self.table.index.top().len() {
+            self.load_lower(next_top)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Goes to the fence before; false if there is none.
+    fn previous_fence(&mut self) -> Result<bool> {
+        let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
+        if lower.at > 0 {
+            lower.at -= 1;
+        } else if let Some(previous_top) = lower.top.checked_sub(1) {
+            let lower = self.load_lower(previous_top)?;
+            lower.at = lower.fences.len() - 1;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Goes to the next data block that has entries, if there is one, and to its first.
     fn first_of_next_block(&mut self) -> Result<()> {
-        while !self.data.stands() {
-            self.lower.go(&self.table, BlockCursor::next)?;
-            if !self.lower.stands() {
-                if self.top + 1 == self.table.fences.len() {
-                    return Ok(());
-                }
-                self.load_lower(self.top + 1)?;
-                self.lower.go(&self.table, BlockCursor::seek_first)?;
-            }
+        while !self.data.stands() && self.next_fence()? {
             self.load_data(Direction::Forward)?;
             self.data.go(&self.table, BlockCursor::seek_first)?;
         }
@@ -296,15 +323,7 @@ impl TableCursor {
 
     /// Goes to the data block before, if there is one, and to its last entry.
     fn last_of_previous_block(&mut self) -> Result<()> {
-        while !self.data.stands() {
-            self.lower.go(&self.table, BlockCursor::prev)?;
-            if !self.lower.stands() {
-                if self.top == 0 {
-                    return Ok(());
-                }
-                self.load_lower(self.top - 1)?;
-                self.lower.go(&self.table, BlockCursor::seek_last)?;
-            }
+        while !self.data.stands() && self.previous_fence()? {
             self.load_data(Direction::Backward)?;
             self.data.go(&self.table, BlockCursor::seek_last)?;
         }
@@ -321,16 +340,15 @@ impl TableCursor {
 
     fn try_seek_first(&mut self) -> Result<()> {
         self.data.leave();
-        self.load_lower(0)?;
-        self.lower.go(&self.table, BlockCursor::seek_first)?;
+        self.load_lower(0)?.at = 0;
         self.load_data(Direction::Forward)?;
         self.data.go(&self.table, BlockCursor::seek_first)
     }
 
     fn try_seek_last(&mut self) -> Result<()> {
         self.data.leave();
-        self.load_lower(self.table.fences.len() - 1)?;
-        self.lower.go(&self.table, BlockCursor::seek_last)?;
+        let lower = self.load_lower(self.table.index.top().len() - 1)?;
+        lower.at = lower.fences.len() - 1;
         self.load_data(Direction::Backward)?;
         self.data.go(&self.table, BlockCursor::seek_last)
     }

@@ -4,8 +4,8 @@
 //! table knows no level and no run: which part of it belongs to which run is the business of slices, above.
 //!
 //! ```text
-//!  get: Query ─► Filter (resident) ─► Fences (resident) ─► lower index block ─► data block ─► versions of the key
-//!                └─► no: not here                          └──── through the BlockCache ────┘
+//!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block ─► versions of the key
+//!                └─► no: not here                             └─ resident if there is room; else through the BlockCache
 //! ```
 //!
 //! What a table costs: in memory its filter, if it has one, and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
@@ -18,8 +18,8 @@
 mod blocks;
 mod builder;
 mod cursor;
-mod fences;
 mod filter;
+mod index;
 mod reader;
 mod storage;
 mod verify;
@@ -29,6 +29,7 @@ pub use blocks::Blocks;
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterSettings;
+pub use index::IndexRoom;
 pub use reader::Table;
 pub use storage::TableStorage;
 pub use tamarack_filter::FilterKind;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env, File};
 use tamarack_filter::Filter;
 
-use super::fences::Fences;
 use super::filter;
+use super::index::{Found, Index, Lower};
 use super::storage::TableStorage;
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, Query};
 use crate::error::{Error, Result};
-use crate::format::block::{Block, Next, Versions};
+use crate::format::block::{Block, Versions};
 use crate::format::checksum::Place;
+use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
@@ -34,7 +35,7 @@ pub struct Table {
     pub(super) file: TableFile,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
-    pub(super) fences: Fences,
+    pub(super) index: Index,
     pub(super) storage: Arc<TableStorage>,
     filter: Option<Filter>,
 }
@@ -56,10 +57,11 @@ impl Table {
             return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
         }
         let top = file.block_near_end(&footer.top_index, &tail)?;
-        let fences = Block::decode(top).and_then(|block| Fences::decode(&block));
+        let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
         let filter = file.filter(&footer, meta, &tail)?;
-        Ok(Arc::new(Self { file, footer, meta: meta.clone(), fences, filter, storage: storage.clone() }))
+        let (index, meta, storage) = (Index::new(fences), meta.clone(), storage.clone());
+        Ok(Arc::new(Self { file, footer, meta, index, filter, storage }))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -86,9 +88,9 @@ impl Table {
         &self.meta
     }
 
-    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Blocks are the cache's account.
+    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Lower index blocks have an account of their own, and data blocks are the cache's.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.fences.memory_bytes() + self.filter_bytes()
+        size_of::<Self>() + self.index.top_bytes() + self.filter_bytes()
     }
 
     /// The part of it that its filter takes, in bytes.
@@ -147,7 +149,9 @@ impl Table {
     ) -> Result<Option<ControlFlow<()>>> {
         let mut sequence = query.sequence();
         loop {
-            let Some((handle, next)) = self.find(query.key(), sequence, fetch)? else { return Ok(None) };
+            let top = self.index.top().floor(query.key(), sequence);
+            let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
+            let Found { handle, next } = self.index.find(top, &lower, query.key(), sequence);
             let Some(block) = fetch.data_block(self, &handle)? else { return Ok(None) };
             let ended = block
                 .versions(query.key(), sequence, &mut |entry| visit(entry, &block))
@@ -161,52 +165,63 @@ impl Table {
         }
     }
 
-    /// The data block that holds the place if any does, and the sequence of the next block's fence if that has the same key. `None` if `fetch` lacks the lower
-    /// index block.
-    fn find(
-        &self,
-        key: &[u8],
-        sequence: Sequence,
-        fetch: &mut impl Fetch,
-    ) -> Result<Option<(BlockHandle, Option<Sequence>)>> {
-        let top = self.fences.floor(key, sequence);
-        let lower_handle = self.fences.handle(top);
-        let Some(lower) = fetch.index_block(self, lower_handle)? else { return Ok(None) };
-        let found = lower.floor(key, sequence).and_then(|floor| {
-            let floor = floor.ok_or(Flaw::Damaged("an index block begins after its fence"))?;
-            Ok((BlockHandle::decode(floor.value)?, floor.next))
-        });
-        let (handle, next) = found.map_err(|flaw| self.file.flaw(flaw, lower_handle.offset))?;
-        let next = match next {
-            Next::SameKey(sequence) => Some(sequence),
-            Next::OtherKey => None,
-            Next::End => {
-                let after = top + 1;
-                (after < self.fences.len() && self.fences.key(after) == key).then(|| self.fences.sequence(after))
+    /// The lower index block of the fence `top`, if it is resident or in the cache.
+    #[inline]
+    pub(super) fn lower(&self, top: usize) -> Option<Lower<'_>> {
+        match self.index.resident(top) {
+            Some(fences) => Some(Lower::Resident(fences)),
+            None => {
+                let offset = self.index.top().handle(top).offset;
+                self.storage.cache().get_index(self.id(), offset).map(Lower::Shared)
             }
-        };
-        Ok(Some((handle, next)))
+        }
+    }
+
+    /// The lower index block of the fence `top`; kept from now on if it was not at hand.
+    #[inline]
+    pub(super) fn lower_or_read(&self, top: usize, reader: Reader) -> Result<Lower<'_>> {
+        match self.lower(top) {
+            Some(lower) => Ok(lower),
+            None => {
+                let fences = self.read_lower(top, reader)?;
+                self.keep_lower(top, &fences);
+                Ok(Lower::Shared(fences))
+            }
+        }
+    }
+
+    /// Reads the lower index block of the fence `top`.
+    pub(super) fn read_lower(&self, top: usize, reader: Reader) -> Result<Arc<Fences>> {
+        let block = self.file.read_block(&self.index.top().handle(top), reader)?;
+        self.decode_lower(top, &block)
+    }
+
+    /// The fences of the lower index block of the fence `top`.
+    pub(super) fn decode_lower(&self, top: usize, block: &Block) -> Result<Arc<Fences>> {
+        let (key, sequence) = self.index.top().place(top);
+        let fences = Fences::decode(block, (&key, sequence));
+        fences.map(Arc::new).map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))
+    }
+
+    /// Keeps a lower index block for whoever needs it next.
+    pub(super) fn keep_lower(&self, top: usize, fences: &Arc<Fences>) {
+        if !self.index.keep(top, fences, self.storage.index_room()) {
+            self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
+        }
     }
 
     /// Where the data blocks end and the index blocks begin.
     pub(super) fn data_end(&self) -> u64 {
-        self.fences.handle(0).offset
+        self.index.top().handle(0).offset
     }
 
-    /// A block from the cache.
+    /// A data block from the cache.
+    #[inline]
     pub(super) fn cached(&self, handle: &BlockHandle) -> Option<Arc<Block>> {
         self.storage.cache().get(self.meta.id, handle.offset)
     }
 
-    /// A block, from the cache or through it.
-    pub(super) fn cached_block(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
-        match self.cached(handle) {
-            Some(block) => Ok(block),
-            None => self.read_through(handle, reader),
-        }
-    }
-
-    /// A block that is not in the cache, which then has it.
+    /// A data block that is not in the cache, which then has it.
     fn read_through(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
         let block = Arc::new(self.file.read_block(handle, reader)?);
         self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
@@ -214,10 +229,16 @@ impl Table {
     }
 }
 
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.index.give_back(self.storage.index_room());
+    }
+}
+
 /// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot go on.
 pub(super) trait Fetch {
-    /// A lower index block of `table`.
-    fn index_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>>;
+    /// The lower index block of `table` for its fence `top`.
+    fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
     /// A data block of `table`.
     fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>>;
@@ -233,8 +254,8 @@ struct ReadThrough<'a> {
 
 impl Fetch for ReadThrough<'_> {
     #[inline]
-    fn index_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
-        table.cached_block(handle, Reader::Get).map(Some)
+    fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
+        table.lower_or_read(top, Reader::Get).map(Some)
     }
 
     #[inline]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File, ReadRequest};
 
+use super::index::IndexRoom;
 use crate::cache::BlockCache;
 use crate::stats::{ReadCounters, Reader};
 
@@ -28,24 +29,31 @@ pub struct TableStorage {
     env: Arc<dyn Env>,
     access: Access,
     cache: Arc<BlockCache>,
+    index_room: IndexRoom,
     counters: Arc<ReadCounters>,
 }
 
 impl TableStorage {
-    /// Tables of `env` that keep their blocks in `cache`, and are read past the page cache if `direct` and if that is possible.
-    pub fn new(env: Arc<dyn Env>, cache: Arc<BlockCache>, direct: bool) -> Arc<Self> {
+    /// Tables of `env` that keep their blocks in `cache`, with room for lower index blocks of `index_bytes`, and are read past the page cache if `direct`
+    /// and if that is possible.
+    pub fn new(env: Arc<dyn Env>, cache: Arc<BlockCache>, index_bytes: u64, direct: bool) -> Arc<Self> {
         let access = if direct { Access::ReadDirect } else { Access::Read };
-        Arc::new(Self { env, access, cache, counters: Arc::default() })
+        Arc::new(Self { env, access, cache, index_room: IndexRoom::new(index_bytes), counters: Arc::default() })
     }
 
     /// Tables that are read through the page cache, with a block cache of their own.
     pub fn buffered(env: Arc<dyn Env>, cache_bytes: u64) -> Arc<Self> {
-        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), false)
+        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), 0, false)
     }
 
     /// The environment.
     pub fn env(&self) -> &dyn Env {
         &*self.env
+    }
+
+    /// The room for lower index blocks.
+    pub fn index_room(&self) -> &IndexRoom {
+        &self.index_room
     }
 
     /// The block cache.

@@ -30,13 +30,13 @@ impl Table {
         let mut walk = Walk { table: self, progress, window: Window::new(Reader::Upkeep), last: None, filter, counted };
         let mut data_end = 0;
         let mut index_end = self.data_end();
-        for top in 0..self.fences.len() {
-            let handle = *self.fences.handle(top);
+        for top in 0..self.index.top().len() {
+            let handle = self.index.top().handle(top);
             walk.expect_at(&handle, index_end)?;
             index_end = handle.end();
             let lower = self.file.read_block(&handle, Reader::Upkeep)?;
-            let first_fence = (self.fences.key(top), self.fences.sequence(top));
-            data_end = walk.lower_block(&lower, &handle, first_fence, data_end)?;
+            let (key, sequence) = self.index.top().place(top);
+            data_end = walk.lower_block(&lower, &handle, (&key, sequence), data_end)?;
         }
         if data_end != self.data_end() {
             return Err(self
