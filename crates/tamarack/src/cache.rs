@@ -16,6 +16,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use crate::format::block::Block;
 use crate::format::fences::Fences;
 use crate::format::meta::TableId;
+use crate::memory::Elastic;
 
 /// What a block and its bookkeeping take on average; only used to size the cache's tables.
 const USUAL_BLOCK_BYTES: u64 = 4096;
@@ -126,6 +127,25 @@ impl BlockCache {
     /// The memory that blocks in the cache take, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.blocks.weight()
+    }
+}
+
+/// Its weight counts [`ENTRY_BYTES`] for each block, its tables take what they take: what of them is more than that is nobody's share.
+impl Elastic for BlockCache {
+    fn block_bytes(&self) -> u64 {
+        self.blocks.weight().saturating_sub(ENTRY_BYTES * self.blocks.len() as u64)
+    }
+
+    fn other_bytes(&self) -> u64 {
+        self.blocks.memory_used().total() as u64
+    }
+
+    fn capacity(&self) -> u64 {
+        self.blocks.capacity()
+    }
+
+    fn set_capacity(&self, bytes: u64) {
+        self.blocks.set_capacity(bytes);
     }
 }
 

@@ -272,6 +272,7 @@ impl Db {
     pub fn set_policy(&self, words: &str) -> Result<()> {
         let shape = self.engine.scheduler.set_policy(parse_policy(words)?)?;
         self.engine.commits.set_buffer_bytes(shape.buffer().0);
+        self.engine.account.reserve_for_buffers(open::reserved_for_buffers(shape.buffer().0));
         Ok(())
     }
 

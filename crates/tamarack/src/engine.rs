@@ -10,6 +10,7 @@ use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
 use crate::compact::Scheduler;
+use crate::memory::Account;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
@@ -27,6 +28,7 @@ pub(crate) struct Engine {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) tables: Arc<TableFiles>,
     pub(crate) commits: CommitQueue,
+    pub(crate) account: Arc<Account>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) counters: Arc<Counters>,

@@ -40,7 +40,7 @@
 //! | `buffer` | the memtable |
 //! | `merge` | sorted sources brought together |
 //! | `format` | bytes to values and back |
-//! | `step`, `stats`, `entry`, `error` | names of what changes storage; counters; entries; the error type |
+//! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed |
 //!
 //! Modules that are public but hidden from this page are for tests and tools; they may change at any time.
@@ -60,6 +60,8 @@ mod error;
 pub mod format;
 #[doc(hidden)]
 pub mod fuzz;
+#[doc(hidden)]
+pub mod memory;
 #[doc(hidden)]
 pub mod merge;
 #[doc(hidden)]
@@ -91,7 +93,7 @@ pub use format::block::Compression;
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use stats::{LookupCounts, ReadStats, ReaderStats};
-pub use structure::{BufferStats, JobStats, LevelStats, RunStats, SpaceStats, Stats};
+pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
 pub use verify::VerifyReport;
 pub use wal::Dropped;
 pub use write::{Batch, Durability};

@@ -28,6 +28,7 @@ use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::shape;
+use crate::memory::Account;
 use crate::options::{Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
@@ -52,9 +53,12 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let env = &options.env;
     prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
     let lock = take_lock(env.as_ref(), dir)?;
-    let cache = Arc::new(BlockCache::new(options.cache_bytes));
-    let index_bytes = options.cache_bytes / INDEX_SHARE;
-    let storage = TableStorage::new(env.clone(), cache.clone(), index_bytes, options.direct_io);
+    let account = Account::new(options.budget);
+    account.reserve_for_buffers(reserved_for_buffers(options.buffer_bytes));
+    let cache = Arc::new(BlockCache::new(account.cache_share()));
+    account.set_cache(&cache);
+    let index_bytes = account.cache_share() / INDEX_SHARE;
+    let storage = TableStorage::new(env.clone(), cache.clone(), account.clone(), index_bytes, options.direct_io);
     let tables = TableFiles::new(storage, dir);
     let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
@@ -62,7 +66,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     files.check_against(env.as_ref(), dir, &version)?;
     files.skip_ids(&manifest);
     let options = &with_kept_buffer(dir, options, &version)?;
-    let mut replay = Replay::new(options.buffer_bytes, flushed_through(&version));
+    let mut replay = Replay::new(&account, options.buffer_bytes, flushed_through(&version));
     let recovered = recover_log(env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
@@ -70,12 +74,13 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let parts = Recovery { cache, tables, manifest, replay, recovered, report };
+    let parts = Recovery { account, cache, tables, manifest, replay, recovered, report };
     assemble(dir, options, lock, parts)
 }
 
 /// What recovery brought together.
 struct Recovery {
+    account: Arc<Account>,
     cache: Arc<BlockCache>,
     tables: Arc<TableFiles>,
     manifest: Manifest,
@@ -204,6 +209,8 @@ fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<Ta
 /// The buffers that the log is read back into, sealed where the options of today would seal them.
 struct Replay {
     buffer_bytes: u64,
+    /// What a buffer may take, whatever it holds.
+    memory_max: u64,
     active: Arc<Buffer>,
     /// Young to old.
     sealed: Vec<Arc<Sealed>>,
@@ -212,8 +219,9 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(buffer_bytes: u64, last: Sequence) -> Self {
-        Self { buffer_bytes, active: Arc::default(), sealed: Vec::new(), last, entries: 0 }
+    fn new(account: &Arc<Account>, buffer_bytes: u64, last: Sequence) -> Self {
+        let memory_max = account.budget().buffer_memory_max(buffer_bytes);
+        Self { buffer_bytes, memory_max, active: Arc::new(Buffer::on(account)), sealed: Vec::new(), last, entries: 0 }
     }
 
     fn insert(&mut self, entry: Entry<'_>) {
@@ -222,8 +230,12 @@ impl Replay {
         if entry.sequence <= self.last {
             return;
         }
-        if !self.active.is_empty() && self.active.raw_bytes() + entry.raw_bytes() > self.buffer_bytes {
-            let buffer = std::mem::take(&mut self.active);
+        if !self.active.is_empty()
+            && (self.active.raw_bytes() + entry.raw_bytes() > self.buffer_bytes
+                || self.active.used_bytes() > self.memory_max)
+        {
+            let next = Arc::new(self.active.another());
+            let buffer = std::mem::replace(&mut self.active, next);
             self.sealed.insert(0, Arc::new(Sealed { buffer, last: self.last }));
         }
         self.active.insert(entry);
@@ -283,7 +295,7 @@ fn flushed_through(version: &Version) -> Sequence {
 
 /// Puts the parts together and starts the background work.
 fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
-    let Recovery { cache, tables, manifest, replay, recovered, report } = parts;
+    let Recovery { account, cache, tables, manifest, replay, recovered, report } = parts;
     let version = manifest.version();
     let env = options.env.clone();
     let database = version.database();
@@ -298,6 +310,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
     let counters = Arc::new(Counters::default());
     let version = note_birth(&manifest, &log, version)?;
     let (version, shape) = settle_shape(dir, options, &manifest, version)?;
+    account.reserve_for_buffers(reserved_for_buffers(shape.buffer().0));
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
@@ -308,7 +321,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         compression: options.compression,
         filter: options.filter,
     };
-    let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone()));
+    let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone(), account.clone()));
     let throttle = Arc::new(Throttle::default());
     let around = Surroundings {
         env: env.clone(),
@@ -326,12 +339,15 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         buffer_bytes: options.buffer_bytes,
         buffer_bytes_max: options.buffer_bytes_max,
         sealed_max: options.sealed_max,
+        buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
         buffer_bytes: shape.buffer().0,
         sealed_max: options.sealed_max,
+        buffers_memory_max: options.buffers_memory_max,
+        budget: options.budget,
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES,
         throttle,
@@ -346,6 +362,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         last,
     );
 
+    commits.charge_to(&account);
     let workers = start_workers(dir, options, &scheduler, &interval)?;
     tree.set_flusher(workers.merging.clone());
     tables.set_collector(workers.merging.clone());
@@ -361,6 +378,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         manifest,
         tables,
         commits,
+        account,
         cache,
         counters,
         recovery: report,
@@ -440,6 +458,12 @@ fn start_workers(
     let syncing = start("tamarack-sync", interval.clone()).inspect_err(|_| crew.stop())?;
     interval.set_worker(syncing.clone());
     Ok(Workers { merging: Arc::new(crew), syncing })
+}
+
+/// What the cache leaves to buffers of that size: one that takes writes and one that is being flushed, with what ordinary entries take besides their raw
+/// bytes.
+pub(crate) fn reserved_for_buffers(buffer_bytes: u64) -> u64 {
+    buffer_bytes.saturating_mul(3)
 }
 
 /// The policy of a new database, unless another is asked for.

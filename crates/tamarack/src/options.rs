@@ -14,6 +14,7 @@ use tamarack_model::policy::{self, Policy};
 
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
+use crate::memory::Budget;
 use crate::table::FilterSettings;
 use crate::tree::manifest::ROLL_BYTES_MIN;
 use crate::wal::Tail;
@@ -66,10 +67,11 @@ impl Options {
         }
     }
 
-    /// The memory that buffers and cache are sized by, in bytes. Default 256 MiB, at least 1 MiB. It is not an exact bound yet: buffers are
-    /// measured by their keys and values, and an entry takes about 56 bytes more in memory, which matters if entries are tiny.
+    /// The memory that the database may take, in bytes: for buffers, filters, indexes, the cache, scans, flushes and merges, together. Default 256 MiB, at
+    /// least 1 MiB. [`crate::Db::stats`] shows what each part takes.
     ///
-    /// An eighth of it is a buffer's size, and the largest value or batch; a quarter is the block cache. A buffer's size is part of a tree's shape: a
+    /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
+    /// need it. A buffer's size is part of a tree's shape: a
     /// database that was made with another one changes its shape when it is opened with this. Without this (and without
     /// [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
     #[must_use]
@@ -119,6 +121,7 @@ impl Options {
     /// Checks the options and derives what was not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
         let memory_bytes = self.memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT);
+        let sealed_max = self.expert.sealed_max.unwrap_or(3);
         if memory_bytes < MEMORY_BYTES_MIN {
             return Err(Error::InvalidArgument(format!(
                 "a memory budget of {memory_bytes} bytes: at least {MEMORY_BYTES_MIN} are needed"
@@ -146,6 +149,13 @@ impl Options {
         at_least("table_bytes", expert.table_bytes, 1)?;
         at_least("merge_bytes_per_second", expert.merge_rate, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
+        let buffer_bytes = expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
+        // All buffers that may be at once, with half as much again for what entries take besides their raw bytes.
+        let all_buffers = (sealed_max as u64 + 1).saturating_mul(buffer_bytes).saturating_mul(3) / 2;
+        let budget_bytes = match self.memory_bytes {
+            Some(bytes) => bytes,
+            None => memory_bytes.max(expert.cache_bytes.unwrap_or(0).saturating_add(all_buffers).saturating_mul(5) / 4),
+        };
         let env = expert.env.clone().unwrap_or_else(|| OsEnv::new());
         Ok(Resolved {
             threads: self.threads.unwrap_or_else(|| env.cores().clamp(1, 4)),
@@ -155,15 +165,16 @@ impl Options {
             durability: self.durability,
             compression: self.compression,
             create_if_missing: self.create_if_missing,
-            buffer_bytes: expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0)),
+            buffer_bytes,
+            buffers_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
             keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
             buffer_bytes_max: (memory_bytes / 2).max(expert.buffer_bytes.unwrap_or(0)),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
-            sealed_max: expert.sealed_max.unwrap_or(3),
+            sealed_max,
             block_bytes: expert.block_bytes.unwrap_or(4096),
             table_bytes: expert.table_bytes,
             merge_rate: expert.merge_rate,
-            cache_bytes: expert.cache_bytes.unwrap_or(memory_bytes / 4),
+            budget: Budget::new(budget_bytes, expert.cache_bytes.unwrap_or(u64::MAX)),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             direct_io: expert.direct_io,
             tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
@@ -298,8 +309,9 @@ impl Expert {
         self
     }
 
-    /// The size of the block cache, in bytes. Default: a quarter of the memory budget; 0 is none. Index blocks of open tables, about a hundredth of
-    /// their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache with the data.
+    /// The most that the block cache may take, in bytes; 0 is none. Default: what the other parts leave of the memory budget. If no budget was set, it is made
+    /// large enough for this. Index blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those
+    /// beyond that share the cache with the data.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
@@ -350,13 +362,15 @@ pub(crate) struct Resolved {
     pub(crate) buffer_bytes_max: u64,
     pub(crate) write_bytes_max: u64,
     pub(crate) sealed_max: usize,
+    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    pub(crate) buffers_memory_max: u64,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) merge_rate: Option<u64>,
     pub(crate) threads: usize,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) filter: Option<FilterSettings>,
-    pub(crate) cache_bytes: u64,
+    pub(crate) budget: Budget,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
     pub(crate) tail: Tail,

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::engine::Engine;
 use crate::format::meta::{TableId, TreeId};
+use crate::memory::{Account, Part};
 use crate::stats::{LookupCounts, ReadStats};
 use crate::tree::run::Run;
 use crate::tree::state::Activity;
@@ -59,6 +60,8 @@ pub struct Stats {
     pub visible_sequence: u64,
     /// Snapshots and iterators that are held.
     pub snapshots: usize,
+    /// The memory that the database takes, by part.
+    pub memory: MemoryStats,
     /// Size of the block cache's content, in bytes.
     pub cache_bytes: u64,
     /// Blocks found in the cache since opening.
@@ -114,6 +117,74 @@ pub struct BufferStats {
     pub raw_bytes: u64,
     /// Memory it takes, in bytes.
     pub memory_bytes: u64,
+}
+
+/// The memory that a database takes, in bytes, by part: what is charged to the one budget, as of about now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// What all parts together may take; see [`crate::Options::memory_bytes`].
+    pub budget_bytes: u64,
+    /// What all parts together take.
+    pub total_bytes: u64,
+    /// How much that is over the budget, although the cache has given way: filters, indexes, or what readers hold have outgrown it.
+    pub over_bytes: u64,
+    /// Buffers that take writes or wait for their flush.
+    pub buffers_bytes: u64,
+    /// The cache, with what it needs for itself.
+    pub cache_bytes: u64,
+    /// What the cache may take now.
+    pub cache_capacity_bytes: u64,
+    /// Filters of open tables.
+    pub filters_bytes: u64,
+    /// Indexes of open tables, but for index blocks in the cache.
+    pub indexes_bytes: u64,
+    /// Cursors of scans, and what they have read ahead.
+    pub iterators_bytes: u64,
+    /// What flushes and merges read ahead, and the tables that they build.
+    pub merges_bytes: u64,
+    /// What only readers hold any more: blocks that the cache let go of, buffers that are flushed.
+    pub held_bytes: u64,
+    /// Writes on their way into the log.
+    pub log_bytes: u64,
+    /// What is known of each table.
+    pub tables_bytes: u64,
+}
+
+impl MemoryStats {
+    fn of(account: &Account, buffers_bytes: u64) -> Self {
+        let all_buffers_bytes = account.bytes(Part::Buffers);
+        let buffers_bytes = buffers_bytes.min(all_buffers_bytes);
+        Self {
+            budget_bytes: account.budget().total_bytes,
+            total_bytes: account.total_bytes(),
+            over_bytes: account.over_bytes(),
+            buffers_bytes,
+            cache_bytes: account.cache_bytes(),
+            cache_capacity_bytes: account.cache_capacity(),
+            filters_bytes: account.bytes(Part::Filters),
+            indexes_bytes: account.bytes(Part::Indexes) + account.kept_bytes(),
+            iterators_bytes: account.bytes(Part::Iterators),
+            merges_bytes: account.bytes(Part::Merges),
+            held_bytes: account.held_bytes() + all_buffers_bytes - buffers_bytes,
+            log_bytes: account.bytes(Part::Log),
+            tables_bytes: account.bytes(Part::Tables),
+        }
+    }
+
+    /// The parts of the total, by name, in bytes.
+    pub fn parts(&self) -> [(&'static str, u64); 9] {
+        [
+            ("buffers", self.buffers_bytes),
+            ("cache", self.cache_bytes),
+            ("filters", self.filters_bytes),
+            ("indexes", self.indexes_bytes),
+            ("iterators", self.iterators_bytes),
+            ("merges", self.merges_bytes),
+            ("held", self.held_bytes),
+            ("log", self.log_bytes),
+            ("tables", self.tables_bytes),
+        ]
+    }
 }
 
 /// A level.
@@ -225,6 +296,7 @@ impl Stats {
             log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.tree.visible.sequence().0,
             snapshots: engine.tree.visible.snapshots(),
+            memory: MemoryStats::of(&engine.account, state.buffers_memory_bytes()),
             cache_bytes: engine.cache.used_bytes(),
             cache_hits: engine.cache.hits(),
             cache_misses: engine.cache.misses(),

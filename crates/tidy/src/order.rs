@@ -58,6 +58,7 @@ const LAYERS: &[Layer] = &[
             "format",
             "step",
             "stats",
+            "memory",
             "entry",
             "error",
             "mistake",

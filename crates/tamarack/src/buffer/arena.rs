@@ -25,6 +25,8 @@ use tamarack_env::os::{HUGE_PAGE_BYTES, prefer_huge_page};
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
+use crate::memory::Charge;
+
 /// The first chunk: four pages.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 /// The largest ordinary chunk: a huge page, but for a cache line in which an allocator that keeps its notes between allocations has room for
@@ -45,8 +47,8 @@ pub(super) struct Arena {
     newest: AtomicPtr<Chunk>,
     /// Bytes of all chunks.
     allocated_bytes: AtomicU64,
-    /// Held while a chunk is added.
-    growing: Mutex<()>,
+    /// What all chunks are charged as. Locked while one is added.
+    charge: Mutex<Charge>,
 }
 
 /// Which chunks an allocation shares. What is read often should stand among its like, on few pages.
@@ -70,13 +72,13 @@ struct Chunk {
 const HEADER_BYTES: usize = size_of::<Chunk>();
 
 impl Arena {
-    /// An arena that has allocated nothing.
-    pub(super) fn new() -> Self {
+    /// An arena that has allocated nothing. Its chunks are charged to where `charge` is.
+    pub(super) fn new(charge: Charge) -> Self {
         Self {
             current: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
             newest: AtomicPtr::new(ptr::null_mut()),
             allocated_bytes: AtomicU64::new(0),
-            growing: Mutex::new(()),
+            charge: Mutex::new(charge),
         }
     }
 
@@ -98,6 +100,19 @@ impl Arena {
     /// Bytes of all chunks, headers included: exactly what was asked of the global allocator.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were handed out, and what chunks lost at their ends: all but what is free in the current chunks.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let free = |current: &AtomicPtr<Chunk>| {
+            let chunk = NonNull::new(current.load(Ordering::Acquire));
+            // SAFETY: as in `take`.
+            let header = chunk.map(|chunk| unsafe { chunk.as_ref() });
+            header.map_or(0, |header| header.size_bytes.saturating_sub(header.used_bytes.load(Ordering::Relaxed)))
+        };
+        let free: usize = self.current.iter().map(free).sum();
+        // The two numbers may be of different moments.
+        self.allocated_bytes().saturating_sub(free as u64)
     }
 
     /// True if all of `bytes` lies in this arena.
@@ -139,17 +154,17 @@ impl Arena {
 
     /// Adds a chunk because `full` had no room for `bytes`. None if somebody else did so meanwhile.
     fn grow(&self, current: &AtomicPtr<Chunk>, full: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
-        let _growing = self.growing.lock();
+        let mut charge = self.charge.lock();
         if current.load(Ordering::Acquire) != full {
             return None;
         }
         let allocated_bytes = usize::try_from(self.allocated_bytes()).unwrap_or(usize::MAX);
         let chunk_bytes = Self::next_chunk_bytes(allocated_bytes);
         if bytes > chunk_bytes / 4 {
-            let own = self.add_chunk(HEADER_BYTES + bytes);
+            let own = self.add_chunk(HEADER_BYTES + bytes, &mut charge);
             return Self::take(own.as_ptr(), bytes);
         }
-        let chunk = self.add_chunk(chunk_bytes);
+        let chunk = self.add_chunk(chunk_bytes, &mut charge);
         let place = Self::take(chunk.as_ptr(), bytes);
         current.store(chunk.as_ptr(), Ordering::Release);
         place
@@ -164,8 +179,9 @@ impl Arena {
         }
     }
 
-    /// Allocates a chunk and puts it into the list. The caller holds `growing`.
-    fn add_chunk(&self, size_bytes: usize) -> NonNull<Chunk> {
+    /// Allocates a chunk and puts it into the list. The caller holds the lock of `charge`, so chunks are added one at a time.
+    fn add_chunk(&self, size_bytes: usize, charge: &mut Charge) -> NonNull<Chunk> {
+        charge.grow(size_bytes);
         let layout = Self::layout(size_bytes);
         // SAFETY: the layout is not of size zero: every chunk holds its header.
         let memory = unsafe { alloc(layout) }.cast::<Chunk>();
@@ -208,7 +224,7 @@ mod tests {
     /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the chunk's end.
     #[test]
     fn allocations_are_aligned_and_apart() {
-        let arena = Arena::new();
+        let arena = Arena::new(Charge::default());
         assert_eq!(arena.allocated_bytes(), 0);
         let mut ranges = Vec::new();
         for number in 0..3000_usize {
@@ -234,7 +250,7 @@ mod tests {
     /// A huge allocation leaves the current chunk in use.
     #[test]
     fn huge_allocations_stand_alone() {
-        let arena = Arena::new();
+        let arena = Arena::new(Charge::default());
         let small = arena.allocate(8, Region::Cold).as_ptr() as usize;
         let before = arena.allocated_bytes();
         arena.allocate(10 << 20, Region::Cold);

@@ -28,6 +28,7 @@ use tamarack_env::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::arena::Arena;
 use super::node::{Head, Link, Node, Place, Tower};
 use crate::entry::Entry;
+use crate::memory::Charge;
 
 /// With a million nodes one reaches level 20; more nodes make the highest level longer, slowly.
 const HEIGHT_MAX: usize = 20;
@@ -50,10 +51,10 @@ pub(super) struct List {
 type Predecessors<'a> = [Tower<'a>; HEIGHT_MAX];
 
 impl List {
-    /// An empty list; allocates nothing.
-    pub(super) fn new() -> Self {
+    /// An empty list; allocates nothing. Its memory will be charged to where `charge` is.
+    pub(super) fn new(charge: Charge) -> Self {
         Self {
-            arena: Arena::new(),
+            arena: Arena::new(charge),
             start: array::from_fn(|_| Link::end()),
             height: AtomicUsize::new(1),
             finger: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),

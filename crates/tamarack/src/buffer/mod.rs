@@ -54,6 +54,7 @@ pub use cursor::BufferCursor;
 pub use pinned::PinnedValue;
 
 use crate::entry::{Entry, EntryKind, Query};
+use crate::memory::{Account, Charge, Part};
 use list::List;
 use node::Place;
 
@@ -62,6 +63,7 @@ use node::Place;
 pub struct Buffer {
     list: List,
     counts: Counts,
+    account: Option<Arc<Account>>,
 }
 
 /// What is in a buffer. On a cache line of its own: every insert writes to it.
@@ -74,11 +76,31 @@ struct Counts {
 }
 
 impl Buffer {
-    /// An empty buffer, which has no memory of its own yet.
+    /// An empty buffer, which has no memory of its own yet, and on nobody's account.
     pub fn new() -> Self {
+        Self::charged(None)
+    }
+
+    /// As [`Buffer::new`]. Its memory will be charged to `account` for as long as anybody has it.
+    pub fn on(account: &Arc<Account>) -> Self {
+        Self::charged(Some(account.clone()))
+    }
+
+    /// An empty buffer on the same account.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::charged(self.account.clone())
+    }
+
+    /// The account that it is on.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    fn charged(account: Option<Arc<Account>>) -> Self {
         let zero = || AtomicU64::new(0);
         let counts = Counts { entries: zero(), tombstones: zero(), raw_bytes: zero() };
-        Self { list: List::new(), counts }
+        Self { list: List::new(Charge::to(account.as_ref(), Part::Buffers, 0)), counts, account }
     }
 
     /// Adds a copy of `entry`. Any thread may do so at any time, and may read meanwhile.
@@ -133,6 +155,11 @@ impl Buffer {
     /// Bytes allocated for entries: all chunks, with what is free in the last.
     pub fn memory_bytes(&self) -> u64 {
         self.list.arena().allocated_bytes()
+    }
+
+    /// Bytes that entries take, with their links: [`Buffer::memory_bytes`] without what is free in the last chunks.
+    pub fn used_bytes(&self) -> u64 {
+        self.list.arena().used_bytes()
     }
 
     /// True if nothing was inserted.

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::block::Compression;
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
+use crate::memory::Account;
 use crate::mistake::{self, Mistake};
 use crate::step;
 use crate::table::{FilterSettings, TableBuilder, TableSettings};
@@ -39,6 +40,7 @@ pub struct Workshop {
     settings: OutputSettings,
     env: Arc<dyn Env>,
     manifest: Arc<Manifest>,
+    account: Arc<Account>,
 }
 
 /// The tables of one job.
@@ -59,9 +61,9 @@ pub struct Output {
 }
 
 impl Workshop {
-    /// A workshop whose tables get their numbers from `manifest`.
-    pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>) -> Self {
-        Self { settings, env, manifest }
+    /// A workshop whose tables get their numbers from `manifest`. What building them takes is charged to `account`.
+    pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>, account: Arc<Account>) -> Self {
+        Self { settings, env, manifest, account }
     }
 
     /// The database's directory.
@@ -92,14 +94,17 @@ impl Workshop {
             compression: self.settings.compression,
             filter,
         };
-        Ok((id, TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?))
+        let table = TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?;
+        Ok((id, table.on(&self.account)))
     }
 }
 
 impl Output {
     /// True if the table being built has its size, so that it should end before `key`.
     pub fn is_full_before(&self, key: &[u8]) -> bool {
-        let full = self.open.as_ref().is_some_and(|t| t.file_bytes() >= self.table_bytes);
+        let building_max = self.workshop.account.building_bytes_max();
+        let full = |t: &TableBuilder| t.file_bytes() >= self.table_bytes || t.kept_bytes() >= building_max;
+        let full = self.open.as_ref().is_some_and(full);
         full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 

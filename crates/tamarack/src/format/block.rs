@@ -24,10 +24,12 @@
 
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use super::coding::{Reader, put_varint, varint_len};
 pub use super::stored::{Compression, Flaw};
 use crate::entry::{self, Entry, EntryKind, Sequence};
+use crate::memory::{Account, Charge, Part};
 
 /// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
 const TAG_SEQUENCE_MAX: u8 = 0x80;
@@ -41,6 +43,8 @@ pub struct Block {
     /// Where the entries end and the restarts begin.
     entries_end: usize,
     restarts: usize,
+    /// Its memory, for blocks that somebody keeps.
+    charge: Charge,
 }
 
 /// An entry as it stands in a block; offsets are into the payload.
@@ -82,7 +86,7 @@ impl Block {
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
-        let block = Self { entries_end, restarts, payload };
+        let block = Self { entries_end, restarts, payload, charge: Charge::default() };
         let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
         if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
             return Err(UNSOUND);
@@ -100,9 +104,15 @@ impl Block {
         self.payload
     }
 
-    /// The memory it takes, in bytes.
+    /// The memory it takes, in bytes, with what an `Arc` adds.
     pub fn memory_bytes(&self) -> usize {
-        self.payload.capacity() + size_of::<Self>()
+        self.payload.capacity() + size_of::<Self>() + 2 * size_of::<usize>()
+    }
+
+    /// The block, to be shared; its memory is charged to `part` for as long as anybody has it.
+    pub fn shared(mut self, account: &Arc<Account>, part: Part) -> Arc<Self> {
+        self.charge = account.charge(part, self.memory_bytes());
+        Arc::new(self)
     }
 
     /// Where `part`, which must be borrowed from this block, stands in [`Block::bytes`]: what is needed to keep a value together with
@@ -579,5 +589,15 @@ impl BlockBuilder {
         std::mem::swap(&mut self.payload, payload);
         self.payload.clear();
         self.restarts.clear();
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.payload.capacity() + self.last_key.capacity() + size_of::<u32>() * self.restarts.capacity()
+    }
+
+    /// Gives back what an empty block holds beyond `kept_bytes`.
+    pub fn shrink(&mut self, kept_bytes: usize) {
+        self.payload.shrink_to(kept_bytes);
     }
 }

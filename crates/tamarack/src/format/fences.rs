@@ -17,10 +17,12 @@
 //! are kept only if one of them falls between versions of one key.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::block::{Block, BlockCursor, common_prefix};
 use super::stored::{BlockHandle, Flaw};
 use crate::entry::{self, Sequence};
+use crate::memory::{Account, Charge, Part};
 
 /// The place of the first fence of every top index.
 pub const FIRST_PLACE: (&[u8], Sequence) = (&[], Sequence::MAX);
@@ -36,6 +38,8 @@ pub struct Fences {
     common_bytes: u32,
     /// One for each fence; none if all are `Sequence::MAX`.
     sequences: Box<[Sequence]>,
+    /// Their memory, for fences that are shared.
+    charge: Charge,
 }
 
 /// The block that a fence stands for, and where in `keys` the fence's own bytes end.
@@ -94,7 +98,15 @@ impl Fences {
             keys: keys.into(),
             common_bytes: common_bytes as u32,
             sequences: sequences.into(),
+            charge: Charge::default(),
         })
+    }
+
+    /// The fences, to be shared; their memory is charged to `part` for as long as anybody has them.
+    pub fn shared(mut self, account: &Arc<Account>, part: Part) -> Arc<Self> {
+        // With the two counters of the `Arc`.
+        self.charge = account.charge(part, self.memory_bytes() + 2 * size_of::<usize>());
+        Arc::new(self)
     }
 
     /// How many there are; at least 1.

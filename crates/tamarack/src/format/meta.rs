@@ -46,3 +46,10 @@ pub struct TableMeta {
     /// that the manifest has lost edits.
     pub created_after: EditNumber,
 }
+
+impl TableMeta {
+    /// The memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.smallest_key.capacity() + self.largest_key.capacity()
+    }
+}

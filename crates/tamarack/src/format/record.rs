@@ -232,7 +232,7 @@ impl Group {
     /// Removes all entries and keeps the memory, unless it is much.
     pub fn clear(&mut self) {
         /// What an unusually large group took is given back.
-        const KEPT_BYTES: usize = 4 << 20;
+        const KEPT_BYTES: usize = 1 << 20;
         self.bytes.truncate(RECORD_HEAD_BYTES);
         self.bytes.shrink_to(KEPT_BYTES);
         self.entries = 0;
@@ -248,6 +248,11 @@ impl Group {
     pub fn push_batch(&mut self, body: &[u8], entries: u32) {
         self.bytes.extend_from_slice(body);
         self.entries += entries;
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// How many entries it has.

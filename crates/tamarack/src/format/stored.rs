@@ -165,6 +165,17 @@ impl Sealer {
         BlockHandle { offset, bytes: payload.len(), checksum }
     }
 
+    /// The memory that it holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.compressed.capacity()
+    }
+
+    /// Gives back what it holds beyond `kept_bytes`.
+    pub fn shrink(&mut self, kept_bytes: usize) {
+        self.compressed.clear();
+        self.compressed.shrink_to(kept_bytes);
+    }
+
     /// Leaves the compressed body in `self.compressed` and gives its tag.
     #[cfg(feature = "lz4")]
     fn lz4(&mut self, payload: &[u8]) -> u8 {

@@ -20,6 +20,7 @@ use crate::buffer::BufferCursor;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::meta::TreeId;
+use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, Place, Source};
 use crate::stats::Reader;
 use crate::table::{ReadPolicy, ScanVolume};
@@ -32,9 +33,14 @@ const TREE: TreeId = TreeId(0);
 /// How often a seek finds that more is to be read: a lower index block, then a data block.
 const ROUNDS: usize = 2;
 
+/// What a cursor takes with the keys that it keeps, in bytes; about.
+const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<Part>() + 500;
+
 /// All entries of a state. See the module's documentation.
 pub(super) struct StateSource {
     merged: MergedSource<Part>,
+    /// Of the cursors. What they have read ahead, and the blocks that they hold, have charges of their own.
+    _charge: Charge,
 }
 
 /// One of the sources that a state consists of.
@@ -52,7 +58,9 @@ impl StateSource {
         let volume = Arc::<ScanVolume>::default();
         let runs = state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
         let runs = runs.map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume))));
-        Self { merged: MergedSource::new(buffers.chain(runs).collect()) }
+        let parts: Vec<_> = buffers.chain(runs).collect();
+        let charge = Charge::to(state.active.account(), memory::Part::Iterators, parts.len() * CURSOR_BYTES);
+        Self { merged: MergedSource::new(parts), _charge: charge }
     }
 
     fn leap(&mut self, place: Place<'_>) -> Result<()> {

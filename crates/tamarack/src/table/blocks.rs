@@ -116,7 +116,7 @@ impl Blocks {
                 table.keep_lower(top, &fences);
                 self.lower_here.insert(*name, fences);
             } else {
-                let block = Arc::new(block);
+                let block = table.storage.share(block);
                 table.storage.cache().insert(table.id(), handle.offset, block.clone());
                 self.here.insert(*name, block);
             }

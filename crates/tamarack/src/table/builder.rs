@@ -21,11 +21,15 @@ use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
 use crate::format::table::{Footer, Properties, fence, fence_entry, place};
+use crate::memory::{Account, Charge, Part};
 use crate::step;
 use crate::table::filter::{FilterBuilder, FilterSettings};
 
 /// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;
+
+/// What single huge entries took beyond that is given back after their block.
+const KEPT_BYTES: usize = 256 << 10;
 
 /// Entries between restarts in data blocks: a search walks 8 of them on average.
 const DATA_RESTART_INTERVAL: usize = 16;
@@ -64,6 +68,8 @@ pub struct TableBuilder {
     last_sequence: Sequence,
     /// Finished lower index blocks, each with the place of its first fence.
     lower: Vec<(Vec<u8>, Sequence, Vec<u8>)>,
+    /// The memory of these, in bytes.
+    lower_bytes: usize,
     /// The place of the first fence in `index`.
     lower_fence: (Vec<u8>, Sequence),
     properties: Properties,
@@ -71,6 +77,8 @@ pub struct TableBuilder {
     /// Space for one block, and for one encoded handle.
     payload: Vec<u8>,
     handle: Vec<u8>,
+    /// What all of this takes, as of the last block.
+    charge: Charge,
 }
 
 impl TableBuilder {
@@ -88,12 +96,22 @@ impl TableBuilder {
             fence: (Vec::new(), Sequence::MAX),
             last_sequence: Sequence::MAX,
             lower: Vec::new(),
+            lower_bytes: 0,
             lower_fence: (Vec::new(), Sequence::MAX),
             properties: Properties::default(),
             filter: FilterBuilder::new(settings.filter),
             payload: Vec::new(),
             handle: Vec::new(),
+            charge: Charge::default(),
         })
+    }
+
+    /// Charges its memory to `account`, and writes in pieces of a size that suits that.
+    #[must_use]
+    pub fn on(mut self, account: &Arc<Account>) -> Self {
+        self.charge = account.charge(Part::Merges, 0);
+        self.output.write_bytes = account.piece_bytes();
+        self
     }
 
     /// Adds an entry. After an error the table cannot be finished.
@@ -128,6 +146,18 @@ impl TableBuilder {
         self.output.end()
     }
 
+    /// The memory that it keeps until the end for each entry and each block, in bytes.
+    pub fn kept_bytes(&self) -> u64 {
+        (self.lower_bytes + self.filter.memory_bytes()) as u64
+    }
+
+    fn count_memory(&mut self) {
+        let blocks = self.data.memory_bytes() + self.index.memory_bytes() + self.payload.capacity();
+        let compressed = self.sealer.memory_bytes();
+        self.charge
+            .set(blocks + compressed + self.lower_bytes + self.filter.memory_bytes() + self.output.pending.capacity());
+    }
+
     /// True before the first entry.
     pub fn is_empty(&self) -> bool {
         self.properties.entries == 0
@@ -144,6 +174,8 @@ impl TableBuilder {
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();
         let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(None)).finish(&mut self.properties);
+        self.lower_bytes = filter.as_ref().map_or(0, Vec::capacity);
+        self.count_memory();
         let properties = self.properties.encode();
         let footer = Footer {
             filter: filter.map(|filter| self.write_block(filter)).transpose()?,
@@ -197,6 +229,13 @@ impl TableBuilder {
             self.lower_fence.clone_from(&self.fence);
         }
         self.index.add(&fence_entry(&self.fence.0, self.fence.1, &self.handle));
+        self.count_memory();
+        if self.payload.capacity() > KEPT_BYTES {
+            self.payload = Vec::new();
+            self.data.shrink(KEPT_BYTES);
+            self.sealer.shrink(KEPT_BYTES);
+            self.count_memory();
+        }
         Ok(())
     }
 
@@ -204,6 +243,7 @@ impl TableBuilder {
         let mut payload = Vec::new();
         self.index.finish_into(&mut payload);
         let (key, sequence) = std::mem::replace(&mut self.lower_fence, (Vec::new(), Sequence::MAX));
+        self.lower_bytes += size_of::<(Vec<u8>, Sequence, Vec<u8>)>() + key.capacity() + payload.capacity();
         self.lower.push((key, sequence, payload));
     }
 
@@ -243,13 +283,15 @@ struct Output {
     written_bytes: u64,
     /// What comes after that.
     pending: Vec<u8>,
+    /// How much is collected before it is written.
+    write_bytes: usize,
 }
 
 impl Output {
     fn create(env: &dyn Env, path: PathBuf) -> Result<Self> {
         let file =
             env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
-        Ok(Self { file, path, written_bytes: 0, pending: Vec::new() })
+        Ok(Self { file, path, written_bytes: 0, pending: Vec::new(), write_bytes: WRITE_BYTES })
     }
 
     /// Where the next byte will stand.
@@ -258,10 +300,10 @@ impl Output {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.pending.len() + bytes.len() > WRITE_BYTES {
+        if self.pending.len() + bytes.len() > self.write_bytes {
             self.write_pending()?;
         }
-        if bytes.len() >= WRITE_BYTES {
+        if bytes.len() >= self.write_bytes {
             // A huge block is not copied once more.
             return self.write(bytes);
         }

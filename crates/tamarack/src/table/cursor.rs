@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::fences::Fences;
 use crate::format::stored::{BlockHandle, Flaw};
+use crate::memory::Part;
 use crate::merge::{Place, Source};
 use crate::stats::Reader;
 
@@ -91,8 +92,11 @@ impl Pieces {
             return self.cached_data_block(table, handle, direction);
         }
         let space = left.and_then(Arc::into_inner).map(Block::into_bytes).unwrap_or_default();
-        let ahead_bytes = if self.window.holds(handle) { 0 } else { self.growth.next_sequential() };
-        Ok(Arc::new(self.window.block_or_read(table, handle, direction, ahead_bytes, space)?))
+        let account = table.storage.account();
+        let ahead_bytes =
+            if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(account.piece_bytes()) };
+        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, space)?;
+        Ok(block.shared(account, Part::Merges))
     }
 
     fn cached_data_block(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<Arc<Block>> {
@@ -105,7 +109,8 @@ impl Pieces {
         } else {
             self.growth.next(&self.volume)
         };
-        let block = Arc::new(self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?);
+        let block = self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?;
+        let block = table.storage.share(block);
         if self.growth.is_short() {
             cache.insert(table.meta.id, handle.offset, block.clone());
         }

@@ -52,6 +52,11 @@ impl FilterBuilder {
         }
     }
 
+    /// The memory that it holds, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.digests.memory_bytes()
+    }
+
     /// The payload of the filter block, if there is a filter; `properties` say then which.
     pub(super) fn finish(self, properties: &mut Properties) -> Option<Vec<u8>> {
         let FilterSettings { kind, bits_per_entry } = self.settings?;

@@ -15,38 +15,36 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-
 use crate::entry::Sequence;
 use crate::format::fences::Fences;
 use crate::format::stored::BlockHandle;
+use crate::memory::Account;
 
-/// How much memory the lower index blocks of all open tables may take, and how much they do.
+/// How much memory the lower index blocks of all open tables may take. How much they do is on the account.
 #[derive(Debug)]
 pub struct IndexRoom {
     capacity_bytes: u64,
-    used_bytes: AtomicU64,
+    account: Arc<Account>,
 }
 
 impl IndexRoom {
     /// Room for `capacity_bytes` of lower index blocks.
-    pub fn new(capacity_bytes: u64) -> Self {
-        Self { capacity_bytes, used_bytes: AtomicU64::new(0) }
+    pub fn new(capacity_bytes: u64, account: Arc<Account>) -> Self {
+        Self { capacity_bytes, account }
     }
 
     /// The memory that resident lower index blocks take, in bytes.
     pub fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
+        self.account.kept_bytes()
     }
 
     /// Takes so much room, if there is that much.
     fn take(&self, bytes: u64) -> bool {
-        let fits = |used: u64| Some(used + bytes).filter(|&used| used <= self.capacity_bytes);
-        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        self.account.keep(bytes, self.capacity_bytes)
     }
 
     fn give_back(&self, bytes: u64) {
-        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.let_go(bytes);
     }
 }
 

@@ -24,10 +24,14 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+use crate::memory::{Charge, Part};
 use crate::stats::{LookupCounts, ReadCounters, Reader};
 
 /// What the first read at the end of a file brings beside the filter: enough for footer, top index and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
+
+/// What an open file takes in the environment, with the path that errors name, in bytes; about.
+const FILE_BYTES: usize = 300;
 
 /// An open table. Shared by all readers.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub struct Table {
     pub(super) index: Index,
     pub(super) storage: Arc<TableStorage>,
     filter: Option<Filter>,
+    /// Of the filter, and of the rest.
+    _charges: [Charge; 2],
 }
 
 impl Table {
@@ -60,8 +66,12 @@ impl Table {
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
         let filter = file.filter(&footer, meta, &tail)?;
-        let (index, meta, storage) = (Index::new(fences), meta.clone(), storage.clone());
-        Ok(Arc::new(Self { file, footer, meta, index, filter, storage }))
+        let (index, account) = (Index::new(fences), storage.account());
+        let of_filter = filter.as_ref().map_or(0, Filter::memory_bytes);
+        let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
+        let charges = [account.charge(Part::Filters, of_filter), account.charge(Part::Indexes, of_indexes)];
+        let (meta, storage) = (meta.clone(), storage.clone());
+        Ok(Arc::new(Self { file, footer, meta, index, filter, storage, _charges: charges }))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -200,7 +210,8 @@ impl Table {
     pub(super) fn decode_lower(&self, top: usize, block: &Block) -> Result<Arc<Fences>> {
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
-        fences.map(Arc::new).map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))
+        let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
+        Ok(fences.shared(self.storage.account(), Part::Blocks))
     }
 
     /// Keeps a lower index block for whoever needs it next.
@@ -223,7 +234,7 @@ impl Table {
 
     /// A data block that is not in the cache, which then has it.
     fn read_through(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
-        let block = Arc::new(self.file.read_block(handle, reader)?);
+        let block = self.storage.share(self.file.read_block(handle, reader)?);
         self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
         Ok(block)
     }

@@ -21,6 +21,8 @@ use tamarack_env::{Access, Env, File, ReadRequest};
 
 use super::index::IndexRoom;
 use crate::cache::BlockCache;
+use crate::format::block::Block;
+use crate::memory::{Account, Budget, Part};
 use crate::stats::{ReadCounters, Reader};
 
 /// What tables read with. See the module's documentation.
@@ -29,21 +31,29 @@ pub struct TableStorage {
     env: Arc<dyn Env>,
     access: Access,
     cache: Arc<BlockCache>,
+    account: Arc<Account>,
     index_room: IndexRoom,
     counters: Arc<ReadCounters>,
 }
 
 impl TableStorage {
     /// Tables of `env` that keep their blocks in `cache`, with room for lower index blocks of `index_bytes`, and are read past the page cache if `direct`
-    /// and if that is possible.
-    pub fn new(env: Arc<dyn Env>, cache: Arc<BlockCache>, index_bytes: u64, direct: bool) -> Arc<Self> {
+    /// and if that is possible. Their memory is charged to `account`.
+    pub fn new(
+        env: Arc<dyn Env>,
+        cache: Arc<BlockCache>,
+        account: Arc<Account>,
+        index_bytes: u64,
+        direct: bool,
+    ) -> Arc<Self> {
         let access = if direct { Access::ReadDirect } else { Access::Read };
-        Arc::new(Self { env, access, cache, index_room: IndexRoom::new(index_bytes), counters: Arc::default() })
+        let index_room = IndexRoom::new(index_bytes, account.clone());
+        Arc::new(Self { env, access, cache, account, index_room, counters: Arc::default() })
     }
 
     /// Tables that are read through the page cache, with a block cache of their own.
     pub fn buffered(env: Arc<dyn Env>, cache_bytes: u64) -> Arc<Self> {
-        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), 0, false)
+        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), Account::new(Budget::unlimited()), 0, false)
     }
 
     /// The environment.
@@ -59,6 +69,16 @@ impl TableStorage {
     /// The block cache.
     pub fn cache(&self) -> &BlockCache {
         &self.cache
+    }
+
+    /// Where memory is charged.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// A block that was read for a query, to be shared.
+    pub(super) fn share(&self, block: Block) -> Arc<Block> {
+        block.shared(&self.account, Part::Blocks)
     }
 
     /// What was read so far.

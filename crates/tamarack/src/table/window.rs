@@ -27,6 +27,7 @@ use super::reader::Table;
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::stored::BlockHandle;
+use crate::memory::{Charge, Part};
 use crate::stats::Reader;
 
 /// What is read at once by who has been on the way for a while, or reads all: on a disk with a seek of 8 ms still 60 MB/s.
@@ -62,12 +63,13 @@ pub(super) struct Window {
     /// How many are to be read.
     reserved: usize,
     memory: AlignedBuffer,
+    charge: Charge,
 }
 
 impl Window {
     /// An empty one, for that kind of reader.
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, offset: 0, bytes: 0, reserved: 0, memory: AlignedBuffer::zeroed(0) }
+        Self { reader, offset: 0, bytes: 0, reserved: 0, memory: AlignedBuffer::zeroed(0), charge: Charge::default() }
     }
 
     /// Forgets what it holds, as when it goes to another table.
@@ -120,6 +122,9 @@ impl Window {
         let (start, end) = table.file.aligned(start, end);
         (self.offset, self.bytes, self.reserved) = (start, 0, (end - start) as usize);
         if self.memory.len() < self.reserved {
+            self.memory = AlignedBuffer::zeroed(0);
+            let part = if self.reader == Reader::Scan { Part::Iterators } else { Part::Merges };
+            self.charge = table.storage.account().charge(part, self.reserved + AlignedBuffer::ALIGNMENT);
             self.memory = AlignedBuffer::zeroed(self.reserved);
         }
         Ok(())

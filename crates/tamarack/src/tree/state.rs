@@ -39,6 +39,20 @@ pub struct State {
     pub version: Arc<Version>,
 }
 
+impl State {
+    /// Memory of all buffers.
+    pub fn buffers_memory_bytes(&self) -> u64 {
+        let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.memory_bytes()).sum();
+        self.active.memory_bytes() + sealed
+    }
+
+    /// Raw bytes of all buffers.
+    pub fn buffers_raw_bytes(&self) -> u64 {
+        let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
+        self.active.raw_bytes() + sealed
+    }
+}
+
 /// A buffer that takes no more commit groups.
 #[derive(Debug)]
 pub struct Sealed {
@@ -150,9 +164,9 @@ impl Tree {
     /// Seals the active buffer, whose last sequence is `last`, and opens a new one, which is returned. Only between commit
     /// groups.
     pub fn seal(&self, last: Sequence) -> Arc<Buffer> {
-        let active = Arc::new(Buffer::new());
         let _changing = self.trouble.lock();
         let state = self.pin_owned();
+        let active = Arc::new(state.active.another());
         let mut sealed = vec![Arc::new(Sealed { buffer: state.active.clone(), last })];
         assert!(
             state.sealed.first().is_none_or(|s| s.last <= last),

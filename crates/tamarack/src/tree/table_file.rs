@@ -18,6 +18,7 @@ use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::format::meta::{TableId, TableMeta};
+use crate::memory::{Charge, Part};
 use crate::table::{Table, TableStorage};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
@@ -27,8 +28,6 @@ pub struct TableFiles {
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
     pending_bytes: AtomicU64,
-    /// Memory that the filters of open tables take, in bytes.
-    filter_bytes: AtomicU64,
     /// Whom to wake when there is garbage.
     collector: OnceLock<Arc<dyn Worker>>,
 }
@@ -43,8 +42,7 @@ impl TableFiles {
     /// The tables in `dir`, which are read by `storage`.
     pub fn new(storage: Arc<TableStorage>, dir: &Path) -> Arc<Self> {
         let (garbage, collector) = (Mutex::default(), OnceLock::new());
-        let (pending_bytes, filter_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes, filter_bytes, collector })
+        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes: AtomicU64::new(0), collector })
     }
 
     /// Registers the worker that removes files; may be called once.
@@ -76,9 +74,12 @@ impl TableFiles {
 
     /// Memory that the filters of all open tables take, in bytes; those that only an old version or an iterator still holds among them.
     pub fn filter_bytes(&self) -> u64 {
-        self.filter_bytes.load(Ordering::Relaxed)
+        self.storage.account().bytes(Part::Filters)
     }
 }
+
+/// What the runs of a version take for each table, in bytes; about.
+const SLICE_BYTES: usize = 100;
 
 /// A table that versions share.
 pub struct TableFile {
@@ -87,11 +88,15 @@ pub struct TableFile {
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    _charge: Charge,
 }
 
 impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
-        Arc::new(Self { database, meta, files, opened: OnceLock::new(), obsolete: AtomicBool::new(false) })
+        let charge =
+            files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
+        let (opened, obsolete) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { database, meta, files, opened, obsolete, _charge: charge })
     }
 
     /// The table's number.
@@ -112,11 +117,8 @@ impl TableFile {
         let files = &self.files;
         // Two threads may open the table at once; the first to finish wins and the other's is dropped.
         let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;
-        let filter_bytes = opened.filter_bytes() as u64;
         // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block all.
-        if self.opened.set(opened).is_ok() {
-            files.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
-        }
+        let _ = self.opened.set(opened);
         Ok(self.opened.get().expect("it was just set, by whomever"))
     }
 
@@ -130,9 +132,6 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if let Some(table) = self.opened.get() {
-            self.files.filter_bytes.fetch_sub(table.filter_bytes() as u64, Ordering::Relaxed);
-        }
         if self.obsolete.load(Ordering::Acquire) {
             self.files.garbage.lock().push(self.meta.clone());
             if let Some(collector) = self.files.collector.get() {

@@ -43,6 +43,7 @@ use crate::buffer::Buffer;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::record;
+use crate::memory::{Account, Budget, Charge, Part};
 use crate::stats::Counters;
 use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
@@ -70,6 +71,10 @@ pub struct CommitSettings {
     pub buffer_bytes: u64,
     /// Writers wait while this many sealed buffers are not flushed yet.
     pub sealed_max: usize,
+    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    pub buffers_memory_max: u64,
+    /// Says by how much memory a buffer is sealed, whatever it holds.
+    pub budget: Budget,
     /// The largest value or batch, in bytes.
     pub write_bytes_max: u64,
     /// A group of several members has at most this many bytes in the log.
@@ -105,6 +110,8 @@ struct Queue {
     writers: u32,
     /// How long the last sync took.
     sync_time: Duration,
+    /// Of the groups' bytes, as of the last one.
+    charge: Charge,
 }
 
 /// A group that can still be joined.
@@ -196,6 +203,7 @@ impl CommitQueue {
                 spare: None,
                 writers: 0,
                 sync_time: Duration::ZERO,
+                charge: Charge::default(),
             }),
             lead: Mutex::new(Lead { next: last.next(), buffer, filled_bytes, number: 0 }),
             publisher: Mutex::new(Publisher { next: 0, applied: VecDeque::new() }),
@@ -231,6 +239,11 @@ impl CommitQueue {
             self.interval.sync_within(at_most);
         }
         Ok(())
+    }
+
+    /// Charges what groups take to `account` from now on.
+    pub fn charge_to(&self, account: &Arc<Account>) {
+        self.queue.lock().charge = account.charge(Part::Log, 0);
     }
 
     /// The size at which buffers are sealed from now on, in raw bytes.
@@ -270,8 +283,12 @@ impl CommitQueue {
     fn wait_for_room(&self, bytes: u64) -> Result<()> {
         let has_room = || {
             let state = self.tree.pin();
-            let fits = || state.active.raw_bytes().saturating_add(bytes) <= self.buffer_bytes.load(Ordering::Relaxed);
-            state.sealed.len() < self.settings.sealed_max || fits()
+            if state.sealed.is_empty() {
+                return true;
+            }
+            let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
+            (state.sealed.len() < self.settings.sealed_max || fits())
+                && state.buffers_memory_bytes() <= self.settings.buffers_memory_max
         };
         if has_room() {
             return Ok(());
@@ -285,6 +302,12 @@ impl CommitQueue {
         self.counters.write_stalls.add(1);
         self.counters.write_stall_ns.add((self.env.now() - began).as_nanos() as u64);
         outcome
+    }
+
+    /// True if a buffer with so many raw bytes should be sealed, or if it takes as much memory as any may.
+    fn is_over(&self, buffer: &Buffer, raw_bytes: u64) -> bool {
+        let size = self.buffer_bytes.load(Ordering::Relaxed);
+        raw_bytes > size || buffer.used_bytes() > self.settings.budget.buffer_memory_max(size)
     }
 
     /// Takes a write through all phases: join, perhaps lead, apply, perhaps publish.
@@ -339,6 +362,8 @@ impl CommitQueue {
         let mut taken = std::mem::replace(&mut queue.forming, Forming::new(bytes));
         taken.group.unapplied.store(taken.members, Ordering::Relaxed);
         taken.group.set_phase(LED);
+        let group_bytes = taken.bytes.memory_bytes() + queue.forming.bytes.memory_bytes();
+        queue.charge.set(group_bytes);
         drop(queue);
 
         let mut sync_time = None;
@@ -353,6 +378,8 @@ impl CommitQueue {
             group.set_phase_quietly(VACANT);
         }
         taken.bytes.clear();
+        let group_bytes = taken.bytes.memory_bytes() + queue.forming.bytes.memory_bytes();
+        queue.charge.set(group_bytes);
         queue.spare = Some(taken.bytes);
         drop(queue);
         if let Some(group) = vacant {
@@ -384,8 +411,7 @@ impl CommitQueue {
     /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups in the order of their sequences.
     fn log_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
-        if lead.filled_bytes > 0
-            && (forming.seal || lead.filled_bytes + forming.raw_bytes > self.buffer_bytes.load(Ordering::Relaxed))
+        if lead.filled_bytes > 0 && (forming.seal || self.is_over(&lead.buffer, lead.filled_bytes + forming.raw_bytes))
         {
             self.seal_buffer(&mut lead)?;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tamarack::entry::{EntryKind, Query, Sequence};
 use tamarack::format::meta::EditNumber;
+use tamarack::memory::Budget;
 use tamarack::merge::Source;
 use tamarack::step;
 use tamarack::table::TableStorage;
@@ -119,7 +120,16 @@ fn a_failed_sync() {
 
 fn settings() -> CommitSettings {
     let (buffer_bytes, sealed_max, write_bytes_max, group_bytes) = (1 << 20, 100, 1 << 16, 1 << 16);
-    CommitSettings { buffer_bytes, sealed_max, write_bytes_max, group_bytes, throttle: Arc::default() }
+    let buffers_memory_max = u64::MAX;
+    CommitSettings {
+        buffer_bytes,
+        sealed_max,
+        buffers_memory_max,
+        budget,
+        write_bytes_max,
+        group_bytes,
+        throttle: Arc::default(),
+    }
 }
 
 /// Whoever asks what must stay readable, while others write and take snapshots, is told every snapshot that is older than the

@@ -30,9 +30,10 @@ impl Scheduler {
         let goes_on = |job: &Job| if job.is_flush() { flushes } else { merges };
         let pace = {
             let state = self.tree.pin();
-            let sealed: u64 = state.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
-            let buffered = Bytes(sealed + state.active.raw_bytes());
             let buffered_max = desk.shape.buffer() * self.settings.sealed_max as u64;
+            // Of tiny entries, buffers are full by their memory before they are by their raw bytes.
+            let memory_share = state.buffers_memory_bytes() as f64 / self.settings.buffers_memory_max as f64;
+            let buffered = Bytes(state.buffers_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64));
             desk.pace(&self.manifest.version(), buffered, buffered_max, goes_on)
         };
         self.throttle.set_rate(pace.rate);

@@ -76,6 +76,8 @@ pub struct SchedulerSettings {
     pub buffer_bytes_max: u64,
     /// How many full buffers may wait before writers are slowed down as far as they ever are.
     pub sealed_max: usize,
+    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    pub buffers_memory_max: u64,
     /// How many raw bytes per second merges may copy; flushes are not held back.
     pub merge_rate: Option<u64>,
 }
