@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use tamarack::entry::{self, Entry, EntryKind, Sequence};
-use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
+use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions, common_prefix};
 use tamarack_env::Random;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -167,6 +167,7 @@ fn walks_in_both_directions_agree_with_their_twin() {
         let mut forward = true;
         for _ in 0..200 {
             forward ^= random.next().is_multiple_of(6);
+            let left = at;
             at = match at {
                 None if forward => cursor.seek_first(&block).map(|()| Some(0)),
                 None => cursor.seek_last(&block).map(|()| Some(entries.len() - 1)),
@@ -175,6 +176,49 @@ fn walks_in_both_directions_agree_with_their_twin() {
             }
             .expect("sound");
             assert_eq!(stands_on(&cursor, &block).as_ref(), at.map(|i| &entries[i]));
+            if let Some(at) = at {
+                let shared = left.map(|left| common_prefix(&entries[left].key, &entries[at].key));
+                assert_eq!(cursor.shared(), shared, "from {left:?} to {at} of {entries:?}");
+            }
+            if let Some(left) = left.filter(|_| !forward) {
+                assert_eq!(cursor.left(&block), entries[left].value);
+            }
+        }
+    }
+}
+
+/// Steps from one block to the next tell what the keys have in common as well.
+#[test]
+fn a_walk_over_blocks_knows_what_keys_have_in_common() {
+    for seed in 0..100 {
+        let random = Random::new(seed);
+        let entries = random_entries(&random);
+        let cut = (random.next() % entries.len() as u64) as usize;
+        if cut == 0 {
+            continue;
+        }
+        let interval = 1 + (random.next() % 17) as usize;
+        let [first, second] =
+            [&entries[..cut], &entries[cut..]].map(|part| Block::decode(payload(part, interval)).expect("sound"));
+        let shared = common_prefix(&entries[cut - 1].key, &entries[cut].key);
+        for come_backward in [false, true] {
+            let mut cursor = BlockCursor::default();
+            cursor.seek_last(&first).expect("sound");
+            if come_backward && cut > 1 {
+                cursor.prev(&first).expect("sound");
+                cursor.next(&first).expect("sound");
+            }
+            cursor.next(&first).expect("sound");
+            assert!(!cursor.stands());
+            cursor.step_into_first(&second).expect("sound");
+            assert_eq!(stands_on(&cursor, &second).as_ref(), Some(&entries[cut]), "seed {seed}");
+            assert_eq!(cursor.shared(), Some(shared), "seed {seed}");
+            cursor.prev(&second).expect("sound");
+            assert!(!cursor.stands());
+            cursor.step_into_last(&first).expect("sound");
+            assert_eq!(stands_on(&cursor, &first).as_ref(), Some(&entries[cut - 1]), "seed {seed}");
+            assert_eq!(cursor.shared(), Some(shared), "seed {seed}");
+            assert_eq!(cursor.left(&second), entries[cut].value, "seed {seed}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tamarack::LookupCounts;
 use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
-use tamarack::format::block::Compression;
+use tamarack::format::block::{Compression, common_prefix};
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
 use tamarack::merge::Source;
@@ -179,6 +179,7 @@ fn check_walks(
     let mut forward = true;
     for _ in 0..steps {
         forward ^= random.one_in(8);
+        let left = at;
         let what = match (at, random.below(40)) {
             (None, _) | (_, 0) => {
                 let (key, sequence) = random_place(random, style, entries);
@@ -215,10 +216,16 @@ fn check_walks(
             (Some(i), _) => {
                 cursor.prev().expect("whole");
                 at = i.checked_sub(1);
+                assert_eq!(cursor.left(), entries[i].value);
                 "prev".to_owned()
             }
         };
         assert_stands(&cursor, entries, at, &what);
+        if let (Some(left), Some(at)) = (left, at) {
+            let leaps = what.starts_with("seek");
+            let shared = (!leaps).then(|| common_prefix(&entries[left].key, &entries[at].key));
+            assert_eq!(cursor.shared(), shared, "{what} from {left} to {at}");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::Buffer;
 use super::node::{Head, Node, Place};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
+use crate::format::block::common_prefix;
 use crate::merge::Source;
 
 /// A cursor over the entries of a buffer, which it keeps alive. Its [`Source`] never fails.
@@ -18,6 +19,8 @@ use crate::merge::Source;
 pub struct BufferCursor {
     /// A node of `buffer`.
     at: Option<NonNull<Head>>,
+    /// The node of `buffer` that the last step left.
+    left: Option<NonNull<Head>>,
     buffer: Arc<Buffer>,
 }
 
@@ -29,16 +32,21 @@ unsafe impl Sync for BufferCursor {}
 
 impl BufferCursor {
     pub(super) fn new(buffer: Arc<Buffer>) -> Self {
-        Self { at: None, buffer }
+        Self { at: None, left: None, buffer }
     }
 
     fn node(&self) -> Option<Node<'_>> {
-        // SAFETY: `at` is set by `stand` only, to nodes of `buffer`, whose arena lives at least as long as the borrow of `self`.
-        self.at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
+        self.node_at(self.at)
+    }
+
+    fn node_at(&self, at: Option<NonNull<Head>>) -> Option<Node<'_>> {
+        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `buffer`, whose arena lives at least as long as the borrow of `self`.
+        at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
     }
 
     /// Goes to the node that `find` names.
     fn stand(&mut self, find: impl for<'a> FnOnce(&'a Self) -> Option<Node<'a>>) -> Result<()> {
+        self.left = self.at;
         self.at = find(self).and_then(|node| NonNull::new(node.as_ptr()));
         Ok(())
     }
@@ -78,5 +86,14 @@ impl Source for BufferCursor {
 
     fn entry(&self) -> Option<Entry<'_>> {
         self.node().map(Node::entry)
+    }
+
+    fn shared(&self) -> Option<usize> {
+        let (left, here) = (self.node_at(self.left)?.entry(), self.node()?.entry());
+        Some(common_prefix(left.key, here.key))
+    }
+
+    fn left(&self) -> &[u8] {
+        self.node_at(self.left).expect("a step backward has left an entry").entry().value
     }
 }

@@ -376,6 +376,7 @@ impl Source for Input {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         match self {
             Self::Buffer { cursor, .. } => cursor.next(),
@@ -390,11 +391,26 @@ impl Source for Input {
         }
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self {
             Self::Buffer { cursor, end: None } => cursor.entry(),
             Self::Buffer { cursor, end: Some(end) } => cursor.entry().filter(|entry| entry.key < &**end),
             Self::Run(cursor) => cursor.entry(),
+        }
+    }
+
+    fn shared(&self) -> Option<usize> {
+        match self {
+            Self::Buffer { cursor, .. } => cursor.shared(),
+            Self::Run(cursor) => cursor.shared(),
+        }
+    }
+
+    fn left(&self) -> &[u8] {
+        match self {
+            Self::Buffer { cursor, .. } => cursor.left(),
+            Self::Run(cursor) => cursor.left(),
         }
     }
 }

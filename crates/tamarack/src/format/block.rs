@@ -13,9 +13,8 @@
 //! Kinds without a value have no `value bytes`. Every value has one encoding.
 //!
 //! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries it compares with, then walks
-//! one interval, and allocates nothing; it compares keys without assembling them. A [`BlockCursor`] assembles keys in a
-//! buffer of its own; its steps backward decode an interval once and then take entries from there, so a
-//! walk backward decodes each entry once more than a walk forward.
+//! one interval, and allocates nothing; it compares keys without assembling them. A [`BlockCursor`], which walks over entries, assembles
+//! them.
 //!
 //! Decoding is total: any bytes give entries or a [`Flaw`]. Bytes that come from storage had their checksum checked
 //! before, so a flaw here means a writer's mistake or malice.
@@ -26,10 +25,13 @@ use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+pub use self::cursor::BlockCursor;
 use super::coding::{Reader, put_varint, varint_len};
 pub use super::stored::{Compression, Flaw};
-use crate::entry::{self, Entry, EntryKind, Sequence};
+use crate::entry::{Entry, EntryKind, Sequence};
 use crate::memory::{Account, Charge, Part};
+
+mod cursor;
 
 /// Bit 7 of a tag: the sequence is `Sequence::MAX` and not written.
 const TAG_SEQUENCE_MAX: u8 = 0x80;
@@ -280,8 +282,7 @@ impl Block {
 
     #[cold]
     fn long_head(&self, start: usize) -> Result<Head, Flaw> {
-        let Slot { shared, suffix_start, value_start, end, .. } = self.parse(start).ok_or(MALFORMED)?;
-        Ok(Head { shared, suffix_start, value_start, end })
+        Ok(self.parse(start).ok_or(MALFORMED)?.head())
     }
 
     #[inline]
@@ -313,6 +314,13 @@ impl Block {
     }
 }
 
+impl Slot {
+    fn head(&self) -> Head {
+        let &Self { shared, suffix_start, value_start, end, .. } = self;
+        Head { shared, suffix_start, value_start, end }
+    }
+}
+
 /// How many bytes `a` and `b` have in common at their beginning.
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut common = 0;
@@ -326,154 +334,6 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
         common += 8;
     }
     common + a[common..].iter().zip(&b[common..]).take_while(|(x, y)| x == y).count()
-}
-
-/// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
-///
-/// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
-#[derive(Debug, Default)]
-pub struct BlockCursor {
-    /// The key of the entry it stands on.
-    key: Vec<u8>,
-    slot: Option<Slot>,
-    /// Entries of the same interval that stand before it, once a step backward has decoded them.
-    behind: Behind,
-}
-
-/// Decoded entries, in order, to be taken from the end.
-#[derive(Debug, Default)]
-struct Behind {
-    /// Their keys, one after another.
-    keys: Vec<u8>,
-    /// Each with where its key begins in `keys`.
-    slots: Vec<(usize, Slot)>,
-}
-
-impl BlockCursor {
-    /// The entry it stands on.
-    pub fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
-        let slot = self.slot.as_ref()?;
-        Some(Entry { key: &self.key, sequence: slot.sequence, kind: slot.kind, value: block.value(slot) })
-    }
-
-    /// True if it stands on an entry.
-    pub fn stands(&self) -> bool {
-        self.slot.is_some()
-    }
-
-    /// Goes to the first entry.
-    pub fn seek_first(&mut self, block: &Block) -> Result<(), Flaw> {
-        self.restart_at(block, 0)
-    }
-
-    /// Goes to the last entry.
-    pub fn seek_last(&mut self, block: &Block) -> Result<(), Flaw> {
-        self.leave();
-        self.last_before(block, block.entries_end)
-    }
-
-    /// Goes to the first entry at or after a place; nowhere if there is none.
-    pub fn seek(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
-        self.leave();
-        let restart = block.last_restart(key, sequence, Ordering::is_lt)?;
-        self.restart_at(block, block.restart(restart))?;
-        while self.stands_before(key, sequence) {
-            self.next(block)?;
-        }
-        Ok(())
-    }
-
-    /// Goes to the last entry before a place; nowhere if there is none.
-    pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
-        self.seek(block, key, sequence)?;
-        if self.slot.is_some() { self.prev(block) } else { self.seek_last(block) }
-    }
-
-    /// Goes to the next entry, or past the end. It must stand on one.
-    #[inline]
-    pub fn next(&mut self, block: &Block) -> Result<(), Flaw> {
-        let end = self.slot.expect("next() on a cursor that stands on an entry").end;
-        self.behind.clear();
-        self.read(block, end)
-    }
-
-    /// Goes to the previous entry, or past the beginning. It must stand on one.
-    pub fn prev(&mut self, block: &Block) -> Result<(), Flaw> {
-        let start = self.slot.take().expect("prev() on a cursor that stands on an entry").start;
-        if self.take_behind() || start == 0 { Ok(()) } else { self.last_before(block, start) }
-    }
-
-    /// Stands nowhere from now on.
-    pub fn leave(&mut self) {
-        self.slot = None;
-        self.behind.clear();
-    }
-
-    /// Goes to the restart at `offset`.
-    fn restart_at(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
-        self.leave();
-        self.key.clear();
-        self.read(block, offset)
-    }
-
-    fn stands_before(&self, key: &[u8], sequence: Sequence) -> bool {
-        self.slot.is_some_and(|slot| entry::compare((&self.key, slot.sequence), (key, sequence)).is_lt())
-    }
-
-    /// Reads the entry at `offset`; `self.key` is the key before it (empty at a restart).
-    #[inline]
-    fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
-        self.slot = None;
-        if let Some(slot) = block.slot(offset)? {
-            if slot.shared > self.key.len() {
-                return Err(MALFORMED);
-            }
-            self.key.truncate(slot.shared);
-            self.key.extend_from_slice(block.suffix(&slot));
-            self.slot = Some(slot);
-        }
-        Ok(())
-    }
-
-    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further steps.
-    fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
-        self.restart_at(block, block.restart_before(offset))?;
-        while let Some(slot) = self.slot {
-            self.behind.push(&self.key, slot);
-            if slot.end >= offset {
-                break;
-            }
-            self.read(block, slot.end)?;
-        }
-        let ends_there = self.slot.take().is_some_and(|slot| slot.end == offset);
-        if !ends_there || !self.take_behind() {
-            self.leave();
-            return Err(MALFORMED);
-        }
-        Ok(())
-    }
-
-    /// Goes to the last of the decoded entries; false if there is none.
-    fn take_behind(&mut self) -> bool {
-        let Some((key_start, slot)) = self.behind.slots.pop() else { return false };
-        self.key.clear();
-        self.key.extend_from_slice(&self.behind.keys[key_start..]);
-        self.behind.keys.truncate(key_start);
-        self.slot = Some(slot);
-        true
-    }
-}
-
-impl Behind {
-    fn push(&mut self, key: &[u8], slot: Slot) {
-        self.slots.push((self.keys.len(), slot));
-        self.keys.extend_from_slice(key);
-    }
-
-    fn clear(&mut self) {
-        self.keys.clear();
-        self.slots.clear();
-    }
 }
 
 /// Makes the payload of one block after another.

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::Source;
 use crate::entry::{Entry, EntryKind, Sequence, compare};
 use crate::error::{Error, Result};
+use crate::format::block::common_prefix;
 
 /// One version of one key, owned.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,12 +42,19 @@ pub(crate) struct SortedSource {
     at: Option<usize>,
     calls_until_failure: Option<u64>,
     asked: Cell<u64>,
+    /// The entry that the last step left: one backward, one forward.
+    left: Option<usize>,
+    passed: Option<usize>,
+    /// Some sources know what neighbours have in common, some do not.
+    knows_shared: bool,
 }
 
 impl SortedSource {
     pub(crate) fn new(mut versions: Vec<Version>) -> Self {
         versions.sort_by(|a, b| compare(a.place(), b.place()));
-        Self { versions, at: None, calls_until_failure: None, asked: Cell::new(0) }
+        let knows_shared = !versions.len().is_multiple_of(3);
+        let (left, passed) = (None, None);
+        Self { versions, at: None, calls_until_failure: None, asked: Cell::new(0), left, passed, knows_shared }
     }
 
     /// Lets one call fail, after that many which succeed.
@@ -64,6 +72,7 @@ impl SortedSource {
 
     fn go(&mut self, at: Option<usize>) -> Result<()> {
         self.at = at.filter(|&at| at < self.versions.len());
+        (self.left, self.passed) = (None, None);
         match &mut self.calls_until_failure {
             Some(0) => {
                 self.at = None;
@@ -105,11 +114,27 @@ impl Source for SortedSource {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.go(Some(self.standing() + 1))
+        let left = self.standing();
+        self.go(Some(left + 1))?;
+        self.passed = Some(left);
+        Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.go(self.standing().checked_sub(1))
+        let left = self.standing();
+        self.go(left.checked_sub(1))?;
+        self.left = Some(left);
+        Ok(())
+    }
+
+    fn left(&self) -> &[u8] {
+        &self.versions[self.left.expect("the last call was a step backward")].value
+    }
+
+    fn shared(&self) -> Option<usize> {
+        let left = self.left.or(self.passed)?;
+        let here = self.at.filter(|_| self.knows_shared)?;
+        Some(common_prefix(&self.versions[left].key, &self.versions[here].key))
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

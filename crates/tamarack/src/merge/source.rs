@@ -47,4 +47,12 @@ pub trait Source {
     fn prev(&mut self) -> Result<()>;
     /// Where the cursor stands.
     fn entry(&self) -> Option<Entry<'_>>;
+    /// How many first bytes its key has in common with that of the entry that the last step left; `None` if it does not know, as after
+    /// a seek. Who merges sources need not compare the keys again then.
+    fn shared(&self) -> Option<usize> {
+        None
+    }
+    /// The value of the entry that the last call of [`Source::prev`] left, if nothing was called since that moves the cursor. Who goes backward learns only from
+    /// the entry before whether an entry was the youngest of its key.
+    fn left(&self) -> &[u8];
 }

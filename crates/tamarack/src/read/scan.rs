@@ -19,7 +19,8 @@
 //!
 //! # Cost
 //!
-//! Per key, that of [`VisibleCursor`] and the two allocations of what is given out. A scan in one direction makes one source.
+//! Per key, that of [`VisibleCursor`]; and two allocations and copies where keys and values are given away instead of lent. A scan in one direction makes one
+//! source.
 //!
 //! # Tests
 //!
@@ -77,62 +78,84 @@ impl<O: Origin> Scan<O> {
         Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
     }
 
-    /// Hands out what one end delivered, and ends the scan if that was nothing or an error.
-    fn deliver(
-        &mut self,
-        advance: impl FnOnce(&mut Open<O>) -> Result<Option<(Vec<u8>, Vec<u8>)>>,
-    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
-        let delivered = advance(self.open.as_mut()?).transpose();
-        if !matches!(delivered, Some(Ok(_))) {
+    /// Goes to the next key from the front, and lends it and its value until the next call; `None` at the end. Copies no value, and allocates nothing
+    /// but space for the longest key.
+    ///
+    /// # Errors
+    /// Those of reading. The scan has ended then.
+    #[inline]
+    pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let found = self.advance(Open::advance_front)?;
+        let cursor = self.open.as_ref().and_then(|open| open.front.as_ref());
+        Ok(cursor.filter(|_| found).map(|cursor| (cursor.key(), cursor.value())))
+    }
+
+    /// As [`Scan::next_lent`], from the back.
+    ///
+    /// # Errors
+    /// Those of reading. The scan has ended then.
+    #[inline]
+    pub fn next_back_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let found = self.advance(Open::advance_back)?;
+        let cursor = self.open.as_ref().and_then(|open| open.back.as_ref());
+        Ok(cursor.filter(|_| found).map(|cursor| (cursor.key(), cursor.value())))
+    }
+
+    /// Moves one end on, and ends the scan if there is nothing, or an error.
+    #[inline]
+    fn advance(&mut self, end: impl FnOnce(&mut Open<O>) -> Result<bool>) -> Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let found = end(open);
+        if !matches!(found, Ok(true)) {
             self.open = None;
         }
-        delivered
+        found
     }
+}
+
+/// A key and its value, copied.
+fn copied((key, value): (&[u8], &[u8])) -> (Vec<u8>, Vec<u8>) {
+    (key.to_vec(), value.to_vec())
 }
 
 impl<O: Origin> Iterator for Scan<O> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.deliver(Open::advance_front)
+        self.next_lent().map(|lent| lent.map(copied)).transpose()
     }
 }
 
 impl<O: Origin> DoubleEndedIterator for Scan<O> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.deliver(Open::advance_back)
+        self.next_back_lent().map(|lent| lent.map(copied)).transpose()
     }
 }
 
 impl<O: Origin> std::iter::FusedIterator for Scan<O> {}
 
 impl<O: Origin> Open<O> {
-    fn advance_front(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.front.is_none() {
-            self.front = Some(self.cursor()?);
-        }
-        let front = self.front.as_mut().expect("it was just made");
-        if !front.next()? {
-            return Ok(None);
-        }
-        let met = self.back.as_ref().is_some_and(|back| front.key() >= back.key());
-        Ok((!met).then(|| (front.key().to_vec(), front.take_value())))
+    #[inline]
+    fn advance_front(&mut self) -> Result<bool> {
+        let front = match &mut self.front {
+            Some(front) => front,
+            None => self.front.insert(Self::cursor(&self.origin, self.sequence, &self.range, &self.dir)?),
+        };
+        Ok(front.next()? && self.back.as_ref().is_none_or(|back| front.key() < back.key()))
     }
 
-    fn advance_back(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.back.is_none() {
-            self.back = Some(self.cursor()?);
-        }
-        let back = self.back.as_mut().expect("it was just made");
-        if !back.prev()? {
-            return Ok(None);
-        }
-        let met = self.front.as_ref().is_some_and(|front| back.key() <= front.key());
-        Ok((!met).then(|| (back.key().to_vec(), back.take_value())))
+    #[inline]
+    fn advance_back(&mut self) -> Result<bool> {
+        let back = match &mut self.back {
+            Some(back) => back,
+            None => self.back.insert(Self::cursor(&self.origin, self.sequence, &self.range, &self.dir)?),
+        };
+        Ok(back.prev()? && self.front.as_ref().is_none_or(|front| back.key() > front.key()))
     }
 
-    fn cursor(&self) -> Result<VisibleCursor<O::Source>> {
-        Ok(VisibleCursor::new(self.origin.open()?, self.sequence, self.range.clone(), self.dir.clone()))
+    #[cold]
+    fn cursor(origin: &O, sequence: Sequence, range: &KeyRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
+        Ok(VisibleCursor::new(origin.open()?, sequence, range.clone(), dir.clone()))
     }
 }
 
@@ -165,9 +188,14 @@ mod tests {
             let (mut used_front, mut used_back) = (false, false);
             loop {
                 let backward = random.below(1000) < backward_per_mille;
-                let (found, wanted) = match backward {
-                    true => (scan.next_back(), expected.next_back()),
-                    false => (scan.next(), expected.next()),
+                let lent = random.below(2) == 0;
+                let (found, wanted) = match (backward, lent) {
+                    (true, true) => {
+                        (scan.next_back_lent().map(|lent| lent.map(copied)).transpose(), expected.next_back())
+                    }
+                    (true, false) => (scan.next_back(), expected.next_back()),
+                    (false, true) => (scan.next_lent().map(|lent| lent.map(copied)).transpose(), expected.next()),
+                    (false, false) => (scan.next(), expected.next()),
                 };
                 used_front |= !backward;
                 used_back |= backward;

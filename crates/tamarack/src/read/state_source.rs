@@ -54,7 +54,8 @@ impl StateSource {
     /// Stands nowhere. Keeps alive of the state what it reads from.
     pub(super) fn new(state: &State) -> Self {
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
-        let buffers = buffers.map(|buffer| Part::Buffer(buffer.cursor()));
+        // What comes into an empty buffer from now on is younger than what the scan sees.
+        let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
         let volume = Arc::<ScanVolume>::default();
         let runs = state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
         let runs = runs.map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume))));
@@ -107,16 +108,24 @@ impl Source for StateSource {
         self.leap(Place::Before(key, sequence))
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.merged.next()
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         self.merged.prev()
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.merged.entry()
+    }
+
+    #[inline]
+    fn left(&self) -> &[u8] {
+        self.merged.left()
     }
 }
 
@@ -156,15 +165,28 @@ impl Source for Part {
         either!(self, source => source.seek_before(key, sequence))
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         either!(self, source => source.next())
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         either!(self, source => source.prev())
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         either!(self, source => source.entry())
+    }
+
+    #[inline]
+    fn shared(&self) -> Option<usize> {
+        either!(self, source => source.shared())
+    }
+
+    #[inline]
+    fn left(&self) -> &[u8] {
+        either!(self, source => source.left())
     }
 }

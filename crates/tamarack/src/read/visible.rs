@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Forward, the first visible version of a key is the right one. Backward, versions come oldest first, so that the right one is known
-//! only when the next version is invisible or belongs to another key. The source has moved on by then; so each candidate's value is copied.
+//! only when the next version is invisible or belongs to another key. The source has moved on by then; it still has the value that it left
+//! ([`Source::left`]). Only if more steps are needed, over younger versions that the reader does not see, the value is copied.
 //!
 //! # Invariants
 //!
@@ -20,8 +21,7 @@
 //!
 //! # Cost
 //!
-//! Forward, one step of the source per version met, one copy of each key, none of values. Backward, one step per version, one copy of each
-//! key and of each visible version's value, into buffers that are used again. A change of direction costs one seek. Of a key with very many
+//! One step of the source per version met, one copy of each key, into a buffer that is used again, and none of values but as said. A change of direction costs one seek. Of a key with very many
 //! versions only the first `STEPS_BEFORE_SEEK` are walked over, the others are leapt.
 //!
 //! # Tests
@@ -52,8 +52,9 @@ pub struct VisibleCursor<S> {
     standing: Standing,
     /// The key that was met last, visible or not.
     key: Vec<u8>,
-    /// The value, if the cursor came to its key backward.
-    value: Vec<u8>,
+    /// The value, if the cursor came to its key backward, and had to go on from where the value is.
+    copied: Vec<u8>,
+    is_copied: bool,
 }
 
 /// Where the cursor stands, and its source.
@@ -71,7 +72,16 @@ impl<S: Source> VisibleCursor<S> {
     /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere. Errors name `dir`, the
     /// database's directory.
     pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
-        Self { source, sequence, range, dir, standing: Standing::Nowhere, key: Vec::new(), value: Vec::new() }
+        Self {
+            source,
+            sequence,
+            range,
+            dir,
+            standing: Standing::Nowhere,
+            key: Vec::new(),
+            copied: Vec::new(),
+            is_copied: false,
+        }
     }
 
     /// Goes to the next visible key, from nowhere to the first one; false if there is none.
@@ -85,8 +95,8 @@ impl<S: Source> VisibleCursor<S> {
     pub fn next(&mut self) -> Result<bool> {
         // An error on the way leaves the cursor nowhere.
         let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
+            Standing::Forward => self.source.next().and_then(|()| self.find_forward(true)),
             Standing::Nowhere => self.seek_start().and_then(|()| self.find_forward(false)),
-            Standing::Forward => self.find_forward(true),
             Standing::Backward => self.source.seek(&self.key, Sequence::ZERO).and_then(|()| self.find_forward(false)),
         }?;
         if found {
@@ -129,18 +139,8 @@ impl<S: Source> VisibleCursor<S> {
         match self.standing {
             Standing::Nowhere => panic!("the cursor must stand on a key"),
             Standing::Forward => self.source.entry().expect("the source stands on the visible version").value,
-            Standing::Backward => &self.value,
-        }
-    }
-
-    /// The value of the key on which the cursor stands, with the least copying. [`VisibleCursor::value`] must not be asked for afterwards.
-    ///
-    /// # Panics
-    /// If it stands nowhere.
-    pub fn take_value(&mut self) -> Vec<u8> {
-        match self.standing {
-            Standing::Backward => std::mem::take(&mut self.value),
-            _ => self.value().to_vec(),
+            Standing::Backward if self.is_copied => &self.copied,
+            Standing::Backward => self.source.left(),
         }
     }
 
@@ -160,12 +160,13 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// From where the source stands, finds the first visible version that is no tombstone. If the source stands `on_known_key`, which is
-    /// `self.key`, that key's versions are passed over.
-    fn find_forward(&mut self, on_known_key: bool) -> Result<bool> {
-        let (mut known, mut settled, mut steps) = (on_known_key, on_known_key, 0);
+    /// From where the source stands, finds the first visible version that is no tombstone. If it `passes` a key, which is `self.key`, the
+    /// versions of that key that come first are passed over; one was passed before.
+    #[inline]
+    fn find_forward(&mut self, passes: bool) -> Result<bool> {
+        let (mut known, mut settled, mut steps) = (passes, passes, u32::from(passes));
         while let Some(entry) = self.source.entry() {
-            if known && entry.key == self.key {
+            if known && same_key(entry.key, &self.key) {
                 steps += 1;
             } else if self.range.ends_before(entry.key) {
                 return Ok(false);
@@ -189,6 +190,7 @@ impl<S: Source> VisibleCursor<S> {
     }
 
     /// From where the source stands, goes back over all versions of a key, and again until a key's youngest visible version is no tombstone.
+    #[inline]
     fn find_backward(&mut self) -> Result<bool> {
         loop {
             match self.source.entry() {
@@ -201,22 +203,36 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if a reader sees a value, which is then in
-    /// `self.value`.
+    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if a reader sees a value, which is then that
+    /// which the source left last, or in `self.copied`.
+    #[inline]
     fn pass_key_backward(&mut self) -> Result<bool> {
         let (mut found, mut steps) = (false, 0);
-        while let Some(entry) = self.source.entry().filter(|entry| entry.key == self.key) {
+        self.is_copied = false;
+        while let Some(entry) = self.source.entry()
+            && (steps == 0 || same_key(entry.key, &self.key))
+        {
+            steps += 1;
             let visible = entry.sequence <= self.sequence;
             if visible {
                 found = is_put(&self.dir, &entry)?;
-                replace(&mut self.value, entry.value);
+                self.is_copied = false;
             }
-            steps += 1;
-            match steps {
-                ..STEPS_BEFORE_SEEK => self.source.prev()?,
+            if steps < STEPS_BEFORE_SEEK {
+                if found && !visible && !self.is_copied {
+                    replace(&mut self.copied, self.source.left());
+                    self.is_copied = true;
+                }
+                self.source.prev()?;
+            } else if steps == STEPS_BEFORE_SEEK && visible {
                 // There is a visible version, so the youngest of them is where this leads.
-                STEPS_BEFORE_SEEK if visible => self.source.seek(&self.key, self.sequence)?,
-                _ => self.source.seek_before(&self.key, Sequence::MAX)?,
+                self.source.seek(&self.key, self.sequence)?;
+            } else {
+                if found && !self.is_copied {
+                    replace(&mut self.copied, if visible { entry.value } else { self.source.left() });
+                    self.is_copied = true;
+                }
+                self.source.seek_before(&self.key, Sequence::MAX)?;
             }
         }
         Ok(found)
@@ -242,6 +258,16 @@ pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
     }
 }
 
+/// True if two keys are equal. Most that are not differ near their end.
+#[inline]
+fn same_key(a: &[u8], b: &[u8]) -> bool {
+    match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        (Some(of_a), Some(of_b)) => a.len() == b.len() && of_a == of_b && a == b,
+        _ => a == b,
+    }
+}
+
+#[inline]
 fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
     buffer.extend_from_slice(bytes);

@@ -42,6 +42,8 @@ pub struct TableCursor {
     /// Where in the index it stands; `None` is nowhere.
     lower: Option<LowerPlace>,
     data: Standing,
+    /// The data block that the last step backward left, if that was another one.
+    left: Option<Arc<Block>>,
 }
 
 /// How a cursor reads, and what it has read. One that goes on in the next table takes this along.
@@ -149,18 +151,22 @@ impl Standing {
     #[inline]
     fn go(&mut self, table: &Table, motion: impl FnOnce(&mut BlockCursor, &Block) -> Result<(), Flaw>) -> Result<()> {
         let (offset, block) = self.block.as_ref().expect("a block is loaded before a cursor moves in it");
-        let result = motion(&mut self.cursor, block);
-        if result.is_err() {
-            self.cursor.leave();
+        match motion(&mut self.cursor, block) {
+            Ok(()) => Ok(()),
+            Err(flaw) => {
+                self.cursor.leave();
+                Err(table.file.flaw(flaw, *offset))
+            }
         }
-        result.map_err(|flaw| table.file.flaw(flaw, *offset))
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let (_, block) = self.block.as_ref()?;
         self.cursor.entry(block)
     }
 
+    #[inline]
     fn stands(&self) -> bool {
         self.cursor.stands()
     }
@@ -180,11 +186,17 @@ impl Table {
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();
         let table = Arc::clone(self);
-        TableCursor { table, pieces, lower: None, data: Standing::default() }
+        TableCursor { table, pieces, lower: None, data: Standing::default(), left: None }
     }
 }
 
 impl TableCursor {
+    /// True if it stands on an entry.
+    #[inline]
+    pub fn stands(&self) -> bool {
+        self.data.stands()
+    }
+
     /// The block of the entry it stands on, so that the value can be kept without copying.
     pub fn block(&self) -> Option<&Arc<Block>> {
         self.entry().and(self.data.block.as_ref().map(|(_, block)| block))
@@ -321,7 +333,7 @@ impl TableCursor {
     fn first_of_next_block(&mut self) -> Result<()> {
         while !self.data.stands() && self.next_fence()? {
             self.load_data(Direction::Forward)?;
-            self.data.go(&self.table, BlockCursor::seek_first)?;
+            self.data.go(&self.table, BlockCursor::step_into_first)?;
         }
         Ok(())
     }
@@ -330,9 +342,15 @@ impl TableCursor {
     fn last_of_previous_block(&mut self) -> Result<()> {
         while !self.data.stands() && self.previous_fence()? {
             self.load_data(Direction::Backward)?;
-            self.data.go(&self.table, BlockCursor::seek_last)?;
+            self.data.go(&self.table, BlockCursor::step_into_last)?;
         }
         Ok(())
+    }
+
+    /// Ends a seek: nothing is known of what was left.
+    fn land(&mut self, result: Result<()>) -> Result<()> {
+        self.data.cursor.leapt();
+        self.settle(result)
     }
 
     /// After an error the cursor stands nowhere.
@@ -370,51 +388,72 @@ impl TableCursor {
         self.last_of_previous_block()
     }
 
-    #[inline]
-    fn try_next(&mut self) -> Result<()> {
-        self.data.go(&self.table, BlockCursor::next)?;
-        if self.data.stands() { Ok(()) } else { self.first_of_next_block() }
+    /// Goes on to the block before, and keeps the one that it leaves.
+    #[cold]
+    fn leave_block_backward(&mut self) -> Result<()> {
+        self.left = self.data.block.as_ref().map(|(_, block)| block.clone());
+        let result = self.last_of_previous_block();
+        self.settle(result)
     }
 
-    #[inline]
-    fn try_prev(&mut self) -> Result<()> {
-        self.data.go(&self.table, BlockCursor::prev)?;
-        if self.data.stands() { Ok(()) } else { self.last_of_previous_block() }
+    /// Goes on to the block after.
+    #[cold]
+    fn leave_block_forward(&mut self) -> Result<()> {
+        let result = self.first_of_next_block();
+        self.settle(result)
     }
 }
 
 impl Source for TableCursor {
     fn seek_first(&mut self) -> Result<()> {
         let result = self.try_seek_first();
-        self.settle(result)
+        self.land(result)
     }
 
     fn seek_last(&mut self) -> Result<()> {
         let result = self.try_seek_last();
-        self.settle(result)
+        self.land(result)
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
         let result = self.try_seek(key, sequence);
-        self.settle(result)
+        self.land(result)
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
         let result = self.try_seek_before(key, sequence);
-        self.settle(result)
+        self.land(result)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
-        let result = self.try_next();
-        self.settle(result)
+        self.data.go(&self.table, BlockCursor::next)?;
+        if self.data.stands() { Ok(()) } else { self.leave_block_forward() }
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
-        let result = self.try_prev();
-        self.settle(result)
+        if self.left.is_some() {
+            self.left = None;
+        }
+        self.data.go(&self.table, BlockCursor::prev)?;
+        if self.data.stands() { Ok(()) } else { self.leave_block_backward() }
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.data.entry()
+    }
+
+    #[inline]
+    fn shared(&self) -> Option<usize> {
+        self.data.cursor.shared()
+    }
+
+    #[inline]
+    fn left(&self) -> &[u8] {
+        let here = || self.data.block.as_ref().map(|(_, block)| block);
+        let block = self.left.as_ref().or_else(here).expect("a step backward has left an entry");
+        self.data.cursor.left(block)
     }
 }

@@ -217,7 +217,7 @@ impl Run {
 
     /// A cursor over the run's entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
-        RunCursor { run: self.clone(), read, volume: Arc::default(), place: None }
+        RunCursor { run: self.clone(), read, volume: Arc::default(), place: None, left: None }
     }
 
     /// The slices that may share a key with `slice`.
@@ -301,6 +301,8 @@ pub struct RunCursor {
     volume: Arc<ScanVolume>,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
+    /// The value that the last step backward left, if it has left that slice, too.
+    left: Option<Box<[u8]>>,
 }
 
 /// A slice of the run, and a cursor that stands on one of its entries.
@@ -315,13 +317,19 @@ impl CursorPlace {
     /// True if the cursor, which came from inside the slice or from below, stands on an entry of it.
     #[inline]
     fn is_before_end(&self) -> bool {
-        self.cursor.entry().is_some_and(|entry| self.slice.to.as_deref().is_none_or(|to| entry.key < to))
+        match &self.slice.to {
+            None => self.cursor.stands(),
+            Some(to) => self.cursor.entry().is_some_and(|entry| entry.key < &**to),
+        }
     }
 
     /// True if the cursor, which came from inside the slice or from above, stands on an entry of it.
     #[inline]
     fn is_after_begin(&self) -> bool {
-        self.cursor.entry().is_some_and(|entry| self.slice.from.as_deref().is_none_or(|from| from <= entry.key))
+        match &self.slice.from {
+            None => self.cursor.stands(),
+            Some(from) => self.cursor.entry().is_some_and(|entry| &**from <= entry.key),
+        }
     }
 }
 
@@ -446,6 +454,19 @@ impl RunCursor {
         Ok(())
     }
 
+    /// After a step out of its slice backward: keeps the value that was left there.
+    #[cold]
+    fn leave_slice_backward(&mut self) -> Result<()> {
+        self.left = self.place.as_ref().map(|place| place.cursor.left().into());
+        self.settle_backward()
+    }
+
+    /// After a step out of its slice forward.
+    #[cold]
+    fn leave_slice_forward(&mut self) -> Result<()> {
+        self.settle_forward()
+    }
+
     /// If the cursor has left its slice at the start, goes back to the last entry before it.
     fn settle_backward(&mut self) -> Result<()> {
         while let Some(place) = &self.place
@@ -494,17 +515,36 @@ impl Source for RunCursor {
         self.settle_backward()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         let inside = self.step(|place| place.cursor.next().map(|()| place.is_before_end()))?;
-        if inside { Ok(()) } else { self.settle_forward() }
+        if inside { Ok(()) } else { self.leave_slice_forward() }
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
+        if self.left.is_some() {
+            self.left = None;
+        }
         let inside = self.step(|place| place.cursor.prev().map(|()| place.is_after_begin()))?;
-        if inside { Ok(()) } else { self.settle_backward() }
+        if inside { Ok(()) } else { self.leave_slice_backward() }
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.place.as_ref()?.cursor.entry()
+    }
+
+    #[inline]
+    fn shared(&self) -> Option<usize> {
+        self.place.as_ref()?.cursor.shared()
+    }
+
+    #[inline]
+    fn left(&self) -> &[u8] {
+        match (&self.left, &self.place) {
+            (Some(left), _) => left,
+            (None, place) => place.as_ref().expect("a step backward has left an entry").cursor.left(),
+        }
     }
 }

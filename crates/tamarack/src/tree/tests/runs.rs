@@ -8,6 +8,7 @@ use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
 use crate::entry::{Query, Sequence};
+use crate::format::block::common_prefix;
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::stored::Compression;
@@ -96,9 +97,17 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
                     4..8 => source.prev(),
                     _ => source.next(),
                 };
+                let left = twin.entry().map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
                 step(&mut cursor).expect("nothing fails");
                 step(&mut twin).expect("nothing fails");
                 assert_eq!(cursor.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
+                if let (Some((left, _)), Some(entry), Some(shared)) = (&left, twin.entry(), cursor.shared()) {
+                    assert!(choice >= 4, "seed {seed}: after a seek nothing is known");
+                    assert_eq!(shared, common_prefix(left, entry.key), "seed {seed}, from {left:?} to {entry:?}");
+                }
+                if let (Some((_, value)), 4..8) = (&left, choice) {
+                    assert_eq!(cursor.left(), value, "seed {seed}");
+                }
             }
         }
     }

@@ -1,0 +1,294 @@
+//! [`BlockCursor`]: a walk over the entries of a block, in both directions.
+//!
+//! Keys are written as differences from the key before, so they can only be assembled forward. A step forward changes the one key that
+//! there is. A step backward that comes to another interval decodes all of it, up to where it goes, and keeps the keys:
+//!
+//! ```text
+//! block      │ restart  user:07  10 │ restart  user:12  3  5 │ …          a step back from user:15
+//! keys       user:15  user:07  user:10                                  the key it left, then those of the interval
+//! behind              user:07                                           the cursor stands on user:10, the last of them
+//! ```
+//!
+//! The steps that follow take one key after the other from the end, and decode and copy nothing. So a walk backward decodes each entry once, as
+//! one forward does.
+//!
+//! # What a step tells
+//!
+//! How many bytes the new key has in common with the old one ([`BlockCursor::shared`]), also from one block to the next: it is mostly written in the
+//! entry. And where the value is that a step backward has left ([`BlockCursor::left`]): who goes backward learns only from the entry
+//! before whether an entry was the youngest of its key.
+//!
+//! Tests: `tests/block.rs`, against a plain list; the fuzz target `block`.
+
+use std::cmp::Ordering;
+
+use super::{Block, Flaw, Head, MALFORMED, Slot, common_prefix};
+use crate::entry::{Entry, Sequence};
+
+/// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
+///
+/// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
+#[derive(Debug, Default)]
+pub struct BlockCursor {
+    slot: Option<Slot>,
+    /// The key of the entry it stands on, or stood on last, from `key_start` on; before it those of `behind`, and perhaps one that was left.
+    keys: Vec<u8>,
+    key_start: usize,
+    /// Entries of the same interval that stand before it, in order, if a step backward has decoded them.
+    behind: Vec<Behind>,
+    shared: Option<usize>,
+    /// From where to where the value stands that a step backward has left.
+    left: (usize, usize),
+}
+
+/// A decoded entry, and where its key begins in `keys`. It ends where the next one begins.
+#[derive(Debug)]
+struct Behind {
+    key_start: usize,
+    slot: Slot,
+}
+
+impl BlockCursor {
+    /// The entry it stands on.
+    #[inline]
+    pub fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
+        let slot = self.slot.as_ref()?;
+        Some(Entry {
+            key: &self.keys[self.key_start..],
+            sequence: slot.sequence,
+            kind: slot.kind,
+            value: block.value(slot),
+        })
+    }
+
+    /// True if it stands on an entry.
+    #[inline]
+    pub fn stands(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// How many bytes its key has in common with the one that the last step left; `None` after a seek.
+    #[inline]
+    pub fn shared(&self) -> Option<usize> {
+        self.shared
+    }
+
+    /// The value of the entry that the last step, which was one backward, left. `block` is the one it was in.
+    #[inline]
+    pub fn left<'a>(&self, block: &'a Block) -> &'a [u8] {
+        &block.payload[self.left.0..self.left.1]
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_first(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.restart_at(block, 0)
+    }
+
+    /// Goes to the last entry.
+    pub fn seek_last(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.forget();
+        self.last_before(block, block.entries_end)?;
+        self.shared = None;
+        Ok(())
+    }
+
+    /// A step forward to the first entry of `block`, from the end of the block before it.
+    pub fn step_into_first(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.leave_behind();
+        self.read(block, 0)?;
+        self.slot.is_none_or(|slot| slot.shared == 0).then_some(()).ok_or(MALFORMED)
+    }
+
+    /// A step backward to the last entry of `block`, from the beginning of the block after it.
+    pub fn step_into_last(&mut self, block: &Block) -> Result<(), Flaw> {
+        self.slot = None;
+        self.last_before(block, block.entries_end)
+    }
+
+    /// Goes to the first entry at or after a place; nowhere if there is none.
+    pub fn seek(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
+        self.forget();
+        let mut at = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
+        let mut matched = 0;
+        while at < block.entries_end {
+            let head = block.head(at)?;
+            let is_before = match block.compare(&head, key, &mut matched) {
+                Ordering::Less => true,
+                Ordering::Equal => block.parse(at).ok_or(MALFORMED)?.sequence > sequence,
+                Ordering::Greater => false,
+            };
+            if !is_before {
+                break;
+            }
+            if head.shared > self.keys.len() {
+                return Err(MALFORMED);
+            }
+            self.keys.truncate(head.shared);
+            append_suffix(&mut self.keys, block, &head);
+            at = head.end;
+        }
+        self.read(block, at)?;
+        self.shared = None;
+        Ok(())
+    }
+
+    /// Goes to the last entry before a place; nowhere if there is none.
+    pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
+        self.forget();
+        let restart = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
+        let mut matched = 0;
+        self.decode(block, restart, block.entries_end, |slot| match block.compare(&slot.head(), key, &mut matched) {
+            Ordering::Less => true,
+            Ordering::Equal => slot.sequence > sequence,
+            Ordering::Greater => false,
+        })?;
+        self.take_behind();
+        self.shared = None;
+        Ok(())
+    }
+
+    /// Goes to the next entry, or past the end. It must stand on one.
+    #[inline]
+    pub fn next(&mut self, block: &Block) -> Result<(), Flaw> {
+        let end = self.slot.as_ref().expect("next() on a cursor that stands on an entry").end;
+        if self.key_start > 0 || !self.behind.is_empty() {
+            self.leave_behind();
+        }
+        self.read(block, end)
+    }
+
+    /// Goes to the previous entry, or past the beginning. It must stand on one.
+    #[inline]
+    pub fn prev(&mut self, block: &Block) -> Result<(), Flaw> {
+        let slot = self.slot.take().expect("prev() on a cursor that stands on an entry");
+        self.left = (slot.value_start, slot.end);
+        let key_start = self.key_start;
+        if self.take_behind() {
+            let (key, left) = self.keys.split_at(key_start);
+            // The interval was decoded so that the key left begins with `shared` bytes of this one.
+            self.shared =
+                Some(slot.shared + more_in_common(&key[self.key_start + slot.shared..], &left[slot.shared..]));
+            self.keys.truncate(key_start);
+            return Ok(());
+        }
+        if slot.start == 0 { Ok(()) } else { self.last_before(block, slot.start) }
+    }
+
+    /// Forgets how it came to where it stands: not by a step.
+    pub fn leapt(&mut self) {
+        self.shared = None;
+    }
+
+    /// Stands nowhere from now on. What the last step left stays.
+    pub fn leave(&mut self) {
+        self.slot = None;
+        self.behind.clear();
+    }
+
+    /// Stands nowhere, and knows no key.
+    fn forget(&mut self) {
+        self.leave();
+        self.keys.clear();
+        self.key_start = 0;
+    }
+
+    /// Drops all keys but that of the entry it stands on, or stood on last.
+    fn leave_behind(&mut self) {
+        self.keys.drain(..self.key_start);
+        self.key_start = 0;
+        self.behind.clear();
+    }
+
+    /// Goes to the restart at `offset`.
+    fn restart_at(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.forget();
+        self.read(block, offset)?;
+        self.shared = None;
+        Ok(())
+    }
+
+    /// Reads the entry at `offset`; the key before it (empty at a restart) is all that is in `keys`.
+    #[inline]
+    fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.slot = None;
+        if let Some(slot) = block.slot(offset)? {
+            if slot.shared > self.keys.len() {
+                return Err(MALFORMED);
+            }
+            let suffix = block.suffix(&slot);
+            self.shared = Some(slot.shared + more_in_common(&self.keys[slot.shared..], suffix));
+            self.keys.truncate(slot.shared);
+            append_suffix(&mut self.keys, block, &slot.head());
+            self.slot = Some(slot);
+        }
+        Ok(())
+    }
+
+    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further steps.
+    fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.leave_behind();
+        let left_bytes = self.keys.len();
+        let end = self.decode(block, block.restart_before(offset), offset, |_| true)?;
+        if end != offset || !self.take_behind() {
+            self.leave();
+            return Err(MALFORMED);
+        }
+        self.shared = Some(common_prefix(&self.keys[..left_bytes], &self.keys[self.key_start..]));
+        Ok(())
+    }
+
+    /// Decodes entries from the restart at `start` on, as long as they begin before `end` and `wanted` wants them. Gives where the last of them ends.
+    fn decode(
+        &mut self,
+        block: &Block,
+        start: usize,
+        end: usize,
+        mut wanted: impl FnMut(&Slot) -> bool,
+    ) -> Result<usize, Flaw> {
+        let (mut at, mut before) = (start, self.keys.len()..self.keys.len());
+        while at < end
+            && let Some(slot) = block.slot(at)?
+            && wanted(&slot)
+        {
+            if slot.shared > before.len() {
+                return Err(MALFORMED);
+            }
+            let key_start = self.keys.len();
+            self.keys.extend_from_within(before.start..before.start + slot.shared);
+            append_suffix(&mut self.keys, block, &slot.head());
+            self.behind.push(Behind { key_start, slot });
+            (at, before) = (slot.end, key_start..self.keys.len());
+        }
+        Ok(at)
+    }
+
+    /// Goes to the last of the decoded entries, whose key is not yet cut from what follows; false if there is none.
+    #[inline]
+    fn take_behind(&mut self) -> bool {
+        let Some(Behind { key_start, slot }) = self.behind.pop() else { return false };
+        self.key_start = key_start;
+        self.slot = Some(slot);
+        true
+    }
+}
+
+/// How many bytes what follows the common bytes of two keys has in common beyond those that were counted: mostly none.
+#[inline]
+fn more_in_common(a: &[u8], b: &[u8]) -> usize {
+    if a.first() == b.first() { common_prefix(a, b) } else { 0 }
+}
+
+/// Appends the suffix of an entry to the bytes that its key shares.
+#[inline]
+fn append_suffix(keys: &mut Vec<u8>, block: &Block, entry: &Head) {
+    let bytes = entry.value_start - entry.suffix_start;
+    // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without asking how many to copy.
+    match block.payload[entry.suffix_start..].first_chunk::<16>() {
+        Some(chunk) if bytes <= chunk.len() => {
+            let end = keys.len() + bytes;
+            keys.extend_from_slice(chunk);
+            keys.truncate(end);
+        }
+        _ => keys.extend_from_slice(&block.payload[entry.suffix_start..entry.value_start]),
+    }
+}
