@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use tamarack_env::{Access, AlignedBuffer, Batching, Env, File, OsEnv, Random, ReadRequest, Step, TempDir};
+use tamarack_env::{Access, AlignedBuffer, Batching, Env, File, OsEnv, Random, ReadQueue, ReadRequest, Step, TempDir};
 
 use registered::Registered;
 
@@ -123,15 +123,30 @@ fn single(name: &str, is_cold: bool, file: Arc<dyn File>, shift: usize) -> Row {
 
 /// Whole batches through the environment.
 fn batched(name: &str, batch: usize, is_cold: bool, env: Arc<dyn Env>, file: Arc<dyn File>, shift: usize) -> Row {
-    let mut memory: Vec<_> = (0..batch).map(|_| AlignedBuffer::zeroed(BLOCK_BYTES + shift)).collect();
     Row::new(name, batch, is_cold, move |offsets| {
-        let places = offsets.iter().zip(&mut memory);
-        let mut requests: Vec<_> = places
-            .map(|(offset, memory)| ReadRequest::new(&*file, offset + shift as u64, &mut memory[shift..]))
-            .collect();
-        env.read_batch(&mut requests);
-        requests.into_iter().try_for_each(ReadRequest::exact)
+        let request = |offset| ReadRequest { file: file.clone(), offset: offset + shift as u64, bytes: BLOCK_BYTES };
+        let mut reads = Reads { requests: offsets.iter().map(|&offset| request(offset)).collect(), outcome: Ok(()) };
+        env.read_queue(&mut reads);
+        reads.outcome
     })
+}
+
+/// Reads whose bytes nobody wants.
+struct Reads {
+    requests: Vec<ReadRequest>,
+    outcome: io::Result<()>,
+}
+
+impl ReadQueue for Reads {
+    fn next(&mut self) -> Option<ReadRequest> {
+        self.requests.pop()
+    }
+
+    fn arrived(&mut self, _: usize, bytes: io::Result<&[u8]>) {
+        if let Err(error) = bytes {
+            self.outcome = Err(error);
+        }
+    }
 }
 
 impl Row {

@@ -1,23 +1,23 @@
 //! What lookups and scans cost that the block cache has nothing for, in a tree of about ten runs read past the page cache, beside bare reads of the same files.
 //!
-//! `cargo run --release -p reads [DIRECTORY [MIB]]` loads 512 MiB (or so many) of entries of 1 KiB in random order below the directory (`.`), measures all operations in
-//! rounds that take turns, prints a table, and removes the files. Values are random bytes and nothing is compressed. The cache holds the index blocks, and about
+//! `cargo run --release -p reads [DIRECTORY [MIB [NAME [ROUNDS]]]]` loads 512 MiB (or so many) of entries of 1 KiB in random order below the directory (`.`), measures all operations
+//! (or those with that in their name) in rounds that take turns (5, or so many), prints a table, and removes the files. Values are random bytes and nothing is compressed. The cache holds the index blocks, and about
 //! a hundredth of the data.
 //!
 //! Latency is that of one operation. Processor time is the process's own, all threads, kernel included; merges are paused.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use tamarack::{Compression, Db, Expert, Options, ReaderStats};
-use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, TempDir};
+use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, ReadQueue, ReadRequest, TempDir};
 
 const BLOCK_BYTES: u64 = 4096;
 const VALUE_BYTES: usize = 1000;
 const RUNS: u64 = 10;
-const ROUNDS: usize = 5;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -49,15 +49,18 @@ fn main() -> Outcome {
     let _pause = db.pause_merges();
     let runs: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
     let files = tables(&dir)?;
+    let only = arguments.next().unwrap_or_default();
+    let rounds = arguments.next().map_or(5, |text| text.parse().expect("a number"));
     let mut rows = rows(&db, files, keys);
+    rows.retain(|row| row.name.contains(&only));
     let random = Random::new(2);
-    for round in 0..=ROUNDS {
+    for round in 0..=rounds {
         // The first round warms up: tables are opened, and index blocks come into the cache.
         rows.iter_mut().try_for_each(|row| row.measure(&db, &random, round > 0))?;
     }
     println!("{runs} runs, {mib} MiB in entries of 1 KiB, uniform keys");
-    println!("| operation | p50, µs | p90, µs | processor time, µs | reads | batches | KiB read |");
-    println!("|---|---:|---:|---:|---:|---:|---:|");
+    println!("| operation | p10, µs | p50, µs | p90, µs | processor time, µs | reads | batches | KiB read |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
     rows.iter_mut().for_each(Row::print);
     Ok(())
 }
@@ -87,7 +90,7 @@ fn load(db: &Db, keys: u64) -> Outcome {
 }
 
 /// The tables' files, and how many whole blocks each has.
-fn tables(dir: &Path) -> std::io::Result<Vec<(Arc<dyn File>, u64)>> {
+fn tables(dir: &Path) -> io::Result<Vec<(Arc<dyn File>, u64)>> {
     let env = OsEnv::new();
     let mut files = Vec::new();
     for name in
@@ -103,6 +106,24 @@ fn tables(dir: &Path) -> std::io::Result<Vec<(Arc<dyn File>, u64)>> {
 }
 
 fn rows(db: &Db, files: Vec<(Arc<dyn File>, u64)>, keys: u64) -> Vec<Row> {
+    let env = OsEnv::new();
+    let batch = |count: usize| {
+        let (env, files) = (env.clone(), files.clone());
+        move |random: &Random| {
+            let draw = || {
+                let (file, blocks) = &files[random.below(files.len() as u64) as usize];
+                ReadRequest {
+                    file: file.clone(),
+                    offset: random.below(*blocks) * BLOCK_BYTES,
+                    bytes: BLOCK_BYTES as usize,
+                }
+            };
+            let mut reads = Reads { requests: (0..count).map(|_| draw()).collect(), outcome: Ok(()) };
+            env.read_queue(&mut reads);
+            Ok(reads.outcome?)
+        }
+    };
+    let (ten, hundred) = (batch(10), batch(100));
     let bare = move |random: &Random| {
         let (file, blocks) = &files[random.below(files.len() as u64) as usize];
         let mut memory = AlignedBuffer::zeroed(BLOCK_BYTES as usize);
@@ -115,6 +136,8 @@ fn rows(db: &Db, files: Vec<(Arc<dyn File>, u64)>, keys: u64) -> Vec<Row> {
     };
     vec![
         Row::new("bare read of 4 KiB, aligned", 1000, bare),
+        Row::new("10 of these at once", 300, ten),
+        Row::new("100 of these at once", 20, hundred),
         Row::new("get", 1000, with(|db, keys| found(db.get(keys[0])?.is_some()), 1)),
         Row::new("seek, one entry", 300, with(|db, keys| found(db.scan(&keys[0][..]..).next().is_some()), 1)),
         Row::new(
@@ -126,6 +149,24 @@ fn rows(db: &Db, files: Vec<(Arc<dyn File>, u64)>, keys: u64) -> Vec<Row> {
         Row::new("100 gets", 20, with(|db, keys| keys.iter().try_for_each(|key| found(db.get(key)?.is_some())), 100)),
         Row::new("multi_get of 100", 20, with(|db, keys| found(db.multi_get(keys)?.iter().all(Option::is_some)), 100)),
     ]
+}
+
+/// Reads whose bytes nobody wants.
+struct Reads {
+    requests: Vec<ReadRequest>,
+    outcome: io::Result<()>,
+}
+
+impl ReadQueue for Reads {
+    fn next(&mut self) -> Option<ReadRequest> {
+        self.requests.pop()
+    }
+
+    fn arrived(&mut self, _: usize, bytes: io::Result<&[u8]>) {
+        if let Err(error) = bytes {
+            self.outcome = Err(error);
+        }
+    }
 }
 
 fn found(is_there: bool) -> Outcome {
@@ -160,8 +201,9 @@ impl Row {
         let quantile = |share: f64| self.latencies_us[((self.latencies_us.len() - 1) as f64 * share) as usize];
         let each = |number: f64| number / self.latencies_us.len() as f64;
         println!(
-            "| {} | {:.0} | {:.0} | {:.1} | {:.2} | {:.2} | {:.1} |",
+            "| {} | {:.0} | {:.0} | {:.0} | {:.1} | {:.2} | {:.2} | {:.1} |",
             self.name,
+            quantile(0.1),
             quantile(0.5),
             quantile(0.9),
             each(self.cpu_us),

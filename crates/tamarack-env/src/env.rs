@@ -72,11 +72,15 @@ pub trait Env: Send + Sync + Debug {
     /// has it. The lock ends when the value is dropped or the process dies, and is not part of what a crash can keep.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 
-    /// Reads several places at once; each request is as by [`File::read_at`] and keeps its own result. The order in
-    /// which they are carried out is not specified. Takes as long as the slowest of them rather than as all together, where the
-    /// machine can do that.
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        requests.iter_mut().for_each(ReadRequest::read_alone);
+    /// Carries out reads that come one after the other, many of them at a time: takes requests from `queue` as long as it has some, and hands over what
+    /// each brought as soon as it is there, in any order. Returns when the queue has no more and all has been handed over. Takes about
+    /// as long as the slowest read rather than as all together, where the machine can do that, and what the queue does meanwhile takes no time.
+    fn read_queue(&self, queue: &mut dyn ReadQueue) {
+        let mut number = 0;
+        while let Some(request) = queue.next() {
+            request.read_alone(number, queue);
+            number += 1;
+        }
     }
 
     /// Time since some fixed moment; never goes back. A time that another thread or a worker took may lie ahead, so the
@@ -107,40 +111,56 @@ pub trait Env: Send + Sync + Debug {
     }
 }
 
-/// One request of [`Env::read_batch`].
-#[derive(Debug)]
-pub struct ReadRequest<'a> {
-    /// The file to read from.
-    pub file: &'a dyn File,
-    /// Where in the file, in bytes.
-    pub offset: u64,
-    /// Where to put the bytes; its length is what is asked for.
-    pub buffer: &'a mut [u8],
-    /// What came of it: the bytes read, which may be fewer than asked for.
-    pub result: io::Result<usize>,
+/// Where [`Env::read_queue`] gets its reads, and where it leaves what they brought.
+pub trait ReadQueue {
+    /// The next read; `None` if there is none for now. After that it is asked again when something has arrived.
+    fn next(&mut self) -> Option<ReadRequest>;
+
+    /// What came of the read with that number, counted from 0 in the order in which [`ReadQueue::next`] gave them: all of its bytes, or the error that
+    /// [`File::read_exact_at`] would have given. The bytes are the environment's own again when this returns.
+    fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>);
 }
 
-impl<'a> ReadRequest<'a> {
-    /// A request that has not been carried out; its result says that it read nothing.
-    pub fn new(file: &'a dyn File, offset: u64, buffer: &'a mut [u8]) -> Self {
-        Self { file, offset, buffer, result: Ok(0) }
-    }
+/// One read of a [`ReadQueue`].
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// The file to read from.
+    pub file: Arc<dyn File>,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: usize,
+}
 
-    /// Carries out this one alone, for implementations of [`Env`].
-    pub fn read_alone(&mut self) {
-        self.result = self.file.read_at(self.buffer, self.offset);
+impl ReadRequest {
+    /// Carries out this one by itself, for implementations of [`Env`].
+    pub fn read_alone(&self, number: usize, queue: &mut dyn ReadQueue) {
+        let mut memory = vec![0; self.bytes];
+        let outcome = self.file.read_exact_at(&mut memory, self.offset);
+        queue.arrived(number, outcome.map(|()| &memory[..]));
     }
+}
 
-    /// Makes of the result what [`File::read_exact_at`] would have given: reads what a short read left, and reads again
-    /// what was interrupted.
-    pub fn exact(self) -> io::Result<()> {
-        let done = match self.result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-            Ok(0) if !self.buffer.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
-            result => result?,
-        };
-        self.file.read_exact_at(&mut self.buffer[done..], self.offset + done as u64)
+/// What came of reads that are all known beforehand, carried out together ([`Env::read_queue`]): the bytes of each, or its error.
+pub fn read_together(env: &dyn Env, requests: Vec<ReadRequest>) -> Vec<io::Result<Vec<u8>>> {
+    struct Known {
+        requests: std::vec::IntoIter<ReadRequest>,
+        outcomes: Vec<Option<io::Result<Vec<u8>>>>,
     }
+    impl ReadQueue for Known {
+        fn next(&mut self) -> Option<ReadRequest> {
+            self.requests.next()
+        }
+        fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+            let earlier = self.outcomes[number].replace(bytes.map(<[u8]>::to_vec));
+            assert!(earlier.is_none(), "read {number} has arrived twice");
+        }
+    }
+    let outcomes = requests.iter().map(|_| None).collect();
+    let mut known = Known { requests: requests.into_iter(), outcomes };
+    env.read_queue(&mut known);
+    let arrived = |outcome: Option<_>| outcome.expect("every read arrives before the queue is over");
+    known.outcomes.into_iter().map(arrived).collect()
 }
 
 /// An open file. It has no position of its own; all methods may be called from any thread.

@@ -133,7 +133,7 @@ use self::disk::Disk;
 use self::file::{SimFile, SimLock};
 use self::inode::Inode;
 use self::machine::{Inherited, Machine, Operation, Outcome, call};
-use crate::env::{Access, Env, Event, File, Lock, ReadRequest, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadQueue, ReadRequest, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
 #[derive(Clone, Debug)]
@@ -154,6 +154,9 @@ pub struct Moment<'a> {
 /// The answer of [`Env::cores`] unless told otherwise: the smallest number for which code under test starts several
 /// workers, whose steps then come in any order.
 const CORES: usize = 2;
+
+/// How many reads of a queue are carried out together at most.
+const BATCH_MAX: usize = 128;
 
 /// Making machines from machines.
 impl SimEnv {
@@ -299,6 +302,28 @@ impl SimEnv {
 }
 
 /// Time and background work.
+impl SimEnv {
+    /// What came of each of these reads, with its place among them, in the order in which they were carried out.
+    fn read_at_once(&self, requests: &[ReadRequest]) -> Vec<(usize, io::Result<Vec<u8>>)> {
+        let (began, has_device) = (self.machine.now(), self.machine.has_device());
+        let mut over = began;
+        let mut brought = Vec::with_capacity(requests.len());
+        for place in self.machine.with(|state| state.batch_order(requests.len())) {
+            if has_device {
+                self.machine.turn_to(began);
+            }
+            let mut memory = vec![0; requests[place].bytes];
+            let outcome = requests[place].file.read_exact_at(&mut memory, requests[place].offset);
+            brought.push((place, outcome.map(|()| memory)));
+            over = over.max(self.machine.now());
+        }
+        if has_device {
+            self.machine.turn_to(over);
+        }
+        brought
+    }
+}
+
 impl SimEnv {
     /// Lets every call take so long, and so much longer per byte read or written. Both are zero at first.
     pub fn set_cost(&self, per_call: Duration, per_byte: Duration) {
@@ -476,20 +501,22 @@ impl Env for SimEnv {
         SimLock::take(self.machine.clone(), path)
     }
 
-    /// In an order drawn from the seed. Each request is a call of its own, which can fail and be short. On a device all begin at the
-    /// same moment, and the batch is over with the last of them.
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        let (began, has_device) = (self.machine.now(), self.machine.has_device());
-        let mut over = began;
-        for place in self.machine.with(|state| state.batch_order(requests.len())) {
-            if has_device {
-                self.machine.turn_to(began);
+    /// All that the queue has at a time is read, and then handed over, in an order drawn from the seed. Each request is a call of its own, which can fail and
+    /// be short. On a device all begin at the same moment, and what they brought is handed over when the last of them is over.
+    fn read_queue(&self, queue: &mut dyn ReadQueue) {
+        let mut first = 0;
+        loop {
+            let requests: Vec<_> = std::iter::from_fn(|| queue.next()).take(BATCH_MAX).collect();
+            if requests.is_empty() {
+                return;
             }
-            requests[place].read_alone();
-            over = over.max(self.machine.now());
-        }
-        if has_device {
-            self.machine.turn_to(over);
+            for (place, outcome) in self.read_at_once(&requests) {
+                match outcome {
+                    Ok(bytes) => queue.arrived(first + place, Ok(&bytes)),
+                    Err(error) => queue.arrived(first + place, Err(error)),
+                }
+            }
+            first += requests.len();
         }
     }
 

@@ -11,7 +11,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use lookups::LookupCounters;
 pub use lookups::LookupCounts;
-pub(crate) use reads::{ReadCounters, Reader};
+pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
 
 /// A number that only grows.

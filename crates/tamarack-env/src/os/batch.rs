@@ -1,29 +1,25 @@
-//! Several reads at once, in the best way that the machine has.
+//! Many reads at a time, in the best way that the machine has.
 //!
 //! ```text
-//! requests ──► parts: what fits one ring and one buffer ──► reads ──┬── Rings:    one system call        ┐
-//!                                                                   ├── Threads:  a pool of them, if direct├──► outcomes ──► results
-//!                                                                   └── OneByOne: neither                ┘
+//! queue ──┬── Rings:    many with one system call                 ┐
+//!         ├── Threads:  by a pool of them, what is direct         ├──► each handed over as it arrives
+//!         └── OneByOne: neither                                   ┘
 //! ```
 //!
-//! The first batch finds out whether io_uring works here; containers often forbid it. A read that a method did not do, that failed, or that
+//! The first queue finds out whether io_uring works here; containers often forbid it. A read that a ring did not do, that failed, or that
 //! stopped early is done again as a single one, whose result counts: so every error, interruption and oddity of a method ends in the one
 //! way that is well understood, and an error is still reported only if the plain read fails too.
 
 use std::sync::{Arc, OnceLock};
 
-use super::bounce::{BUFFER_BYTES_MAX, Bounces};
-use super::read::{Read, Span};
+use super::bounce::Bounces;
 #[cfg(target_os = "linux")]
 use super::ring::Rings;
 use super::threads::ReadThreads;
-use crate::env::ReadRequest;
+use crate::env::ReadQueue;
 use crate::workers::Workers;
 
-/// How many reads are carried out together at most; the depth of a ring.
-const PART_READS_MAX: usize = 128;
-
-/// A way to carry out a batch of reads ([`crate::Env::read_batch`]) on the operating system.
+/// A way to carry out many reads ([`crate::Env::read_queue`]) on the operating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batching {
     /// One after the other.
@@ -45,13 +41,14 @@ impl Batching {
     }
 }
 
-/// Carries out batches for one environment.
+/// Carries out the queues of one environment.
 #[derive(Debug)]
 pub(super) struct Batches {
     /// `None` for the best.
     wanted: Option<Batching>,
-    /// Made for the first batch.
+    /// Made for the first queue.
     method: OnceLock<Method>,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only rings need memory of their own"))]
     bounces: Arc<Bounces>,
 }
 
@@ -69,41 +66,27 @@ impl Batches {
         Self { wanted, method: OnceLock::new(), bounces }
     }
 
-    /// [`crate::Env::read_batch`].
-    pub(super) fn read(&self, workers: &Workers, requests: &mut [ReadRequest<'_>]) {
-        // One read gains nothing; and a file that is not the operating system's own, only it can read.
-        if requests.len() < 2 || requests.iter().any(|request| request.file.descriptor().is_none()) {
-            return requests.iter_mut().for_each(ReadRequest::read_alone);
-        }
-        let method = self.method.get_or_init(|| Method::choose(self.wanted, workers));
-        if let Method::OneByOne = method {
-            return requests.iter_mut().for_each(ReadRequest::read_alone);
-        }
-        let mut rest = requests;
-        while !rest.is_empty() {
-            let (part, later) = rest.split_at_mut(part_length(rest));
-            self.read_part(method, workers, part);
-            rest = later;
+    /// [`crate::Env::read_queue`].
+    pub(super) fn read_queue(&self, workers: &Workers, queue: &mut dyn ReadQueue) {
+        match self.method.get_or_init(|| Method::choose(self.wanted, workers)) {
+            Method::OneByOne => one_by_one(queue),
+            Method::Threads(threads) => threads.read_queue(workers, queue),
+            #[cfg(target_os = "linux")]
+            Method::Rings(rings) => {
+                if rings.read_queue(&self.bounces, queue).is_err() {
+                    one_by_one(queue);
+                }
+            }
         }
     }
+}
 
-    /// Carries out what one ring and one buffer can take.
-    fn read_part(&self, method: &Method, workers: &Workers, part: &mut [ReadRequest<'_>]) {
-        let mut bounce = self.bounces.take(part.iter().map(bounced_bytes).sum());
-        let mut reads = reads(part, &mut bounce);
-        match method {
-            Method::OneByOne => {}
-            Method::Threads(threads) => threads.read(workers, &mut reads),
-            #[cfg(target_os = "linux")]
-            Method::Rings(rings) => rings.read(&mut reads),
-        }
-        let outcomes: Vec<_> = reads.into_iter().map(|read| read.outcome).collect();
-        let mut brought = &bounce[..];
-        for (request, outcome) in part.iter_mut().zip(outcomes) {
-            let bytes;
-            (bytes, brought) = brought.split_at(bounced_bytes(request));
-            settle(request, outcome, bytes);
-        }
+/// Each read by itself.
+fn one_by_one(queue: &mut dyn ReadQueue) {
+    let mut number = 0;
+    while let Some(request) = queue.next() {
+        request.read_alone(number, queue);
+        number += 1;
     }
 }
 
@@ -126,56 +109,5 @@ impl Method {
     #[cfg(not(target_os = "linux"))]
     fn rings() -> Option<Self> {
         None
-    }
-}
-
-/// How many of the requests fit together: at least one.
-fn part_length(requests: &[ReadRequest<'_>]) -> usize {
-    let mut bytes = 0;
-    let fitting = requests.iter().take(PART_READS_MAX).take_while(|request| {
-        bytes += bounced_bytes(request);
-        bytes <= BUFFER_BYTES_MAX
-    });
-    fitting.count().max(1)
-}
-
-/// The aligned read that a request needs, if it is direct and not aligned itself.
-fn span(request: &ReadRequest<'_>) -> Option<Span> {
-    Span::around(request.file.direct_alignment()?, request.offset, request.buffer)
-}
-
-/// How much of the shared buffer a request takes.
-fn bounced_bytes(request: &ReadRequest<'_>) -> usize {
-    span(request).map_or(0, |span| span.length)
-}
-
-/// What the kernel is asked for: each read into its own part of `bounce`, or straight into the request's memory.
-fn reads<'a>(part: &'a mut [ReadRequest<'_>], mut bounce: &'a mut [u8]) -> Vec<Read<'a>> {
-    let mut reads = Vec::with_capacity(part.len());
-    for request in part {
-        let span = span(request);
-        let Some(file) = request.file.descriptor() else { unreachable!("looked at before") };
-        let is_direct = request.file.direct_alignment().is_some();
-        let (offset, memory) = match span {
-            None => (request.offset, &mut *request.buffer),
-            Some(span) => {
-                let memory;
-                (memory, bounce) = bounce.split_at_mut(span.length);
-                (span.start, memory)
-            }
-        };
-        reads.push(Read { file, offset, memory, is_direct, outcome: None });
-    }
-    reads
-}
-
-/// Fills in a request's result. `bytes` is its part of the shared buffer, if it needed one.
-fn settle(request: &mut ReadRequest<'_>, outcome: Option<usize>, bytes: &[u8]) {
-    match (outcome, span(request)) {
-        (Some(count), None) => request.result = Ok(count),
-        (Some(count), Some(span)) if span.is_decided_by(count) => {
-            request.result = Ok(span.copy_wanted(&bytes[..count], request.buffer));
-        }
-        _ => request.read_alone(),
     }
 }

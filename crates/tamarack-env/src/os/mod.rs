@@ -15,7 +15,7 @@
 //! ```text
 //! open ──┬── buffered   through the page cache
 //!        └── direct     past it, if asked for and possible; memory that reads need on the way: bounce
-//! batch ─┬── ring       io_uring
+//! queue ─┬── ring       io_uring
 //!        └── threads    where there is none
 //! ```
 //!
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::env::{Access, Env, Event, File, Lock, ReadRequest, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadQueue, Step, Work, Worker};
 use crate::random::Random;
 use crate::workers::Workers;
 
@@ -88,7 +88,7 @@ impl OsEnv {
         Self::with(None)
     }
 
-    /// An environment that carries out batches of reads in this way rather than in the best one: for measurements and tests.
+    /// An environment that carries out queues of reads in this way rather than in the best one: for measurements and tests.
     pub fn with_batching(batching: Batching) -> Arc<dyn Env> {
         Self::with(Some(batching))
     }
@@ -159,8 +159,8 @@ impl Env for OsEnv {
         Ok(Box::new(LockFile::take(path)?))
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        self.batches.read(&self.workers, requests);
+    fn read_queue(&self, queue: &mut dyn ReadQueue) {
+        self.batches.read_queue(&self.workers, queue);
     }
 
     fn now(&self) -> Duration {

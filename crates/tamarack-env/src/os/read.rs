@@ -7,9 +7,7 @@
 //!        start  head                        the kernel returns less of it where the file ends
 //! ```
 //!
-//! Nothing here reads: this is the arithmetic that single reads and batches share.
-
-use std::os::fd::BorrowedFd;
+//! Nothing here reads: this is the arithmetic that single reads and queues of them share.
 
 use super::bounce::BUFFER_BYTES_MAX;
 
@@ -18,35 +16,33 @@ use super::bounce::BUFFER_BYTES_MAX;
 pub(super) struct Span {
     /// Where it begins in the file, in bytes.
     pub(super) start: u64,
-    /// Its length in bytes; at most [`BUFFER_BYTES_MAX`].
+    /// Its length in bytes.
     pub(super) length: usize,
     /// How many bytes come before the wanted ones.
     head: usize,
     alignment: usize,
 }
 
-/// A read that the kernel is to carry out.
-#[derive(Debug)]
-pub(super) struct Read<'a> {
-    pub(super) file: BorrowedFd<'a>,
-    /// In bytes.
-    pub(super) offset: u64,
-    pub(super) memory: &'a mut [u8],
-    /// Whether it bypasses the page cache, and so certainly waits for the device.
-    pub(super) is_direct: bool,
-    /// How many bytes it brought; `None` until it has been carried out, and if it failed.
-    pub(super) outcome: Option<usize>,
-}
-
 impl Span {
-    /// The aligned read that a direct read into `buffer` needs; `None` if that is aligned itself.
+    /// The aligned read that a direct read into `buffer` needs, or as much of it as fits [`BUFFER_BYTES_MAX`]; `None` if that is aligned itself.
     pub(super) fn around(alignment: usize, offset: u64, buffer: &[u8]) -> Option<Self> {
         let head = (offset % alignment as u64) as usize;
         if head == 0 && buffer.len().is_multiple_of(alignment) && buffer.as_ptr().addr().is_multiple_of(alignment) {
             return None;
         }
-        let length = (head + buffer.len()).next_multiple_of(alignment).min(BUFFER_BYTES_MAX);
-        Some(Self { start: offset - head as u64, length, head, alignment })
+        let span = Self::covering(alignment, offset, buffer.len());
+        Some(Self { length: span.length.min(BUFFER_BYTES_MAX), ..span })
+    }
+
+    /// The aligned read that brings `bytes` bytes from `offset`, whatever they are.
+    pub(super) fn covering(alignment: usize, offset: u64, bytes: usize) -> Self {
+        let head = (offset % alignment as u64) as usize;
+        Self { start: offset - head as u64, length: (head + bytes).next_multiple_of(alignment), head, alignment }
+    }
+
+    /// The `bytes` wanted bytes among the first of the span, if all of them are there.
+    pub(super) fn wanted<'a>(&self, brought: &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+        brought.get(self.head..)?.get(..bytes)
     }
 
     /// Whether `count` bytes of the span decide the read: some of them are wanted, or the file ends there. If not, the kernel

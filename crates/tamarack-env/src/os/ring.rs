@@ -1,21 +1,27 @@
-//! Reads through io_uring: a whole batch with one system call, and all of it on the device at once.
+//! Reads through io_uring: many with one system call, and all of them on the device at once.
 //!
-//! A ring is two queues in memory that the kernel shares: requests go into one, answers come out of the other, in any order. Here a ring
-//! serves one batch at a time and is empty before and after: its requests go in, one call submits them and waits for as many
-//! answers. What a batch saves is not only waiting. The kernel hands all of it to the device at once, and in a virtual machine that step costs
-//! more processor time than all the rest of a read.
+//! A ring is two queues in memory that the kernel shares: requests go into one, answers come out of the other, in any order. What it saves is not
+//! only waiting: the kernel hands what is submitted together to the device at once, and in a virtual machine that step costs more processor time than
+//! all the rest of a read. So a ring is not entered for each request, nor for each answer:
+//!
+//! ```text
+//! caller   ask for requests ──┬─ more ────────────┬─ more ───────┬─ wait for half ─┬─ take over ─┬─ wait for half of the rest ─┬─ …
+//! kernel                      └► the first few ───┴► more … ─────┴──────────────── answers ──────┴─────────────────────────────┘
+//! ```
+//!
+//! While the caller prepares requests the device already works on those before, and while he takes over what has arrived it works on the rest.
 //!
 //! Rings live in a small pool of the environment, so threads that read at the same time each have their own. Making one costs some
-//! system calls; the pool keeps [`IDLE_RINGS_MAX`].
+//! system calls; the pool keeps [`IDLE_RINGS_MAX`]. A ring is empty before and after each queue of reads.
 //!
 //! Files and memory are not registered with the ring: measured, that saves a few percent of a read at most, and it would tie the memory to the
 //! ring. `bench/device` has the comparison of methods.
 //!
 //! # What must hold
 //!
-//! The kernel writes into the memory of a read until it answers. So [`Ring::read`] must not return, nor unwind, before every
-//! request that the kernel has taken is answered. When the kernel takes no more requests, it waits for those that it took and leaves
-//! the others undone; such a ring is not used again.
+//! The kernel writes into the memory of a read until it answers. That memory and the open file belong to the [`Flight`], which gives neither away before
+//! the answer, and which does not end, also by a panic of the caller's, before every request that the kernel has taken is answered. When the kernel takes no
+//! more requests, those are read one by one; such a ring is not used again.
 //!
 //! The only `unsafe` is the push of a request, which promises just that.
 //!
@@ -23,28 +29,41 @@
 //!
 //! By the contract suite, which must hold as well when the kernel refuses: on Linux, run it below
 //! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or `io_uring_setup:error=EPERM`, as containers do). Below, by
-//! answers that come late and waits that a signal ends.
+//! answers that come late, waits that a signal ends, and a caller that panics.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, opcode, types};
 
-use super::read::Read;
+use super::bounce::{Bounce, Bounces};
+use super::read::Span;
+use crate::env::{ReadQueue, ReadRequest};
 use crate::sync::{Mutex, thread};
 
 /// How many requests one ring takes at once; also the depth that a device sees at most from one thread. Reads stop becoming
 /// cheaper long before.
-pub(super) const REQUESTS_MAX: usize = 128;
+const REQUESTS_MAX: usize = 128;
 
-/// How many rings wait for the next batch at most. One takes about 20 KiB.
+/// What the reads of one ring take at most, in bytes, unless it is one alone.
+const FLIGHT_BYTES_MAX: usize = 1 << 20;
+
+/// The kernel is told of so many new requests at the latest. Telling it costs as much processor time as some ten requests, so it is not done
+/// for each; but the sooner the device begins, the sooner it ends.
+const SUBMIT_REQUESTS: usize = 24;
+
+/// So many answers are waited for at most before they are handed over. To be woken costs about as much as to take over two or three.
+const WAIT_ANSWERS_MAX: usize = 16;
+
+/// How many rings wait for the next queue at most. One takes about 20 KiB.
 const IDLE_RINGS_MAX: usize = 4;
 
 /// One request's length at most, in bytes: a multiple of every alignment, and far below what the kernel takes.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// Rings that wait for a batch.
+/// Rings that wait for a queue of reads.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     idle: Mutex<Vec<Ring>>,
@@ -53,25 +72,55 @@ pub(super) struct Rings {
 /// An empty ring.
 struct Ring(IoUring);
 
+/// A ring at work for one queue.
+struct Flight<'a> {
+    ring: &'a mut IoUring,
+    bounces: &'a Bounces,
+    /// The reads that have not been handed over, by the number that the kernel knows them by.
+    slots: Vec<Option<Slot<'a>>>,
+    vacant: Vec<usize>,
+    /// Those that the kernel has not taken yet, in order.
+    pushed: VecDeque<usize>,
+    /// How many the kernel has taken and not answered.
+    unanswered: usize,
+    /// Those that are to be handed over.
+    arrived: Vec<usize>,
+    /// What all slots read, in bytes.
+    bytes: usize,
+    /// The kernel is not to be given any more.
+    is_broken: bool,
+}
+
+/// A read, and the memory that it goes to.
+struct Slot<'a> {
+    number: usize,
+    request: ReadRequest,
+    span: Span,
+    memory: Bounce<'a>,
+    /// How many bytes it brought; `None` until it is answered, and if it failed.
+    outcome: Option<usize>,
+}
+
 impl Rings {
     /// A pool with one ring in it; an error where the kernel, or who guards it, does not allow rings.
     pub(super) fn probe() -> io::Result<Self> {
-        let mut ring = Ring::new()?;
+        let ring = Ring::new()?;
         ring.check()?;
         Ok(Self { idle: Mutex::new(vec![ring]) })
     }
 
-    /// Carries out up to [`REQUESTS_MAX`] reads. Those that fail keep no outcome.
-    pub(super) fn read(&self, reads: &mut [Read<'_>]) {
+    /// [`crate::Env::read_queue`]. An error if no ring can be had; nothing was asked of the queue then.
+    pub(super) fn read_queue(&self, bounces: &Bounces, queue: &mut dyn ReadQueue) -> io::Result<()> {
         // The guard of the lock must not live on while a ring is made.
         let idle = self.idle.lock().pop();
-        let Ok(mut ring) = idle.map_or_else(Ring::new, Ok) else { return };
-        if ring.read(reads).is_ok() {
+        let mut ring = idle.map_or_else(Ring::new, Ok)?;
+        if Flight::new(&mut ring.0, bounces).serve(queue) {
             let mut idle = self.idle.lock();
             if idle.len() < IDLE_RINGS_MAX {
                 idle.push(ring);
             }
         }
+        Ok(())
     }
 }
 
@@ -81,60 +130,148 @@ impl Ring {
     }
 
     /// Whether the kernel knows the one operation that is needed (from Linux 5.6 on) and may be called for it.
-    fn check(&mut self) -> io::Result<()> {
+    fn check(&self) -> io::Result<()> {
         let mut probe = io_uring::Probe::new();
         self.0.submitter().register_probe(&mut probe)?;
         if !probe.is_supported(opcode::Read::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        self.read(&mut [])
+        self.0.submit_and_wait(0).map(|_| ())
+    }
+}
+
+impl<'a> Flight<'a> {
+    fn new(ring: &'a mut IoUring, bounces: &'a Bounces) -> Self {
+        let (slots, vacant, pushed, arrived) = Default::default();
+        Self { ring, bounces, slots, vacant, pushed, unanswered: 0, arrived, bytes: 0, is_broken: false }
     }
 
-    /// Carries out all reads. An error means that the ring must not be used again; the reads then have outcomes as far as the kernel took them.
-    fn read(&mut self, reads: &mut [Read<'_>]) -> io::Result<()> {
-        assert!(reads.len() <= REQUESTS_MAX, "{} reads for a ring of {REQUESTS_MAX}", reads.len());
-        self.push(reads);
-        let mut unanswered = reads.len();
-        let mut result = Ok(());
-        // Nothing in this loop may panic: the kernel writes into the memory of `reads`.
+    /// Carries out all reads of the queue; true if the ring can be used again.
+    fn serve(mut self, queue: &mut dyn ReadQueue) -> bool {
+        let mut number = 0;
         loop {
-            match self.0.submit_and_wait(unanswered) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => result = Err(error),
-            }
-            for answer in self.0.completion() {
-                unanswered = unanswered.saturating_sub(1);
-                if let Some(read) = reads.get_mut(answer.user_data() as usize) {
-                    read.outcome = usize::try_from(answer.result()).ok();
+            while self.has_room()
+                && let Some(request) = queue.next()
+            {
+                self.take_up(number, request);
+                number += 1;
+                if self.pushed.len() >= SUBMIT_REQUESTS {
+                    self.enter(0);
                 }
             }
-            let not_taken = self.0.submission().len();
-            if unanswered == 0 || (result.is_err() && unanswered == not_taken) {
-                return result;
+            let in_flight = self.unanswered + self.pushed.len();
+            if in_flight == 0 && self.arrived.is_empty() {
+                return !self.is_broken;
             }
-            if result.is_err() {
-                // Waiting in the kernel failed. The answers will come all the same.
-                thread::yield_now();
+            if !self.pushed.is_empty() || self.arrived.is_empty() {
+                let is_waiting = self.arrived.is_empty();
+                self.enter(if is_waiting { in_flight.div_ceil(2).min(WAIT_ANSWERS_MAX) } else { 0 });
             }
+            self.hand_over(queue);
         }
     }
 
-    /// Puts one request for each read into the queue, which is empty. The kernel does not see them yet.
+    fn has_room(&self) -> bool {
+        let count = self.slots.len() - self.vacant.len();
+        count == 0 || (count < REQUESTS_MAX && self.bytes < FLIGHT_BYTES_MAX)
+    }
+
+    /// Gives a read to the ring, or, where that cannot be, to those that are done again alone.
+    fn take_up(&mut self, number: usize, request: ReadRequest) {
+        let span = Span::covering(request.file.direct_alignment().unwrap_or(1), request.offset, request.bytes);
+        self.bytes += span.length;
+        let is_for_the_ring = !self.is_broken && request.file.descriptor().is_some();
+        let slot = Slot { number, request, span, memory: self.bounces.take(span.length), outcome: None };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(slot);
+        if is_for_the_ring {
+            self.push(index);
+        } else {
+            self.arrived.push(index);
+        }
+    }
+
+    /// Puts the request of a slot into the ring. The kernel does not see it yet.
     #[expect(unsafe_code, reason = "the kernel writes to memory that it is given by its address")]
-    fn push(&mut self, reads: &mut [Read<'_>]) {
-        let mut queue = self.0.submission();
-        for (index, read) in reads.iter_mut().enumerate() {
-            let length = read.memory.len().min(READ_BYTES_MAX) as u32;
-            let request = opcode::Read::new(types::Fd(read.file.as_raw_fd()), read.memory.as_mut_ptr(), length)
-                .offset(read.offset)
-                .build()
-                .user_data(index as u64);
-            // SAFETY: the request must stay valid until it is answered. The file and the memory, of at least `length` bytes, are
-            // borrowed by `reads`, and `Ring::read`, the only caller, keeps `reads` borrowed, and touches none of the memory,
-            // until all that the kernel took is answered. The queue's own memory belongs to the ring.
-            let pushed = unsafe { queue.push(&request) };
-            assert!(pushed.is_ok(), "an empty queue has no room for request {index}");
+    fn push(&mut self, index: usize) {
+        let slot = self.slots[index].as_mut().expect("the slot was just filled");
+        let file = slot.request.file.descriptor().expect("looked at before");
+        let memory = &mut slot.memory[..slot.span.length.min(READ_BYTES_MAX)];
+        let request = opcode::Read::new(types::Fd(file.as_raw_fd()), memory.as_mut_ptr(), memory.len() as u32)
+            .offset(slot.span.start)
+            .build()
+            .user_data(index as u64);
+        // SAFETY: the request must stay valid until it is answered. The slot owns the memory, of at least that length, and keeps the file open. It stays
+        // in `slots`, where nobody touches it, until `enter` has seen its answer or finds that the kernel will not take it; moving a slot does not move
+        // the memory. `drop` waits for all that the kernel took. The ring's own memory belongs to the ring, which outlives the flight.
+        let pushed = unsafe { self.ring.submission().push(&request) };
+        assert!(pushed.is_ok(), "a queue with {} requests has no room for one more", self.pushed.len());
+        self.pushed.push_back(index);
+    }
+
+    /// Tells the kernel of new requests, waits for so many answers, and takes note of all that are there. Never panics.
+    fn enter(&mut self, answers: usize) {
+        if self.is_broken {
+            // The answers to what the kernel took come all the same.
+            thread::yield_now();
+        } else if let Err(error) = self.ring.submit_and_wait(answers) {
+            self.is_broken = error.kind() != io::ErrorKind::Interrupted;
+        }
+        let not_taken = self.ring.submission().len();
+        while self.pushed.len() > not_taken {
+            self.pushed.pop_front();
+            self.unanswered += 1;
+        }
+        for answer in self.ring.completion() {
+            let index = answer.user_data() as usize;
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                slot.outcome = usize::try_from(answer.result()).ok();
+                self.arrived.push(index);
+                self.unanswered = self.unanswered.saturating_sub(1);
+            }
+        }
+        if self.is_broken {
+            // What the kernel has not taken, it will not be given again.
+            self.arrived.extend(self.pushed.drain(..));
+        }
+    }
+
+    /// Hands over all that has arrived.
+    fn hand_over(&mut self, queue: &mut dyn ReadQueue) {
+        for index in std::mem::take(&mut self.arrived) {
+            let slot = self.slots[index].take().expect("what arrives was taken up and not handed over");
+            self.vacant.push(index);
+            self.bytes -= slot.span.length;
+            slot.hand_over(queue);
+        }
+    }
+}
+
+impl Slot<'_> {
+    fn hand_over(mut self, queue: &mut dyn ReadQueue) {
+        let ReadRequest { ref file, offset, bytes } = self.request;
+        let brought = &self.memory[..self.outcome.unwrap_or(0)];
+        if let Some(wanted) = self.span.wanted(brought, bytes) {
+            return queue.arrived(self.number, Ok(wanted));
+        }
+        let memory = &mut self.memory[..bytes];
+        let outcome = file.read_exact_at(memory, offset);
+        queue.arrived(self.number, outcome.map(|()| &*memory));
+    }
+}
+
+impl Drop for Flight<'_> {
+    /// Waits for the kernel to be done with the memory.
+    fn drop(&mut self) {
+        if self.unanswered + self.pushed.len() > 0 {
+            // Only a panic of the queue's comes here. Nothing new is submitted, and the ring is not used again.
+            self.is_broken = true;
+            while self.unanswered > 0 {
+                self.enter(0);
+            }
         }
     }
 }
@@ -148,43 +285,83 @@ impl fmt::Debug for Ring {
 #[cfg(not(feature = "shuttle"))]
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::os::fd::{AsFd, BorrowedFd};
+    #![expect(clippy::disallowed_types, reason = "tests of what the others use instead")]
+
+    use std::fs::File as OpenFile;
+    use std::io::{PipeReader, Write};
+    use std::os::fd::OwnedFd;
     use std::os::unix::thread::JoinHandleExt;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::env::File;
+    use crate::os::buffered::BufferedFile;
     use crate::sync::atomic::{AtomicUsize, Ordering};
-
-    fn read<'a>(file: BorrowedFd<'a>, offset: u64, memory: &'a mut [u8]) -> Read<'a> {
-        Read { file, offset, memory, is_direct: false, outcome: None }
-    }
 
     /// The position that stands for "where the file is", as pipes want it.
     const HERE: u64 = u64::MAX;
 
-    /// Answers that come late and in another order find their reads, and the batch waits for the last of them. One that
-    /// fails keeps no outcome. The ring can be used again.
+    /// A queue of reads that are all known, and what came of each.
+    #[derive(Default)]
+    struct Known {
+        requests: VecDeque<ReadRequest>,
+        outcomes: Vec<(usize, Option<Vec<u8>>)>,
+        /// Panics when so many have arrived.
+        panics_at: Option<usize>,
+    }
+
+    impl Known {
+        fn new(requests: impl IntoIterator<Item = ReadRequest>) -> Self {
+            Self { requests: requests.into_iter().collect(), ..Self::default() }
+        }
+
+        /// By the numbers of the reads.
+        fn outcomes(mut self) -> Vec<Option<Vec<u8>>> {
+            self.outcomes.sort();
+            assert!(self.outcomes.iter().map(|&(number, _)| number).eq(0..self.outcomes.len()));
+            self.outcomes.into_iter().map(|(_, bytes)| bytes).collect()
+        }
+    }
+
+    impl ReadQueue for Known {
+        fn next(&mut self) -> Option<ReadRequest> {
+            self.requests.pop_front()
+        }
+
+        fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+            assert_ne!(Some(self.outcomes.len()), self.panics_at, "as planned");
+            self.outcomes.push((number, bytes.ok().map(<[u8]>::to_vec)));
+        }
+    }
+
+    fn from(file: impl Into<OwnedFd>, offset: u64, bytes: usize) -> ReadRequest {
+        let file: Arc<dyn File> = Arc::new(BufferedFile::new(OpenFile::from(file.into())));
+        ReadRequest { file, offset, bytes }
+    }
+
+    fn from_pipe(pipe: PipeReader, bytes: usize) -> ReadRequest {
+        from(pipe, HERE, bytes)
+    }
+
+    /// Answers that come late and in another order find their reads, and the queue waits for the last of them. One that
+    /// fails is done again alone, and fails. The ring can be used again.
     #[test]
     fn waits_for_every_answer() {
         let Ok(rings) = Rings::probe() else {
             println!("no io_uring here");
             return;
         };
-        let directory = rustix::fs::open("/", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
         for round in 0..20 {
+            let directory = OpenFile::open("/").unwrap();
             let [(first, mut to_first), (second, mut to_second)] = [(); 2].map(|()| io::pipe().unwrap());
-            let mut memory = [[0; 5]; 3];
-            let [a, b, c] = &mut memory;
-            let mut reads =
-                [read(first.as_fd(), HERE, a), read(directory.as_fd(), 0, b), read(second.as_fd(), HERE, c)];
+            let mut queue = Known::new([from_pipe(first, 5), from(directory, 0, 5), from_pipe(second, 3)]);
             let writer = thread::spawn(move || {
                 to_second.write_all(b"abc").unwrap();
                 thread::yield_now();
                 to_first.write_all(b"defgh").unwrap();
             });
-            rings.read(&mut reads);
-            assert_eq!(reads.map(|read| read.outcome), [Some(5), None, Some(3)], "round {round}");
-            assert_eq!(memory, [*b"defgh", [0; 5], *b"abc\0\0"], "round {round}");
+            rings.read_queue(&Bounces::default(), &mut queue).unwrap();
+            assert_eq!(queue.outcomes(), [Some(b"defgh".to_vec()), None, Some(b"abc".to_vec())], "round {round}");
             writer.join().unwrap();
         }
         assert_eq!(rings.idle.lock().len(), 1, "the ring went back");
@@ -194,22 +371,45 @@ mod tests {
     #[test]
     fn keeps_few_rings() {
         let Ok(rings) = Rings::probe() else { return };
-        let zeros = rustix::fs::open("/dev/zero", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
         thread::scope(|scope| {
             for _ in 0..2 * IDLE_RINGS_MAX {
                 scope.spawn(|| {
-                    let mut memory = [[0xAA; 100]; REQUESTS_MAX];
-                    let mut reads: Vec<_> = memory.iter_mut().map(|memory| read(zeros.as_fd(), 0, memory)).collect();
-                    rings.read(&mut reads);
-                    assert!(reads.iter().all(|read| read.outcome == Some(100)));
-                    assert_eq!(memory, [[0; 100]; REQUESTS_MAX]);
+                    let zeros = || from(OpenFile::open("/dev/zero").unwrap(), 0, 100);
+                    let mut queue = Known::new((0..2 * REQUESTS_MAX).map(|_| zeros()));
+                    rings.read_queue(&Bounces::default(), &mut queue).unwrap();
+                    assert_eq!(queue.outcomes(), vec![Some(vec![0; 100]); 2 * REQUESTS_MAX]);
                 });
             }
         });
         assert!((1..=IDLE_RINGS_MAX).contains(&rings.idle.lock().len()));
     }
 
-    /// A signal ends the wait in the kernel early, but not the batch: the kernel still has the memory.
+    /// A queue that panics while reads are on their way is not left before these are answered, since the kernel has their memory; and its ring is given up.
+    #[test]
+    fn a_panic_waits_for_the_answers() {
+        let Ok(rings) = Rings::probe() else { return };
+        let pools = Bounces::default();
+        let (late, mut to_late) = io::pipe().unwrap();
+        let zeros = from(OpenFile::open("/dev/zero").unwrap(), 0, 100);
+        let mut queue = Known::new([zeros, from_pipe(late, 5)]);
+        queue.panics_at = Some(0);
+        let is_answered = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    thread::yield_now();
+                }
+                is_answered.store(1, Ordering::SeqCst);
+                to_late.write_all(b"abcde").unwrap();
+            });
+            let flight = std::panic::AssertUnwindSafe(|| rings.read_queue(&pools, &mut queue));
+            assert!(std::panic::catch_unwind(flight).is_err());
+            assert_eq!(is_answered.load(Ordering::SeqCst), 1, "the kernel still has memory that is in use again");
+        });
+        assert_eq!(rings.idle.lock().len(), 0, "the ring did not go back");
+    }
+
+    /// A signal ends the wait in the kernel early, but not the queue: the kernel still has the memory.
     #[test]
     #[expect(unsafe_code, reason = "signals have no safe interface")]
     #[expect(clippy::disallowed_methods, reason = "a test of what takes real time")]
@@ -228,10 +428,9 @@ mod tests {
         }
         let (from, mut to) = io::pipe().unwrap();
         let reader = thread::spawn(move || {
-            let (mut memory, mut nothing) = ([0; 5], [0; 1]);
-            let mut reads = [read(from.as_fd(), HERE, &mut memory), read(from.as_fd(), HERE, &mut nothing[..0])];
-            rings.read(&mut reads);
-            (reads.map(|read| read.outcome), memory)
+            let mut queue = Known::new([from_pipe(from, 5)]);
+            rings.read_queue(&Bounces::default(), &mut queue).unwrap();
+            queue.outcomes()
         });
         for _ in 0..20 {
             // SAFETY: the thread has not been joined, so its identity is valid.
@@ -240,6 +439,6 @@ mod tests {
         }
         assert!(HANDLED.load(Ordering::SeqCst) > 1, "more than the one that may have come before the wait");
         to.write_all(b"at it").unwrap();
-        assert_eq!(reader.join().unwrap(), ([Some(5), Some(0)], *b"at it"));
+        assert_eq!(reader.join().unwrap(), [Some(b"at it".to_vec())]);
     }
 }

@@ -1,28 +1,28 @@
 //! Reads by a number of threads at once: for systems where io_uring is not to be had.
 //!
-//! Each direct read of a batch becomes a job; the caller waits until all of its jobs are done. Reads through the page cache stay with
+//! Each direct read of a queue becomes a job; the caller hands over what is done, and waits when nothing is. Reads through the page cache stay with
 //! the caller: most of them find their bytes there, which takes less time than to wake a thread.
 //!
-//! A job owns all that it needs, its memory and a descriptor of its own, so no thread ever holds on to anything of a caller's. That costs a
-//! copy and two system calls, which is little beside waking a thread.
+//! A job owns all that it needs, so no thread ever holds on to anything of a caller's. That costs an allocation, which is little beside waking a
+//! thread.
 //!
-//! The threads are background workers of the environment (`workers`), started with the first batch and ended with the environment.
+//! The threads are background workers of the environment (`workers`), started with the first queue and ended with the environment.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::sync::Arc;
 
-use super::read::Read;
-use crate::aligned::AlignedBuffer;
-use crate::env::{Event, Progress, Work, Worker};
+use crate::env::{Event, Progress, ReadQueue, ReadRequest, Work, Worker};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::workers::Workers;
 
 /// How many threads read. They wait nearly all of the time, so this is a depth for the device rather than a number of cores. In a trial on a
 /// virtual disk and two cores, ten reads took 339, 237, 184 and 156 µs with 2, 4, 8 and 16 of them, and a hundred 3.3, 2.1, 1.4 and 1.1 ms.
 const THREADS: usize = 16;
+
+/// How many reads of one queue wait for a thread or are with one, at most.
+const JOBS_MAX: usize = 128;
 
 /// The threads, and what they have to do.
 pub(super) struct ReadThreads {
@@ -36,21 +36,20 @@ struct Jobs(Mutex<VecDeque<Job>>);
 
 /// One read.
 struct Job {
-    file: OwnedFd,
-    offset: u64,
-    memory: AlignedBuffer,
-    /// Its place in the batch.
-    index: usize,
-    batch: Arc<Batch>,
+    request: ReadRequest,
+    number: usize,
+    queue: Arc<Done>,
 }
 
-/// What came of a batch so far.
-struct Batch {
-    /// Which read, the memory it used, and how many bytes it brought there, if it did not fail.
-    done: Mutex<Vec<(usize, AlignedBuffer, Option<usize>)>>,
-    unfinished: AtomicUsize,
-    finished: Event,
+/// What was done for one queue, and has not been handed over.
+#[derive(Default)]
+struct Done {
+    reads: Mutex<Vec<Brought>>,
+    happened: Event,
 }
+
+/// The number of a read, and what came of it.
+type Brought = (usize, io::Result<Vec<u8>>);
 
 impl ReadThreads {
     /// As many threads as the system gives, up to [`THREADS`]; `None` if it gives none.
@@ -61,41 +60,45 @@ impl ReadThreads {
         (!started.is_empty()).then(|| Self { jobs: jobs.clone(), workers: started })
     }
 
-    /// Carries out the direct ones among `reads`. Those that fail keep no outcome. `workers` must be those that started the threads.
-    pub(super) fn read(&self, workers: &Workers, reads: &mut [Read<'_>]) {
-        let batch = Arc::new(Batch {
-            done: Mutex::new(Vec::with_capacity(reads.len())),
-            unfinished: AtomicUsize::new(0),
-            finished: Event::new(),
-        });
-        let jobs: Vec<_> = reads.iter().enumerate().filter_map(|(index, read)| Job::new(index, read, &batch)).collect();
-        let count = jobs.len();
-        batch.unfinished.store(count, Ordering::SeqCst);
-        self.jobs.0.lock().extend(jobs);
-        self.workers.iter().take(count).for_each(|worker| worker.wake());
-        workers.wait(&batch.finished, None, &mut || batch.unfinished.load(Ordering::SeqCst) == 0);
-        for (index, memory, outcome) in batch.done.lock().drain(..) {
-            let (read, count) = (&mut reads[index], outcome.unwrap_or(0));
-            read.memory[..count].copy_from_slice(&memory[..count]);
-            read.outcome = outcome;
+    /// [`crate::Env::read_queue`]. `workers` must be those that started the threads.
+    pub(super) fn read_queue(&self, workers: &Workers, queue: &mut dyn ReadQueue) {
+        let done: Arc<Done> = Arc::default();
+        let (mut number, mut unfinished) = (0, 0);
+        loop {
+            while unfinished < JOBS_MAX
+                && let Some(request) = queue.next()
+            {
+                if request.file.direct_alignment().is_none() {
+                    request.read_alone(number, queue);
+                } else {
+                    self.jobs.0.lock().push_back(Job { request, number, queue: done.clone() });
+                    self.workers[number % self.workers.len()].wake();
+                    unfinished += 1;
+                }
+                number += 1;
+            }
+            if unfinished == 0 {
+                return;
+            }
+            workers.wait(&done.happened, None, &mut || !done.reads.lock().is_empty());
+            let brought = std::mem::take(&mut *done.reads.lock());
+            unfinished -= brought.len();
+            for (number, outcome) in brought {
+                match outcome {
+                    Ok(bytes) => queue.arrived(number, Ok(&bytes)),
+                    Err(error) => queue.arrived(number, Err(error)),
+                }
+            }
         }
     }
 }
 
 impl Job {
-    /// The job for a direct read; `None` for any other, and where there is no descriptor left.
-    fn new(index: usize, read: &Read<'_>, batch: &Arc<Batch>) -> Option<Self> {
-        let file = read.is_direct.then(|| read.file.try_clone_to_owned())?.ok()?;
-        let memory = AlignedBuffer::zeroed(read.memory.len());
-        Some(Self { file, offset: read.offset, memory, index, batch: batch.clone() })
-    }
-
-    fn run(mut self) {
-        let outcome = rustix::io::pread(&self.file, &mut *self.memory, self.offset).ok();
-        self.batch.done.lock().push((self.index, self.memory, outcome));
-        if self.batch.unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.batch.finished.notify();
-        }
+    fn run(self) {
+        let mut memory = vec![0; self.request.bytes];
+        let outcome = self.request.file.read_exact_at(&mut memory, self.request.offset);
+        self.queue.reads.lock().push((self.number, outcome.map(|()| memory)));
+        self.queue.happened.notify();
     }
 }
 

@@ -9,7 +9,7 @@ mod device;
 mod faults;
 
 use super::*;
-use crate::env::Progress;
+use crate::env::{Progress, read_together};
 
 /// Work made from a closure.
 struct Steps<F>(F);

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tamarack_env::sync::thread;
-use tamarack_env::{Access, File, Random, ReadRequest};
+use tamarack_env::{Access, File, Random, ReadRequest, read_together};
 
 use crate::{Place, STEP, bytes_of};
 
@@ -74,23 +74,14 @@ pub(crate) fn nothing_written_changes_nothing(place: &Place) {
 }
 
 /// Two files, an end in the middle of a request, and a request beyond it.
-pub(crate) fn a_batch_keeps_each_result(place: &Place) {
+pub(crate) fn a_queue_keeps_each_result(place: &Place) {
     let (one, two) = (place.create("one", b"0123456789"), place.create("two", b"abcdefghij"));
-    let mut buffers = [[0xAA; 4]; 4];
-    let places: [(&dyn File, u64); 4] = [(&*one, 2), (&*two, 8), (&*two, 0), (&*one, 50)];
-    let mut requests: Vec<_> = places
-        .iter()
-        .zip(&mut buffers)
-        .map(|(&(file, offset), buffer)| ReadRequest { file, offset, buffer, result: Ok(usize::MAX) })
-        .collect();
-    place.env.read_batch(&mut requests);
-    let lengths: Vec<_> = requests.into_iter().map(|request| request.result.unwrap()).collect();
-    for (index, &expected) in [&b"2345"[..], b"ij", b"abcd", b""].iter().enumerate() {
-        // Short reads are allowed, but not empty ones before the end.
-        let length = lengths[index];
-        assert!(length <= expected.len() && (length == 0) == expected.is_empty(), "request {index} read {length}");
-        assert_eq!(buffers[index][..length], expected[..length], "request {index}");
-    }
+    let places = [(&one, 2, 4), (&two, 8, 4), (&two, 0, 3), (&one, 50, 1), (&one, 10, 0)];
+    let requests = places.map(|(file, offset, bytes)| ReadRequest { file: file.clone(), offset, bytes });
+    let outcomes = read_together(&*place.env, requests.into());
+    let outcomes: Vec<_> = outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.kind())).collect();
+    let end = || Err(ErrorKind::UnexpectedEof);
+    assert_eq!(outcomes, [Ok(b"2345".to_vec()), end(), Ok(b"abc".to_vec()), end(), Ok(vec![])]);
 }
 
 /// Synced first, which the contract asks for before a direct read.

@@ -121,7 +121,7 @@ macro_rules! behaviours {
             files::set_len_cuts_and_extends,
             files::allocate_only_extends,
             files::nothing_written_changes_nothing,
-            files::a_batch_keeps_each_result,
+            files::a_queue_keeps_each_result,
             files::a_reader_cannot_write,
             files::a_file_is_a_vector_of_bytes,
             files::threads_read_and_write_at_once,
@@ -151,10 +151,12 @@ macro_rules! read_behaviours {
         crate::tests! { $place;
             reads::direct_reads_need_no_alignment,
             reads::aligned_reads_are_what_a_direct_file_asks_for,
-            reads::a_batch_gives_what_single_reads_give,
-            reads::a_batch_keeps_each_error,
+            reads::a_queue_gives_what_single_reads_give,
+            reads::a_queue_keeps_each_error,
+            reads::a_queue_may_grow_by_what_arrives,
+            reads::a_queue_may_panic,
             reads::long_reads_come_to_their_end,
-            reads::threads_read_batches_at_once,
+            reads::threads_read_queues_at_once,
         }
     };
 }

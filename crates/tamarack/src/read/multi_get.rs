@@ -1,43 +1,38 @@
-//! Lookups of many keys, all at one sequence in one state, whose blocks are read together.
+//! Lookups of many keys, all at one sequence in one state, whose blocks are read many at a time.
 //!
-//! Each key goes down from the youngest source to the oldest, as a single lookup does, until it needs a block that is not in the cache. When all keys have
-//! come that far, what they need is read in one batch, and they go on:
+//! Each key goes down from the youngest source to the oldest, as a single lookup does, until it needs a block that is not in the cache. That block is asked
+//! for, and the next key begins; when the block has arrived, the keys that wait for it go on, perhaps to another block:
 //!
 //! ```text
-//! keys          a    b    c    d
-//! buffers       ✓    ·    ·    ·
-//! run 1              ✓    ·    ·     first batch: the blocks of run 1 that may hold b, c or d
-//! run 2                   ·    ✓     second batch: those of run 2 for c and d
-//! run 3                   ✓          third batch
+//! keys        a ✓   b → X   c → Y   d → X                           f → Z
+//! device            ├────────── X ──────┤                           ├─── Z ───┤
+//!                           ├───────── Y ───────┤
+//! arrivals                              b ✓ d → W (asked for next)  …
 //! ```
 //!
-//! So there are at most as many batches as runs, and one more for each run whose lower index blocks are not cached. The other way, all runs' blocks at
-//! once, would be one batch, but reads what a younger run makes needless: with filters, which let a key pass by nearly all runs that do not have it, the
-//! first batch finds nearly all keys, and there is little left for latency to be saved on; without filters, it would read every run for every key.
-//! A block that several keys need is read once.
+//! So the device has work from the first keys to the last, and what is computed for one key costs no time while blocks of others are on their way. A key asks one run
+//! at a time. The other way, all runs' blocks at once, reads what a younger run makes needless: with filters, which let a key pass by nearly all
+//! runs that do not have it, the first block finds nearly all keys, and there is little left for latency to be saved on; without filters, it would read every run for
+//! every key. A block that several keys need is read once.
 //!
-//! Tests: `tests/reads.rs` counts batches; lockstep histories compare with single lookups.
+//! Tests: `tests/reads.rs` counts reads and time; lockstep histories compare with single lookups.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+
+use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, TREE, Visit};
 use super::value::Value;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
-use crate::stats::LookupCounters;
-use crate::table::Blocks;
+use crate::stats::{LookupCounters, Reader};
+use crate::table::{BlockName, Blocks, Lacking, Progress};
 use crate::tree::run::Run;
 use crate::tree::state::State;
-
-/// A key whose lookup has not ended.
-struct Open {
-    /// Its place among the queries.
-    at: usize,
-    /// The first run that it has not asked.
-    run: usize,
-}
 
 /// What `get` gives for each of `queries`, in their order. What it took is added to `counters`.
 ///
@@ -49,57 +44,146 @@ pub(super) fn multi_get(
     queries: &[Query<'_>],
     counters: &LookupCounters,
 ) -> Result<Vec<Option<Value>>> {
-    let mut blocks = Blocks::default();
-    blocks.counts.lookups = queries.len() as u64;
-    let values = look_up(state, dir, queries, &mut blocks);
-    counters.add(&blocks.counts);
-    values
+    let mut lookups = Lookups {
+        state,
+        dir,
+        runs: state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()).collect(),
+        queries,
+        values: vec![None; queries.len()],
+        begun: 0,
+        runs_asked: vec![0; queries.len()],
+        blocks: Blocks::default(),
+        to_read: VecDeque::new(),
+        reading: Vec::new(),
+        waiting: BTreeMap::new(),
+        outcome: Ok(()),
+    };
+    lookups.blocks.counts.lookups = queries.len() as u64;
+    lookups.carry_out();
+    counters.add(&lookups.blocks.counts);
+    lookups.outcome.map(|()| lookups.values)
 }
 
-fn look_up(state: &State, dir: &Path, queries: &[Query<'_>], blocks: &mut Blocks) -> Result<Vec<Option<Value>>> {
-    let mut values = vec![None; queries.len()];
-    let runs: Vec<&Arc<Run>> = state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()).collect();
-    let mut open: Vec<_> = (0..queries.len()).map(|at| Open { at, run: 0 }).collect();
-    let mut in_buffers = true;
-    while !open.is_empty() {
-        let mut left = Vec::new();
-        for mut lookup in open {
-            let at = lookup.at;
-            let query = queries[at];
+/// All lookups, and how far each of them came.
+struct Lookups<'a> {
+    state: &'a State,
+    dir: &'a Path,
+    /// Young to old.
+    runs: Vec<&'a Arc<Run>>,
+    queries: &'a [Query<'a>],
+    values: Vec<Option<Value>>,
+    /// How many of the queries have begun.
+    begun: usize,
+    /// For each query, how many runs do not have it.
+    runs_asked: Vec<usize>,
+    blocks: Blocks,
+    /// Blocks that are to be asked for.
+    to_read: VecDeque<Lacking>,
+    /// Those that were asked for, by the numbers of the reads; `None` once they have arrived.
+    reading: Vec<Option<Lacking>>,
+    /// For each of both, the queries that go on when it has arrived.
+    waiting: BTreeMap<BlockName, Vec<usize>>,
+    /// The first error; nothing goes on after it.
+    outcome: Result<()>,
+}
+
+impl Lookups<'_> {
+    fn carry_out(&mut self) {
+        // There may be nothing to read.
+        if self.find_read() {
+            let storage = self.to_read[0].storage();
+            storage.read_queue(Reader::MultiGet, self);
+        }
+    }
+
+    /// Begins lookups until there is a block to be read; false if there is none.
+    fn find_read(&mut self) -> bool {
+        while self.to_read.is_empty() && self.begun < self.queries.len() && self.outcome.is_ok() {
+            let at = self.begun;
+            self.begun += 1;
+            let outcome = self.begin(at);
+            self.note(outcome);
+        }
+        self.outcome.is_ok() && !self.to_read.is_empty()
+    }
+
+    /// Keeps the first error.
+    fn note(&mut self, outcome: Result<()>) {
+        if self.outcome.is_ok() {
+            self.outcome = outcome;
+        }
+    }
+
+    /// Looks for one key in the buffers, and then in the runs.
+    fn begin(&mut self, at: usize) -> Result<()> {
+        let mut found = None;
+        let visit: Visit<'_> = &mut |entry, pin| {
+            found = Some(get::found_in(self.dir, entry, pin));
+            ControlFlow::Break(())
+        };
+        if get::fold_buffers(self.state, self.queries[at], visit).is_continue() {
+            return self.go_down(at);
+        }
+        if let Some(found) = found {
+            self.values[at] = found?.value;
+        }
+        Ok(())
+    }
+
+    /// Asks run after run until one decides or lacks a block.
+    fn go_down(&mut self, at: usize) -> Result<()> {
+        while let Some(run) = self.runs.get(self.runs_asked[at]) {
             let mut found = None;
-            let visit: Visit<'_> = &mut |entry, pin| {
-                found = Some(get::found_in(dir, entry, pin));
+            let mut visit = |entry: Entry<'_>, block: &_| {
+                found = Some(get::found_in(self.dir, entry, &|value| Value::in_block(block, value)));
                 ControlFlow::Break(())
             };
-            let decided = in_buffers && get::fold_buffers(state, query, visit).is_break();
-            if !decided && !go_down(&runs, &mut lookup.run, query, blocks, visit)? {
-                left.push(lookup);
-            } else if let Some(found) = found {
-                values[at] = found?.value;
+            match run.get_from(&mut self.blocks, self.queries[at], &mut visit)? {
+                Progress::Ended(ControlFlow::Continue(())) => self.runs_asked[at] += 1,
+                Progress::Ended(ControlFlow::Break(())) => {
+                    if let Some(found) = found {
+                        self.values[at] = found?.value;
+                    }
+                    break;
+                }
+                Progress::Lacks(lacking) => {
+                    self.waiting.insert(lacking.name(), vec![at]);
+                    self.to_read.push_back(lacking);
+                    break;
+                }
+                Progress::Awaits(name) => {
+                    self.waiting.entry(name).or_default().push(at);
+                    break;
+                }
             }
         }
-        in_buffers = false;
-        blocks.read_lacking()?;
-        open = left;
+        Ok(())
     }
-    Ok(values)
+
+    /// Lets the lookups go on that wait for this block.
+    fn go_on(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
+        self.blocks.arrived(lacking, bytes)?;
+        let waiting = self.waiting.remove(&lacking.name()).unwrap_or_default();
+        waiting.into_iter().try_for_each(|at| self.go_down(at))
+    }
 }
 
-/// Asks run after run until one decides or lacks a block; true if the lookup has ended.
-fn go_down(
-    runs: &[&Arc<Run>],
-    run: &mut usize,
-    query: Query<'_>,
-    blocks: &mut Blocks,
-    visit: Visit<'_>,
-) -> Result<bool> {
-    while let Some(asked) = runs.get(*run) {
-        let mut visit = |entry: Entry<'_>, block: &_| visit(entry, &|value| Value::in_block(block, value));
-        match asked.get_from(blocks, query, &mut visit)? {
-            None => return Ok(false),
-            Some(ControlFlow::Break(())) => return Ok(true),
-            Some(ControlFlow::Continue(())) => *run += 1,
+impl ReadQueue for Lookups<'_> {
+    fn next(&mut self) -> Option<ReadRequest> {
+        if !self.find_read() {
+            return None;
+        }
+        let lacking = self.to_read.pop_front()?;
+        let request = lacking.request();
+        self.reading.push(Some(lacking));
+        Some(request)
+    }
+
+    fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+        let lacking = self.reading[number].take().expect("each read arrives once");
+        if self.outcome.is_ok() {
+            let outcome = self.go_on(&lacking, bytes);
+            self.note(outcome);
         }
     }
-    Ok(true)
 }

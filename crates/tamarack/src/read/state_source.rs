@@ -1,20 +1,24 @@
 //! [`StateSource`]: all entries of a pinned state, buffers and runs, as one source; its seeks read the first blocks of all runs at once.
 //!
 //! ```text
-//! seek ──► run 1: its block is in the cache                            ┐
-//!          run 2: lacks a block ──┐                                    │
-//!          run 3: lacks a block ──┼─► one batch ─► windows of 2 to 4   ├─► every cursor seeks, and finds what it needs
-//!          run 4: lacks a block ──┘                                    ┘
+//! seek ──► run 1: its block is in the cache                                ┐
+//!          run 2: lacks a block ──┐                  ┌─► decoded           │
+//!          run 3: lacks a block ──┼─► all on the way ┼─► decoded           ├─► every cursor seeks, and finds what it needs
+//!          run 4: lacks a block ──┘   at once        └─► decoded           ┘
 //! ```
 //!
-//! So a seek takes about as long as one read, however many runs there are. If lower index blocks are not in the cache either, these make a batch
-//! before, as far as they are lacking. What the batch could not bring, the cursor reads by itself; it is that read whose failure is told.
+//! So a seek takes about as long as one read, however many runs there are. If a lower index block is not in the cache either, it is read before, while the other runs'
+//! reads go on. What could not be brought, the cursor reads by itself; it is that read whose failure is told.
 //!
 //! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there.
 //!
 //! Tests: `tests/reads.rs`, on a simulated device that takes a fixed time for each read.
 
+use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
+
+use tamarack_env::{ReadQueue, ReadRequest};
 
 use crate::buffer::BufferCursor;
 use crate::entry::{Entry, Sequence};
@@ -29,9 +33,6 @@ use crate::tree::state::State;
 
 /// The one tree there is.
 const TREE: TreeId = TreeId(0);
-
-/// How often a seek finds that more is to be read: a lower index block, then a data block.
-const ROUNDS: usize = 2;
 
 /// What a cursor takes with the keys that it keeps, in bytes; about.
 const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<Part>() + 500;
@@ -65,29 +66,63 @@ impl StateSource {
     }
 
     fn leap(&mut self, place: Place<'_>) -> Result<()> {
-        for _ in 0..ROUNDS {
-            if !self.read_together(place) {
-                break;
+        let runs: Vec<_> = self.merged.sources_mut().iter_mut().filter_map(Part::run).collect();
+        // One alone reads by itself.
+        if runs.len() > 1 {
+            let mut seek = Seek { place, runs, prepared: 0, to_read: VecDeque::new(), reading: Vec::new() };
+            if seek.find_read()
+                && let Some(storage) = seek.runs[seek.to_read[0]].storage().cloned()
+            {
+                storage.read_queue(Reader::Scan, &mut seek);
             }
         }
         self.merged.seek_to(place)
     }
+}
 
-    /// Reads what the runs lack that a seek to `place` needs next, unless at most one lacks something; says whether it did.
-    fn read_together(&mut self, place: Place<'_>) -> bool {
-        let runs = self.merged.sources_mut().iter_mut().filter_map(Part::run);
+/// The reads that a seek needs beforehand.
+struct Seek<'a> {
+    place: Place<'a>,
+    runs: Vec<&'a mut RunCursor>,
+    /// How many of the runs have been asked what they lack.
+    prepared: usize,
+    /// Those that lack something.
+    to_read: VecDeque<usize>,
+    /// The run of each read.
+    reading: Vec<usize>,
+}
+
+impl Seek<'_> {
+    /// Asks runs until one lacks something; false if none does.
+    fn find_read(&mut self) -> bool {
+        while self.to_read.is_empty() && self.prepared < self.runs.len() {
+            self.prepare(self.prepared);
+            self.prepared += 1;
+        }
+        !self.to_read.is_empty()
+    }
+
+    fn prepare(&mut self, run: usize) {
         // A run that cannot even be prepared will say so when it is sought in.
-        let mut lacking: Vec<_> = runs.filter_map(|run| run.prepare(place).unwrap_or(false).then_some(run)).collect();
-        if lacking.len() < 2 {
-            return false;
+        if self.runs[run].prepare(self.place).unwrap_or(false) {
+            self.to_read.push_back(run);
         }
-        let storage = lacking[0].storage().expect("what lacks a block has a table").clone();
-        let requests = lacking.iter_mut().map(|run| run.request()).collect();
-        let outcomes = storage.read_together(Reader::Scan, requests);
-        for (run, outcome) in lacking.iter_mut().zip(outcomes) {
-            run.arrived(outcome.is_ok());
+    }
+}
+
+impl ReadQueue for Seek<'_> {
+    fn next(&mut self) -> Option<ReadRequest> {
+        self.find_read();
+        let run = self.to_read.pop_front()?;
+        self.reading.push(run);
+        Some(self.runs[run].request())
+    }
+
+    fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+        let run = self.reading[number];
+        if self.runs[run].arrived(bytes) {
+            self.prepare(run);
         }
-        true
     }
 }
 

@@ -1,12 +1,14 @@
-//! [`Blocks`]: where many lookups get their blocks together. They say what they lack, and are asked again when it is there.
+//! [`Blocks`]: where many lookups get their blocks together. A lookup that lacks one says so, and is asked again when it has arrived.
 //!
 //! ```text
-//! lookups a b c d ──► a: found   b: lacks X   c: lacks Y   d: lacks X ──► one batch: X, Y ──► b, c and d again
+//! lookups a b c d ──► a: found   b: lacks X   c: lacks Y   d: lacks X, which is awaited
+//!                     X arrives ──► b and d again      Y arrives ──► c again
 //! ```
 //!
 //! Tests: `tests/reads.rs`, by `Db::multi_get`.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use tamarack_env::ReadRequest;
 
 use super::index::Lower;
 use super::reader::{Fetch, Table};
+use super::storage::TableStorage;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::format::block::Block;
@@ -22,49 +25,84 @@ use crate::format::meta::TableId;
 use crate::format::stored::BlockHandle;
 use crate::stats::{LookupCounts, Reader};
 
-/// The blocks of many lookups: those that were read for them, whether the cache keeps them or not, and those that they lack.
+/// A block of more bytes is read at once, by itself: it takes as long as many others, and its memory is not to be taken twice.
+const BLOCK_BYTES_MAX: usize = 256 << 10;
+
+/// The blocks of many lookups: those that were read for them, whether the cache keeps them or not, and those that are awaited.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    here: BTreeMap<Name, Arc<Block>>,
-    lower_here: BTreeMap<Name, Arc<Fences>>,
-    lacking: BTreeMap<Name, (Arc<Table>, Lacking)>,
+    known: BTreeMap<BlockName, Known>,
     /// What the last lookup lacked.
-    noted: Option<Lacking>,
+    noted: Option<(BlockHandle, Option<usize>)>,
     /// What the lookups did.
     pub counts: LookupCounts,
 }
 
 /// A block's table and offset.
-type Name = (TableId, u64);
+pub type BlockName = (TableId, u64);
 
-/// A block that a lookup lacks.
-#[derive(Clone, Copy, Debug)]
-struct Lacking {
+/// A block that some lookup lacked.
+#[derive(Debug)]
+enum Known {
+    Awaited,
+    Data(Arc<Block>),
+    Lower(Arc<Fences>),
+}
+
+/// A block to be read.
+#[derive(Debug)]
+pub struct Lacking {
+    table: Arc<Table>,
     handle: BlockHandle,
     /// Its fence in the top index, if it is a lower index block.
     top: Option<usize>,
 }
 
+/// How far a lookup in one table came.
+#[derive(Debug)]
+pub enum Progress {
+    /// To its end; what the visitor gave last.
+    Ended(ControlFlow<()>),
+    /// To a block that it lacks, and that nobody asked for before.
+    Lacks(Lacking),
+    /// To a block that was asked for.
+    Awaits(BlockName),
+}
+
 impl Fetch for Blocks {
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>> {
-        let handle = table.index.top().handle(top);
-        let here = self.lower_here.get(&(table.id(), handle.offset)).cloned().map(Lower::Shared);
-        let lower = here.or_else(|| table.lower(top));
-        if lower.is_none() {
-            self.note(table, Lacking { handle, top: Some(top) })?;
+        if let Some(lower) = table.lower(top) {
+            return Ok(Some(lower));
         }
-        Ok(lower)
+        let handle = table.index.top().handle(top);
+        if let Some(Known::Lower(fences)) = self.known.get(&(table.id(), handle.offset)) {
+            return Ok(Some(Lower::Shared(fences.clone())));
+        }
+        table.file.check_inside(&handle)?;
+        self.noted = Some((handle, Some(top)));
+        Ok(None)
     }
 
     fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
-        let here = self.here.get(&(table.id(), handle.offset)).cloned();
-        let block = here.or_else(|| table.cached(handle));
-        if block.is_none() {
-            self.note(table, Lacking { handle: *handle, top: None })?;
-            let is_new = !self.lacking.contains_key(&(table.id(), handle.offset));
-            self.counts.data_blocks_read += u64::from(is_new);
+        let name = (table.id(), handle.offset);
+        let is_awaited = match self.known.get(&name) {
+            Some(Known::Data(block)) => return Ok(Some(block.clone())),
+            known => known.is_some(),
+        };
+        if !is_awaited {
+            if let Some(block) = table.cached(handle) {
+                return Ok(Some(block));
+            }
+            table.file.check_inside(handle)?;
+            self.counts.data_blocks_read += 1;
+            if handle.bytes > BLOCK_BYTES_MAX {
+                let block = table.storage.share(table.file.read_block(handle, Reader::MultiGet)?);
+                self.keep_data(table, handle, block.clone());
+                return Ok(Some(block));
+            }
         }
-        Ok(block)
+        self.noted = Some((*handle, None));
+        Ok(None)
     }
 
     fn counts(&mut self) -> &mut LookupCounts {
@@ -73,54 +111,66 @@ impl Fetch for Blocks {
 }
 
 impl Table {
-    /// As [`Table::get`], but reads nothing: `None` if it lacks a block, which is noted in `blocks`. After [`Blocks::read_lacking`] it gets further; what was visited
+    /// As [`Table::get`], but waits for no block. When the one that it lacks is there ([`Blocks::arrived`]), it gets further; what was visited
     /// is visited again then.
     pub fn get_from(
         self: &Arc<Self>,
         blocks: &mut Blocks,
         query: Query<'_>,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
-    ) -> Result<Option<ControlFlow<()>>> {
-        let flow = self.ask(query, blocks, visit)?;
-        if let Some(lacking) = blocks.noted.take() {
-            blocks.lacking.insert((self.id(), lacking.handle.offset), (self.clone(), lacking));
+    ) -> Result<Progress> {
+        if let Some(flow) = self.ask(query, blocks, visit)? {
+            return Ok(Progress::Ended(flow));
         }
-        Ok(flow)
+        let (handle, top) = blocks.noted.take().expect("a lookup that does not end lacks a block");
+        let name = (self.id(), handle.offset);
+        if blocks.known.contains_key(&name) {
+            return Ok(Progress::Awaits(name));
+        }
+        blocks.known.insert(name, Known::Awaited);
+        Ok(Progress::Lacks(Lacking { table: self.clone(), handle, top }))
+    }
+}
+
+impl Lacking {
+    /// Which block it is.
+    pub fn name(&self) -> BlockName {
+        (self.table.id(), self.handle.offset)
+    }
+
+    /// The read that brings it.
+    pub fn request(&self) -> ReadRequest {
+        self.table.file.request(self.handle.offset, self.handle.bytes)
+    }
+
+    /// What it is read by.
+    pub fn storage(&self) -> Arc<TableStorage> {
+        self.table.storage.clone()
     }
 }
 
 impl Blocks {
-    fn note(&mut self, table: &Table, lacking: Lacking) -> Result<()> {
-        table.file.check_inside(&lacking.handle)?;
-        self.noted = Some(lacking);
+    /// Takes in a block that was read.
+    ///
+    /// # Errors
+    /// If it could not be read, or is damaged.
+    pub fn arrived(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
+        let Lacking { table, handle, top } = lacking;
+        let bytes = bytes.map_err(|error| table.file.read_error(error, handle.offset))?;
+        let block = table.file.decode_block(bytes, handle, Vec::new(), Reader::MultiGet)?;
+        match *top {
+            None => self.keep_data(table, handle, table.storage.share(block)),
+            Some(top) => {
+                let fences = table.decode_lower(top, &block)?;
+                table.keep_lower(top, &fences);
+                self.known.insert(lacking.name(), Known::Lower(fences));
+            }
+        }
         Ok(())
     }
 
-    /// Reads all that lookups lack, in one batch; says whether there was anything.
-    ///
-    /// # Errors
-    /// That of the first block, by table and offset, that cannot be read or is damaged.
-    pub fn read_lacking(&mut self) -> Result<bool> {
-        let lacking = std::mem::take(&mut self.lacking);
-        let Some((first, _)) = lacking.values().next() else { return Ok(false) };
-        let mut memory: Vec<_> = lacking.values().map(|(_, lacking)| vec![0; lacking.handle.bytes]).collect();
-        let requests = lacking.values().zip(&mut memory);
-        let requests = requests
-            .map(|((table, lacking), memory)| ReadRequest::new(table.file.file(), lacking.handle.offset, memory));
-        let outcomes = first.storage.read_together(Reader::MultiGet, requests.collect());
-        for (((name, (table, Lacking { handle, top })), outcome), bytes) in lacking.iter().zip(outcomes).zip(memory) {
-            outcome.map_err(|error| table.file.read_error(error, handle.offset))?;
-            let block = table.file.decode_block(&bytes, handle, Vec::new(), Reader::MultiGet)?;
-            if let Some(top) = *top {
-                let fences = table.decode_lower(top, &block)?;
-                table.keep_lower(top, &fences);
-                self.lower_here.insert(*name, fences);
-            } else {
-                let block = table.storage.share(block);
-                table.storage.cache().insert(table.id(), handle.offset, block.clone());
-                self.here.insert(*name, block);
-            }
-        }
-        Ok(true)
+    fn keep_data(&mut self, table: &Table, handle: &BlockHandle, block: Arc<Block>) {
+        table.storage.cache().insert(table.id(), handle.offset, block.clone());
+        self.known.insert((table.id(), handle.offset), Known::Data(block));
     }
 }

@@ -5,9 +5,10 @@
 //!
 //! # Seeks of many cursors at once
 //!
-//! Who seeks with many cursors asks each beforehand what it would have to read ([`TableCursor::prepare`]), reads that for all in one batch, and
-//! only then lets them seek. A cursor that got nothing reads by itself.
+//! Who seeks with many cursors asks each beforehand what it would have to read ([`TableCursor::prepare`]), reads that for all together, gives each what has
+//! arrived ([`TableCursor::arrived`]), and only then lets them seek. A cursor that got nothing reads by itself.
 
+use std::io;
 use std::sync::Arc;
 
 use tamarack_env::ReadRequest;
@@ -15,7 +16,7 @@ use tamarack_env::ReadRequest;
 use super::index::Lower;
 use super::reader::Table;
 use super::storage::TableStorage;
-use super::window::{Direction, FIRST_BYTES, Growth, ScanVolume, Window};
+use super::window::{Direction, FIRST_BYTES, Growth, ScanVolume, Window, piece_in};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
@@ -44,6 +45,18 @@ pub struct TableCursor {
     data: Standing,
     /// The data block that the last step backward left, if that was another one.
     left: Option<Arc<Block>>,
+    /// What is to be read before a seek.
+    wanted: Option<Wanted>,
+}
+
+/// A block that a seek will need, and the bytes to be read for it, from `start` to `end`.
+#[derive(Debug)]
+struct Wanted {
+    /// Its fence in the top index, if it is a lower index block.
+    top: Option<usize>,
+    handle: BlockHandle,
+    start: u64,
+    end: u64,
 }
 
 /// How a cursor reads, and what it has read. One that goes on in the next table takes this along.
@@ -186,7 +199,7 @@ impl Table {
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();
         let table = Arc::clone(self);
-        TableCursor { table, pieces, lower: None, data: Standing::default(), left: None }
+        TableCursor { table, pieces, lower: None, data: Standing::default(), left: None, wanted: None }
     }
 }
 
@@ -225,8 +238,7 @@ impl TableCursor {
         let handle = self.table.index.top().handle(top);
         let at_hand = self.stands_below(top) || self.pieces.window.holds(&handle) || self.table.lower(top).is_some();
         if !at_hand {
-            self.pieces.window.reserve(&self.table, &handle, Direction::Forward, 0)?;
-            return Ok(true);
+            return self.want(Some(top), handle, Direction::Forward, 0);
         }
         let lower = self.load_lower(top)?;
         lower.at = match place {
@@ -238,21 +250,57 @@ impl TableCursor {
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
-        match self.table.cached(&handle) {
-            Some(block) => self.data = Standing::before(&handle, block),
-            None => self.pieces.window.reserve(&self.table, &handle, direction, FIRST_BYTES)?,
+        if let Some(block) = self.table.cached(&handle) {
+            self.data = Standing::before(&handle, block);
+            return Ok(false);
         }
-        Ok(!self.data.holds(&handle))
+        self.want(None, handle, direction, FIRST_BYTES)
     }
 
-    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] says what came of it.
-    pub fn request(&mut self) -> ReadRequest<'_> {
-        self.pieces.window.request(&self.table)
+    /// Notes what is to be read.
+    fn want(&mut self, top: Option<usize>, handle: BlockHandle, direction: Direction, ahead: usize) -> Result<bool> {
+        let (start, end) = piece_in(&self.table, &handle, direction, ahead)?;
+        self.wanted = Some(Wanted { top, handle, start, end });
+        Ok(true)
     }
 
-    /// The read has succeeded or failed.
-    pub fn arrived(&mut self, whole: bool) {
-        self.pieces.window.arrived(whole);
+    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] is told what came of it.
+    ///
+    /// # Panics
+    /// If it found none.
+    pub fn request(&self) -> ReadRequest {
+        let wanted = self.wanted.as_ref().expect("only what lacks something asks for it");
+        self.table.file.request(wanted.start, (wanted.end - wanted.start) as usize)
+    }
+
+    /// Takes in what the read brought. True if that was an index block, so that [`TableCursor::prepare`] gets further now. What failed, or is damaged,
+    /// the seek will read again, and tell.
+    pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
+        let (Some(wanted), Ok(bytes)) = (self.wanted.take(), bytes) else { return false };
+        let Wanted { top, handle, start, .. } = wanted;
+        let at = (handle.offset - start) as usize;
+        let reader = Reader::Scan;
+        let Ok(block) = self.table.file.decode_block(&bytes[at..][..handle.bytes], &handle, Vec::new(), reader) else {
+            return false;
+        };
+        if let Some(top) = top {
+            let Ok(fences) = self.table.decode_lower(top, &block) else { return false };
+            self.table.keep_lower(top, &fences);
+            self.lower = Some(LowerPlace { top, fences, at: 0 });
+            return true;
+        }
+        let block = self.table.storage.share(block);
+        self.table.storage.cache().insert(self.table.id(), handle.offset, block.clone());
+        self.data = Standing::before(&handle, block);
+        self.pieces.growth.arrived();
+        // The block itself is not needed any more.
+        let (before, after) = (&bytes[..at], &bytes[at + handle.bytes..]);
+        if after.is_empty() {
+            self.pieces.window.give(&self.table, start, before);
+        } else {
+            self.pieces.window.give(&self.table, handle.end(), after);
+        }
+        false
     }
 
     /// What its table is read by.

@@ -25,7 +25,7 @@ mod storage;
 mod verify;
 mod window;
 
-pub use blocks::Blocks;
+pub use blocks::{BlockName, Blocks, Lacking, Progress};
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterSettings;

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env, File};
+use tamarack_env::{Access, Env, File, ReadRequest};
 use tamarack_filter::Filter;
 
 use super::filter;
@@ -338,9 +338,9 @@ impl TableFile {
         unsealed.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
-    /// The file itself, for reads that are handed over together with others.
-    pub(super) fn file(&self) -> &dyn File {
-        &*self.file
+    /// A read of the file, to be handed over together with others.
+    pub(super) fn request(&self, offset: u64, bytes: usize) -> ReadRequest {
+        ReadRequest { file: self.file.clone(), offset, bytes }
     }
 
     /// The bytes around `start..end` that a read with nothing to copy takes: themselves, unless the file is read past the page cache.

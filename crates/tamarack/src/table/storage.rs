@@ -8,8 +8,8 @@
 //!
 //! # One read or many
 //!
-//! A single block is a read of its own. Who wants several at once hands them over together ([`TableStorage::read_together`]), so that they take as long as
-//! one where the device can do that.
+//! A single block is a read of its own. Who wants several at once makes a queue of them ([`TableStorage::read_queue`]), so that they take as long as
+//! one where the device can do that, and what is done with those that have arrived takes no time of its own.
 //!
 //! Tests: `tests/reads.rs` counts what the simulator is asked for, and how long it takes on a device with latency.
 
@@ -17,13 +17,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env, File, ReadRequest};
+use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
 
 use super::index::IndexRoom;
 use crate::cache::BlockCache;
 use crate::format::block::Block;
 use crate::memory::{Account, Budget, Part};
-use crate::stats::{ReadCounters, Reader};
+use crate::stats::{ReadCounters, Reader, ReaderCounters};
 
 /// What tables read with. See the module's documentation.
 #[derive(Debug)]
@@ -91,14 +91,32 @@ impl TableStorage {
         self.env.open(path, self.access)
     }
 
-    /// Carries out several reads at once. Each is as by [`File::read_exact_at`], and has an outcome of its own.
-    pub fn read_together(&self, reader: Reader, mut requests: Vec<ReadRequest<'_>>) -> Vec<io::Result<()>> {
-        let counters = self.counters.of(reader);
-        requests.iter().for_each(|request| counters.count_read(request.buffer.len()));
-        if requests.len() > 1 {
-            counters.batches.add(1);
+    /// Carries out the reads of a queue, many at a time ([`Env::read_queue`]), and counts them.
+    pub fn read_queue(&self, reader: Reader, queue: &mut dyn ReadQueue) {
+        let mut counted = Counted { queue, counters: self.counters.of(reader), reads: 0 };
+        self.env.read_queue(&mut counted);
+        if counted.reads > 1 {
+            counted.counters.batches.add(1);
         }
-        self.env.read_batch(&mut requests);
-        requests.into_iter().map(ReadRequest::exact).collect()
+    }
+}
+
+/// Counts what a queue asks for.
+struct Counted<'a> {
+    queue: &'a mut dyn ReadQueue,
+    counters: &'a ReaderCounters,
+    reads: usize,
+}
+
+impl ReadQueue for Counted<'_> {
+    fn next(&mut self) -> Option<ReadRequest> {
+        let request = self.queue.next()?;
+        self.counters.count_read(request.bytes);
+        self.reads += 1;
+        Some(request)
+    }
+
+    fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+        self.queue.arrived(number, bytes);
     }
 }

@@ -20,8 +20,8 @@
 //!
 //! Tests: here, for the arithmetic; all tests of cursors.
 
+use tamarack_env::AlignedBuffer;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::{AlignedBuffer, ReadRequest};
 
 use super::reader::Table;
 use crate::error::Result;
@@ -58,18 +58,25 @@ pub(super) enum Direction {
 pub(super) struct Window {
     reader: Reader,
     offset: u64,
-    /// How many bytes are here, at the beginning of `memory`; 0 until a read has brought them.
+    /// How many bytes are here; 0 until a read has brought them.
     bytes: usize,
-    /// How many are to be read.
-    reserved: usize,
-    memory: AlignedBuffer,
+    memory: Memory,
     charge: Charge,
+}
+
+/// Where a window's bytes are, from the beginning.
+#[derive(Debug)]
+enum Memory {
+    /// What the window has read.
+    Read(AlignedBuffer),
+    /// What others have read for it.
+    Given(Vec<u8>),
 }
 
 impl Window {
     /// An empty one, for that kind of reader.
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, offset: 0, bytes: 0, reserved: 0, memory: AlignedBuffer::zeroed(0), charge: Charge::default() }
+        Self { reader, offset: 0, bytes: 0, memory: Memory::Given(Vec::new()), charge: Charge::default() }
     }
 
     /// Forgets what it holds, as when it goes to another table.
@@ -85,7 +92,11 @@ impl Window {
     /// A block whose bytes are here, checked and decoded into `space`, whatever that holds.
     pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: Vec<u8>) -> Result<Block> {
         let start = (handle.offset - self.offset) as usize;
-        table.file.decode_block(&self.memory[start..][..handle.bytes], handle, space, self.reader)
+        let bytes: &[u8] = match &self.memory {
+            Memory::Read(memory) => memory,
+            Memory::Given(bytes) => bytes,
+        };
+        table.file.decode_block(&bytes[start..][..handle.bytes], handle, space, self.reader)
     }
 
     /// A block. If it is not here, the window moves so that it holds the block and what comes next, `ahead_bytes` together.
@@ -101,44 +112,59 @@ impl Window {
             if handle.bytes >= SEQUENTIAL_BYTES {
                 return table.file.read_block(handle, self.reader);
             }
-            self.reserve(table, handle, direction, ahead_bytes)?;
-            let result = table.file.read_into(&mut self.memory[..self.reserved], self.offset, self.reader);
-            self.arrived(result.is_ok());
-            result?;
+            self.read(table, handle, direction, ahead_bytes)?;
         }
         self.block(table, handle, space)
     }
 
-    /// Empties the window and moves it to the block and what comes next, `ahead_bytes` together. [`Window::request`] reads it.
-    pub(super) fn reserve(
-        &mut self,
-        table: &Table,
-        handle: &BlockHandle,
-        direction: Direction,
-        ahead_bytes: usize,
-    ) -> Result<()> {
-        table.file.check_inside(handle)?;
-        let (start, end) = piece(handle, direction, ahead_bytes as u64, table.data_end());
+    /// Moves the window to the block and what comes next, `ahead_bytes` together.
+    fn read(&mut self, table: &Table, handle: &BlockHandle, direction: Direction, ahead_bytes: usize) -> Result<()> {
+        let (start, end) = piece_in(table, handle, direction, ahead_bytes)?;
         let (start, end) = table.file.aligned(start, end);
-        (self.offset, self.bytes, self.reserved) = (start, 0, (end - start) as usize);
-        if self.memory.len() < self.reserved {
-            self.memory = AlignedBuffer::zeroed(0);
-            let part = if self.reader == Reader::Scan { Part::Iterators } else { Part::Merges };
-            self.charge = table.storage.account().charge(part, self.reserved + AlignedBuffer::ALIGNMENT);
-            self.memory = AlignedBuffer::zeroed(self.reserved);
-        }
+        let length = (end - start) as usize;
+        (self.offset, self.bytes) = (start, 0);
+        let memory = match &mut self.memory {
+            Memory::Read(memory) if memory.len() >= length => memory,
+            other => {
+                *other = Memory::Given(Vec::new());
+                let part = if self.reader == Reader::Scan { Part::Iterators } else { Part::Merges };
+                self.charge = table.storage.account().charge(part, length + AlignedBuffer::ALIGNMENT);
+                *other = Memory::Read(AlignedBuffer::zeroed(length));
+                let Memory::Read(memory) = other else { unreachable!("it was just put there") };
+                memory
+            }
+        };
+        table.file.read_into(&mut memory[..length], start, self.reader)?;
+        self.bytes = length;
         Ok(())
     }
 
-    /// The read of what was reserved. [`Window::arrived`] says what came of it.
-    pub(super) fn request<'a>(&'a mut self, table: &'a Table) -> ReadRequest<'a> {
-        ReadRequest::new(table.file.file(), self.offset, &mut self.memory[..self.reserved])
+    /// Moves the window to bytes that were read for it elsewhere.
+    pub(super) fn give(&mut self, table: &Table, offset: u64, bytes: &[u8]) {
+        (self.offset, self.bytes) = (offset, bytes.len());
+        match &mut self.memory {
+            Memory::Given(given) if given.capacity() >= bytes.len() => {
+                given.clear();
+                given.extend_from_slice(bytes);
+            }
+            other => {
+                *other = Memory::Given(Vec::new());
+                self.charge = table.storage.account().charge(Part::Iterators, bytes.len());
+                *other = Memory::Given(bytes.to_vec());
+            }
+        }
     }
+}
 
-    /// The read of what was reserved has succeeded or failed.
-    pub(super) fn arrived(&mut self, whole: bool) {
-        self.bytes = if whole { self.reserved } else { 0 };
-    }
+/// As [`piece`], of a table. An error if the block is not inside it.
+pub(super) fn piece_in(
+    table: &Table,
+    handle: &BlockHandle,
+    direction: Direction,
+    ahead_bytes: usize,
+) -> Result<(u64, u64)> {
+    table.file.check_inside(handle)?;
+    Ok(piece(handle, direction, ahead_bytes as u64, table.data_end()))
 }
 
 /// From where to where to read for a block and what comes next, in a file whose data blocks end at `data_end`.

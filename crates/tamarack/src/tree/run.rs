@@ -18,6 +18,7 @@
 //!
 //! Tests: random slices and cuts against a plain map, in `tree/tests.rs`.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use crate::format::block::Block;
 use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
 use crate::merge::{Place, Source};
 use crate::stats::LookupCounts;
-use crate::table::{Blocks, Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -188,10 +189,10 @@ impl Run {
         blocks: &mut Blocks,
         query: Query<'_>,
         visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
-    ) -> Result<Option<ControlFlow<()>>> {
+    ) -> Result<Progress> {
         match self.slice_of(query.key()) {
             Some(slice) => slice.table.open()?.get_from(blocks, query, visit),
-            None => Ok(Some(ControlFlow::Continue(()))),
+            None => Ok(Progress::Ended(ControlFlow::Continue(()))),
         }
     }
 
@@ -378,19 +379,17 @@ impl RunCursor {
         self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
     }
 
-    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] says what came of it.
+    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] is told what came of it.
     ///
     /// # Panics
     /// If it found none.
-    pub fn request(&mut self) -> ReadRequest<'_> {
-        self.place.as_mut().expect("a cursor that was prepared has a place").cursor.request()
+    pub fn request(&self) -> ReadRequest {
+        self.place.as_ref().expect("a cursor that was prepared has a place").cursor.request()
     }
 
-    /// The read has succeeded or failed.
-    pub fn arrived(&mut self, whole: bool) {
-        if let Some(place) = &mut self.place {
-            place.cursor.arrived(whole);
-        }
+    /// Takes in what the read brought. True if there may be more to read: [`RunCursor::prepare`] says.
+    pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
+        self.place.as_mut().is_some_and(|place| place.cursor.arrived(bytes))
     }
 
     /// What its tables are read by, if it has opened one.

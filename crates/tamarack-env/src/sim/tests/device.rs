@@ -80,12 +80,9 @@ fn a_batch_waits_once() {
         let file = create(&env, "f", b"");
         file.set_len(100 * PAGE as u64, CUT).unwrap();
         let batch = |pages: &[u64]| {
-            let mut buffers = vec![[0; PAGE]; pages.len()];
-            let places = pages.iter().zip(&mut buffers);
-            let mut requests: Vec<_> =
-                places.map(|(page, bytes)| ReadRequest::new(&*file, page * PAGE as u64, bytes)).collect();
-            env.read_batch(&mut requests);
-            requests.into_iter().for_each(|request| request.exact().unwrap());
+            let request = |page: &u64| ReadRequest { file: file.clone(), offset: page * PAGE as u64, bytes: PAGE };
+            let outcomes = read_together(&env, pages.iter().map(request).collect());
+            assert!(outcomes.iter().all(Result::is_ok));
         };
         assert_eq!(cost(&env, || [1, 5, 9].iter().for_each(|&page| batch(&[page]))), ms(3 * (1 + 10)) + us(3));
         assert_eq!(cost(&env, || batch(&[1, 5, 9])), ms(3 + 10) + us(1), "seed {seed}");
