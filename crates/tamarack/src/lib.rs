@@ -36,7 +36,7 @@
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |
 //! | `wal` | the write-ahead log |
-//! | `table`, `cache` | immutable files of sorted blocks; the block cache |
+//! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `buffer` | the memtable |
 //! | `merge` | sorted sources brought together |
 //! | `format` | bytes to values and back |

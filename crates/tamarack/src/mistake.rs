@@ -1,4 +1,4 @@
-//! [`Mistake`]: what a merge could do wrong, to be planted by tests that prove that somebody would notice.
+//! [`Mistake`]: what a merge or a lookup could do wrong, to be planted by tests that prove that somebody would notice.
 //!
 //! Each variant is asked for at the one place where the mistake would be made. Built with debug assertions, as tests are, a thread can
 //! plant one for itself and for what runs on it, such as the workers of the simulator; built without, the answer is a constant and the
@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-/// A mistake in a merge or flush.
+/// A mistake in a merge, a flush or a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
     /// A handover does not cut the oldest input back.
@@ -25,6 +25,14 @@ pub enum Mistake {
     InputsNotRelabelled,
     /// A buffer is flushed although writers still add to it.
     IncompleteBuffer,
+    /// Of keys whose digests agree, which here are many, the cached entry of one answers for all.
+    CachedKeyMistaken,
+    /// A cached entry answers for a reader that must not see it.
+    CachedFromTheFuture,
+    /// What a reader in the past finds is cached as if it were the youngest version.
+    CachedFromThePast,
+    /// A cached entry answers for all tables.
+    CachedInAnyTable,
 }
 
 thread_local! {

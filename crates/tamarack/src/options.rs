@@ -309,7 +309,7 @@ impl Expert {
         self
     }
 
-    /// The most that the block cache may take, in bytes; 0 is none. Default: what the other parts leave of the memory budget. If no budget was set, it is made
+    /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. Default: what the other parts leave of the memory budget. If no budget was set, it is made
     /// large enough for this. Index blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those
     /// beyond that share the cache with the data.
     #[must_use]

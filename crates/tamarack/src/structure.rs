@@ -62,8 +62,10 @@ pub struct Stats {
     pub snapshots: usize,
     /// The memory that the database takes, by part.
     pub memory: MemoryStats,
-    /// Size of the block cache's content, in bytes.
+    /// Size of the cache's content, blocks and single entries, in bytes.
     pub cache_bytes: u64,
+    /// The part of it that single entries take. How many were found there: [`LookupCounts::cached_entries`].
+    pub cache_entry_bytes: u64,
     /// Blocks found in the cache since opening.
     pub cache_hits: u64,
     /// Blocks that were not there since opening.
@@ -298,6 +300,7 @@ impl Stats {
             snapshots: engine.tree.visible.snapshots(),
             memory: MemoryStats::of(&engine.account, state.buffers_memory_bytes()),
             cache_bytes: engine.cache.used_bytes(),
+            cache_entry_bytes: engine.cache.entry_bytes(),
             cache_hits: engine.cache.hits(),
             cache_misses: engine.cache.misses(),
             reads: engine.tables.storage().counters().get(),

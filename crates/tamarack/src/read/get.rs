@@ -77,7 +77,7 @@ fn fold(state: &State, query: Query<'_>, counts: &mut LookupCounts, visit: Visit
         return Ok(ControlFlow::Break(()));
     }
     for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
-        let flow = run.get(query, counts, &mut |entry, block| visit(entry, &|value| Value::in_block(block, value)))?;
+        let flow = run.get(query, counts, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
         if flow.is_break() {
             return Ok(flow);
         }

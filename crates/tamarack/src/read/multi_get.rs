@@ -27,6 +27,7 @@ use tamarack_env::{ReadQueue, ReadRequest};
 
 use super::get::{self, TREE, Visit};
 use super::value::Value;
+use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, Reader};
@@ -134,8 +135,8 @@ impl Lookups<'_> {
     fn go_down(&mut self, at: usize) -> Result<()> {
         while let Some(run) = self.runs.get(self.runs_asked[at]) {
             let mut found = None;
-            let mut visit = |entry: Entry<'_>, block: &_| {
-                found = Some(get::found_in(self.dir, entry, &|value| Value::in_block(block, value)));
+            let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
+                found = Some(get::found_in(self.dir, entry, &|value| Value::held(holder, value)));
                 ControlFlow::Break(())
             };
             match run.get_from(&mut self.blocks, self.queries[at], &mut visit)? {

@@ -5,9 +5,10 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::buffer::PinnedValue;
+use crate::cache::{CachedEntry, Holder};
 use crate::format::block::Block;
 
-/// A value, borrowed from the buffer or the cached block where it stands, which it keeps in memory until it is dropped.
+/// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which it keeps in memory until it is dropped.
 /// It dereferences to its bytes.
 ///
 /// A small value may so hold a block of some KiB or a whole buffer: copy it (`to_vec`) to keep it for long.
@@ -18,6 +19,7 @@ pub struct Value(Place);
 enum Place {
     Buffer(PinnedValue),
     Block { block: Arc<Block>, range: Range<usize> },
+    Entry(CachedEntry),
 }
 
 impl Value {
@@ -26,9 +28,12 @@ impl Value {
         Self(Place::Buffer(value))
     }
 
-    /// A value in a block.
-    pub(crate) fn in_block(block: &Arc<Block>, value: &[u8]) -> Self {
-        Self(Place::Block { block: block.clone(), range: block.range_of(value) })
+    /// The value of an entry that came with `holder`.
+    pub(crate) fn held(holder: Holder<'_>, value: &[u8]) -> Self {
+        match holder {
+            Holder::Block(block) => Self(Place::Block { block: block.clone(), range: block.range_of(value) }),
+            Holder::Entry(entry) => Self(Place::Entry(entry.clone())),
+        }
     }
 }
 
@@ -39,6 +44,7 @@ impl Deref for Value {
         match &self.0 {
             Place::Buffer(value) => value,
             Place::Block { block, range } => &block.bytes()[range.clone()],
+            Place::Entry(entry) => entry.value(),
         }
     }
 }

@@ -32,20 +32,24 @@ pub struct LookupCounts {
     pub filter_false_positives: u64,
     /// Data blocks that were not in the cache and had to be read.
     pub data_blocks_read: u64,
+    /// Entries that the cache had by themselves, so that no block was asked for.
+    pub cached_entries: u64,
 }
 
 /// How many numbers these are.
-const NUMBERS: usize = 5;
+const NUMBERS: usize = 6;
 
 impl LookupCounts {
     fn numbers(&self) -> [u64; NUMBERS] {
-        let Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read } = *self;
-        [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read]
+        let Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries } =
+            *self;
+        [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries]
     }
 
     fn of_numbers(numbers: [u64; NUMBERS]) -> Self {
-        let [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read] = numbers;
-        Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read }
+        let [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries] =
+            numbers;
+        Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries }
     }
 }
 

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use tamarack_env::ReadRequest;
 
 use super::index::Lower;
-use super::reader::{Fetch, Table};
+use super::reader::{Fetch, Origin, Table};
 use super::storage::TableStorage;
+use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::format::block::Block;
@@ -83,22 +84,22 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>> {
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
-            Some(Known::Data(block)) => return Ok(Some(block.clone())),
+            Some(Known::Data(block)) => return Ok(Some((block.clone(), Origin::Storage))),
             known => known.is_some(),
         };
         if !is_awaited {
             if let Some(block) = table.cached(handle) {
-                return Ok(Some(block));
+                return Ok(Some((block, Origin::Cache)));
             }
             table.file.check_inside(handle)?;
             self.counts.data_blocks_read += 1;
             if handle.bytes > BLOCK_BYTES_MAX {
                 let block = table.storage.share(table.file.read_block(handle, Reader::MultiGet)?);
-                self.keep_data(table, handle, block.clone());
-                return Ok(Some(block));
+                self.known.insert(name, Known::Data(block.clone()));
+                return Ok(Some((block, Origin::Storage)));
             }
         }
         self.noted = Some((*handle, None));
@@ -117,7 +118,7 @@ impl Table {
         self: &Arc<Self>,
         blocks: &mut Blocks,
         query: Query<'_>,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Progress> {
         if let Some(flow) = self.ask(query, blocks, visit)? {
             return Ok(Progress::Ended(flow));
@@ -159,7 +160,8 @@ impl Blocks {
         let bytes = bytes.map_err(|error| table.file.read_error(error, handle.offset))?;
         let block = table.file.decode_block(bytes, handle, Vec::new(), Reader::MultiGet)?;
         match *top {
-            None => self.keep_data(table, handle, table.storage.share(block)),
+            // Each lookup that finds something in it offers that to the cache.
+            None => drop(self.known.insert(lacking.name(), Known::Data(table.storage.share(block)))),
             Some(top) => {
                 let fences = table.decode_lower(top, &block)?;
                 table.keep_lower(top, &fences);
@@ -167,10 +169,5 @@ impl Blocks {
             }
         }
         Ok(())
-    }
-
-    fn keep_data(&mut self, table: &Table, handle: &BlockHandle, block: Arc<Block>) {
-        table.storage.cache().insert(table.id(), handle.offset, block.clone());
-        self.known.insert((table.id(), handle.offset), Known::Data(block));
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block ─► versions of the key
-//!                └─► no: not here                             └─ resident if there is room; else through the BlockCache
+//!                ├─► no: not here                             └─ resident if there is room; else through the BlockCache
+//!                └─► perhaps: if the BlockCache has the entry by itself, that is the answer
 //! ```
 //!
 //! What a table costs: in memory its filter, if it has one, and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not

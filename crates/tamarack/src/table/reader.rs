@@ -15,6 +15,7 @@ use tamarack_filter::Filter;
 use super::filter;
 use super::index::{Found, Index, Lower};
 use super::storage::TableStorage;
+use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query};
 use crate::error::{Error, Result};
 use crate::format::block::{Block, Versions};
@@ -25,6 +26,7 @@ use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
 use crate::memory::{Charge, Part};
+use crate::mistake::{self, Mistake};
 use crate::stats::{LookupCounts, ReadCounters, Reader};
 
 /// What the first read at the end of a file brings beside the filter: enough for footer, top index and properties of most tables.
@@ -70,6 +72,7 @@ impl Table {
         let of_filter = filter.as_ref().map_or(0, Filter::memory_bytes);
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
         let charges = [account.charge(Part::Filters, of_filter), account.charge(Part::Indexes, of_indexes)];
+        storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
         Ok(Arc::new(Self { file, footer, meta, index, filter, storage, _charges: charges }))
     }
@@ -108,15 +111,15 @@ impl Table {
         self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 
-    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is given each
-    /// entry's block too, so that a value can be kept without copying ([`Block::range_of`]). What it took is added to `counts`.
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
+    /// holds the entry, so that a value can be kept without copying. What it took is added to `counts`.
     ///
     /// Gives what the visitor gave last; `Continue` if there were no versions.
     pub fn get(
         &self,
         query: Query<'_>,
         counts: &mut LookupCounts,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let flow = self.ask(query, &mut ReadThrough { counts }, visit)?;
         Ok(flow.expect("what the cache lacks is read"))
@@ -127,18 +130,18 @@ impl Table {
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let Some(filter) = &self.filter else { return self.search(query, fetch, visit) };
+        let Some(filter) = &self.filter else { return self.search_cached(query, fetch, visit) };
         if !filter.may_contain(query.digest()) {
             let counts = fetch.counts();
             (counts.filter_probes, counts.filter_negatives) = (counts.filter_probes + 1, counts.filter_negatives + 1);
             return Ok(Some(ControlFlow::Continue(())));
         }
         let mut found = false;
-        let flow = self.search(query, fetch, &mut |entry, block| {
+        let flow = self.search_cached(query, fetch, &mut |entry, holder| {
             found = true;
-            visit(entry, block)
+            visit(entry, holder)
         })?;
         if flow.is_some() {
             // For a query that is older than something in the table, versions that it must not see may have been what the filter meant.
@@ -151,21 +154,57 @@ impl Table {
     }
 
     /// As [`Table::ask`], whatever the filter says.
+    fn search_cached(
+        &self,
+        query: Query<'_>,
+        fetch: &mut impl Fetch,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<ControlFlow<()>>> {
+        let Some(cached) = self.storage.cache().entry(self.meta.id, &query) else {
+            return self.search(query, fetch, visit);
+        };
+        fetch.counts().cached_entries += 1;
+        let youngest = cached.entry();
+        if visit(Entry { key: query.key(), ..youngest }, Holder::Entry(&cached)).is_break() {
+            return Ok(Some(ControlFlow::Break(())));
+        }
+        // It has been visited; the visitor wants the older ones too.
+        self.search(query, fetch, &mut |entry, holder| {
+            if entry.sequence < youngest.sequence { visit(entry, holder) } else { ControlFlow::Continue(()) }
+        })
+    }
+
+    /// As [`Table::search_cached`], in the blocks.
     fn search(
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let mut sequence = query.sequence();
+        // Of the versions, the first is the youngest in the table if none is out of sight.
+        let sees_all = sequence >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
+        let mut visited = false;
         loop {
             let top = self.index.top().floor(query.key(), sequence);
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
             let Found { handle, next } = self.index.find(top, &lower, query.key(), sequence);
-            let Some(block) = fetch.data_block(self, &handle)? else { return Ok(None) };
+            let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
+            let mut finding = if self.filter.is_some() { Finding::FalsePositive } else { Finding::Other };
             let ended = block
-                .versions(query.key(), sequence, &mut |entry| visit(entry, &block))
+                .versions(query.key(), sequence, &mut |entry| {
+                    let is_youngest = !std::mem::replace(&mut visited, true) && sees_all;
+                    finding = match finding {
+                        _ if is_youngest => Finding::Youngest(entry),
+                        Finding::FalsePositive => Finding::Other,
+                        finding => finding,
+                    };
+                    visit(entry, Holder::Block(&block))
+                })
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
+            if origin == Origin::Storage {
+                self.storage.cache().admit(self.meta.id, handle.offset, &block, query.digest(), finding);
+            }
             match (ended, next) {
                 (Versions::Stopped, _) => return Ok(Some(ControlFlow::Break(()))),
                 // The next block begins with another version of the key: its fence is exactly that version's place.
@@ -231,19 +270,21 @@ impl Table {
     pub(super) fn cached(&self, handle: &BlockHandle) -> Option<Arc<Block>> {
         self.storage.cache().get(self.meta.id, handle.offset)
     }
-
-    /// A data block that is not in the cache, which then has it.
-    fn read_through(&self, handle: &BlockHandle, reader: Reader) -> Result<Arc<Block>> {
-        let block = self.storage.share(self.file.read_block(handle, reader)?);
-        self.storage.cache().insert(self.meta.id, handle.offset, Arc::clone(&block));
-        Ok(block)
-    }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
         self.index.give_back(self.storage.index_room());
+        self.storage.cache().table_closed(self.meta.raw_bytes);
     }
+}
+
+/// Where a data block came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    Cache,
+    /// Nobody has offered it to the cache yet.
+    Storage,
 }
 
 /// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot go on.
@@ -252,7 +293,7 @@ pub(super) trait Fetch {
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
     /// A data block of `table`.
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>>;
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>>;
 
     /// What the lookup did so far.
     fn counts(&mut self) -> &mut LookupCounts;
@@ -270,12 +311,13 @@ impl Fetch for ReadThrough<'_> {
     }
 
     #[inline]
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<Arc<Block>>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>> {
         if let Some(block) = table.cached(handle) {
-            return Ok(Some(block));
+            return Ok(Some((block, Origin::Cache)));
         }
         self.counts.data_blocks_read += 1;
-        table.read_through(handle, Reader::Get).map(Some)
+        let block = table.storage.share(table.file.read_block(handle, Reader::Get)?);
+        Ok(Some((block, Origin::Storage)))
     }
 
     fn counts(&mut self) -> &mut LookupCounts {

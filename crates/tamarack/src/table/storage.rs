@@ -1,4 +1,4 @@
-//! [`TableStorage`]: what all tables of a database read with: the environment, the mode, the block cache, and the counters.
+//! [`TableStorage`]: what all tables of a database read with: the environment, the mode, the cache, and the counters.
 //!
 //! # Through the page cache or past it
 //!
@@ -66,7 +66,7 @@ impl TableStorage {
         &self.index_room
     }
 
-    /// The block cache.
+    /// The cache.
     pub fn cache(&self) -> &BlockCache {
         &self.cache
     }

@@ -27,6 +27,7 @@ use tamarack_env::ReadRequest;
 use super::broken::Broken;
 use super::chunks::Chunks;
 use super::table_file::TableFile;
+use crate::cache::Holder;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
@@ -175,7 +176,7 @@ impl Run {
         &self,
         query: Query<'_>,
         counts: &mut LookupCounts,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         match self.slice_of(query.key()) {
             Some(slice) => slice.table.open()?.get(query, counts, visit),
@@ -188,7 +189,7 @@ impl Run {
         &self,
         blocks: &mut Blocks,
         query: Query<'_>,
-        visit: &mut dyn FnMut(Entry<'_>, &Arc<Block>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Progress> {
         match self.slice_of(query.key()) {
             Some(slice) => slice.table.open()?.get_from(blocks, query, visit),

@@ -1,0 +1,206 @@
+//! How many blocks lookups read where some keys are asked for more than others, and how the cache divides itself between blocks and single entries.
+//!
+//! `cargo run --release -p reads --bin skewed [-- DIRECTORY [MIB [CACHE_MIB [OPERATIONS]]]]` loads 1024 MiB of entries of 1 KiB below the directory (`.`), as a tree with leveling
+//! and as one of ten runs, and prints a table for each: 64 MiB of cache, read past the page cache, one thread. Each workload begins with an empty cache, runs a million and a half operations
+//! that do not count, and then a million that do; uniform lookups a fifth of that. Takes some minutes and twice the space, and removes its files.
+//!
+//! Keys are 16 bytes that lie all over, so hot ones are scattered, as YCSB has them; but for "adjacent", where the hottest key is the smallest, and so on. Ranks follow Zipf's
+//! law with exponent 0.99. B, C and D are YCSB's: 95 % lookups and 5 % updates, Zipf; lookups only; 95 % lookups and 5 % new keys, of which the latest are the most
+//! popular. Writes are flushed and merged meanwhile. What is counted is blocks of data and index that lookups read, for each lookup.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tamarack::{Compression, Db, Expert, Options, Stats};
+use tamarack_env::{Random, TempDir};
+
+const VALUE_BYTES: usize = 1000;
+const EXPONENT: f64 = 0.99;
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// Which key is next, and what is done with it.
+#[derive(Clone, Copy, PartialEq)]
+enum Workload {
+    Scattered,
+    Adjacent,
+    Uniform,
+    B,
+    D,
+}
+
+impl Workload {
+    const ALL: [Self; 5] = [Self::Scattered, Self::Adjacent, Self::Uniform, Self::B, Self::D];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Scattered => "Zipf (C)",
+            Self::Adjacent => "Zipf, adjacent",
+            Self::Uniform => "uniform",
+            Self::B => "B",
+            Self::D => "D",
+        }
+    }
+
+    fn share(self) -> u64 {
+        if self == Self::Uniform { 5 } else { 1 }
+    }
+}
+
+struct Scene {
+    db: Db,
+    /// The loaded keys in order.
+    sorted: Vec<u64>,
+    /// How many keys there are: number `i` has the key `scattered(i)`.
+    count: u64,
+    zipf: Zipf,
+    random: Random,
+}
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let directory = arguments.first().map_or(".", String::as_str);
+    let (mib, cache_mib, operations) = (number(1, 1024)?, number(2, 64)?, number(3, 1_000_000)?);
+    for (policy, buffer_bytes) in [("leveling:T=10", 16 << 20), ("tiering:T=100", (mib << 20) / 10)] {
+        let scratch = TempDir::below(Path::new(directory))?;
+        let dir = scratch.path().join("db");
+        let expert = Expert::new().policy(policy).buffer_bytes(buffer_bytes).block_bytes(4096).direct_io(true);
+        let expert = expert.cache_bytes(cache_mib << 20);
+        let options = Options::new().memory_bytes(1 << 30).compression(Compression::None).expert(expert);
+        let count = mib << 10;
+        load(&options.open(&dir)?, count)?;
+        println!("{policy}, {mib} MiB, cache of {cache_mib} MiB, {operations} operations\n");
+        println!(
+            "| workload | runs | blocks read per lookup | index blocks among them | entries from the cache per lookup | cache: blocks, MiB | entries, MiB | µs per operation |"
+        );
+        println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+        for workload in Workload::ALL {
+            let db = options.open(&dir)?;
+            let mut sorted: Vec<u64> = (0..count).map(scattered).collect();
+            sorted.sort_unstable();
+            let mut scene = Scene { db, sorted, count, zipf: Zipf::new(count), random: Random::new(3) };
+            scene.measure(workload, operations / workload.share())?;
+            scene.db.close()?;
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// Every key once, in the order of their numbers, which scatters neighbours over all runs.
+fn load(db: &Db, count: u64) -> Outcome {
+    let random = Random::new(1);
+    (0..count).try_for_each(|number| put(db, number, &random))?;
+    db.flush()?;
+    db.wait_for_merges()?;
+    db.clone().close()?;
+    Ok(())
+}
+
+fn put(db: &Db, number: u64, random: &Random) -> Outcome {
+    let mut value = [0; VALUE_BYTES];
+    value.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+    Ok(db.put(key(scattered(number)), value)?)
+}
+
+fn key(place: u64) -> [u8; 16] {
+    let mut key = *b"user    key     ";
+    key[8..].copy_from_slice(&place.to_be_bytes());
+    key
+}
+
+/// Another number for each number (the finalizer of SplitMix64).
+fn scattered(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+impl Scene {
+    fn measure(&mut self, workload: Workload, operations: u64) -> Outcome {
+        for _ in 0..operations + operations / 2 {
+            self.step(workload)?;
+        }
+        let (before, began) = (self.db.stats(), Instant::now());
+        for _ in 0..operations {
+            self.step(workload)?;
+        }
+        let us = began.elapsed().as_secs_f64() * 1e6 / operations as f64;
+        print(workload, &before, &self.db.stats(), us);
+        Ok(())
+    }
+
+    fn step(&mut self, workload: Workload) -> Outcome {
+        let draw = self.random.below(100);
+        let place = match workload {
+            Workload::Uniform => scattered(self.random.below(self.count)),
+            Workload::Adjacent => self.sorted[self.zipf.rank(&self.random) as usize],
+            Workload::D if draw < 5 => {
+                self.count += 1;
+                return put(&self.db, self.count - 1, &self.random);
+            }
+            Workload::D => scattered(self.count - 1 - self.zipf.rank(&self.random)),
+            // Ranks are not ages.
+            Workload::Scattered | Workload::B => {
+                let number = scattered(self.zipf.rank(&self.random)) % self.count;
+                if workload == Workload::B && draw < 5 {
+                    return put(&self.db, number, &self.random);
+                }
+                scattered(number)
+            }
+        };
+        match self.db.get(key(place))? {
+            Some(value) if value.len() == VALUE_BYTES => Ok(()),
+            _ => Err("a key that was stored is not found".into()),
+        }
+    }
+}
+
+fn print(workload: Workload, before: &Stats, after: &Stats, us: f64) {
+    let gets = (after.lookups.lookups - before.lookups.lookups) as f64;
+    let runs: usize = after.levels.iter().map(|level| level.runs.len()).sum();
+    let blocks = after.reads.since(&before.reads).gets.blocks;
+    let data = after.lookups.data_blocks_read - before.lookups.data_blocks_read;
+    let cached = after.lookups.cached_entries - before.lookups.cached_entries;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!(
+        "| {} | {runs} | {:.4} | {:.4} | {:.3} | {:.1} | {:.1} | {us:.1} |",
+        workload.name(),
+        blocks as f64 / gets,
+        (blocks - data) as f64 / gets,
+        cached as f64 / gets,
+        mib(after.cache_bytes - after.cache_entry_bytes),
+        mib(after.cache_entry_bytes),
+    );
+}
+
+/// Draws ranks from 0, by the approximation that YCSB uses (Gray et al., "Quickly generating billion-record synthetic databases").
+struct Zipf {
+    count: f64,
+    sum: f64,
+    sum_of_two: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    fn new(count: u64) -> Self {
+        let sum = |count: u64| (1..=count).map(|rank| (rank as f64).powf(-EXPONENT)).sum::<f64>();
+        let (all, sum_of_two) = (sum(count), sum(2));
+        let count = count as f64;
+        let eta = (1.0 - (2.0 / count).powf(1.0 - EXPONENT)) / (1.0 - sum_of_two / all);
+        Self { count, sum: all, sum_of_two, eta }
+    }
+
+    fn rank(&self, random: &Random) -> u64 {
+        let u = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        match u * self.sum {
+            place if place < 1.0 => 0,
+            place if place < self.sum_of_two => 1,
+            _ => {
+                let rank = self.count * (self.eta * u - self.eta + 1.0).powf(1.0 / (1.0 - EXPONENT));
+                (rank as u64).min(self.count as u64 - 1)
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and by those who read it.
+//!
+//! ```text
+//! │ kind │ bytes of the key │ sequence │ key │ value │
+//! │  u8  │ u32              │ u64      │     │       │
+//! ```
+//!
+//! Cost: 13 bytes and the counters of the `Arc` besides key and value. Tested with the cache.
+
+use std::sync::Arc;
+
+use crate::entry::{Entry, EntryKind, Sequence};
+
+/// What stands before the key.
+const HEAD_BYTES: usize = 1 + 4 + 8;
+
+/// The two counters of an `Arc`.
+const COUNTERS_BYTES: usize = 2 * size_of::<usize>();
+
+/// A copy of an entry. See the module's documentation.
+#[derive(Clone)]
+pub struct CachedEntry(Arc<[u8]>);
+
+impl CachedEntry {
+    /// A copy of `entry`.
+    pub fn new(entry: &Entry<'_>) -> Self {
+        let Entry { key, sequence, kind, value } = *entry;
+        let bytes = HEAD_BYTES + key.len() + value.len();
+        // An iterator that knows its length is collected into one allocation.
+        let mut copy: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
+        let place = Arc::get_mut(&mut copy).expect("nobody else has it yet");
+        let (head, rest) = place.split_at_mut(HEAD_BYTES);
+        head[0] = kind as u8;
+        head[1..5].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        head[5..].copy_from_slice(&sequence.0.to_le_bytes());
+        rest[..key.len()].copy_from_slice(key);
+        rest[key.len()..].copy_from_slice(value);
+        Self(copy)
+    }
+
+    /// The memory that a copy of `entry` would take, in bytes.
+    pub fn memory_bytes_of(entry: &Entry<'_>) -> usize {
+        COUNTERS_BYTES + HEAD_BYTES + entry.key.len() + entry.value.len()
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        COUNTERS_BYTES + self.0.len()
+    }
+
+    /// The entry.
+    #[inline]
+    pub fn entry(&self) -> Entry<'_> {
+        let (head, _) = self.0.split_first_chunk::<HEAD_BYTES>().expect("it was made with a head");
+        let kind = EntryKind::from_number(head[0]).expect("it was made from a kind");
+        let sequence = Sequence(u64::from_le_bytes(*head[5..].first_chunk().expect("eight bytes")));
+        let (key, value) = self.0[HEAD_BYTES..].split_at(self.key_bytes());
+        Entry { key, sequence, kind, value }
+    }
+
+    /// Its value; empty if it has none.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        &self.0[HEAD_BYTES + self.key_bytes()..]
+    }
+
+    fn key_bytes(&self) -> usize {
+        u32::from_le_bytes(*self.0[1..].first_chunk().expect("four bytes")) as usize
+    }
+}
+
+impl std::fmt::Debug for CachedEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CachedEntry").field(&self.entry()).finish()
+    }
+}

@@ -1,0 +1,508 @@
+//! The cache: blocks and single entries that were read lately, within one budget of bytes.
+//!
+//! **Blocks** stand under their table and offset: data blocks, and index blocks as their fences. **Entries** stand under their table and the digest of their key: a block that is kept for one
+//! hot entry wastes most of its memory, and where hot keys are scattered, as they mostly are, nearly all blocks would be like that.
+//!
+//! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared lock of one shard. What stays
+//! is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block too large for a shard is not kept. Two threads that
+//! miss the same block at once both read it: that costs a read, not an answer, and nobody waits for another's I/O.
+//!
+//! # Why a cached entry is right
+//!
+//! A cached entry is the **youngest version of its key in its table**. A table never changes and its number is never used twice, so that remains true
+//! whatever is written, merged, handed over or cut: those change which tables are asked, and that is decided before the cache is. A lookup that asks
+//! a table would find first, among the key's versions there, the youngest one up to the lookup's own sequence. So the cached entry may answer if
+//!
+//! * its key is the one that is looked up (two keys may have one digest), and
+//! * its sequence is not above the lookup's (a snapshot may be older than it).
+//!
+//! Else the table is searched as if there were no such entry. And an entry may be put in only if it is the youngest: by a lookup that sees everything in the table, for
+//! which it is the first version. Tombstones are entries like others.
+//!
+//! # What is kept of a block that was read for a lookup
+//!
+//! The entry, if one was found, and nothing if a filter was wrong, unless the block is worth more ([`BlockCache::admit`]):
+//!
+//! * all tables in use would fit into the cache: then no memory is wasted, and a block saves the reads of its other entries;
+//! * the entry takes more than half of the block's memory;
+//! * another entry of the block was wanted lately (`neighbours.rs`): its keys are hot together.
+//!
+//! From then on both compete for the same bytes, and what is not asked for goes; that is how the memory divides itself. An entry is asked for first, so a block is kept for
+//! what its other entries are worth. A block of an index serves every lookup that misses below it, and stays. Of the rules that were tried on traces
+//! (see `bench/results`), blocks of 4 entries or 35, scattered and adjacent hot keys, uniform, recent and shifting ones, none was better than this on all, and none that
+//! needs as little.
+//!
+//! Tests: here; `tests/entries.rs` compares a database of tiny caches with a model, and shows that each of the rules above is needed.
+
+mod entry;
+mod ledger;
+mod neighbours;
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_filter::Digest;
+
+pub use self::entry::CachedEntry;
+use self::ledger::{Item, Ledger};
+use self::neighbours::Neighbours;
+use crate::entry::{Entry, Query};
+use crate::format::block::Block;
+use crate::format::fences::Fences;
+use crate::format::meta::TableId;
+use crate::memory::Elastic;
+use crate::mistake::{self, Mistake};
+
+/// What a block and its bookkeeping take on average; only used to size the cache's tables.
+const USUAL_BLOCK_BYTES: u64 = 4096;
+
+/// What an item takes on average, where blocks and small entries are mixed; only used to size the cache's tables: it remembers the names of half as many that were evicted.
+const USUAL_ITEM_BYTES: u64 = 1024;
+
+/// What the cache itself needs per item: its place and the slots that remember evicted ones.
+const ITEM_BYTES: u64 = 96;
+
+/// Of so many blocks that the cache could hold, it remembers for one which entry it was read for. Fewer make it blind for keys that are hot together, more let
+/// chance bring keys together that are not: an eighth was best on traces.
+const BLOCKS_PER_NEIGHBOUR: u64 = 8;
+
+/// It never remembers more: 1 MiB, enough for a cache of 4 GiB.
+const NEIGHBOURS_MAX: usize = 1 << 17;
+
+/// Independent parts of the cache, so that threads seldom meet. There are fewer when the cache holds few items.
+const SHARDS: usize = 16;
+
+/// Counters are spread over so many cache lines.
+const STRIPES: usize = 16;
+
+/// Recently read blocks and entries of all tables of a database. See the module's documentation.
+pub struct BlockCache {
+    items: Cache<Name, Kept, Bytes, Mix, Ledger>,
+    neighbours: Neighbours,
+    ledger: Ledger,
+    /// Raw bytes of the tables in use.
+    data_bytes: AtomicU64,
+    counters: [Counters; STRIPES],
+}
+
+/// What an item is found by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Name {
+    /// The table's number, twice; and 1 for an entry.
+    table_and_kind: u64,
+    /// A block's offset, an entry's digest.
+    place: u64,
+}
+
+impl Name {
+    #[inline]
+    fn block(table: TableId, offset: u64) -> Self {
+        Self { table_and_kind: table.0 << 1, place: offset }
+    }
+
+    #[inline]
+    fn entry(table: TableId, digest: Digest) -> Self {
+        let place = if mistake::is_planted(Mistake::CachedKeyMistaken) { digest.stored() % 8 } else { digest.stored() };
+        let table = if mistake::is_planted(Mistake::CachedInAnyTable) { 0 } else { table.0 };
+        Self { table_and_kind: table << 1 | 1, place }
+    }
+}
+
+/// An item of the cache.
+#[derive(Clone)]
+enum Kept {
+    /// A data block.
+    Data(Arc<Block>),
+    /// A lower index block.
+    Index(Arc<Fences>),
+    /// An entry by itself.
+    Entry(CachedEntry),
+}
+
+impl Item for Kept {
+    fn as_entry(&self) -> Option<&CachedEntry> {
+        if let Self::Entry(entry) = self { Some(entry) } else { None }
+    }
+}
+
+/// What holds an entry that a table was asked for, so that its value can be kept without copying.
+#[derive(Clone, Copy, Debug)]
+pub enum Holder<'a> {
+    /// A block that it stands in.
+    Block(&'a Arc<Block>),
+    /// The cache's copy of it.
+    Entry(&'a CachedEntry),
+}
+
+/// What a lookup found in a block that was read for it.
+#[derive(Clone, Copy, Debug)]
+pub enum Finding<'a> {
+    /// The youngest version of its key in the table.
+    Youngest(Entry<'a>),
+    /// Something else: an older version, or, in a table without a filter, nothing.
+    Other,
+    /// Nothing, although a filter had let hope.
+    FalsePositive,
+}
+
+/// Hits and misses of some of the blocks, on a cache line of their own. Threads that count in the same
+/// stripe at the same time mostly share the block as well, and with it the line of its reference count.
+#[derive(Default)]
+#[repr(align(64))]
+struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl BlockCache {
+    /// A cache for items of `capacity_bytes` together; 0 keeps nothing.
+    pub fn new(capacity_bytes: u64) -> Self {
+        let count = |bytes: u64| usize::try_from(capacity_bytes / bytes).unwrap_or(usize::MAX).max(1);
+        let options = OptionsBuilder::new()
+            .shards(SHARDS)
+            .estimated_items_capacity(count(USUAL_ITEM_BYTES))
+            .weight_capacity(capacity_bytes)
+            .build()
+            .expect("both capacities are set");
+        let ledger = Ledger::default();
+        Self {
+            items: Cache::with_options(options, Bytes, Mix, ledger.clone()),
+            neighbours: Neighbours::new(count(USUAL_BLOCK_BYTES * BLOCKS_PER_NEIGHBOUR).min(NEIGHBOURS_MAX)),
+            ledger,
+            data_bytes: AtomicU64::new(0),
+            counters: Default::default(),
+        }
+    }
+
+    /// The data block at `offset` of `table`, if it is here.
+    #[inline]
+    pub fn get(&self, table: TableId, offset: u64) -> Option<Arc<Block>> {
+        self.block(table, offset, |kept| if let Kept::Data(block) = kept { Some(block) } else { None })
+    }
+
+    /// The fences of the lower index block at `offset` of `table`, if it is here.
+    #[inline]
+    pub fn get_index(&self, table: TableId, offset: u64) -> Option<Arc<Fences>> {
+        self.block(table, offset, |kept| if let Kept::Index(fences) = kept { Some(fences) } else { None })
+    }
+
+    fn block<T>(&self, table: TableId, offset: u64, take: impl FnOnce(Kept) -> Option<T>) -> Option<T> {
+        let found = self.items.get(&Name::block(table, offset)).and_then(take);
+        let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
+        let counter = if found.is_some() { &counters.hits } else { &counters.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// The first version of the query's key that a search of `table` would find, if it is here.
+    #[inline]
+    pub fn entry(&self, table: TableId, query: &Query<'_>) -> Option<CachedEntry> {
+        let Some(Kept::Entry(cached)) = self.items.get(&Name::entry(table, query.digest())) else { return None };
+        let entry = cached.entry();
+        let is_its_key = entry.key == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
+        let is_visible = entry.sequence <= query.sequence() || mistake::is_planted(Mistake::CachedFromTheFuture);
+        (is_its_key && is_visible).then_some(cached)
+    }
+
+    /// Keeps a data block that was just read.
+    pub fn insert(&self, table: TableId, offset: u64, block: Arc<Block>) {
+        self.keep(Name::block(table, offset), Kept::Data(block));
+    }
+
+    /// Keeps the fences of a lower index block that was just read.
+    pub fn insert_index(&self, table: TableId, offset: u64, fences: Arc<Fences>) {
+        self.keep(Name::block(table, offset), Kept::Index(fences));
+    }
+
+    /// Keeps of a block that was just read for the lookup of `digest`, which had that `finding` there, what is worth most: the block, an entry or nothing.
+    pub fn admit(&self, table: TableId, offset: u64, block: &Arc<Block>, digest: Digest, finding: Finding<'_>) {
+        let name = Name::block(table, offset);
+        let is_wanted = self.neighbours.other_was_wanted(Mix.hash_one(name), digest) || self.holds_all();
+        match finding {
+            Finding::Youngest(entry)
+                if !is_wanted && 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes() =>
+            {
+                self.keep(Name::entry(table, digest), Kept::Entry(CachedEntry::new(&entry)));
+            }
+            Finding::FalsePositive if !is_wanted => {}
+            _ => self.keep(name, Kept::Data(block.clone())),
+        }
+    }
+
+    fn keep(&self, name: Name, kept: Kept) {
+        self.ledger.add(&kept);
+        self.items.insert(name, kept);
+    }
+
+    /// A table with so many raw bytes is in use from now on.
+    pub fn table_opened(&self, raw_bytes: u64) {
+        self.data_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
+    }
+
+    /// A table with so many raw bytes is not in use any more.
+    pub fn table_closed(&self, raw_bytes: u64) {
+        self.data_bytes.fetch_sub(raw_bytes, Ordering::Relaxed);
+    }
+
+    /// True if all blocks of the tables in use would fit.
+    fn holds_all(&self) -> bool {
+        self.data_bytes.load(Ordering::Relaxed) <= self.items.capacity()
+    }
+
+    /// Drops what is kept of a table that is gone. Looks at every item in the cache.
+    pub fn forget(&self, table: TableId) {
+        self.items.retain(|name, kept| {
+            let stays = name.table_and_kind >> 1 != table.0;
+            if !stays {
+                self.ledger.subtract(kept);
+            }
+            stays
+        });
+    }
+
+    /// How many lookups found their block.
+    pub fn hits(&self) -> u64 {
+        self.counters.iter().map(|counters| counters.hits.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many lookups did not.
+    pub fn misses(&self) -> u64 {
+        self.counters.iter().map(|counters| counters.misses.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The memory that blocks and entries in the cache take, in bytes.
+    pub fn used_bytes(&self) -> u64 {
+        self.items.weight()
+    }
+
+    /// The part of it that entries take.
+    pub fn entry_bytes(&self) -> u64 {
+        self.ledger.entry_bytes() + ITEM_BYTES * self.ledger.entries()
+    }
+}
+
+/// Its weight counts [`ITEM_BYTES`] for each item, its tables take what they take: what of them is more than that is nobody's share. Blocks are on the account for as
+/// long as anybody has them. Entries are while they are here: one that a value holds longer takes little more than a copy of the value would.
+impl Elastic for BlockCache {
+    fn block_bytes(&self) -> u64 {
+        self.items.weight().saturating_sub(ITEM_BYTES * self.items.len() as u64 + self.ledger.entry_bytes())
+    }
+
+    fn other_bytes(&self) -> u64 {
+        self.items.memory_used().total() as u64 + self.neighbours.memory_bytes() + self.ledger.entry_bytes()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.items.capacity()
+    }
+
+    fn set_capacity(&self, bytes: u64) {
+        self.items.set_capacity(bytes);
+    }
+}
+
+impl std::fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("used_bytes", &self.used_bytes())
+            .field("entry_bytes", &self.entry_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Weighs items by the memory they take.
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Name, Kept> for Bytes {
+    fn weight(&self, _: &Name, kept: &Kept) -> u64 {
+        let bytes = match kept {
+            Kept::Data(block) => block.memory_bytes(),
+            Kept::Index(fences) => fences.memory_bytes(),
+            Kept::Entry(entry) => entry.memory_bytes(),
+        };
+        bytes as u64 + ITEM_BYTES
+    }
+}
+
+/// Hashes names. The same in every process, so that a simulated run can be repeated.
+#[derive(Clone)]
+struct Mix;
+
+impl BuildHasher for Mix {
+    type Hasher = MixHasher;
+    fn build_hasher(&self) -> MixHasher {
+        MixHasher(0)
+    }
+}
+
+/// Folds 64-bit words by multiplication, taking the high half of the product back into the low one.
+struct MixHasher(u64);
+
+impl Hasher for MixHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The cache finds what was put in, keeps to its capacity, forgets a table, and counts; a cached entry answers for its own key in its own table and for those who may see
+    //! it, and what is kept of a block follows the rules.
+
+    use super::*;
+    use crate::entry::{EntryKind, Sequence};
+    use crate::format::block::BlockBuilder;
+
+    fn entry<'a>(key: &'a str, sequence: u64, value: &'a [u8]) -> Entry<'a> {
+        Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind: EntryKind::Put, value }
+    }
+
+    fn query(key: &str, sequence: u64) -> Query<'_> {
+        Query::new(key.as_bytes(), Sequence(sequence))
+    }
+
+    fn block(value_bytes: usize) -> Arc<Block> {
+        let mut builder = BlockBuilder::new(1);
+        builder.add(&entry("k", 1, &vec![0; value_bytes]));
+        let mut payload = Vec::new();
+        builder.finish_into(&mut payload);
+        Arc::new(Block::decode(payload).expect("what the builder made"))
+    }
+
+    /// A cache for less than there is.
+    fn small_cache() -> BlockCache {
+        let cache = BlockCache::new(1 << 20);
+        cache.table_opened(2 << 20);
+        cache
+    }
+
+    /// The block at `offset` of table 1 was read for the entry.
+    fn admit(cache: &BlockCache, offset: u64, block: &Arc<Block>, entry: Entry<'_>) {
+        let digest = Query::new(entry.key, Sequence::MAX).digest();
+        cache.admit(TableId(1), offset, block, digest, Finding::Youngest(entry));
+    }
+
+    #[test]
+    fn blocks_are_found_by_table_and_offset_until_the_table_is_forgotten() {
+        let cache = BlockCache::new(1 << 20);
+        for table in [1, 2] {
+            cache.insert(TableId(table), 0, block(100));
+            cache.insert(TableId(table), 4096, block(100));
+        }
+        assert!(cache.get(TableId(1), 4096).is_some());
+        assert!(cache.get(TableId(1), 8192).is_none());
+        cache.forget(TableId(1));
+        assert!(cache.get(TableId(1), 4096).is_none());
+        assert!(cache.get(TableId(2), 4096).is_some());
+        assert_eq!((cache.hits(), cache.misses()), (2, 2));
+    }
+
+    #[test]
+    fn a_cached_entry_is_what_was_copied() {
+        let key = "k".repeat(65_536);
+        for (key, kind, value) in
+            [("", EntryKind::Put, &b""[..]), ("k", EntryKind::Delete, b""), (&key, EntryKind::Put, b"value")]
+        {
+            let entry = Entry { key: key.as_bytes(), sequence: Sequence::MAX, kind, value };
+            let cached = CachedEntry::new(&entry);
+            assert_eq!((cached.entry(), cached.value()), (entry, value));
+            assert_eq!(cached.memory_bytes(), CachedEntry::memory_bytes_of(&entry));
+        }
+    }
+
+    #[test]
+    fn an_entry_answers_for_its_key_in_its_table_to_those_who_may_see_it() {
+        let cache = small_cache();
+        admit(&cache, 0, &block(4000), entry("k", 5, b"value"));
+        let found = |table, query: &Query<'_>| cache.entry(TableId(table), query).map(|cached| cached.value().to_vec());
+        assert_eq!(found(1, &query("k", 5)), Some(b"value".to_vec()));
+        assert_eq!(found(1, &query("k", 6)), Some(b"value".to_vec()));
+        assert_eq!(found(1, &query("k", 4)), None, "it is younger than the reader");
+        assert_eq!(found(2, &query("k", 5)), None, "another table's version is another one");
+        assert!(cache.get(TableId(1), 0).is_none(), "the block was not kept");
+        // Another key with the same digest, as it may happen once in ages.
+        let digest = query("k", 5).digest();
+        cache.admit(TableId(1), 0, &block(4000), digest, Finding::Youngest(entry("other", 5, b"value")));
+        assert_eq!(found(1, &query("k", 5)), None, "it has the same digest");
+        cache.forget(TableId(1));
+        assert_eq!((cache.used_bytes(), cache.entry_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_kept_is_what_is_worth_more() {
+        let keeps_block = |cache: &BlockCache, what: &str, expected: bool| {
+            assert_eq!(cache.get(TableId(1), 0).is_some(), expected, "{what}");
+        };
+        let large = block(4000);
+        let (one, other) = (entry("one", 1, b"value"), entry("other", 1, b"value"));
+
+        let cache = small_cache();
+        (0..3).for_each(|_| admit(&cache, 0, &large, one));
+        keeps_block(&cache, "always the same entry", false);
+        admit(&cache, 0, &large, other);
+        keeps_block(&cache, "another entry of it", true);
+
+        let cache = small_cache();
+        admit(&cache, 0, &large, entry("one", 1, &vec![0; large.memory_bytes() / 2 - 100]));
+        keeps_block(&cache, "a large entry, but less than half of it", false);
+        let cache = small_cache();
+        admit(&cache, 0, &large, entry("one", 1, &vec![0; large.memory_bytes() / 2]));
+        keeps_block(&cache, "an entry that is more than half of it", true);
+
+        let cache = small_cache();
+        cache.table_closed(1 << 20);
+        admit(&cache, 0, &large, one);
+        keeps_block(&cache, "there is room for everything", true);
+
+        let cache = small_cache();
+        let digest = |entry: Entry<'_>| Query::new(entry.key, Sequence::MAX).digest();
+        cache.admit(TableId(1), 0, &large, digest(one), Finding::FalsePositive);
+        keeps_block(&cache, "nothing was there", false);
+        cache.admit(TableId(1), 0, &large, digest(other), Finding::FalsePositive);
+        keeps_block(&cache, "nothing was there again, but it is wanted", true);
+        let cache = small_cache();
+        cache.admit(TableId(1), 0, &large, digest(one), Finding::Other);
+        keeps_block(&cache, "an older version", true);
+    }
+
+    #[test]
+    fn the_cache_keeps_to_its_capacity() {
+        for capacity_bytes in [0, 10_000, 1 << 20] {
+            let cache = BlockCache::new(capacity_bytes);
+            cache.table_opened(2 << 20);
+            for offset in 0..2000 {
+                cache.insert(TableId(1), offset * 4096, block(4000));
+            }
+            cache.insert(TableId(1), 1, block(3 << 20));
+            assert!(cache.used_bytes() <= capacity_bytes, "{} of {capacity_bytes}", cache.used_bytes());
+            assert!(capacity_bytes < 1 << 20 || cache.used_bytes() > capacity_bytes / 2, "{}", cache.used_bytes());
+            // Entries that are asked for again drive out blocks that are not.
+            for round in 0..3 {
+                for number in 0..200 {
+                    let key = number.to_string();
+                    if cache.entry(TableId(1), &query(&key, round)).is_none() {
+                        admit(&cache, 4096 * number, &block(4000), entry(&key, 0, &[0; 1000]));
+                    }
+                }
+            }
+            let (used, entries) = (cache.used_bytes(), cache.entry_bytes());
+            assert!(entries <= used && used <= capacity_bytes, "{entries} of {used} of {capacity_bytes}");
+            assert!(capacity_bytes < 1 << 20 || entries > 200_000, "{entries} of {used}");
+        }
+    }
+}
