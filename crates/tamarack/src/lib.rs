@@ -69,6 +69,8 @@ pub mod mistake;
 mod open;
 mod options;
 #[doc(hidden)]
+pub mod prefixes;
+#[doc(hidden)]
 pub mod read;
 mod stats;
 #[doc(hidden)]

@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use tamarack::entry::{self, Entry, EntryKind, Sequence};
-use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions, common_prefix};
+use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
+use tamarack::prefixes::common_prefix;
 use tamarack_env::Random;
 
 #[derive(Clone, PartialEq, Eq, Debug)]

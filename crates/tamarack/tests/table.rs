@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tamarack::LookupCounts;
 use tamarack::cache::Holder;
 use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
-use tamarack::format::block::{Compression, common_prefix};
+use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::format::names::FileName;
 use tamarack::merge::Source;
+use tamarack::prefixes::common_prefix;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
 

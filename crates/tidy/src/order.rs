@@ -61,6 +61,7 @@ const LAYERS: &[Layer] = &[
             "memory",
             "entry",
             "error",
+            "prefixes",
             "mistake",
         ],
     },

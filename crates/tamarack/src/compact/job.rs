@@ -31,7 +31,8 @@ use crate::format::edit::{Key, KeyRange, MergeId, RunId, SliceSpec};
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
 use crate::table::ReadPolicy;
-use crate::tree::run::{Run, RunCursor, Slice};
+use crate::tree::run::{Run, RunCursor};
+use crate::tree::slice::Slice;
 use crate::tree::state::{Sealed, Tree};
 use crate::tree::version::Version;
 

@@ -30,6 +30,7 @@ use super::coding::{Reader, put_varint, varint_len};
 pub use super::stored::{Compression, Flaw};
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::memory::{Account, Charge, Part};
+use crate::prefixes::{common_prefix, first_eight};
 
 mod cursor;
 
@@ -64,6 +65,8 @@ struct Slot {
 /// Where the parts of an entry are: what a search needs of those that it passes.
 #[derive(Clone, Copy, Debug)]
 struct Head {
+    /// The first eight bytes of the suffix as a number that orders like them. If the suffix has fewer, then followed by others.
+    first: u64,
     shared: usize,
     suffix_start: usize,
     value_start: usize,
@@ -159,9 +162,10 @@ impl Block {
                 Ordering::Less => {}
                 Ordering::Greater => return Ok(Versions::Complete),
                 Ordering::Equal => {
-                    let slot = self.parse(at).ok_or(MALFORMED)?;
-                    let entry = Entry { key, sequence: slot.sequence, kind: slot.kind, value: self.value(&slot) };
-                    if slot.sequence <= sequence && visit(entry).is_break() {
+                    let (sequence_here, kind) = self.version(at)?;
+                    let entry =
+                        Entry { key, sequence: sequence_here, kind, value: &self.payload[head.value_start..head.end] };
+                    if sequence_here <= sequence && visit(entry).is_break() {
                         return Ok(Versions::Stopped);
                     }
                 }
@@ -180,6 +184,14 @@ impl Block {
     fn compare(&self, head: &Head, key: &[u8], matched: &mut usize) -> Ordering {
         if head.shared > *matched {
             return Ordering::Less;
+        }
+        let (suffix_bytes, rest_bytes) = (head.value_start - head.suffix_start, key.len() - head.shared);
+        // Mostly decided by the first eight bytes.
+        let sought = first_eight(key, head.shared);
+        let same = ((head.first ^ sought).leading_zeros() / 8) as usize;
+        if same < suffix_bytes.min(rest_bytes).min(8) {
+            *matched = head.shared + same;
+            return head.first.cmp(&sought);
         }
         let (suffix, rest) = (&self.payload[head.suffix_start..head.value_start], &key[head.shared..]);
         let common = common_prefix(suffix, rest);
@@ -201,7 +213,7 @@ impl Block {
                 return Err(MALFORMED);
             }
             let order = match self.payload[head.suffix_start..head.value_start].cmp(key) {
-                Ordering::Equal => sequence.cmp(&self.parse(start).ok_or(MALFORMED)?.sequence),
+                Ordering::Equal => sequence.cmp(&self.version(start)?.0),
                 order => order,
             };
             if before(order) {
@@ -254,13 +266,13 @@ impl Block {
     /// As [`Block::head`], for most entries: a put or a tombstone whose lengths have one byte, or two for the value's. Nothing is said of others.
     #[inline]
     fn short_head(&self, start: usize) -> Option<Head> {
-        // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
-        let bytes: &[u8; 16] = self.payload.get(start..)?.first_chunk()?;
+        let bytes: &[u8; 32] = self.payload.get(start..)?.first_chunk()?;
         let [shared, suffix_bytes, tag] = [bytes[0], bytes[1], bytes[2]];
         // The first byte of the sequence without a high bit is its last one.
         let word = u64::from_le_bytes(*bytes[3..].first_chunk()?);
         let sequence_ends = !word & 0x8080_8080_8080_8080;
-        if (shared | suffix_bytes) >= 0x80 || tag > EntryKind::Delete as u8 || sequence_ends == 0 {
+        let is_usual = tag == EntryKind::Put as u8 || tag == EntryKind::Delete as u8;
+        if (shared | suffix_bytes) >= 0x80 || !is_usual || sequence_ends == 0 {
             return None;
         }
         let mut at = 4 + (sequence_ends.trailing_zeros() / 8) as usize;
@@ -275,14 +287,36 @@ impl Block {
                 return None;
             }
         }
-        let suffix_start = start + at;
+        // At most 13 as yet; the mask tells the compiler.
+        let first = u64::from_be_bytes(*bytes[at & 15..].first_chunk()?);
+        let (shared, suffix_start) = (usize::from(shared), start + at);
         let value_start = suffix_start + usize::from(suffix_bytes);
-        Some(Head { shared: usize::from(shared), suffix_start, value_start, end: value_start + value_bytes })
+        Some(Head { first, shared, suffix_start, value_start, end: value_start + value_bytes })
+    }
+
+    /// The sequence and the kind of the entry at `start`, the rest of which was looked at already.
+    #[inline]
+    fn version(&self, start: usize) -> Result<(Sequence, EntryKind), Flaw> {
+        if let Some(&[shared, suffix_bytes, tag, ..]) = self.payload.get(start..self.entries_end)
+            && (shared | suffix_bytes) < 0x80
+            && let Some(kind) = EntryKind::from_number(tag)
+            && let Some(sequence) = Reader::new(&self.payload[start + 3..self.entries_end]).varint()
+            && sequence < Sequence::MAX.0
+        {
+            return Ok((Sequence(sequence), kind));
+        }
+        let slot = self.parse(start).ok_or(MALFORMED)?;
+        Ok((slot.sequence, slot.kind))
+    }
+
+    fn head_of(&self, slot: &Slot) -> Head {
+        let &Slot { shared, suffix_start, value_start, end, .. } = slot;
+        Head { first: first_eight(self.suffix(slot), 0), shared, suffix_start, value_start, end }
     }
 
     #[cold]
     fn long_head(&self, start: usize) -> Result<Head, Flaw> {
-        Ok(self.parse(start).ok_or(MALFORMED)?.head())
+        Ok(self.head_of(&self.parse(start).ok_or(MALFORMED)?))
     }
 
     #[inline]
@@ -312,28 +346,6 @@ impl Block {
     fn value(&self, slot: &Slot) -> &[u8] {
         &self.payload[slot.value_start..slot.end]
     }
-}
-
-impl Slot {
-    fn head(&self) -> Head {
-        let &Self { shared, suffix_start, value_start, end, .. } = self;
-        Head { shared, suffix_start, value_start, end }
-    }
-}
-
-/// How many bytes `a` and `b` have in common at their beginning.
-pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let mut common = 0;
-    // Eight bytes at a time while both have them.
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let x = u64::from_le_bytes(x.try_into().expect("eight bytes"));
-        let y = u64::from_le_bytes(y.try_into().expect("eight bytes"));
-        if x != y {
-            return common + ((x ^ y).trailing_zeros() / 8) as usize;
-        }
-        common += 8;
-    }
-    common + a[common..].iter().zip(&b[common..]).take_while(|(x, y)| x == y).count()
 }
 
 /// Makes the payload of one block after another.

@@ -1,14 +1,6 @@
 //! [`Fences`]: a decoded index block, in the form that is searched: the top index of a table, and each lower index block.
 //!
-//! A search compares 8-byte integers first: each fence's bytes after what all fences have in common, so that a few hundred fences are
-//! decided within a few cache lines. Only fences that agree in those bytes with the place that is sought are compared in full. A
-//! search allocates nothing.
-//!
-//! ```text
-//! fences    user:0100   user:0142   user:0180   user:0199!17
-//! common                user:01
-//! prefixes  ─ 0         "42"        "80"        "99!17"      (padded with zeros to 8 bytes)
-//! ```
+//! A search compares integers first ([`Prefixes`]), and allocates nothing.
 //!
 //! The first fence is not looked at: whoever searches an index block has come by a fence of the level above, which is the same one; the
 //! first of a top index is the smallest place there is. Decoding compares the two.
@@ -16,13 +8,13 @@
 //! Memory: 32 bytes per fence, and what its key adds to the common bytes; about 1 % of the data at blocks of 4 KiB. Sequences of fences
 //! are kept only if one of them falls between versions of one key.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::block::{Block, BlockCursor, common_prefix};
+use super::block::{Block, BlockCursor};
 use super::stored::{BlockHandle, Flaw};
 use crate::entry::{self, Sequence};
 use crate::memory::{Account, Charge, Part};
+use crate::prefixes::Prefixes;
 
 /// The place of the first fence of every top index.
 pub const FIRST_PLACE: (&[u8], Sequence) = (&[], Sequence::MAX);
@@ -30,12 +22,11 @@ pub const FIRST_PLACE: (&[u8], Sequence) = (&[], Sequence::MAX);
 /// The fences of an index block, at least one.
 #[derive(Debug)]
 pub struct Fences {
-    /// Of each fence, the bytes after the common ones; 0 for the first.
-    prefixes: Box<[u64]>,
+    /// Of the keys of all but the first.
+    prefixes: Prefixes,
     fences: Box<[Fence]>,
-    /// What all fences but the first have in common, then of each fence the rest of its key; of the first all of it.
+    /// Of each fence, what its key has after the common part; of the first all of it.
     keys: Box<[u8]>,
-    common_bytes: u32,
     /// One for each fence; none if all are `Sequence::MAX`.
     sequences: Box<[Sequence]>,
     /// Their memory, for fences that are shared.
@@ -54,52 +45,45 @@ struct Fence {
 impl Fences {
     /// Reads an index block, whose first fence must have the place `first`.
     pub fn decode(block: &Block, first: (&[u8], Sequence)) -> Result<Self, Flaw> {
-        const OUT_OF_ORDER: Flaw = Flaw::Damaged("the fences of an index are out of order");
-        let mut keys = common_part(block)?;
-        let common_bytes = keys.len();
-        let (mut prefixes, mut fences, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last: Option<(Vec<u8>, Sequence)> = None;
+        let (mut whole, mut ends, mut handles, mut sequences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut cursor = BlockCursor::default();
         cursor.seek_first(block)?;
         while let Some(entry) = cursor.entry(block) {
-            let place = (entry.key, entry.sequence);
-            let (own, prefix) = match &last {
-                None if place == first => (entry.key, 0),
-                None => break,
-                Some(last) if entry::compare((&last.0, last.1), place).is_ge() => return Err(OUT_OF_ORDER),
-                Some(_) => {
-                    let own = entry.key.strip_prefix(&keys[..common_bytes]).ok_or(OUT_OF_ORDER)?;
-                    (own, prefix(own))
-                }
-            };
-            keys.extend_from_slice(own);
+            whole.extend_from_slice(entry.key);
+            ends.push(whole.len());
+            handles.push(BlockHandle::decode(entry.value)?);
+            sequences.push(entry.sequence);
+            cursor.next(block)?;
+        }
+        let key = |at: usize| &whole[if at == 0 { 0 } else { ends[at - 1] }..ends[at]];
+        if ends.is_empty() || (key(0), sequences[0]) != first {
+            return Err(Flaw::Damaged("an index block does not begin with its fence"));
+        }
+        let follows = |at: usize| entry::compare((key(at - 1), sequences[at - 1]), (key(at), sequences[at])).is_lt();
+        if !(1..ends.len()).all(follows) {
+            return Err(Flaw::Damaged("the fences of an index are out of order"));
+        }
+        let prefixes = Prefixes::new((1..ends.len()).map(key));
+        let (mut keys, mut fences) = (key(0).to_vec(), Vec::with_capacity(ends.len()));
+        for (at, handle) in handles.iter().enumerate() {
+            if at > 0 {
+                keys.extend_from_slice(&key(at)[prefixes.common().len()..]);
+            }
             let too_long = |_| Flaw::Damaged("the keys of an index block are too long");
             let key_end = u32::try_from(keys.len()).map_err(too_long)?;
             // No block is much longer than 1 GiB.
-            let BlockHandle { offset, bytes, checksum } = BlockHandle::decode(entry.value)?;
-            fences.push(Fence { offset, checksum, bytes: bytes as u32, key_end });
-            prefixes.push(prefix);
-            sequences.push(entry.sequence);
-            let (last_key, last_sequence) = last.get_or_insert_default();
-            last_key.clear();
-            last_key.extend_from_slice(entry.key);
-            *last_sequence = entry.sequence;
-            cursor.next(block)?;
-        }
-        if fences.is_empty() {
-            return Err(Flaw::Damaged("an index block does not begin with its fence"));
+            fences.push(Fence {
+                offset: handle.offset,
+                checksum: handle.checksum,
+                bytes: handle.bytes as u32,
+                key_end,
+            });
         }
         if sequences.iter().all(|&sequence| sequence == Sequence::MAX) {
             sequences.clear();
         }
-        Ok(Self {
-            prefixes: prefixes.into(),
-            fences: fences.into(),
-            keys: keys.into(),
-            common_bytes: common_bytes as u32,
-            sequences: sequences.into(),
-            charge: Charge::default(),
-        })
+        let (fences, keys, sequences) = (fences.into(), keys.into(), sequences.into());
+        Ok(Self { prefixes, fences, keys, sequences, charge: Charge::default() })
     }
 
     /// The fences, to be shared; their memory is charged to `part` for as long as anybody has them.
@@ -118,28 +102,11 @@ impl Fences {
     /// The last fence at or before a place in entry order; the first one if none is.
     #[inline]
     pub fn floor(&self, key: &[u8], sequence: Sequence) -> usize {
-        let common = &self.keys[..self.common_bytes as usize];
-        match key[..key.len().min(common.len())].cmp(common) {
-            Ordering::Less => 0,
-            Ordering::Greater => self.len() - 1,
-            Ordering::Equal => {
-                let own = &key[common.len()..];
-                let prefix = prefix(own);
-                let at = 1 + self.prefixes[1..].partition_point(|&other| other < prefix);
-                match self.prefixes.get(at) {
-                    Some(&other) if other == prefix => self.floor_among_equals(at, own, sequence),
-                    _ => at - 1,
-                }
-            }
-        }
-    }
-
-    /// As [`Fences::floor`], where the fence at `at` is the first with the prefix of `own`, the key's bytes after the common ones.
-    fn floor_among_equals(&self, at: usize, own: &[u8], sequence: Sequence) -> usize {
-        let prefix = self.prefixes[at];
-        let same = self.prefixes[at..].partition_point(|&other| other == prefix);
-        let is_before = |index: usize| entry::compare((self.own(index), self.sequence(index)), (own, sequence)).is_le();
-        at - 1 + count_while(same, |i| is_before(at + i))
+        self.prefixes.partition_point(key, |at| {
+            // Where it has a say, `key` has the common part as well.
+            let own = &key[self.prefixes.common().len()..];
+            entry::compare((self.own(at + 1), self.sequence(at + 1)), (own, sequence)).is_le()
+        })
     }
 
     /// The sequence of the fence at `index`, if there is such a fence and it falls between versions of `key`.
@@ -154,8 +121,7 @@ impl Fences {
 
     /// The place of a fence.
     pub fn place(&self, index: usize) -> (Vec<u8>, Sequence) {
-        let common = if index == 0 { &[][..] } else { &self.keys[..self.common_bytes as usize] };
-        ([common, self.own(index)].concat(), self.sequence(index))
+        ([self.common(index), self.own(index)].concat(), self.sequence(index))
     }
 
     /// The block that a fence stands for.
@@ -168,9 +134,9 @@ impl Fences {
     /// The memory they take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.prefixes.memory_bytes()
             + self.keys.len()
             + size_of_val(&*self.fences)
-            + size_of_val(&*self.prefixes)
             + size_of_val(&*self.sequences)
     }
 
@@ -178,53 +144,21 @@ impl Fences {
         self.sequences.get(index).copied().unwrap_or(Sequence::MAX)
     }
 
-    /// The bytes of a fence's key after the common ones; of the first all of them.
+    /// What the key of a fence begins with, in common with others.
+    fn common(&self, index: usize) -> &[u8] {
+        if index == 0 { &[] } else { self.prefixes.common() }
+    }
+
+    /// What the key of a fence has after that.
+    #[inline]
     fn own(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { self.common_bytes } else { self.fences[index - 1].key_end };
+        let start = if index == 0 { 0 } else { self.fences[index - 1].key_end };
         &self.keys[start as usize..self.fences[index].key_end as usize]
     }
 
     fn key_is(&self, index: usize, key: &[u8]) -> bool {
-        let common = if index == 0 { &[][..] } else { &self.keys[..self.common_bytes as usize] };
-        key.strip_prefix(common).is_some_and(|own| own == self.own(index))
+        key.strip_prefix(self.common(index)).is_some_and(|own| own == self.own(index))
     }
-}
-
-/// What the keys of all fences of an index block but the first begin with.
-fn common_part(block: &Block) -> Result<Vec<u8>, Flaw> {
-    let mut cursor = BlockCursor::default();
-    cursor.seek_first(block)?;
-    if cursor.stands() {
-        cursor.next(block)?;
-    }
-    let Some(mut second) = cursor.entry(block).map(|fence| fence.key.to_vec()) else { return Ok(Vec::new()) };
-    // Fences ascend, so what the second and the last have in common is common to all between.
-    cursor.seek_last(block)?;
-    second.truncate(cursor.entry(block).map_or(0, |last| common_prefix(&second, last.key)));
-    Ok(second)
-}
-
-/// The first eight bytes, as a number that orders like them.
-#[inline]
-fn prefix(own: &[u8]) -> u64 {
-    match own.first_chunk() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => own.iter().fold(0, |prefix, &byte| prefix << 8 | u64::from(byte)) << (64 - 8 * own.len().max(1) as u32),
-    }
-}
-
-/// How many of the first `count` numbers satisfy `holds`, which is true up to some number and false from there.
-fn count_while(count: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if holds(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

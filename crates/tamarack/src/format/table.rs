@@ -38,6 +38,7 @@ use super::coding::{Reader, put_bytes, put_varint};
 use super::meta::{EditNumber, TableId, TableMeta};
 use super::stored::{BlockHandle, Flaw};
 use crate::entry::{Entry, EntryKind, Sequence};
+use crate::prefixes::common_prefix;
 
 /// The length of the footer.
 pub const FOOTER_BYTES: usize = 168;
@@ -180,7 +181,7 @@ pub fn fence<'a>(previous: Option<&[u8]>, key: &'a [u8], sequence: Sequence) -> 
         None => (&[], Sequence::MAX),
         Some(previous) if previous == key => (key, sequence),
         // `previous` is smaller, so `key` goes on after what they have in common, and one more byte tells them apart.
-        Some(previous) => (&key[..super::block::common_prefix(previous, key) + 1], Sequence::MAX),
+        Some(previous) => (&key[..common_prefix(previous, key) + 1], Sequence::MAX),
     }
 }
 

@@ -70,7 +70,7 @@ use std::hint::select_unpredictable;
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::Result;
-use crate::format::block::common_prefix;
+use crate::prefixes::common_prefix;
 
 /// All entries of several sources, in entry order. See the module's documentation.
 #[derive(Debug)]

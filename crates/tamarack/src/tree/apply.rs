@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use super::broken::{Broken, broken};
-use super::run::{Cut, Run, Slice};
+use super::run::{Cut, Run};
+use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use super::version::{Level, Merge, TableUse, TreeVersion, Version};
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};

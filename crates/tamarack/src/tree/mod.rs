@@ -30,6 +30,10 @@ pub mod version;
 
 pub mod run;
 
+mod directory;
+
+pub mod slice;
+
 pub mod table_file;
 
 pub mod chunks;

@@ -26,12 +26,14 @@ use tamarack_env::ReadRequest;
 
 use super::broken::Broken;
 use super::chunks::Chunks;
+use super::directory::Directory;
+use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
-use crate::format::edit::{Key, KeyRange, RunId, SliceSpec};
+use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{Place, Source};
 use crate::stats::LookupCounts;
 use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
@@ -41,16 +43,9 @@ use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor
 pub struct Run {
     id: RunId,
     slices: Chunks<Slice>,
+    directory: Directory,
     /// All sequences of all tables it ever had slices of lie between these. Only narrows a search.
     sequences: Option<(Sequence, Sequence)>,
-}
-
-/// A part of a table that belongs to a run.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    table: Arc<TableFile>,
-    from: Option<Key>,
-    to: Option<Key>,
 }
 
 /// What a change of a run did to one slice of a table: it is gone, or there are now more slices of the same table.
@@ -60,95 +55,9 @@ pub(super) struct Cut {
     pub(super) left: usize,
 }
 
-impl Slice {
-    /// The slice of `table` that `spec` describes.
-    pub(super) fn new(table: Arc<TableFile>, spec: &SliceSpec) -> std::result::Result<Self, Broken> {
-        let meta = table.meta();
-        let (from, to) = (spec.range.from.clone(), spec.range.to.clone());
-        let (from, to) = (from.filter(|from| **from > *meta.smallest_key), to.filter(|to| **to <= *meta.largest_key));
-        let slice = Self { from, to, table: table.clone() };
-        let starts_inside = *slice.first_key() <= *meta.largest_key;
-        let ends_after_start = slice.to.as_deref().is_none_or(|to| slice.first_key() < to);
-        if !(starts_inside && ends_after_start) {
-            return Err(Broken(format!("slice {spec:?} has no key of its table {meta:?}")));
-        }
-        Ok(slice)
-    }
-
-    /// The table.
-    pub fn table(&self) -> &Arc<TableFile> {
-        &self.table
-    }
-
-    /// The bound below which the table's keys do not belong to the run, if it has keys there.
-    pub fn from(&self) -> Option<&Key> {
-        self.from.as_ref()
-    }
-
-    /// The bound from which on the table's keys do not belong to the run, if it has keys there.
-    pub fn to(&self) -> Option<&Key> {
-        self.to.as_ref()
-    }
-
-    /// The smallest key that the slice may hold.
-    pub fn first_key(&self) -> &[u8] {
-        self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
-    }
-
-    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a half if one end is, a third if both are.
-    /// An estimate: where the cut falls among the entries is not known without reading the table.
-    pub fn share_of(&self, whole: u64) -> u64 {
-        whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
-    }
-
-    /// True if all keys that the slice may hold are smaller than `key`.
-    pub fn ends_before(&self, key: &[u8]) -> bool {
-        match &self.to {
-            Some(to) => **to <= *key,
-            None => *self.table.meta().largest_key < *key,
-        }
-    }
-
-    /// True if all keys that this slice may hold are smaller than all of `other`.
-    pub fn is_before(&self, other: &Self) -> bool {
-        self.ends_before(other.first_key())
-    }
-
-    /// True if the slice may hold `key`.
-    pub fn contains(&self, key: &[u8]) -> bool {
-        self.first_key() <= key && !self.ends_before(key)
-    }
-
-    /// True if all keys that the slice may hold are in `range`.
-    pub fn is_within(&self, range: &KeyRange) -> bool {
-        range.from.as_deref().is_none_or(|from| from <= self.first_key())
-            && range.to.as_deref().is_none_or(|to| self.ends_before(to))
-    }
-
-    /// The slice as an edit names it.
-    pub fn spec(&self) -> SliceSpec {
-        SliceSpec { table: self.table.id(), range: KeyRange { from: self.from.clone(), to: self.to.clone() } }
-    }
-
-    /// What is left of the slice without `range`: the part below it and the part above, if any.
-    fn without(&self, range: &KeyRange) -> [Option<Self>; 2] {
-        let below = range.from.as_ref().filter(|from| self.first_key() < &***from);
-        let below = below.map(|from| {
-            let to = if self.ends_before(from) { self.to.clone() } else { Some(from.clone()) };
-            Self { to, ..self.clone() }
-        });
-        let above = range.to.as_ref().filter(|to| !self.ends_before(to));
-        let above = above.map(|to| {
-            let from = if **to <= *self.first_key() { self.from.clone() } else { Some(to.clone()) };
-            Self { from, ..self.clone() }
-        });
-        [below, above]
-    }
-}
-
 impl Run {
     pub(super) fn new(id: RunId) -> Self {
-        Self { id, slices: Chunks::default(), sequences: None }
+        Self { id, slices: Chunks::default(), directory: Directory::default(), sequences: None }
     }
 
     /// The run's number.
@@ -178,8 +87,8 @@ impl Run {
         counts: &mut LookupCounts,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        match self.slice_of(query.key()) {
-            Some(slice) => slice.table.open()?.get(query, counts, visit),
+        match self.directory.find(query.key(), &self.slices) {
+            Some(table) => table.open()?.get(query, counts, visit),
             None => Ok(ControlFlow::Continue(())),
         }
     }
@@ -191,8 +100,8 @@ impl Run {
         query: Query<'_>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Progress> {
-        match self.slice_of(query.key()) {
-            Some(slice) => slice.table.open()?.get_from(blocks, query, visit),
+        match self.directory.find(query.key(), &self.slices) {
+            Some(table) => table.open()?.get_from(blocks, query, visit),
             None => Ok(Progress::Ended(ControlFlow::Continue(()))),
         }
     }
@@ -243,6 +152,7 @@ impl Run {
             while let Some(slice) = rest.next_if(|slice| older.as_ref().is_none_or(|o| slice.is_before(o))) {
                 batch.push(slice);
             }
+            self.directory = Directory::default();
             for slice in &batch {
                 self.widen(slice);
             }
@@ -265,9 +175,10 @@ impl Run {
         for slice in self.slices.iter_from(start).take(end.saturating_sub(start)) {
             let before = left.len();
             left.extend(slice.without(range).into_iter().flatten());
-            cuts.push(Cut { table: slice.table.clone(), left: left.len() - before });
+            cuts.push(Cut { table: slice.table().clone(), left: left.len() - before });
         }
         if !cuts.is_empty() {
+            self.directory = Directory::default();
             self.slices.splice(start..end, left);
         }
         cuts
@@ -288,7 +199,7 @@ impl Run {
     }
 
     fn widen(&mut self, slice: &Slice) {
-        let meta = slice.table.meta();
+        let meta = slice.table().meta();
         let (smallest, largest) = self.sequences.unwrap_or((Sequence::MAX, Sequence::ZERO));
         self.sequences = Some((smallest.min(meta.smallest_sequence), largest.max(meta.largest_sequence)));
     }
@@ -319,7 +230,7 @@ impl CursorPlace {
     /// True if the cursor, which came from inside the slice or from below, stands on an entry of it.
     #[inline]
     fn is_before_end(&self) -> bool {
-        match &self.slice.to {
+        match self.slice.to() {
             None => self.cursor.stands(),
             Some(to) => self.cursor.entry().is_some_and(|entry| entry.key < &**to),
         }
@@ -328,32 +239,9 @@ impl CursorPlace {
     /// True if the cursor, which came from inside the slice or from above, stands on an entry of it.
     #[inline]
     fn is_after_begin(&self) -> bool {
-        match &self.slice.from {
+        match self.slice.from() {
             None => self.cursor.stands(),
             Some(from) => self.cursor.entry().is_some_and(|entry| &**from <= entry.key),
-        }
-    }
-}
-
-impl Slice {
-    /// Where its first entry is in its table.
-    fn first_place(&self) -> Place<'_> {
-        self.from.as_deref().map_or(Place::First, |from| Place::From(from, Sequence::MAX))
-    }
-
-    /// Where its last entry is in its table.
-    fn last_place(&self) -> Place<'_> {
-        self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
-    }
-
-    /// What in its table corresponds to a place in the run that leads to this slice.
-    fn place_in_table<'a>(&'a self, place: Place<'a>) -> Place<'a> {
-        match place {
-            Place::First => self.first_place(),
-            Place::Last => self.last_place(),
-            Place::From(key, _) if key < self.first_key() => self.first_place(),
-            Place::Before(key, _) if self.ends_before(key) => self.last_place(),
-            inside => inside,
         }
     }
 }
@@ -418,7 +306,7 @@ impl RunCursor {
                 let pieces = other.map(|place| place.cursor.into_pieces());
                 let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone()));
                 let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
-                let cursor = slice.table.open()?.cursor_with(pieces);
+                let cursor = slice.table().open()?.cursor_with(pieces);
                 CursorPlace { index, slice, cursor }
             }
         };

@@ -110,10 +110,16 @@ impl TableFile {
     }
 
     /// The open table; opens the table if nobody has yet. A failure is not remembered.
+    #[inline]
     pub fn open(&self) -> Result<&Arc<Table>> {
-        if let Some(table) = self.opened.get() {
-            return Ok(table);
+        match self.opened.get() {
+            Some(table) => Ok(table),
+            None => self.open_now(),
         }
+    }
+
+    #[cold]
+    fn open_now(&self) -> Result<&Arc<Table>> {
         let files = &self.files;
         // Two threads may open the table at once; the first to finish wins and the other's is dropped.
         let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;

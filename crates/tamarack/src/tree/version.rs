@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use super::chunks::Chunks;
 use super::run::Run;
+use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use crate::entry::Sequence;
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, ShapeBlob};
@@ -264,7 +265,7 @@ impl TreeVersion {
             for (index, run) in runs.runs.iter().enumerate() {
                 changes.push(Change::RunAdded { tree, run: run.id(), level: level as u32 + 1, index: index as u32 });
                 if !run.is_empty() {
-                    let slices = run.slices().iter().map(super::run::Slice::spec).collect();
+                    let slices = run.slices().iter().map(Slice::spec).collect();
                     changes.push(Change::SlicesAdded { tree, run: run.id(), slices });
                 }
             }

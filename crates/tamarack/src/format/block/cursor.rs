@@ -21,9 +21,11 @@
 //! Tests: `tests/block.rs`, against a plain list; the fuzz target `block`.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use super::{Block, Flaw, Head, MALFORMED, Slot, common_prefix};
+use super::{Block, Flaw, MALFORMED, Slot};
 use crate::entry::{Entry, Sequence};
+use crate::prefixes::common_prefix;
 
 /// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
 ///
@@ -114,7 +116,7 @@ impl BlockCursor {
             let head = block.head(at)?;
             let is_before = match block.compare(&head, key, &mut matched) {
                 Ordering::Less => true,
-                Ordering::Equal => block.parse(at).ok_or(MALFORMED)?.sequence > sequence,
+                Ordering::Equal => block.version(at)?.0 > sequence,
                 Ordering::Greater => false,
             };
             if !is_before {
@@ -124,7 +126,7 @@ impl BlockCursor {
                 return Err(MALFORMED);
             }
             self.keys.truncate(head.shared);
-            append_suffix(&mut self.keys, block, &head);
+            append_suffix(&mut self.keys, block, head.suffix_start..head.value_start);
             at = head.end;
         }
         self.read(block, at)?;
@@ -137,10 +139,12 @@ impl BlockCursor {
         self.forget();
         let restart = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
         let mut matched = 0;
-        self.decode(block, restart, block.entries_end, |slot| match block.compare(&slot.head(), key, &mut matched) {
-            Ordering::Less => true,
-            Ordering::Equal => slot.sequence > sequence,
-            Ordering::Greater => false,
+        self.decode(block, restart, block.entries_end, |slot| {
+            match block.compare(&block.head_of(slot), key, &mut matched) {
+                Ordering::Less => true,
+                Ordering::Equal => slot.sequence > sequence,
+                Ordering::Greater => false,
+            }
         })?;
         self.take_behind();
         self.shared = None;
@@ -218,7 +222,7 @@ impl BlockCursor {
             let suffix = block.suffix(&slot);
             self.shared = Some(slot.shared + more_in_common(&self.keys[slot.shared..], suffix));
             self.keys.truncate(slot.shared);
-            append_suffix(&mut self.keys, block, &slot.head());
+            append_suffix(&mut self.keys, block, slot.suffix_start..slot.value_start);
             self.slot = Some(slot);
         }
         Ok(())
@@ -255,7 +259,7 @@ impl BlockCursor {
             }
             let key_start = self.keys.len();
             self.keys.extend_from_within(before.start..before.start + slot.shared);
-            append_suffix(&mut self.keys, block, &slot.head());
+            append_suffix(&mut self.keys, block, slot.suffix_start..slot.value_start);
             self.behind.push(Behind { key_start, slot });
             (at, before) = (slot.end, key_start..self.keys.len());
         }
@@ -280,15 +284,14 @@ fn more_in_common(a: &[u8], b: &[u8]) -> usize {
 
 /// Appends the suffix of an entry to the bytes that its key shares.
 #[inline]
-fn append_suffix(keys: &mut Vec<u8>, block: &Block, entry: &Head) {
-    let bytes = entry.value_start - entry.suffix_start;
+fn append_suffix(keys: &mut Vec<u8>, block: &Block, suffix: Range<usize>) {
     // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without asking how many to copy.
-    match block.payload[entry.suffix_start..].first_chunk::<16>() {
-        Some(chunk) if bytes <= chunk.len() => {
-            let end = keys.len() + bytes;
+    match block.payload[suffix.start..].first_chunk::<16>() {
+        Some(chunk) if suffix.len() <= chunk.len() => {
+            let end = keys.len() + suffix.len();
             keys.extend_from_slice(chunk);
             keys.truncate(end);
         }
-        _ => keys.extend_from_slice(&block.payload[entry.suffix_start..entry.value_start]),
+        _ => keys.extend_from_slice(&block.payload[suffix]),
     }
 }

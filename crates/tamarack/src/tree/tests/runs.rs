@@ -8,12 +8,12 @@ use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
 use crate::entry::{Query, Sequence};
-use crate::format::block::common_prefix;
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::stored::Compression;
 use crate::merge::Source;
 use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
+use crate::prefixes::common_prefix;
 use crate::stats::LookupCounts;
 use crate::step;
 use crate::table::{FilterKind, FilterSettings, ReadPolicy, TableBuilder, TableSettings, TableStorage};

@@ -1,0 +1,129 @@
+//! [`Slice`]: a table and the part [from, to) of it that belongs to a run. See [`super::run`].
+
+use std::sync::Arc;
+
+use super::broken::Broken;
+use super::table_file::TableFile;
+use crate::entry::Sequence;
+use crate::format::edit::{Key, KeyRange, SliceSpec};
+use crate::merge::Place;
+
+/// A part of a table that belongs to a run.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    table: Arc<TableFile>,
+    from: Option<Key>,
+    to: Option<Key>,
+}
+
+impl Slice {
+    /// The slice of `table` that `spec` describes.
+    pub(super) fn new(table: Arc<TableFile>, spec: &SliceSpec) -> Result<Self, Broken> {
+        let meta = table.meta();
+        let (from, to) = (spec.range.from.clone(), spec.range.to.clone());
+        let (from, to) = (from.filter(|from| **from > *meta.smallest_key), to.filter(|to| **to <= *meta.largest_key));
+        let slice = Self { from, to, table: table.clone() };
+        let starts_inside = *slice.first_key() <= *meta.largest_key;
+        let ends_after_start = slice.to.as_deref().is_none_or(|to| slice.first_key() < to);
+        if !(starts_inside && ends_after_start) {
+            return Err(Broken(format!("slice {spec:?} has no key of its table {meta:?}")));
+        }
+        Ok(slice)
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<TableFile> {
+        &self.table
+    }
+
+    /// The bound below which the table's keys do not belong to the run, if it has keys there.
+    pub fn from(&self) -> Option<&Key> {
+        self.from.as_ref()
+    }
+
+    /// The bound from which on the table's keys do not belong to the run, if it has keys there.
+    pub fn to(&self) -> Option<&Key> {
+        self.to.as_ref()
+    }
+
+    /// The smallest key that the slice may hold.
+    pub fn first_key(&self) -> &[u8] {
+        self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
+    }
+
+    /// Where the slice ends: the bound from which on keys do not belong to it, or else its table's largest key, which does.
+    pub fn end_bound(&self) -> &[u8] {
+        self.to.as_deref().unwrap_or(&self.table.meta().largest_key)
+    }
+
+    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a half if one end is, a third if both are.
+    /// An estimate: where the cut falls among the entries is not known without reading the table.
+    pub fn share_of(&self, whole: u64) -> u64 {
+        whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
+    }
+
+    /// True if all keys that the slice may hold are smaller than `key`.
+    pub fn ends_before(&self, key: &[u8]) -> bool {
+        match &self.to {
+            Some(to) => **to <= *key,
+            None => *self.table.meta().largest_key < *key,
+        }
+    }
+
+    /// True if all keys that this slice may hold are smaller than all of `other`.
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.ends_before(other.first_key())
+    }
+
+    /// True if the slice may hold `key`.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.first_key() <= key && !self.ends_before(key)
+    }
+
+    /// True if all keys that the slice may hold are in `range`.
+    pub fn is_within(&self, range: &KeyRange) -> bool {
+        range.from.as_deref().is_none_or(|from| from <= self.first_key())
+            && range.to.as_deref().is_none_or(|to| self.ends_before(to))
+    }
+
+    /// The slice as an edit names it.
+    pub fn spec(&self) -> SliceSpec {
+        SliceSpec { table: self.table.id(), range: KeyRange { from: self.from.clone(), to: self.to.clone() } }
+    }
+
+    /// What is left of the slice without `range`: the part below it and the part above, if any.
+    pub(super) fn without(&self, range: &KeyRange) -> [Option<Self>; 2] {
+        let below = range.from.as_ref().filter(|from| self.first_key() < &***from);
+        let below = below.map(|from| {
+            let to = if self.ends_before(from) { self.to.clone() } else { Some(from.clone()) };
+            Self { to, ..self.clone() }
+        });
+        let above = range.to.as_ref().filter(|to| !self.ends_before(to));
+        let above = above.map(|to| {
+            let from = if **to <= *self.first_key() { self.from.clone() } else { Some(to.clone()) };
+            Self { from, ..self.clone() }
+        });
+        [below, above]
+    }
+
+    /// Where its first entry is in its table.
+    pub(super) fn first_place(&self) -> Place<'_> {
+        self.from.as_deref().map_or(Place::First, |from| Place::From(from, Sequence::MAX))
+    }
+
+    /// Where its last entry is in its table.
+    pub(super) fn last_place(&self) -> Place<'_> {
+        self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
+    }
+
+    /// What in its table corresponds to a place in the run that leads to this slice.
+    pub(super) fn place_in_table<'a>(&'a self, place: Place<'a>) -> Place<'a> {
+        match place {
+            Place::First => self.first_place(),
+            Place::Last => self.last_place(),
+            Place::From(key, _) if key < self.first_key() => self.first_place(),
+            Place::Before(key, _) if self.ends_before(key) => self.last_place(),
+            inside => inside,
+        }
+    }
+}
