@@ -22,6 +22,21 @@ pub fn load() -> f64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
 }
 
+/// What this process has read so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Io {
+    /// Calls that read.
+    pub calls: u64,
+    /// Bytes from devices.
+    pub bytes: u64,
+}
+
+/// What this process has read so far, as Linux counts it.
+pub fn io() -> Io {
+    let count = |name| field("/proc/self/io", name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Io { calls: count("syscr"), bytes: count("read_bytes") }
+}
+
 /// The file system that holds `dir`.
 pub fn file_system(dir: &Path) -> String {
     let dir = dir.display().to_string();

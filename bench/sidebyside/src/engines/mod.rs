@@ -1,6 +1,7 @@
 //! The stores behind one narrow trait. Settings that only one store has stand in its file, with their reason.
 
 mod fjall;
+#[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod tamarack;
 
@@ -37,5 +38,10 @@ pub trait Store: Sync {
 
 /// All engines, in the order of a round.
 pub fn all() -> Vec<Box<dyn Engine>> {
-    vec![Box::new(tamarack::Tamarack), Box::new(rocksdb::RocksDb), Box::new(fjall::Fjall)]
+    vec![
+        Box::new(tamarack::Tamarack),
+        #[cfg(feature = "rocksdb")]
+        Box::new(rocksdb::RocksDb),
+        Box::new(fjall::Fjall),
+    ]
 }

@@ -1,0 +1,125 @@
+//! fjall.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{BLOCK_BYTES, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use crate::machine;
+use ::fjall::compaction::Leveled;
+use ::fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
+};
+use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+
+pub struct Fjall;
+
+struct Open {
+    db: Database,
+    keyspace: Keyspace,
+}
+
+const WORKS: &str = "fjall works";
+
+/// Its merges cannot be waited for: they are over when none has been seen for so long.
+const QUIET: Duration = Duration::from_secs(2);
+
+impl Kind for Fjall {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn package(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn setup(&self) -> &'static str {
+        "Bloom filters of 10 bits and index blocks pinned in memory in all levels, beside the cache; leveled with a ratio of 10 and level 1 of ten buffers (tables of a \
+         quarter of that), up to three tables stay in level 0, or a level-0 limit that is not reached; two worker threads. It has no direct I/O: where others \
+         read past the page cache, it reads from it, and its blocks are counted as calls that read"
+    }
+
+    fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
+        let builder = Database::builder(dir).worker_threads(2).journal_compression(CompressionType::None);
+        let db = builder.cache_size(place.cache_bytes).open().expect(WORKS);
+        let strategy = match place.shape {
+            // Level 1 may hold as many tables of this size as there may be in level 0 (four).
+            Shape::Leveled => Leveled::default().with_table_target_size(place.buffer_bytes * 10 / 4),
+            Shape::Runs(_) => Leveled::default().with_l0_threshold(255),
+        };
+        // Runs are flushed by hand, and must not be before.
+        let buffer_bytes = if place.shape == Shape::Leveled { place.buffer_bytes } else { 2 * place.buffer_bytes };
+        let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS as f32));
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(buffer_bytes)
+                .compaction_strategy(Arc::new(strategy.clone()))
+                .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES as u32))
+                .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                .index_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                .filter_policy(FilterPolicy::all(filter))
+                .filter_block_pinning_policy(PinningPolicy::all(true))
+                .index_block_pinning_policy(PinningPolicy::all(true))
+        };
+        let keyspace = db.keyspace("measured", options).expect(WORKS);
+        Box::new(Open { db, keyspace })
+    }
+}
+
+impl Store for Open {
+    fn put(&self, key: &[u8], value: &[u8]) {
+        self.keyspace.insert(key, value).expect(WORKS);
+    }
+
+    fn flush(&self) {
+        self.keyspace.rotate_memtable_and_wait().expect(WORKS);
+    }
+
+    fn settle(&self) {
+        let mut quiet_since = Instant::now();
+        let mut completed = self.db.compactions_completed();
+        while quiet_since.elapsed() < QUIET {
+            thread::sleep(Duration::from_millis(50));
+            if self.db.active_compactions() > 0 || self.db.compactions_completed() != completed {
+                completed = self.db.compactions_completed();
+                quiet_since = Instant::now();
+            }
+        }
+    }
+
+    fn get(&self, key: &[u8], seen: &mut Seen) {
+        if let Some(value) = self.keyspace.get(key).expect(WORKS) {
+            seen.value(&value);
+        }
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, reverse: bool, seen: &mut Seen) {
+        if reverse {
+            let range = (Bound::Unbounded, Bound::Included(from));
+            for guard in self.keyspace.range::<&[u8], _>(range).rev().take(limit) {
+                let (key, value) = guard.into_inner().expect(WORKS);
+                seen.entry(&key, &value);
+            }
+        } else {
+            for guard in self.keyspace.range(from..).take(limit) {
+                let (key, value) = guard.into_inner().expect(WORKS);
+                seen.entry(&key, &value);
+            }
+        }
+    }
+
+    fn tree(&self) -> String {
+        format!("{} tables, {} of them in level 0", self.keyspace.table_count(), self.keyspace.l0_table_count())
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Calls of the process that read files: it does nothing else meanwhile.
+    fn block_reads(&self) -> Option<u64> {
+        Some(machine::io().calls)
+    }
+}
