@@ -26,8 +26,9 @@
 //! stands in that column.
 //!
 //! ```text
-//!   bits 48..64   2¹⁶ - 2 - number of the column             later is nearer, so smaller
-//!   bits  0..48   the six bytes there                        complemented if the cursor goes backward
+//!   bits 56..64   254 - number of the column                 later is nearer, so smaller
+//!   bits  8..56   the six bytes there                        complemented if the cursor goes backward
+//!   bits  0..8    the source                                 not compared; with more than 256 sources, the column has fewer bits
 //!
 //!                 column 0   column 1   column 2
 //!   lost to       user:0     010017     a
@@ -65,8 +66,6 @@
 //! Random sources against one sorted vector, random walks of seeks and steps in both directions, failing sources, and a count of
 //! how often the sources are asked.
 
-use std::hint::select_unpredictable;
-
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::Result;
@@ -76,8 +75,8 @@ use crate::prefixes::common_prefix;
 #[derive(Debug)]
 pub struct MergedSource<S> {
     sources: Vec<S>,
-    /// Which way the tournament is played.
-    direction: Direction,
+    /// Which way the tournament is played, and how.
+    codes: Codes,
     /// The source that stands on the merged cursor's entry; `None` if the cursor stands nowhere.
     winner: Option<usize>,
     /// As long as the winner's codes are below this, it goes on winning: the smallest code of those in its matches, or 0 if that is not known.
@@ -98,27 +97,36 @@ enum Direction {
     Backward,
 }
 
-/// A source in the tournament.
-#[derive(Clone, Copy, Debug)]
-struct Player {
-    code: u64,
-    source: usize,
-}
+/// A source in the tournament: the code of its key, and its index in the lowest bits, so that a match is a minimum and a maximum.
+type Player = u64;
 
-/// The code of a source that has no entry: it loses every match.
-const NOWHERE: u64 = u64::MAX;
-
-/// The bytes of a key that a code holds. With six there is room for the number of any column of the longest key, 65,536 / 6.
+/// The bytes of a key that a code holds.
 const COLUMN_BYTES: usize = 6;
 
-/// The largest number of a column that fits. One too large would only lead to more equal codes.
-const COLUMN_MAX: usize = (1 << (64 - 8 * COLUMN_BYTES)) - 2;
+/// The bits of a player that name its source, at least: eight are left for the column, enough for keys of 1,500 bytes.
+const SOURCE_BITS_MIN: u32 = 8;
+
+/// And at most.
+const SOURCE_BITS_MAX: u32 = 15;
+
+/// How players are made of codes and sources.
+#[derive(Clone, Copy, Debug)]
+struct Codes {
+    source_bits: u32,
+    direction: Direction,
+}
 
 impl<S: Source> MergedSource<S> {
     /// Merges `sources`, which are listed young to old. There may be none. The cursor stands nowhere.
+    ///
+    /// # Panics
+    /// If there are more than 32,768.
     pub fn new(sources: Vec<S>) -> Self {
+        assert!(sources.len() <= 1 << SOURCE_BITS_MAX, "{} sources are too many to be merged at once", sources.len());
+        let source_bits = sources.len().next_power_of_two().trailing_zeros().max(SOURCE_BITS_MIN);
+        let codes = Codes { source_bits, direction: Direction::Forward };
         let (losers, players) = (Vec::with_capacity(sources.len()), Vec::with_capacity(2 * sources.len()));
-        Self { sources, direction: Direction::Forward, winner: None, challenge: 0, moved: 0, losers, players }
+        Self { sources, codes, winner: None, challenge: 0, moved: 0, losers, players }
     }
 
     /// The sources, young to old. Who moves one must seek with the merged cursor before anything else.
@@ -128,7 +136,7 @@ impl<S: Source> MergedSource<S> {
 
     fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
         self.winner = None;
-        self.direction = direction;
+        self.codes.direction = direction;
         for source in &mut self.sources {
             seek(source)?;
         }
@@ -139,7 +147,7 @@ impl<S: Source> MergedSource<S> {
     /// Moves the winner one entry on and finds the new winner.
     #[inline]
     fn advance(&mut self, direction: Direction, step: impl FnOnce(&mut S) -> Result<()>) -> Result<()> {
-        if self.direction != direction {
+        if self.codes.direction != direction {
             self.turn(direction)?;
         }
         let moving = self.winner.take().expect("the cursor must stand on an entry to be moved");
@@ -148,15 +156,16 @@ impl<S: Source> MergedSource<S> {
         step(source)?;
         match (source.entry(), source.shared()) {
             (Some(entry), Some(shared)) => {
-                let code = direction.code(shared, entry.key);
-                if code < self.challenge {
+                let codes = Codes { direction, ..self.codes };
+                let player = codes.player(shared, entry.key, moving);
+                if codes.code(player) < self.challenge {
                     self.winner = Some(moving);
                 } else {
-                    self.play_again(Player { code, source: moving });
+                    self.play_again(player, moving);
                 }
             }
             (Some(_), None) => self.play_all(),
-            (None, _) => self.play_again(Player { code: NOWHERE, source: moving }),
+            (None, _) => self.play_again(self.codes.nowhere(moving), moving),
         }
         Ok(())
     }
@@ -165,7 +174,7 @@ impl<S: Source> MergedSource<S> {
     /// come in between since the source was last moved.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let winner = self.winner.take().expect("the cursor must stand on an entry to be moved");
-        self.direction = direction;
+        self.codes.direction = direction;
         for index in (0..self.sources.len()).filter(|&index| index != winner) {
             let [source, standing] =
                 self.sources.get_disjoint_mut([index, winner]).expect("both are indices of different sources");
@@ -181,99 +190,113 @@ impl<S: Source> MergedSource<S> {
 
     /// Plays the whole tournament. The codes begin as differences from a place before all keys, with which none has a byte in common.
     fn play_all(&mut self) {
-        let count = self.sources.len();
+        let (count, codes) = (self.sources.len(), self.codes);
+        let nobody = codes.nowhere(0);
         self.losers.clear();
-        self.losers.resize(count, Player { code: NOWHERE, source: 0 });
+        self.losers.resize(count, nobody);
         // Who goes on from match i, and from 2 · count on who enters: the first of all stands at 1.
         let mut players = std::mem::take(&mut self.players);
         players.clear();
-        players.resize(count, Player { code: NOWHERE, source: 0 });
-        players.extend(self.sources.iter().enumerate().map(|(source, cursor)| {
-            let code = cursor.entry().map_or(NOWHERE, |entry| self.direction.code(0, entry.key));
-            Player { code, source }
+        players.resize(count, nobody);
+        players.extend(self.sources.iter().enumerate().map(|(source, cursor)| match cursor.entry() {
+            Some(entry) => codes.player(0, entry.key, source),
+            None => codes.nowhere(source),
         }));
         for at in (1..count).rev() {
             (players[at], self.losers[at]) = self.play(players[2 * at], players[2 * at + 1]);
         }
-        self.winner = players.get(1).filter(|first| first.code != NOWHERE).map(|first| first.source);
+        self.winner = players.get(1).and_then(|&first| codes.standing(first));
         self.challenge = 0;
         self.players = players;
     }
 
-    /// Plays the matches of a source that has moved on from the winning entry.
-    fn play_again(&mut self, mut player: Player) {
-        let moved = player.source;
+    /// Plays the matches of the source `moved`, which has gone on from the winning entry.
+    fn play_again(&mut self, mut player: Player, moved: usize) {
         let mut at = (moved + self.sources.len()) / 2;
-        let mut challenge = NOWHERE;
+        let mut challenge = u64::MAX;
         while at > 0 {
             let loser;
             (player, loser) = self.play(player, self.losers[at]);
             self.losers[at] = loser;
-            challenge = challenge.min(loser.code);
+            challenge = challenge.min(loser);
             at /= 2;
         }
+        self.winner = self.codes.standing(player);
         // The losers are those of another source's matches if that has won.
-        self.challenge = if player.source == moved { challenge } else { 0 };
-        self.winner = (player.code != NOWHERE).then_some(player.source);
+        self.challenge = if self.winner == Some(moved) { self.codes.code(challenge) } else { 0 };
     }
 
     /// One match: the winner and the loser.
     #[inline]
     fn play(&self, a: Player, b: Player) -> (Player, Player) {
-        if a.code == b.code {
+        if (a ^ b) >> self.codes.source_bits == 0 {
             return self.play_by_keys(a, b);
         }
-        // In random data it cannot be predicted who wins.
-        let a_wins = a.code < b.code;
-        let winner = Player {
-            code: select_unpredictable(a_wins, a.code, b.code),
-            source: select_unpredictable(a_wins, a.source, b.source),
-        };
-        let loser = Player {
-            code: select_unpredictable(a_wins, b.code, a.code),
-            source: select_unpredictable(a_wins, b.source, a.source),
-        };
-        (winner, loser)
+        // In random data it cannot be predicted who wins; neither of the two is a branch.
+        (a.min(b), a.max(b))
     }
 
     /// A match between equal codes.
     #[cold]
     fn play_by_keys(&self, a: Player, b: Player) -> (Player, Player) {
-        let (Some(of_a), Some(of_b)) = (self.sources[a.source].entry(), self.sources[b.source].entry()) else {
+        let codes = self.codes;
+        let [index_a, index_b] = [a, b].map(|player| codes.source(player));
+        let (Some(of_a), Some(of_b)) = (self.sources[index_a].entry(), self.sources[index_b].entry()) else {
             return (a, b);
         };
         let common = common_prefix(of_a.key, of_b.key);
-        let order = compare((of_a.key, of_a.sequence), (of_b.key, of_b.sequence)).then(a.source.cmp(&b.source));
-        let a_wins = match self.direction {
+        let order = compare((of_a.key, of_a.sequence), (of_b.key, of_b.sequence)).then(index_a.cmp(&index_b));
+        let a_wins = match codes.direction {
             Direction::Forward => order.is_lt(),
             Direction::Backward => order.is_gt(),
         };
-        if a_wins {
-            (a, Player { code: self.direction.code(common, of_b.key), ..b })
-        } else {
-            (b, Player { code: self.direction.code(common, of_a.key), ..a })
-        }
+        if a_wins { (a, codes.player(common, of_b.key, index_b)) } else { (b, codes.player(common, of_a.key, index_a)) }
     }
 }
 
-impl Direction {
-    /// The code of a key that has its first `shared` bytes, and no more, in common with one that comes before.
+impl Codes {
+    /// The player that stands for a source whose key has its first `shared` bytes, and no more, in common with one that comes before.
     #[inline]
-    fn code(self, shared: usize, key: &[u8]) -> u64 {
-        let column = (shared / COLUMN_BYTES).min(COLUMN_MAX);
+    fn player(self, shared: usize, key: &[u8], source: usize) -> Player {
+        // A column whose number does not fit only leads to more equal codes.
+        let column_max = (1 << (16 - self.source_bits)) - 2;
+        let column = (shared / COLUMN_BYTES).min(column_max);
         let rest = &key[column * COLUMN_BYTES..];
-        let bytes = rest.first_chunk().copied().unwrap_or_else(|| {
-            // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes are equal.
-            let mut bytes = [0; 8];
-            bytes[..rest.len()].copy_from_slice(rest);
-            bytes
-        });
-        let value = u64::from_be_bytes(bytes) >> (64 - 8 * COLUMN_BYTES);
-        let value = match self {
-            Self::Forward => value,
-            Self::Backward => value ^ ((1 << (8 * COLUMN_BYTES)) - 1),
+        // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes are equal.
+        let eight = match (rest.first_chunk(), key.last_chunk()) {
+            (Some(first), _) => u64::from_be_bytes(*first),
+            (None, Some(_)) if rest.is_empty() => 0,
+            (None, Some(last)) => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
+            (None, None) => rest.iter().zip(0..).fold(0, |eight, (&byte, at)| eight | u64::from(byte) << (56 - 8 * at)),
         };
-        ((COLUMN_MAX - column) as u64) << (8 * COLUMN_BYTES) | value
+        let value = eight >> (64 - 8 * COLUMN_BYTES);
+        let value = match self.direction {
+            Direction::Forward => value,
+            Direction::Backward => value ^ ((1 << (8 * COLUMN_BYTES)) - 1),
+        };
+        (((column_max - column) as u64) << (8 * COLUMN_BYTES) | value) << self.source_bits | source as u64
+    }
+
+    /// The player that stands for a source that has no entry: it loses every match.
+    fn nowhere(self, source: usize) -> Player {
+        u64::MAX << self.source_bits | source as u64
+    }
+
+    /// The part of a player that is compared.
+    #[inline]
+    fn code(self, player: Player) -> u64 {
+        player >> self.source_bits << self.source_bits
+    }
+
+    #[inline]
+    fn source(self, player: Player) -> usize {
+        (player & !(u64::MAX << self.source_bits)) as usize
+    }
+
+    /// A player's source, if that has an entry.
+    #[inline]
+    fn standing(self, player: Player) -> Option<usize> {
+        (player < self.nowhere(0)).then(|| self.source(player))
     }
 }
 
@@ -326,7 +349,7 @@ mod tests {
     fn random_walks_agree_with_one_sorted_vector() {
         for seed in 0..400 {
             let mut random = Random(seed);
-            let count = *random.pick(&[0, 1, 2, 3, 5, 8, 17, 200]);
+            let count = *random.pick(&[0, 1, 2, 3, 5, 8, 17, 200, 300]);
             let versions = random.versions(200);
             let mut merged = MergedSource::new(deal(&mut random, versions.clone(), count));
             let all = if count == 0 { Vec::new() } else { versions };
@@ -425,7 +448,8 @@ mod tests {
                 keys.reverse();
             }
             let [base, first, second] = &keys;
-            let code = |key: &[u8], from: &[u8]| direction.code(common_prefix(from, key), key);
+            let codes = Codes { source_bits: *random.pick(&[8, 9, 12, 15]), direction };
+            let code = |key: &[u8], from: &[u8]| codes.player(common_prefix(from, key), key, 0);
             if code(first, base) != code(second, base) {
                 assert!(code(first, base) < code(second, base), "{direction:?} {keys:?}");
                 assert_eq!(code(second, base), code(second, first), "{direction:?} {keys:?}");

@@ -92,13 +92,16 @@ impl<S: Source> VisibleCursor<S> {
         clippy::should_implement_trait,
         reason = "named like `Source::next`; an iterator could not lend what it found"
     )]
+    #[inline]
     pub fn next(&mut self) -> Result<bool> {
         // An error on the way leaves the cursor nowhere.
-        let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
-            Standing::Forward => self.source.next().and_then(|()| self.find_forward(true)),
-            Standing::Nowhere => self.seek_start().and_then(|()| self.find_forward(false)),
-            Standing::Backward => self.source.seek(&self.key, Sequence::ZERO).and_then(|()| self.find_forward(false)),
-        }?;
+        let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
+        match standing {
+            Standing::Forward => self.source.next()?,
+            Standing::Nowhere => self.seek_start()?,
+            Standing::Backward => self.source.seek(&self.key, Sequence::ZERO)?,
+        }
+        let found = self.find_forward(standing == Standing::Forward)?;
         if found {
             self.standing = Standing::Forward;
         }
@@ -109,6 +112,7 @@ impl<S: Source> VisibleCursor<S> {
     ///
     /// # Errors
     /// Those of the source.
+    #[inline]
     pub fn prev(&mut self) -> Result<bool> {
         let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
             Standing::Nowhere => self.seek_end(),
@@ -126,8 +130,9 @@ impl<S: Source> VisibleCursor<S> {
     ///
     /// # Panics
     /// If it stands nowhere.
+    #[inline]
     pub fn key(&self) -> &[u8] {
-        assert_ne!(self.standing, Standing::Nowhere, "the cursor must stand on a key");
+        assert!(self.standing != Standing::Nowhere, "the cursor must stand on a key");
         &self.key
     }
 
@@ -135,6 +140,7 @@ impl<S: Source> VisibleCursor<S> {
     ///
     /// # Panics
     /// If it stands nowhere.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         match self.standing {
             Standing::Nowhere => panic!("the cursor must stand on a key"),
@@ -267,10 +273,20 @@ fn same_key(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// Puts `bytes` in the place of what `buffer` holds.
 #[inline]
 fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
-    buffer.extend_from_slice(bytes);
+    match (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
+        // Most keys. Two copies of a fixed length, which may overlap, are cheaper than one of any length.
+        (Some(first), Some(last)) if bytes.len() <= 32 => {
+            buffer.extend_from_slice(&[0; 32]);
+            buffer[..16].copy_from_slice(first);
+            buffer[bytes.len() - 16..bytes.len()].copy_from_slice(last);
+            buffer.truncate(bytes.len());
+        }
+        _ => buffer.extend_from_slice(bytes),
+    }
 }
 
 #[cfg(test)]

@@ -24,8 +24,11 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::{Block, Flaw, MALFORMED, Slot};
-use crate::entry::{Entry, Sequence};
+use crate::entry::{Entry, EntryKind, Sequence};
 use crate::prefixes::common_prefix;
+
+/// Room for the keys of most who go forward, so that it need not grow.
+const KEYS_BYTES_MIN: usize = 64;
 
 /// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
 ///
@@ -193,6 +196,7 @@ impl BlockCursor {
     fn forget(&mut self) {
         self.leave();
         self.keys.clear();
+        self.keys.reserve(KEYS_BYTES_MIN);
         self.key_start = 0;
     }
 
@@ -215,7 +219,7 @@ impl BlockCursor {
     #[inline]
     fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.slot = None;
-        if let Some(slot) = block.slot(offset)? {
+        if let Some(slot) = slot(block, offset)? {
             if slot.shared > self.keys.len() {
                 return Err(MALFORMED);
             }
@@ -251,7 +255,7 @@ impl BlockCursor {
     ) -> Result<usize, Flaw> {
         let (mut at, mut before) = (start, self.keys.len()..self.keys.len());
         while at < end
-            && let Some(slot) = block.slot(at)?
+            && let Some(slot) = slot(block, at)?
             && wanted(&slot)
         {
             if slot.shared > before.len() {
@@ -274,6 +278,72 @@ impl BlockCursor {
         self.slot = Some(slot);
         true
     }
+}
+
+/// The entry at `start`; `None` at the end.
+#[inline]
+fn slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
+    match short_slot(block, start) {
+        Some(slot) => Ok(Some(slot)),
+        None => long_slot(block, start),
+    }
+}
+
+#[cold]
+fn long_slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
+    block.slot(start)
+}
+
+/// As [`slot`], for most entries: a put or a tombstone whose lengths have one byte, or two for the value's, and whose sequence has at most seven.
+/// Nothing is said of others.
+#[inline]
+fn short_slot(block: &Block, start: usize) -> Option<Slot> {
+    // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
+    let bytes: &[u8; 16] = block.payload.get(start..)?.first_chunk()?;
+    let [shared, suffix_bytes, tag] = [bytes[0], bytes[1], bytes[2]];
+    let word = u64::from_le_bytes(*bytes[3..].first_chunk()?);
+    // The first byte of the sequence without a high bit is its last one.
+    let last = (!word & 0x0080_8080_8080_8080).trailing_zeros() / 8;
+    let is_short = (shared | suffix_bytes) < 0x80 && (tag == EntryKind::Put as u8 || tag == EntryKind::Delete as u8);
+    if start >= block.entries_end || !is_short || last > 6 {
+        return None;
+    }
+    let word = word & (u64::MAX >> (56 - 8 * last));
+    if last > 0 && word >> (8 * last) == 0 {
+        return None; // longer than needed
+    }
+    let sequence = Sequence(close_gaps(word));
+    let mut at = 4 + last as usize;
+    let mut value_bytes = 0;
+    let mut kind = EntryKind::Delete;
+    if tag == EntryKind::Put as u8 {
+        kind = EntryKind::Put;
+        let (low, high) = (bytes[at], bytes[at + 1]);
+        if low < 0x80 {
+            (value_bytes, at) = (usize::from(low), at + 1);
+        } else if (1..0x80).contains(&high) {
+            (value_bytes, at) = (usize::from(low & 0x7F) | usize::from(high) << 7, at + 2);
+        } else {
+            return None;
+        }
+    }
+    let suffix_start = start + at;
+    let value_start = suffix_start + usize::from(suffix_bytes);
+    let end = value_start + value_bytes;
+    if end > block.entries_end {
+        return None;
+    }
+    Some(Slot { start, shared: usize::from(shared), suffix_start, value_start, end, kind, sequence })
+}
+
+/// The number of a varint whose bytes are those of `word`, and nothing else.
+#[inline]
+fn close_gaps(word: u64) -> u64 {
+    let word = word & 0x7F7F_7F7F_7F7F_7F7F;
+    // The gaps between the groups of 7 bits: by pairs, fours, and eights.
+    let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
+    let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
+    word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
 }
 
 /// How many bytes what follows the common bytes of two keys has in common beyond those that were counted: mostly none.
