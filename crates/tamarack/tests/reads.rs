@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Expert, Options, ReadStats, ReaderStats, Result};
+use tamarack::{Compression, Db, Error, Expert, Options, ReadStats, ReaderStats, Result};
 use tamarack_env::sim::{CallKind, Device, Failure, Fault};
 use tamarack_env::{Env, Random, SimEnv};
 
@@ -179,6 +179,107 @@ fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
         env.clear_faults();
         assert_eq!(db.scan(key(2000)..).next().unwrap().unwrap().0, key(2000));
     })
+}
+
+/// One read among those of a queue fails, is short, or brings a damaged block: each time another one, and each time blocks that nobody has read before.
+#[test]
+fn each_read_of_a_queue_fails_for_itself() -> Result<()> {
+    let trial = |trial: usize| trial % 10 + 40 * (trial / 10);
+    in_both_modes(|env, db| {
+        for number in 0..30 {
+            let numbers: Vec<_> = (0..9).map(|block| trial(number) + 300 * (block + 1)).collect();
+            let keys: Vec<_> = numbers.iter().map(|&number| key(number)).collect();
+            let victim = strike(
+                env,
+                number,
+                || db.multi_get(&keys).map(|_| ()),
+                || {
+                    let found = db.multi_get(&keys)?;
+                    assert!(found.iter().all(|value| value.as_deref() == Some(&[b'v'; VALUE_BYTES])), "trial {number}");
+                    Ok(())
+                },
+            );
+            // Damage of one block is none of the others.
+            let alone = keys.iter().filter(|key| db.get(key).is_err()).count();
+            assert_eq!(alone, usize::from(victim.is_damaged), "trial {number}");
+            victim.repair(env);
+            assert!(db.multi_get(&keys).unwrap().iter().all(Option::is_some), "trial {number}");
+        }
+        // Between the blocks that were read above, two seeks' bytes from each run.
+        for number in 30..46 {
+            let from = 440 + 300 * ((number - 30) / 2) + 80 * (number % 2);
+            let scan = || {
+                for (entry, number) in db.scan(key(from)..).take(3).zip(from..) {
+                    assert_eq!(entry?.0, key(number), "trial {number}");
+                }
+                Ok(())
+            };
+            let victim = strike(env, number, scan, scan);
+            victim.repair(env);
+            scan().unwrap();
+        }
+    })
+}
+
+/// A read that was struck.
+struct Victim {
+    path: Arc<std::path::Path>,
+    /// Of a byte that it reads.
+    offset: u64,
+    is_damaged: bool,
+}
+
+impl Victim {
+    fn repair(&self, env: &SimEnv) {
+        if self.is_damaged {
+            env.flip_bit(&self.path, self.offset, 0).unwrap();
+        }
+    }
+}
+
+/// Lets `read`, which `learn` tells the reads of, meet with something at one of them, and checks what comes of it.
+fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: impl Fn() -> Result<()>) -> Victim {
+    env.inject(Fault::new(Failure::Io).kind(CallKind::Read).forever());
+    env.start_log();
+    assert!(learn().is_err(), "trial {number}: nothing is read");
+    let mut calls: Vec<_> = env.take_log().into_iter().filter(|call| call.kind == CallKind::Read).collect();
+    env.clear_faults();
+    calls.sort_by_key(|call| (call.path.clone(), call.offset));
+    let struck = &calls[number * 7 % calls.len()];
+    let (path, at) = (struck.path.clone(), struck.offset);
+    // Direct reads begin before what they are for.
+    let victim = Victim { path: path.clone(), offset: at + 700, is_damaged: number % 3 == 2 };
+    // Whoever reads that byte: a queue, or the cursor by itself afterwards.
+    let fault = |failure| {
+        let (path, byte) = (path.clone(), victim.offset);
+        Fault::new(failure)
+            .kind(CallKind::Read)
+            .matching(move |call| call.path == path && (call.offset..call.offset + call.bytes).contains(&byte))
+    };
+    let shown = env.faults_shown();
+    match number % 3 {
+        0 => {
+            env.inject(fault(Failure::Io).forever());
+            let error = read().expect_err("a read fails");
+            assert!(matches!(&error, Error::Io { path, .. } if **path == *struck.path), "trial {number}: {error}");
+            env.clear_faults();
+            read().unwrap_or_else(|error| panic!("trial {number}: {error}, though nothing fails any more"));
+        }
+        1 => {
+            env.inject(fault(Failure::ShortRead));
+            read().unwrap_or_else(|error| panic!("trial {number}: {error}, after a short read"));
+            assert_eq!(env.faults_shown(), shown + 1, "trial {number}");
+        }
+        _ => {
+            victim.repair(env);
+            let error = read().expect_err("a block is damaged");
+            assert!(
+                matches!(&error, Error::Corruption { path, .. } if **path == *struck.path),
+                "trial {number}: {error}"
+            );
+        }
+    }
+    victim
 }
 
 /// The blocks of many keys are read in a batch for each run at most, each once; and the answers are those of single lookups.

@@ -29,7 +29,7 @@
 //!
 //! By the contract suite, which must hold as well when the kernel refuses: on Linux, run it below
 //! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or `io_uring_setup:error=EPERM`, as containers do). Below, by
-//! answers that come late, waits that a signal ends, and a caller that panics.
+//! answers that come late, fail or are short, waits that a signal ends, and a caller that panics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -289,13 +289,15 @@ mod tests {
 
     use std::fs::File as OpenFile;
     use std::io::{PipeReader, Write};
-    use std::os::fd::OwnedFd;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::os::unix::thread::JoinHandleExt;
     use std::sync::Arc;
 
     use super::*;
-    use crate::env::File;
+    use crate::env::{File, Step};
+    use crate::os::TempDir;
     use crate::os::buffered::BufferedFile;
+    use crate::random::Random;
     use crate::sync::atomic::{AtomicUsize, Ordering};
 
     /// The position that stands for "where the file is", as pipes want it.
@@ -365,6 +367,75 @@ mod tests {
             writer.join().unwrap();
         }
         assert_eq!(rings.idle.lock().len(), 1, "the ring went back");
+    }
+
+    /// A file that the ring finds something else in than a plain read does.
+    #[derive(Debug)]
+    struct TwoFaces {
+        for_the_ring: Option<OpenFile>,
+        /// `None` fails.
+        plain: Option<Vec<u8>>,
+    }
+
+    impl File for TwoFaces {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let bytes = self.plain.as_ref().ok_or(io::ErrorKind::Other)?;
+            let bytes = &bytes[offset as usize..];
+            // Short, as any read may be.
+            let count = bytes.len().min(buffer.len()).min(3);
+            buffer[..count].copy_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            self.for_the_ring.as_ref().map(|file| file.as_fd())
+        }
+        fn write_at(&self, _: &[u8], _: u64, _: Step) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn sync(&self, _: Step) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn set_len(&self, _: u64, _: Step) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn allocate(&self, _: u64, _: Step) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn len(&self) -> io::Result<u64> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn start_writeback(&self, _: u64, _: u64) {}
+    }
+
+    /// Whatever a ring does with a read, whole, short, failed or not taken at all, that read alone has to bear it, and the plain read that follows decides.
+    #[test]
+    fn what_a_ring_does_not_do_is_done_alone() {
+        let Ok(rings) = Rings::probe() else { return };
+        let scratch = TempDir::new().unwrap();
+        let path = scratch.path().join("file");
+        let ring_bytes: Vec<u8> = (0..100).collect();
+        let file = BufferedFile::new(OpenFile::create_new(&path).unwrap());
+        file.write_all_at(&ring_bytes, 0, Step("test: write")).unwrap();
+        let plain_bytes: Vec<u8> = (100..220).collect();
+        let random = Random::new(1);
+        let (mut requests, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..400 {
+            let (offset, bytes) = (random.below(90) as usize, 1 + random.below(20) as usize);
+            let plain = (random.below(4) > 0).then(|| plain_bytes.clone());
+            let alone = plain.as_ref().map(|plain| plain[offset..][..bytes].to_vec());
+            let (for_the_ring, outcome) = match random.below(4) {
+                0 => (Some(OpenFile::open("/").unwrap()), alone),
+                1 => (None, alone),
+                _ if offset + bytes > ring_bytes.len() => (Some(OpenFile::open(&path).unwrap()), alone),
+                _ => (Some(OpenFile::open(&path).unwrap()), Some(ring_bytes[offset..][..bytes].to_vec())),
+            };
+            let file = Arc::new(TwoFaces { for_the_ring, plain });
+            requests.push(ReadRequest { file, offset: offset as u64, bytes });
+            expected.push(outcome);
+        }
+        let mut queue = Known::new(requests);
+        rings.read_queue(&Bounces::default(), &mut queue).unwrap();
+        assert_eq!(queue.outcomes(), expected);
     }
 
     /// Threads that read at once get a ring each, of which only some are kept.

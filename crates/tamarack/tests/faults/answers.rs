@@ -8,10 +8,12 @@ use crate::history::Model;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 type Lookup = (Vec<u8>, Result<Option<Vec<u8>>, Error>);
+type Lookups = Result<Vec<Option<Vec<u8>>>, Error>;
 
-/// The answers to a lookup of every key and a scan in each direction.
+/// The answers to a lookup of every key, one of all together, and a scan in each direction.
 pub(crate) struct Answers {
     lookups: Vec<Lookup>,
+    together: Lookups,
     forward: (Pairs, Option<Error>),
     backward: (Pairs, Option<Error>),
 }
@@ -21,6 +23,7 @@ impl Answers {
     pub(crate) fn of(db: &Db, keys: &[Vec<u8>]) -> Self {
         let lookup = |key: &Vec<u8>| (key.clone(), db.get(key).map(|value| value.map(|value| value.to_vec())));
         Self {
+            together: multi_get(db, keys),
             lookups: keys.iter().map(lookup).collect(),
             forward: collect(db.scan::<&str>(..)),
             backward: collect(db.scan::<&str>(..).rev()),
@@ -30,7 +33,7 @@ impl Answers {
     /// The errors among the answers.
     pub(crate) fn errors(&self) -> impl Iterator<Item = &Error> {
         let lookups = self.lookups.iter().filter_map(|(_, answer)| answer.as_ref().err());
-        lookups.chain(&self.forward.1).chain(&self.backward.1)
+        lookups.chain(self.together.as_ref().err()).chain(&self.forward.1).chain(&self.backward.1)
     }
 
     /// What in the answers is not what the model says.
@@ -39,11 +42,29 @@ impl Answers {
             let wrong = answer.as_ref().is_ok_and(|value| value.as_ref() != model.get(key));
             wrong.then(|| format!("get {} gives {answer:?}", key.escape_ascii()))
         });
+        let keys = || self.lookups.iter().map(|(key, _)| key);
+        let together = || lookups_contradiction(&self.together, keys(), model);
         let forward = || scan_contradiction(&self.forward, model.iter()).map(|why| format!("scan: {why}"));
         let backward =
             || scan_contradiction(&self.backward, model.iter().rev()).map(|why| format!("reverse scan: {why}"));
-        lookup.or_else(forward).or_else(backward)
+        lookup.or_else(together).or_else(forward).or_else(backward)
     }
+}
+
+/// The answers to a lookup of all keys together.
+pub(crate) fn multi_get(db: &Db, keys: &[Vec<u8>]) -> Lookups {
+    Ok(db.multi_get(keys)?.into_iter().map(|value| value.map(|value| value.to_vec())).collect())
+}
+
+/// What in the answers to a lookup of many keys is not what the model says.
+pub(crate) fn lookups_contradiction<'a>(
+    lookups: &Lookups,
+    mut keys: impl Iterator<Item = &'a Vec<u8>>,
+    model: &Model,
+) -> Option<String> {
+    let mut values = lookups.as_ref().ok()?.iter();
+    let wrong = keys.find(|&key| values.next().is_none_or(|value| value.as_ref() != model.get(key)))?;
+    Some(format!("multi_get gives {lookups:?}, which is wrong for {}", wrong.escape_ascii()))
 }
 
 /// What a scan delivered, and the error that ended it.

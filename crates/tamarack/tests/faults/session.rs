@@ -6,7 +6,7 @@ use std::time::Duration;
 use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot};
 use tamarack_env::SimEnv;
 
-use crate::answers::{Answers, collect, scan_contradiction};
+use crate::answers::{Answers, collect, lookups_contradiction, multi_get, scan_contradiction};
 use crate::history::{Change, History, Model, apply};
 use crate::message;
 use crate::workload::Op;
@@ -142,6 +142,14 @@ impl Session {
                 Ok(value) => Err(format!("get {} gives {value:?}", key.escape_ascii())),
                 Err(error) => self.check_error(&error),
             },
+            Op::GetAll => {
+                let keys: Vec<_> = self.visible.keys().cloned().chain([b"no such key".to_vec()]).collect();
+                let found = multi_get(&db, &keys);
+                match (lookups_contradiction(&found, keys.iter(), &self.visible), found) {
+                    (Some(contradiction), _) => Err(contradiction),
+                    (None, found) => found.map_or_else(|error| self.check_error(&error), |_| Ok(())),
+                }
+            }
             Op::Scan { reverse: false } => {
                 let delivered = collect(db.scan::<&str>(..));
                 let contradiction = scan_contradiction(&delivered, self.visible.iter());

@@ -29,6 +29,8 @@ pub(crate) enum Op {
     Policy(&'static str),
     /// `Db::get` of one key.
     Get(Vec<u8>),
+    /// `Db::multi_get` of every key that there is, and of one that there is not.
+    GetAll,
     /// A scan of everything, forward or backward.
     Scan { reverse: bool },
     /// Takes a snapshot, in place of an earlier one.
@@ -79,7 +81,7 @@ pub(crate) fn rotation() -> Workload {
     let mut ops: Vec<Op> = puts(Durability::Buffered, 0, 9).collect();
     ops.extend([Op::Wait(Duration::ZERO), Op::Get(key(7)), Op::Scan { reverse: false }]);
     ops.extend(puts(Durability::Buffered, 9, 14));
-    ops.extend([Op::Flush, Op::Get(key(0)), Op::Scan { reverse: true }, Op::Verify]);
+    ops.extend([Op::Flush, Op::Get(key(0)), Op::GetAll, Op::Scan { reverse: true }, Op::Verify]);
     ops.extend(puts(Durability::Buffered, 23, 3));
     Workload { name: "rotation".to_owned(), ops }
 }
@@ -125,7 +127,7 @@ pub(crate) fn shaping() -> Workload {
     use Durability::Buffered;
     let mut ops = vec![Op::Policy("tiering:T=2")];
     ops.extend(puts(Buffered, 0, 12));
-    ops.extend([Op::Settle, Op::Get(key(7))]);
+    ops.extend([Op::Settle, Op::Get(key(7)), Op::GetAll]);
     ops.extend(puts(Buffered, 12, 8));
     ops.extend([Op::Policy("custom:buffer 90; level 200 in 2 runs; level 500 in 1 run"), write(Buffered, [delete(3)])]);
     ops.extend(puts(Buffered, 20, 10));
@@ -154,7 +156,7 @@ pub(crate) fn reopening() -> Workload {
     ops.push(Op::Reopen);
     ops.extend(puts(Buffered, 8, 3));
     ops.push(Op::DropAndReopen);
-    ops.extend([Op::Scan { reverse: false }, write(Sync, [put(1, 90), delete(3)])]);
+    ops.extend([Op::GetAll, Op::Scan { reverse: false }, write(Sync, [put(1, 90), delete(3)])]);
     ops.extend(puts(Buffered, 11, 9));
     ops.extend([Op::DropAndReopen, Op::Flush, Op::Reopen, Op::Reopen, Op::Get(key(1)), write(Buffered, [put(2, 91)])]);
     Workload { name: "reopening".to_owned(), ops }
@@ -168,7 +170,8 @@ pub(crate) fn drawn(seed: u64) -> Workload {
 }
 
 fn draw(random: &Random, at: u64) -> Op {
-    match random.below(36) {
+    match random.below(37) {
+        35 => Op::GetAll,
         32 => Op::Settle,
         33 => Op::Policy(["tiering:T=2", "leveling:T=2", "lazy-leveling:T=3"][random.below(3) as usize]),
         34 => Op::CompactRange(key(random.below(8)), key(8 + random.below(8))),

@@ -247,6 +247,9 @@ impl<'a> Run<'a> {
 
     fn get(&mut self, reader: Reader, key: &[u8]) -> Result<(), String> {
         let Some(state) = self.model.state(reader) else { return Ok(()) };
+        if self.world.looks_up_together() {
+            return self.multi_get(reader, key, &state);
+        }
         let expected = state.get(key).map(|value| &**value);
         match self.world.get(reader, key) {
             Ok(found) if found.as_deref() == expected => Ok(()),
@@ -255,6 +258,23 @@ impl<'a> Run<'a> {
                 Err(format!("get {}: found {}, expected {}", Quoted(key), show(found.as_deref()), show(expected)))
             }
             Err(error) => self.excuse(error, "get"),
+        }
+    }
+
+    /// Looks up the key, all that there are, and the key once more.
+    fn multi_get(&mut self, reader: Reader, key: &[u8], state: &State) -> Result<(), String> {
+        let there = state.keys().map(|key| &**key);
+        let keys: Vec<_> = std::iter::once(key).chain(there).chain([key]).collect();
+        match self.world.multi_get(reader, &keys) {
+            Ok(found) => {
+                let expected: Vec<_> = keys.iter().map(|&key| state.get(key).map(|value| value.to_vec())).collect();
+                let wrong = (0..keys.len()).find(|&at| found.get(at) != Some(&expected[at]));
+                wrong.map_or(Ok(()), |at| {
+                    let key = Quoted(keys[at]);
+                    Err(format!("multi_get {key}: found {:?}, expected {:?}", found.get(at), expected[at]))
+                })
+            }
+            Err(error) => self.excuse(error, "multi_get"),
         }
     }
 

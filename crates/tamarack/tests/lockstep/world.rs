@@ -227,12 +227,22 @@ impl World {
         self.db().write_with(&batch, durability)
     }
 
+    /// Whether this history looks keys up many at a time.
+    pub(crate) fn looks_up_together(&self) -> bool {
+        self.setup.seed.is_multiple_of(3)
+    }
+
+    pub(crate) fn multi_get(&self, reader: Reader, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        let values = match self.snapshot(reader) {
+            None => self.db().multi_get(keys)?,
+            Some(snapshot) => snapshot.multi_get(keys)?,
+        };
+        Ok(values.into_iter().map(|value| value.map(|value| value.to_vec())).collect())
+    }
+
     pub(crate) fn get(&self, reader: Reader, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let together = self.setup.seed.is_multiple_of(3);
         let value = match self.snapshot(reader) {
-            None if together => self.db().multi_get(&[key])?.swap_remove(0),
             None => self.db().get(key)?,
-            Some(snapshot) if together => snapshot.multi_get(&[key, key])?.swap_remove(1),
             Some(snapshot) => snapshot.get(key)?,
         };
         Ok(value.map(|value| value.to_vec()))
