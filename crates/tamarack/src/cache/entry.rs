@@ -1,8 +1,8 @@
-//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and by those who read it.
+//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and by those who read it; or only a key, of which there is no entry.
 //!
 //! ```text
 //! │ kind │ bytes of the key │ sequence │ key │ value │
-//! │  u8  │ u32              │ u64      │     │       │
+//! │  u8  │ u32              │ u64      │     │       │        kind 0: there is none
 //! ```
 //!
 //! Cost: 13 bytes and the counters of the `Arc` besides key and value. Tested with the cache.
@@ -17,7 +17,10 @@ const HEAD_BYTES: usize = 1 + 4 + 8;
 /// The two counters of an `Arc`.
 const COUNTERS_BYTES: usize = 2 * size_of::<usize>();
 
-/// A copy of an entry. See the module's documentation.
+/// Stands for a kind where there is no entry.
+const ABSENT: u8 = 0;
+
+/// What is known of a key in a table. See the module's documentation.
 #[derive(Clone)]
 pub struct CachedEntry(Arc<[u8]>);
 
@@ -25,12 +28,21 @@ impl CachedEntry {
     /// A copy of `entry`.
     pub fn new(entry: &Entry<'_>) -> Self {
         let Entry { key, sequence, kind, value } = *entry;
+        Self::of_parts(kind as u8, sequence, key, value)
+    }
+
+    /// The knowledge that there is no entry of `key`.
+    pub fn absent(key: &[u8]) -> Self {
+        Self::of_parts(ABSENT, Sequence::ZERO, key, &[])
+    }
+
+    fn of_parts(kind: u8, sequence: Sequence, key: &[u8], value: &[u8]) -> Self {
         let bytes = HEAD_BYTES + key.len() + value.len();
         // An iterator that knows its length is collected into one allocation.
         let mut copy: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
         let place = Arc::get_mut(&mut copy).expect("nobody else has it yet");
         let (head, rest) = place.split_at_mut(HEAD_BYTES);
-        head[0] = kind as u8;
+        head[0] = kind;
         head[1..5].copy_from_slice(&(key.len() as u32).to_le_bytes());
         head[5..].copy_from_slice(&sequence.0.to_le_bytes());
         rest[..key.len()].copy_from_slice(key);
@@ -48,14 +60,22 @@ impl CachedEntry {
         COUNTERS_BYTES + self.0.len()
     }
 
-    /// The entry.
+    /// The entry; `None` if there is none.
     #[inline]
-    pub fn entry(&self) -> Entry<'_> {
+    pub fn entry(&self) -> Option<Entry<'_>> {
         let (head, _) = self.0.split_first_chunk::<HEAD_BYTES>().expect("it was made with a head");
+        if head[0] == ABSENT {
+            return None;
+        }
         let kind = EntryKind::from_number(head[0]).expect("it was made from a kind");
         let sequence = Sequence(u64::from_le_bytes(*head[5..].first_chunk().expect("eight bytes")));
-        let (key, value) = self.0[HEAD_BYTES..].split_at(self.key_bytes());
-        Entry { key, sequence, kind, value }
+        Some(Entry { key: self.key(), sequence, kind, value: self.value() })
+    }
+
+    /// Its key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.0[HEAD_BYTES..][..self.key_bytes()]
     }
 
     /// Its value; empty if it has none.

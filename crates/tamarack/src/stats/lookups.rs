@@ -32,7 +32,7 @@ pub struct LookupCounts {
     pub filter_false_positives: u64,
     /// Data blocks that were not in the cache and had to be read.
     pub data_blocks_read: u64,
-    /// Entries that the cache had by themselves, so that no block was asked for.
+    /// Answers that the cache had by itself, so that no block was asked for: an entry, or that a table does not have the key although its filter says perhaps.
     pub cached_entries: u64,
 }
 

@@ -164,7 +164,7 @@ impl Table {
             return self.search(query, fetch, visit);
         };
         fetch.counts().cached_entries += 1;
-        let youngest = cached.entry();
+        let Some(youngest) = cached.entry() else { return Ok(Some(ControlFlow::Continue(()))) };
         if visit(Entry { key: query.key(), ..youngest }, Holder::Entry(&cached)).is_break() {
             return Ok(Some(ControlFlow::Break(())));
         }
@@ -190,25 +190,28 @@ impl Table {
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
             let Found { handle, next } = self.index.find(top, &lower, query.key(), sequence);
             let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
-            let mut finding = if self.filter.is_some() { Finding::FalsePositive } else { Finding::Other };
+            let mut youngest = None;
             let ended = block
                 .versions(query.key(), sequence, &mut |entry| {
-                    let is_youngest = !std::mem::replace(&mut visited, true) && sees_all;
-                    finding = match finding {
-                        _ if is_youngest => Finding::Youngest(entry),
-                        Finding::FalsePositive => Finding::Other,
-                        finding => finding,
-                    };
+                    if !std::mem::replace(&mut visited, true) && sees_all {
+                        youngest = Some(entry);
+                    }
                     visit(entry, Holder::Block(&block))
                 })
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
+            // The next block begins with another version of the key: its fence is exactly that version's place.
+            let next = next.filter(|&next| ended == Versions::BlockEnded && next < sequence);
             if origin == Origin::Storage {
-                self.storage.cache().admit(self.meta.id, handle.offset, &block, query.digest(), finding);
+                let finding = match youngest {
+                    Some(entry) => Finding::Youngest(entry),
+                    None if self.filter.is_some() && sees_all && !visited && next.is_none() => Finding::Absent,
+                    None => Finding::Other,
+                };
+                self.storage.cache().admit(self.meta.id, handle.offset, &block, &query, finding);
             }
             match (ended, next) {
                 (Versions::Stopped, _) => return Ok(Some(ControlFlow::Break(()))),
-                // The next block begins with another version of the key: its fence is exactly that version's place.
-                (Versions::BlockEnded, Some(next)) if next < sequence => sequence = next,
+                (_, Some(next)) => sequence = next,
                 _ => return Ok(Some(ControlFlow::Continue(()))),
             }
         }
