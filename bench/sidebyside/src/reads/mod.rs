@@ -193,12 +193,12 @@ fn warm(section: &Section, open: &[Open], maker: &mut Maker, noise: &[u8]) {
                 assert_eq!(seen.entries, data.entries, "{} has all entries", open.name);
             }
         }
-        Warm::Slices(count) => {
-            for slice in 0..count {
-                for row in &section.rows {
-                    let works = maker.slice(row, 1000 + slice as u64);
-                    open.iter().for_each(|open| drop(slice::run(open.store.as_ref(), row, &works, data, noise)));
-                }
+        Warm::Operations(percent) => {
+            let operations = (data.entries * percent / 100) as usize / section.rows.len();
+            for row in &section.rows {
+                let row = Row { operations, threads: 1, ..*row };
+                let works = maker.slice(&row, 1000);
+                open.iter().for_each(|open| drop(slice::run(open.store.as_ref(), &row, &works, data, noise)));
             }
         }
     }

@@ -21,8 +21,8 @@ pub struct Section {
 pub enum Warm {
     /// Every entry is asked for once, so that all is in the cache.
     Everything,
-    /// So many times the operations of one slice of each row.
-    Slices(usize),
+    /// Operations of all rows, in percent of the entries.
+    Operations(u64),
 }
 
 /// How much.
@@ -94,7 +94,7 @@ pub fn all(sizes: &Sizes) -> Vec<Section> {
             name: "direct",
             title: "Past the page cache, a cache of 1/64 of the data, three levels, large entries",
             place: place(large, Shape::Leveled, large.raw_bytes() / 64, true),
-            warm: Warm::Slices(2),
+            warm: Warm::Operations(2),
             without: &["rocksdb hcc+hash"],
             rows: direct(),
         },
@@ -102,7 +102,7 @@ pub fn all(sizes: &Sizes) -> Vec<Section> {
             name: "direct-runs",
             title: "Past the page cache, a cache of 1/64 of the data, ten runs, small entries",
             place: place(small, Shape::Runs(RUNS), small.raw_bytes() / 64, true),
-            warm: Warm::Slices(2),
+            warm: Warm::Operations(2),
             without: &["rocksdb hcc+hash"],
             rows: direct(),
         },
@@ -121,7 +121,7 @@ pub fn all(sizes: &Sizes) -> Vec<Section> {
         name,
         title,
         place: place(large, Shape::Leveled, sizes.cache_bytes, true),
-        warm: Warm::Slices(10),
+        warm: Warm::Operations(40),
         without: &["rocksdb hcc+hash"],
         rows: vec![row],
     }));
