@@ -53,6 +53,10 @@ fn main() -> Result<()> {
     let keys: Vec<_> = scattered(count - entries, scans)
         .map(|at| key(if backwards { count - 1 - at } else { at }, size.key_bytes))
         .collect();
+    let mut scan = db.scan::<&str>(..);
+    scan.next_lent()?;
+    println!("an open scan takes {} bytes", db.stats().memory.iterators_bytes);
+    drop(scan);
     if direction == "both" {
         return compare(&db, &keys, entries, copied);
     }

@@ -165,6 +165,78 @@ fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     Ok(())
 }
 
+/// A scan with an end reads neither runs that have nothing before it nor blocks behind it; in both directions.
+#[test]
+fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
+    for (deal, runs_in_range) in [(Deal::Apart, 1), (Deal::Round, RUNS)] {
+        let (env, db) = database(deal, true)?;
+        for (start, count) in [(310, 1), (1210, 3), (1210, 12), (2110, 100), (910, 180)] {
+            for backward in [false, true] {
+                // Other blocks for each direction, so that none is in the cache.
+                let start = if backward { start + 300 } else { start };
+                let cost = Cost::of(&env, &db, || {
+                    let scan = db.scan(key(start)..key(start + count));
+                    let found = if backward { scan.rev().count() } else { scan.count() };
+                    assert_eq!(found, count);
+                });
+                assert!(cost.reads.len() <= runs_in_range, "{deal:?}, {count} from {start}: {cost:?}");
+                // Three or four entries fill a block. At either end there may be one that the range only touches.
+                let blocks = runs_in_range * (count / runs_in_range / 3 + 3);
+                let bytes = cost.counted.total().bytes;
+                assert!(bytes <= blocks as u64 * 5000, "{deal:?}, {count} from {start}: {cost:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a young run has deleted all that an old one has, a scan passes over both, and reads each block once: with a cache or without one, forwards and backwards,
+/// and however often tombstones and old versions alternate.
+#[test]
+fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
+    for (cache_bytes, versions) in [(0, 1), (64 << 20, 1), (0, 3)] {
+        let env = SimEnv::new(1);
+        let options = || {
+            let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100").buffer_bytes(700_000);
+            let expert = expert.direct_io(true).cache_bytes(cache_bytes);
+            Options::new().compression(Compression::None).threads(1).expert(expert)
+        };
+        let db = options().open("/db")?;
+        for _ in 0..versions {
+            for number in 0..KEYS {
+                db.put(key(number), [b'v'; 200])?;
+            }
+            db.flush()?;
+        }
+        for number in 5..KEYS - 5 {
+            db.delete(key(number))?;
+        }
+        db.flush()?;
+        db.close()?;
+        let db = options().open("/db")?;
+        let levels = db.stats().levels;
+        let table_bytes: u64 = levels.iter().flat_map(|level| &level.runs).map(|run| run.file_bytes).sum();
+        let blocks = table_bytes / 4000 + 20;
+        for backward in [false, true] {
+            let cost = Cost::of(&env, &db, || {
+                let mut scan = db.scan(key(4)..=key(KEYS - 5));
+                for step in [4, KEYS - 5] {
+                    let expected = key(if backward { KEYS - 1 - step } else { step });
+                    let found = if backward { scan.next_back_lent() } else { scan.next_lent() };
+                    assert_eq!(found.unwrap().unwrap().0, expected);
+                }
+                let end = if backward { scan.next_back_lent() } else { scan.next_lent() };
+                assert!(end.unwrap().is_none());
+            });
+            let ReaderStats { bytes, blocks: decoded, .. } = cost.counted.total();
+            assert!(decoded <= blocks, "{blocks} blocks at most, backward {backward}: {cost:?}");
+            assert!(bytes <= table_bytes * 11 / 10, "{table_bytes} bytes, backward {backward}: {cost:?}");
+            assert!(decoded > 100 || cache_bytes > 0 && backward, "{cost:?}");
+        }
+    }
+    Ok(())
+}
+
 /// A read that fails in a batch is done again alone; only if that fails too, there is an error.
 #[test]
 fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {

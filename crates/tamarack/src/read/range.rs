@@ -2,6 +2,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::entry::Sequence;
+
 /// A range of keys. If the start lies after the end, it is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRange {
@@ -27,6 +29,24 @@ impl KeyRange {
     pub fn prefix(prefix: &[u8]) -> Self {
         let end = after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         Self { start: Bound::Included(prefix.to_vec()), end }
+    }
+
+    /// The place of its first entry, if it has a start.
+    pub fn first_place(&self) -> Option<(&[u8], Sequence)> {
+        match &self.start {
+            Bound::Included(key) => Some((key, Sequence::MAX)),
+            Bound::Excluded(key) => Some((key, Sequence::ZERO)),
+            Bound::Unbounded => None,
+        }
+    }
+
+    /// The place before which its last entry stands, if it has an end.
+    pub fn end_place(&self) -> Option<(&[u8], Sequence)> {
+        match &self.end {
+            Bound::Included(key) => Some((key, Sequence::ZERO)),
+            Bound::Excluded(key) => Some((key, Sequence::MAX)),
+            Bound::Unbounded => None,
+        }
     }
 
     /// True if `key` lies before the range's start.

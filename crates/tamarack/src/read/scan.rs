@@ -40,17 +40,17 @@ use crate::merge::Source;
 pub trait Origin {
     /// The cursor it makes.
     type Source: Source;
-    /// Makes one, which stands nowhere.
+    /// Makes one, which stands nowhere. What is not in `range` may be left out of it.
     ///
     /// # Errors
     /// Whatever stands in the way of reading; the scan hands it on and ends.
-    fn open(&self) -> Result<Self::Source>;
+    fn open(&self, range: &KeyRange) -> Result<Self::Source>;
 }
 
 /// Any function that makes a source will do.
 impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     type Source = S;
-    fn open(&self) -> Result<S> {
+    fn open(&self, _: &KeyRange) -> Result<S> {
         self()
     }
 }
@@ -155,7 +155,7 @@ impl<O: Origin> Open<O> {
 
     #[cold]
     fn cursor(origin: &O, sequence: Sequence, range: &KeyRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
-        Ok(VisibleCursor::new(origin.open()?, sequence, range.clone(), dir.clone()))
+        Ok(VisibleCursor::new(origin.open(range)?, sequence, range.clone(), dir.clone()))
     }
 }
 

@@ -179,7 +179,7 @@ struct PinnedState {
 impl Origin for PinnedState {
     type Source = StateSource;
 
-    fn open(&self) -> Result<Self::Source> {
-        Ok(StateSource::new(&self.state))
+    fn open(&self, range: &KeyRange) -> Result<Self::Source> {
+        Ok(StateSource::new(&self.state, range))
     }
 }

@@ -26,6 +26,7 @@ use crate::error::Result;
 use crate::format::meta::TreeId;
 use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, Place, Source};
+use crate::read::range::KeyRange;
 use crate::stats::Reader;
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::run::RunCursor;
@@ -52,12 +53,12 @@ enum Part {
 }
 
 impl StateSource {
-    /// Stands nowhere. Keeps alive of the state what it reads from.
-    pub(super) fn new(state: &State) -> Self {
+    /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it may leave out what it likes.
+    pub(super) fn new(state: &State, range: &KeyRange) -> Self {
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         // What comes into an empty buffer from now on is younger than what the scan sees.
         let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
-        let volume = Arc::<ScanVolume>::default();
+        let volume = Arc::new(ScanVolume::between(range.first_place(), range.end_place()));
         let runs = state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
         let runs = runs.map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume))));
         let parts: Vec<_> = buffers.chain(runs).collect();

@@ -28,7 +28,6 @@
 //!
 //! Random histories against a map from key to value at each sequence; random walks; a failing source.
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -151,18 +150,16 @@ impl<S: Source> VisibleCursor<S> {
     }
 
     fn seek_start(&mut self) -> Result<()> {
-        match &self.range.start {
-            Bound::Included(key) => self.source.seek(key, Sequence::MAX),
-            Bound::Excluded(key) => self.source.seek(key, Sequence::ZERO),
-            Bound::Unbounded => self.source.seek_first(),
+        match self.range.first_place() {
+            Some((key, sequence)) => self.source.seek(key, sequence),
+            None => self.source.seek_first(),
         }
     }
 
     fn seek_end(&mut self) -> Result<()> {
-        match &self.range.end {
-            Bound::Included(key) => self.source.seek_before(key, Sequence::ZERO),
-            Bound::Excluded(key) => self.source.seek_before(key, Sequence::MAX),
-            Bound::Unbounded => self.source.seek_last(),
+        match self.range.end_place() {
+            Some((key, sequence)) => self.source.seek_before(key, sequence),
+            None => self.source.seek_last(),
         }
     }
 
@@ -294,6 +291,7 @@ pub(crate) mod tests {
     //! A cursor must see what a map holds after all commits up to its sequence.
 
     use std::collections::BTreeMap;
+    use std::ops::Bound;
 
     use super::*;
     use crate::merge::sorted::{Random, SortedSource, Version};

@@ -99,13 +99,14 @@ impl Pieces {
     fn data_block(
         &mut self,
         table: &Table,
-        handle: &BlockHandle,
+        lower: &LowerPlace,
         direction: Direction,
         left: Option<Arc<Block>>,
     ) -> Result<Arc<Block>> {
         if self.policy == ReadPolicy::Cached {
-            return self.cached_data_block(table, handle, direction);
+            return self.cached_data_block(table, lower, direction);
         }
+        let handle = &lower.handle();
         let space = left.and_then(Arc::into_inner).map(Block::into_bytes).unwrap_or_default();
         let account = table.storage.account();
         let ahead_bytes =
@@ -114,15 +115,16 @@ impl Pieces {
         Ok(block.shared(account, Part::Merges))
     }
 
-    fn cached_data_block(&mut self, table: &Table, handle: &BlockHandle, direction: Direction) -> Result<Arc<Block>> {
+    fn cached_data_block(&mut self, table: &Table, lower: &LowerPlace, direction: Direction) -> Result<Arc<Block>> {
         let cache = table.storage.cache();
+        let handle = &lower.handle();
         let ahead_bytes = if self.window.holds(handle) {
             self.growth.arrived();
             0
         } else if let Some(block) = cache.get(table.meta.id, handle.offset) {
             return Ok(block);
         } else {
-            self.growth.next(&self.volume)
+            self.growth.next(&self.volume).min(lower.wanted_bytes(table, direction, &self.volume))
         };
         let block = self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?;
         let block = table.storage.share(block);
@@ -140,6 +142,40 @@ struct LowerPlace {
     top: usize,
     fences: Arc<Fences>,
     at: usize,
+}
+
+impl LowerPlace {
+    /// The data block of the fence at which it stands.
+    fn handle(&self) -> BlockHandle {
+        self.fences.handle(self.at)
+    }
+
+    /// True if its fence is at or before a place: nothing that stands at the place or after is in blocks before.
+    fn is_at_or_before(&self, table: &Table, (key, sequence): (&[u8], Sequence)) -> bool {
+        match self.at {
+            // Fences do not look at the first among them, which is that of the level above.
+            0 => self.top <= table.index.top().floor(key, sequence),
+            at => at <= self.fences.floor(key, sequence),
+        }
+    }
+
+    /// How many bytes, from its block on in that direction, may be asked for at most by a scan.
+    fn wanted_bytes(&self, table: &Table, direction: Direction, scan: &ScanVolume) -> usize {
+        let end = match direction {
+            Direction::Forward => scan.to(),
+            Direction::Backward => scan.from(),
+        };
+        // Of what is below other index blocks, nothing is known here.
+        let Some((key, sequence)) = end.filter(|end| table.index.top().floor(end.0, end.1) == self.top) else {
+            return usize::MAX;
+        };
+        let last = self.fences.floor(key, sequence);
+        let (low, high) = match direction {
+            Direction::Forward => (self.at, last.max(self.at)),
+            Direction::Backward => (last.min(self.at), self.at),
+        };
+        (self.fences.handle(high).end() - self.fences.handle(low).offset) as usize
+    }
 }
 
 /// A loaded block and a place in it.
@@ -246,7 +282,7 @@ impl TableCursor {
             Place::Last => lower.fences.len() - 1,
             Place::From(key, sequence) | Place::Before(key, sequence) => lower.fences.floor(key, sequence),
         };
-        let handle = self.data_handle();
+        let handle = lower.handle();
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
@@ -254,7 +290,9 @@ impl TableCursor {
             self.data = Standing::before(&handle, block);
             return Ok(false);
         }
-        self.want(None, handle, direction, FIRST_BYTES)
+        let lower = self.lower.as_ref().expect("it was loaded now or before");
+        let ahead_bytes = FIRST_BYTES.min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
+        self.want(None, handle, direction, ahead_bytes)
     }
 
     /// Notes what is to be read.
@@ -326,19 +364,14 @@ impl TableCursor {
     /// Loads the data block of the fence at which the cursor stands in the index.
     fn load_data(&mut self, direction: Direction) -> Result<()> {
         self.data.leave();
-        let handle = self.data_handle();
+        let lower = self.lower.as_ref().expect("a lower index block is loaded before the data below it");
+        let handle = lower.handle();
         if !self.data.holds(&handle) {
             let left = self.data.block.take().map(|(_, block)| block);
-            let block = self.pieces.data_block(&self.table, &handle, direction, left)?;
+            let block = self.pieces.data_block(&self.table, lower, direction, left)?;
             self.data.block = Some((handle.offset, block));
         }
         Ok(())
-    }
-
-    /// The data block of the fence at which the cursor stands in the index.
-    fn data_handle(&self) -> BlockHandle {
-        let lower = self.lower.as_ref().expect("a lower index block is loaded before the data below it");
-        lower.fences.handle(lower.at)
     }
 
     /// Goes to the only data block that can hold the place.
@@ -349,23 +382,31 @@ impl TableCursor {
         self.load_data(direction)
     }
 
-    /// Goes to the next fence; false if there is none.
+    /// Goes to the next fence; false if there is none, or nothing below it is asked for.
     fn next_fence(&mut self) -> Result<bool> {
+        let to = self.pieces.volume.to();
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
         let next_top = lower.top + 1;
         if lower.at + 1 < lower.fences.len() {
             lower.at += 1;
-        } else if next_top < self.table.index.top().len() {
-            self.load_lower(next_top)?;
-        } else {
-            return Ok(false);
+            return Ok(to.is_none_or(|(key, sequence)| lower.at <= lower.fences.floor(key, sequence)));
         }
-        Ok(true)
+        let top = self.table.index.top();
+        let wanted = next_top < top.len() && to.is_none_or(|(key, sequence)| next_top <= top.floor(key, sequence));
+        if wanted {
+            self.load_lower(next_top)?;
+        }
+        Ok(wanted)
     }
 
-    /// Goes to the fence before; false if there is none.
+    /// Goes to the fence before; false if there is none, or nothing below it is asked for.
     fn previous_fence(&mut self) -> Result<bool> {
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
+        if let Some(from) = self.pieces.volume.from()
+            && lower.is_at_or_before(&self.table, from)
+        {
+            return Ok(false);
+        }
         if lower.at > 0 {
             lower.at -= 1;
         } else if let Some(previous_top) = lower.top.checked_sub(1) {

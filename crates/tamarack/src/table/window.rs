@@ -13,6 +13,8 @@
 //! A scan over ten runs that takes most of its entries from one of them should not read ahead in all as in that one. What a cursor reads second
 //! is therefore in proportion to its share of what all cursors of the scan have used up until then ([`ScanVolume`]). The only run that is used gets the whole.
 //!
+//! Nor does a cursor read, ahead or at all, what lies past the end of the scan's range, as far as the index block at hand tells.
+//!
 //! # Memory
 //!
 //! Where files are read past the page cache, a piece begins and ends at multiples of the device's alignment, and the device writes it into
@@ -24,6 +26,7 @@ use tamarack_env::AlignedBuffer;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 use super::reader::Table;
+use crate::entry::Sequence;
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::stored::BlockHandle;
@@ -177,9 +180,32 @@ fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) 
     (start, end.max(handle.end()))
 }
 
-/// How much the cursors of one scan have used up of what they read ahead, in bytes.
+/// What the cursors of one scan share: between which places it goes, and how much they have used up of what they read ahead.
 #[derive(Debug, Default)]
-pub struct ScanVolume(AtomicU64);
+pub struct ScanVolume {
+    used_bytes: AtomicU64,
+    from: Option<(Vec<u8>, Sequence)>,
+    to: Option<(Vec<u8>, Sequence)>,
+}
+
+impl ScanVolume {
+    /// For cursors that are never asked for entries before `from`, nor for those at or after `to`. Cursors may leave these out, and then
+    /// stand nowhere; they read nothing for them.
+    pub fn between(from: Option<(&[u8], Sequence)>, to: Option<(&[u8], Sequence)>) -> Self {
+        let owned = |place: (&[u8], Sequence)| (place.0.to_vec(), place.1);
+        Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned) }
+    }
+
+    /// The first place that is asked for, if not the first of all.
+    pub fn from(&self) -> Option<(&[u8], Sequence)> {
+        self.from.as_ref().map(|(key, sequence)| (&key[..], *sequence))
+    }
+
+    /// The first place that is no more asked for, if any.
+    pub fn to(&self) -> Option<(&[u8], Sequence)> {
+        self.to.as_ref().map(|(key, sequence)| (&key[..], *sequence))
+    }
+}
 
 /// How large the pieces of one cursor are. See the module's documentation.
 #[derive(Debug, Default)]
@@ -205,7 +231,7 @@ impl Growth {
     pub(super) fn next(&mut self, volume: &ScanVolume) -> usize {
         let used = self.present as u64;
         self.used += used;
-        let all = volume.0.fetch_add(used, Ordering::Relaxed) + used;
+        let all = volume.used_bytes.fetch_add(used, Ordering::Relaxed) + used;
         self.present = match self.present {
             0 => FIRST_BYTES,
             FIRST_BYTES => {

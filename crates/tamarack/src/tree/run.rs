@@ -252,7 +252,7 @@ impl RunCursor {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Reads ahead in proportion to what all cursors use that share `volume`.
+    /// Reads ahead in proportion to what all cursors use that share `volume`, and leaves out what their scan does not ask for.
     #[must_use]
     pub fn sharing(mut self, volume: &Arc<ScanVolume>) -> Self {
         self.volume = volume.clone();
@@ -295,7 +295,14 @@ impl RunCursor {
             Place::From(key, _) => Some(slices.partition_point(|slice| slice.ends_before(key))),
             Place::Before(key, _) => slices.partition_point(|slice| slice.first_key() <= key).checked_sub(1),
         }
-        .filter(|&index| index < slices.len())
+        .filter(|&index| slices.get(index).is_some_and(|slice| self.may_want(slice)))
+    }
+
+    /// False if the scan that the cursor belongs to asks for nothing of the slice.
+    fn may_want(&self, slice: &Slice) -> bool {
+        let ends_before = self.volume.from().is_some_and(|(from, _)| slice.ends_before(from));
+        let starts_after = self.volume.to().is_some_and(|(to, _)| to < slice.first_key());
+        !ends_before && !starts_after
     }
 
     /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
@@ -333,7 +340,7 @@ impl RunCursor {
             && !place.is_before_end()
         {
             let next = place.index + 1;
-            if next == self.run.slices.len() {
+            if !self.run.slices.get(next).is_some_and(|slice| self.may_want(slice)) {
                 self.place = None;
             } else {
                 self.enter(next, |here| here.cursor.seek_to(here.slice.first_place()))?;
@@ -360,7 +367,8 @@ impl RunCursor {
         while let Some(place) = &self.place
             && !place.is_after_begin()
         {
-            match place.index.checked_sub(1) {
+            let before = place.index.checked_sub(1);
+            match before.filter(|&before| self.run.slices.get(before).is_some_and(|slice| self.may_want(slice))) {
                 Some(index) => self.enter(index, |here| here.cursor.seek_to(here.slice.last_place()))?,
                 None => self.place = None,
             }
