@@ -16,7 +16,7 @@ use std::hint::black_box;
 use tamarack::{Db, Expert, Options, Result};
 use tamarack_env::MemoryEnv;
 
-/// Entries of a run; a put takes 124 raw bytes.
+/// Entries of a run, unless the arguments say otherwise; a put takes 124 raw bytes.
 const ENTRIES_PER_RUN: u64 = 5000;
 
 fn main() -> Result<()> {
@@ -25,8 +25,9 @@ fn main() -> Result<()> {
     let kind = arguments.next().unwrap_or("missing".to_owned());
     let lookups = arguments.next().map_or(1000, |text| text.parse().expect("how many lookups"));
     let filter = arguments.next().unwrap_or("blocked:bits=10".to_owned());
-    let db = tree(runs, &filter)?;
-    let entries = runs * ENTRIES_PER_RUN;
+    let entries_per_run = arguments.next().map_or(ENTRIES_PER_RUN, |text| text.parse().expect("how many entries"));
+    let db = tree(runs, entries_per_run, &filter)?;
+    let entries = runs * entries_per_run;
     // Fills the cache, if every block has an entry that is asked for.
     for number in 0..entries {
         db.get(key(number, 0))?;
@@ -35,23 +36,23 @@ fn main() -> Result<()> {
         "existing" => existing_lookups(&db, entries, lookups)?,
         _ => missing_lookups(&db, entries, lookups)?,
     }
-    println!("{runs} runs of {ENTRIES_PER_RUN} entries, {filter}: {lookups} lookups of {kind} keys");
+    println!("{runs} runs of {entries_per_run} entries, {filter}: {lookups} lookups of {kind} keys");
     let stats = db.stats();
     println!("filters of {} bytes; filling the cache included: {:?}", stats.filter_bytes, stats.lookups);
     Ok(())
 }
 
 /// A tree of so many runs in level 1, each with keys from everywhere.
-fn tree(runs: u64, filter: &str) -> Result<Db> {
+fn tree(runs: u64, entries_per_run: u64, filter: &str) -> Result<Db> {
     let expert = Expert::new()
         .env(MemoryEnv::new(1))
-        .buffer_bytes(ENTRIES_PER_RUN * 124)
+        .buffer_bytes(entries_per_run * 124)
         .policy(&format!("tiering:T={}", runs + 1))
         .filter(filter)
         .cache_bytes(1 << 30);
     let db = Options::new().expert(expert).open("/lookup_cost")?;
     for run in 0..runs {
-        for number in 0..ENTRIES_PER_RUN {
+        for number in 0..entries_per_run {
             db.put(key(number * runs + run, 0), [b'v'; 100])?;
         }
         db.flush()?;

@@ -64,6 +64,7 @@ pub fn block(input: &[u8]) {
     let ascending = entries.windows(2).all(|pair| place_of(&pair[0]) < place_of(&pair[1]));
     if sound && ascending {
         check_block(&block, &entries);
+        check_block(&block.indexed(), &entries);
         check_rebuilt(&entries);
     } else {
         poke_block(&block);

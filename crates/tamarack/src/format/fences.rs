@@ -116,7 +116,9 @@ impl Fences {
         if self.sequences.is_empty() || index >= self.len() {
             return None;
         }
-        Some(self.sequence(index)).filter(|&sequence| sequence < Sequence::MAX && self.key_is(index, key))
+        Some(self.sequence(index)).filter(|&sequence| {
+            sequence < Sequence::MAX && key.strip_prefix(self.common(index)) == Some(self.own(index))
+        })
     }
 
     /// The place of a fence.
@@ -144,20 +146,16 @@ impl Fences {
         self.sequences.get(index).copied().unwrap_or(Sequence::MAX)
     }
 
-    /// What the key of a fence begins with, in common with others.
-    fn common(&self, index: usize) -> &[u8] {
-        if index == 0 { &[] } else { self.prefixes.common() }
-    }
-
-    /// What the key of a fence has after that.
+    /// What the key of a fence has after what it has in common with others, if it is not the first.
     #[inline]
     fn own(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.fences[index - 1].key_end };
         &self.keys[start as usize..self.fences[index].key_end as usize]
     }
 
-    fn key_is(&self, index: usize, key: &[u8]) -> bool {
-        key.strip_prefix(self.common(index)).is_some_and(|own| own == self.own(index))
+    /// What the key of a fence has before that.
+    fn common(&self, index: usize) -> &[u8] {
+        if index == 0 { &[] } else { self.prefixes.common() }
     }
 }
 

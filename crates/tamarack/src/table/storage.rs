@@ -78,7 +78,7 @@ impl TableStorage {
 
     /// A block that was read for a query, to be shared.
     pub(super) fn share(&self, block: Block) -> Arc<Block> {
-        block.shared(&self.account, Part::Blocks)
+        block.indexed().shared(&self.account, Part::Blocks)
     }
 
     /// What was read so far.
