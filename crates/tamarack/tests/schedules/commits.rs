@@ -120,12 +120,11 @@ fn a_failed_sync() {
 
 fn settings() -> CommitSettings {
     let (buffer_bytes, sealed_max, write_bytes_max, group_bytes) = (1 << 20, 100, 1 << 16, 1 << 16);
-    let buffers_memory_max = u64::MAX;
     CommitSettings {
         buffer_bytes,
         sealed_max,
-        buffers_memory_max,
-        budget,
+        buffers_memory_max: u64::MAX,
+        budget: Budget::unlimited(),
         write_bytes_max,
         group_bytes,
         throttle: Arc::default(),
