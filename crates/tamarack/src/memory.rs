@@ -233,6 +233,16 @@ impl Account {
         (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
     }
 
+    /// Scans have taken so much that they should make do with a block at a time.
+    pub fn scans_are_many(&self) -> bool {
+        self.bytes(Part::Iterators) > self.budget.total_bytes / 8
+    }
+
+    /// Flushes and merges have taken so much that no further merge should join them.
+    pub fn merges_are_large(&self) -> bool {
+        self.bytes(Part::Merges) > self.budget.total_bytes / 4
+    }
+
     /// What building one table takes at most for its entries (their digests and fences): from then on it ends at the next key.
     pub fn building_bytes_max(&self) -> u64 {
         (self.budget.total_bytes / 32).max(256 << 10)
@@ -256,7 +266,7 @@ impl Account {
         self.cache.get().and_then(Weak::upgrade)
     }
 
-    /// Gives the cache what the others leave. It shrinks at once, but grows only for the sake of an eighth: each change costs it something of what it
+    /// Gives the cache what the others leave. It shrinks at once, but grows only for the sake of a sixteenth: each change costs it something of what it
     /// remembers about blocks that it no longer has.
     fn settle(&self) {
         let Some(cache) = self.cache() else { return };
@@ -267,7 +277,7 @@ impl Account {
         let not_cached = self.bytes(Part::Blocks).saturating_sub(cache.block_bytes());
         let (room, capacity) = (self.room(not_cached), cache.capacity());
         let is_worth_growing =
-            room > capacity && (room - capacity >= capacity / 8 || room == self.budget.cache_bytes_max);
+            room > capacity && (room - capacity >= capacity / 16 || room == self.budget.cache_bytes_max);
         if room < capacity || is_worth_growing {
             cache.set_capacity(room);
         }
@@ -451,8 +461,8 @@ mod tests {
         assert!(cache.changes.load(Ordering::Relaxed) - before <= changes + 1);
         // What is given back reaches the cache with the next grain, if it is worth it.
         drop(charges);
-        let _filter = account.charge(Part::Filters, 5000);
-        assert_eq!(cache.changes.load(Ordering::Relaxed) - before, changes + 1, "less than an eighth is not");
+        let _filter = account.charge(Part::Filters, 60_000);
+        assert_eq!(cache.changes.load(Ordering::Relaxed) - before, changes + 1, "less than a sixteenth is not");
     }
 
     #[test]

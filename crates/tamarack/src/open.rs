@@ -349,7 +349,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         buffers_memory_max: options.buffers_memory_max,
         budget: options.budget,
         write_bytes_max: options.write_bytes_max,
-        group_bytes: GROUP_BYTES,
+        group_bytes: GROUP_BYTES.min(options.budget.total_bytes as usize / GROUP_SHARE),
         throttle,
     };
     let commits = CommitQueue::new(
@@ -362,7 +362,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         last,
     );
 
-    commits.charge_to(&account);
     let workers = start_workers(dir, options, &scheduler, &interval)?;
     tree.set_flusher(workers.merging.clone());
     tables.set_collector(workers.merging.clone());
@@ -476,3 +475,6 @@ const LOG_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
 /// A commit group of several members has at most this many bytes: enough to share a sync among hundreds of small writes, small enough that
 /// nobody waits long for others' bytes.
 const GROUP_BYTES: usize = 1 << 20;
+
+/// And at most this part of the memory budget: there are two of them, which keep that much memory.
+const GROUP_SHARE: usize = 64;

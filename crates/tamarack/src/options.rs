@@ -71,7 +71,11 @@ impl Options {
     /// least 1 MiB. [`crate::Db::stats`] shows what each part takes.
     ///
     /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
-    /// need it. A buffer's size is part of a tree's shape: a
+    /// need it; values and iterators that are held count as well. What comes on top is at most an eighth of the budget and 1 MiB: what lives for one call, and what is taken
+    /// before the cache has given way; and, while values near the largest are written, four of them, which flushes and merges have in hand.
+    /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
+    ///
+    /// A buffer's size is part of a tree's shape: a
     /// database that was made with another one changes its shape when it is opened with this. Without this (and without
     /// [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
     #[must_use]

@@ -156,10 +156,10 @@ impl MemoryStats {
     fn of(account: &Account, buffers_bytes: u64) -> Self {
         let all_buffers_bytes = account.bytes(Part::Buffers);
         let buffers_bytes = buffers_bytes.min(all_buffers_bytes);
-        Self {
+        let mut this = Self {
             budget_bytes: account.budget().total_bytes,
-            total_bytes: account.total_bytes(),
-            over_bytes: account.over_bytes(),
+            total_bytes: 0,
+            over_bytes: 0,
             buffers_bytes,
             cache_bytes: account.cache_bytes(),
             cache_capacity_bytes: account.cache_capacity(),
@@ -170,7 +170,10 @@ impl MemoryStats {
             held_bytes: account.held_bytes() + all_buffers_bytes - buffers_bytes,
             log_bytes: account.bytes(Part::Log),
             tables_bytes: account.bytes(Part::Tables),
-        }
+        };
+        this.total_bytes = this.parts().iter().map(|part| part.1).sum();
+        this.over_bytes = this.total_bytes.saturating_sub(this.budget_bytes);
+        this
     }
 
     /// The parts of the total, by name, in bytes.

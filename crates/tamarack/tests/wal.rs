@@ -86,7 +86,7 @@ impl Writer {
     /// Appends one group of puts with these values.
     fn append(&mut self, values: &[&str]) -> Result<Position> {
         let first = self.next();
-        self.group.clear();
+        self.group.clear(usize::MAX);
         let items: Vec<Item> = values
             .iter()
             .enumerate()
@@ -421,7 +421,7 @@ fn what_is_appended_while_the_log_is_being_closed_is_durable() {
         if moment.call.step == Some(tamarack::step::LOG_SYNC) && std::mem::take(&mut comes_late) {
             let log = late.upgrade().expect("it is being closed");
             for sequence in [2, 3] {
-                group.clear();
+                group.clear(usize::MAX);
                 group.push_entry(TreeId(0), EntryKind::Put, b"late", b"b");
                 log.append(&mut group, Sequence(sequence)).unwrap();
                 log.rotate(Sequence(sequence + 1), EDIT).unwrap();
@@ -441,7 +441,7 @@ fn golden_bytes_of_a_segment() {
     let env = empty_dir();
     let mut writer = Writer::new(&env);
     writer.append(&["maple"]).unwrap();
-    writer.group.clear();
+    writer.group.clear(usize::MAX);
     for kind in 1..=6 {
         let kind = EntryKind::from_number(kind).unwrap();
         let value: &[u8] = if kind.has_value() { b"value" } else { b"" };

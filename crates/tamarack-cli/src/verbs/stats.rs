@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::{Map, Value};
-use tamarack::{JobStats, LevelStats, RecoveryReport, RunStats, Stats};
+use tamarack::{JobStats, LevelStats, MemoryStats, RecoveryReport, RunStats, Stats};
 
 use crate::database;
 use crate::outcome::{Failure, Outcome};
@@ -23,8 +23,9 @@ it. A bar is as long as the logarithm of the capacity, and is filled with the
 level's runs to scale, old to young; what arrives is added at the right end.
 Then come flushes and merges in progress, and what is on storage: live bytes
 belong to the tree, stale ones are parts of tables that merges have used up,
-pending ones are tables that nobody has got to removing. If something is amiss,
-the last line says what to do.
+pending ones are tables that nobody has got to removing. Memory is what the
+database takes of its budget while it is open here, by part. If something is
+amiss, the last line says what to do.
 
 Held, capacities and debt are in raw bytes: those of keys and values, with 8 for
 each entry. Entries include old versions and tombstones (the marks of deleted
@@ -57,6 +58,7 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
         blocks.push(tree::runs(stats));
     }
     blocks.extend(tree::jobs(stats));
+    blocks.push(memory(&stats.memory));
     blocks.push(remarks(stats, recovery).join("\n"));
     blocks.extend(tree::advice(stats, db).map(|advice| format!("to do    {advice}")));
     blocks.join("\n\n")
@@ -123,6 +125,35 @@ fn filters(stats: &Stats) -> String {
     }
 }
 
+/// What takes memory, and how much.
+fn memory(memory: &MemoryStats) -> String {
+    let over = match memory.over_bytes {
+        0 => String::new(),
+        over => format!("; {} over it, although the cache has given way", show_bytes(over)),
+    };
+    let total = format!("{} of a budget of {}{over}", show_bytes(memory.total_bytes), show_bytes(memory.budget_bytes));
+    let room = format!(" of {} that it may take", show_bytes(memory.cache_capacity_bytes));
+    let part = |(name, bytes): (&str, u64)| {
+        let room = if name == "cache" { &room } else { "" };
+        format!("  {name:<9} {:>9}{room}", show_bytes(bytes))
+    };
+    std::iter::once(format!("memory   {total}"))
+        .chain(memory.parts().into_iter().map(part))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn memory_for_programs(memory: &MemoryStats) -> Map<String, Value> {
+    let sums = [
+        ("budget_bytes", memory.budget_bytes),
+        ("total_bytes", memory.total_bytes),
+        ("over_bytes", memory.over_bytes),
+        ("cache_capacity_bytes", memory.cache_capacity_bytes),
+    ];
+    let parts = memory.parts().map(|(name, bytes)| (format!("{name}_bytes"), bytes.into()));
+    sums.map(|(name, bytes)| (name.to_owned(), bytes.into())).into_iter().chain(parts).collect()
+}
+
 fn opening(recovery: &RecoveryReport) -> String {
     let mut found = vec![format!("{} read back from the log", plural(recovery.entries_replayed, "entry"))];
     if !recovery.orphans_removed.is_empty() {
@@ -156,6 +187,7 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("merge_bytes_per_second", stats.merge_bytes_per_second.into()),
         ("merges_paused", stats.merges_paused.into()),
         ("trouble", stats.trouble.clone().into()),
+        ("memory", Value::Object(memory_for_programs(&stats.memory))),
         ("live_bytes", space.live_bytes.into()),
         ("stale_bytes", space.stale_bytes.into()),
         ("pending_delete_bytes", space.pending_delete_bytes.into()),
@@ -294,10 +326,15 @@ mod tests {
         assert_eq!(
             names(&shown),
             "advice buffer_capacity_bytes buffers debt_bytes debt_seconds jobs levels live_bytes log_bytes log_segments \
-             merge_bytes_per_second merges_paused pending_delete_bytes policy recovery since_opening stale_bytes trouble visible_sequence \
+             memory merge_bytes_per_second merges_paused pending_delete_bytes policy recovery since_opening stale_bytes trouble visible_sequence \
              write_amplification"
         );
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
+        assert_eq!(
+            names(&shown["memory"]),
+            "budget_bytes buffers_bytes cache_bytes cache_capacity_bytes filters_bytes held_bytes indexes_bytes iterators_bytes \
+             log_bytes merges_bytes over_bytes tables_bytes total_bytes"
+        );
         assert_eq!(
             names(&shown["levels"][0]),
             "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots runs_in_merges \

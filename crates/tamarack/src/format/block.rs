@@ -39,6 +39,9 @@ const TAG_SEQUENCE_MAX: u8 = 0x80;
 
 const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
 
+/// An entry whose block is given just the memory that it needs.
+const LARGE_BYTES: usize = 64 << 10;
+
 /// A block in memory: its payload, checked as far as its restarts.
 #[derive(Debug)]
 pub struct Block {
@@ -495,6 +498,11 @@ impl BlockBuilder {
             self.since_restart = 0;
         }
         self.since_restart += 1;
+        if entry.value.len() >= LARGE_BYTES {
+            // Doubling would take as much again. The trailer will be added, too.
+            let bytes = self.payload.len() + entry.key.len() + entry.value.len() + 4 * self.restarts.len() + 64;
+            self.payload.reserve_exact(bytes - self.payload.len());
+        }
         let suffix = &entry.key[shared..];
         put_varint(&mut self.payload, shared as u64);
         put_varint(&mut self.payload, suffix.len() as u64);

@@ -229,12 +229,10 @@ impl Group {
         Self { bytes: vec![0; RECORD_HEAD_BYTES], entries: 0 }
     }
 
-    /// Removes all entries and keeps the memory, unless it is much.
-    pub fn clear(&mut self) {
-        /// What an unusually large group took is given back.
-        const KEPT_BYTES: usize = 1 << 20;
+    /// Removes all entries and keeps at most `kept_bytes` of memory.
+    pub fn clear(&mut self, kept_bytes: usize) {
         self.bytes.truncate(RECORD_HEAD_BYTES);
-        self.bytes.shrink_to(KEPT_BYTES);
+        self.bytes.shrink_to(kept_bytes);
         self.entries = 0;
     }
 
@@ -279,7 +277,9 @@ impl Group {
         self.bytes[..4].copy_from_slice(&place.marker(offset).to_le_bytes());
         self.bytes[8..16].copy_from_slice(&checksum.to_le_bytes());
         // Padding is written with the record, so that it never holds what stood there before.
-        self.bytes.resize(head.stride() as usize, 0);
+        let stride = head.stride() as usize;
+        self.bytes.reserve_exact(stride - self.bytes.len());
+        self.bytes.resize(stride, 0);
         Some(&self.bytes)
     }
 }

@@ -16,7 +16,7 @@ use tamarack_env::ReadRequest;
 use super::index::Lower;
 use super::reader::Table;
 use super::storage::TableStorage;
-use super::window::{Direction, FIRST_BYTES, Growth, ScanVolume, Window, piece_in};
+use super::window::{Direction, FIRST_BYTES, Growth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
@@ -123,11 +123,19 @@ impl Pieces {
             0
         } else if let Some(block) = cache.get(table.meta.id, handle.offset) {
             return Ok(block);
+        } else if table.storage.account().scans_are_many() {
+            // Just the block, whatever the seek has read.
+            self.growth.restart();
+            0
         } else {
             self.growth.next(&self.volume).min(lower.wanted_bytes(table, direction, &self.volume))
         };
         let block = self.window.block_or_read(table, handle, direction, ahead_bytes, Vec::new())?;
         let block = table.storage.share(block);
+        let keeps_much = self.window.memory_bytes() > 2 * SEQUENTIAL_BYTES;
+        if keeps_much || self.window.memory_bytes() > 0 && table.storage.account().scans_are_many() {
+            self.window.release();
+        }
         if self.growth.is_short() {
             cache.insert(table.meta.id, handle.offset, block.clone());
         }

@@ -87,6 +87,18 @@ impl Window {
         self.bytes = 0;
     }
 
+    /// Forgets what it holds and gives its memory back.
+    pub(super) fn release(&mut self) {
+        self.bytes = 0;
+        self.memory = Memory::Given(Vec::new());
+        self.charge = Charge::default();
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.charge.bytes() as usize
+    }
+
     /// True if the block's bytes are here.
     pub(super) fn holds(&self, handle: &BlockHandle) -> bool {
         handle.offset >= self.offset && handle.end() <= self.offset + self.bytes as u64

@@ -43,7 +43,7 @@ use crate::buffer::Buffer;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::record;
-use crate::memory::{Account, Budget, Charge, Part};
+use crate::memory::{Budget, Charge, Part};
 use crate::stats::Counters;
 use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
@@ -71,7 +71,7 @@ pub struct CommitSettings {
     pub buffer_bytes: u64,
     /// Writers wait while this many sealed buffers are not flushed yet.
     pub sealed_max: usize,
-    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    /// Writers wait for a flush rather than let the buffers, and the work on what was in them, take more memory than this.
     pub buffers_memory_max: u64,
     /// Says by how much memory a buffer is sealed, whatever it holds.
     pub budget: Budget,
@@ -190,6 +190,7 @@ impl CommitQueue {
     ) -> Self {
         let buffer = tree.pin().active.clone();
         let filled_bytes = buffer.raw_bytes();
+        let charge = Charge::to(buffer.account(), Part::Log, 0);
         Self {
             buffer_bytes: AtomicU64::new(settings.buffer_bytes),
             settings,
@@ -203,7 +204,7 @@ impl CommitQueue {
                 spare: None,
                 writers: 0,
                 sync_time: Duration::ZERO,
-                charge: Charge::default(),
+                charge,
             }),
             lead: Mutex::new(Lead { next: last.next(), buffer, filled_bytes, number: 0 }),
             publisher: Mutex::new(Publisher { next: 0, applied: VecDeque::new() }),
@@ -239,11 +240,6 @@ impl CommitQueue {
             self.interval.sync_within(at_most);
         }
         Ok(())
-    }
-
-    /// Charges what groups take to `account` from now on.
-    pub fn charge_to(&self, account: &Arc<Account>) {
-        self.queue.lock().charge = account.charge(Part::Log, 0);
     }
 
     /// The size at which buffers are sealed from now on, in raw bytes.
@@ -288,7 +284,8 @@ impl CommitQueue {
             }
             let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
             (state.sealed.len() < self.settings.sealed_max || fits())
-                && state.buffers_memory_bytes() <= self.settings.buffers_memory_max
+                && state.buffers_memory_bytes() + in_work(&state.active) + 2 * bytes.min(self.settings.write_bytes_max)
+                    <= self.settings.buffers_memory_max
         };
         if has_room() {
             return Ok(());
@@ -377,7 +374,7 @@ impl CommitQueue {
         if let Some(group) = &vacant {
             group.set_phase_quietly(VACANT);
         }
-        taken.bytes.clear();
+        taken.bytes.clear(self.settings.group_bytes);
         let group_bytes = taken.bytes.memory_bytes() + queue.forming.bytes.memory_bytes();
         queue.charge.set(group_bytes);
         queue.spare = Some(taken.bytes);
@@ -477,6 +474,11 @@ impl CommitQueue {
             self.tree.wake_flusher();
         }
     }
+}
+
+/// What writes on their way into the log, flushes and merges take beside the buffers.
+fn in_work(buffer: &Buffer) -> u64 {
+    buffer.account().map_or(0, |account| account.bytes(Part::Log) + account.bytes(Part::Merges))
 }
 
 impl Forming {

@@ -40,7 +40,10 @@ impl Scheduler {
         let merges_now = desk.merges_from <= now;
         let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
-        let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || room > room_max);
+        // With huge values, one merge can take a large part of the memory budget. One goes on at any time.
+        let is_crowded = self.tables.storage().account().merges_are_large()
+            && desk.jobs.iter().any(|job| !job.is_flush() && job.taken > 0);
+        let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || is_crowded || room > room_max);
         let jobs = || desk.jobs.iter().zip(&pace.rooms).filter(|(job, _)| waits(job));
         let leaves_some = jobs().any(|(job, room)| is_left_alone(job, *room));
         let look_again = leaves_some.then(|| desk.merges_from.max(now + LEFT_ALONE));
