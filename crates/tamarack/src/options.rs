@@ -72,7 +72,8 @@ impl Options {
     ///
     /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
     /// need it; values and iterators that are held count as well. What comes on top is at most an eighth of the budget and 1 MiB: what lives for one call, and what is taken
-    /// before the cache has given way; and, while values near the largest are written, four of them, which flushes and merges have in hand.
+    /// before the cache has given way; and, while values near the largest are written, up to four of them for each background thread, which flushes and merges
+    /// have in hand. A process that reads many blocks at once keeps 4 MiB for that, whatever databases it has open.
     /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
     ///
     /// A buffer's size is part of a tree's shape: a

@@ -67,6 +67,9 @@ const USUAL_ITEM_BYTES: u64 = 1024;
 /// What the cache itself needs per item: its place and the slots that remember evicted ones.
 const ITEM_BYTES: u64 = 96;
 
+/// What an item takes in the vector of its shard: its state and two links besides.
+const SLOT_BYTES: usize = size_of::<Name>() + size_of::<Kept>() + 16;
+
 /// Of so many blocks that the cache could hold, it remembers for one which entry it was read for. Fewer make it blind for keys that are hot together, more let
 /// chance bring keys together that are not: an eighth was best on traces.
 const BLOCKS_PER_NEIGHBOUR: u64 = 8;
@@ -296,7 +299,12 @@ impl Elastic for BlockCache {
     }
 
     fn other_bytes(&self) -> u64 {
-        self.items.memory_used().total() as u64 + self.neighbours.memory_bytes() + self.ledger.entry_bytes()
+        let used = self.items.memory_used();
+        // It counts what is in the vector of each shard; their capacities are powers of two.
+        let shards = self.items.num_shards();
+        let in_shard = (used.entries / SLOT_BYTES).div_ceil(shards);
+        let slots = if in_shard == 0 { 0 } else { shards * in_shard.next_power_of_two().max(4) };
+        (SLOT_BYTES * slots + used.map) as u64 + self.neighbours.memory_bytes() + self.ledger.entry_bytes()
     }
 
     fn capacity(&self) -> u64 {
