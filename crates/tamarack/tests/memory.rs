@@ -358,7 +358,7 @@ impl Scene {
         // A thread's numbers in a database that is closed go with the next one it reads from.
         let left_bytes = || live_bytes().saturating_sub(self.before_bytes + self.own_bytes);
         let mut moments = 0;
-        while left_bytes() > 2000 {
+        while left_bytes() > 4096 {
             moments += 1;
             assert!(moments < 1000, "{}: {} bytes are left of a database that is closed", self.name, left_bytes());
             self.sleep_ms(5);

@@ -9,6 +9,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/tamarack/src/buffer/",
     "crates/tamarack/tests/allocations.rs",
     "crates/tamarack/tests/buffer_memory.rs",
+    "crates/tamarack/tests/memory",
     "crates/tamarack-env/src/os/",
     "bench/device/src/registered.rs",
 ];
