@@ -47,6 +47,8 @@ pub struct TableCursor {
     left: Option<Arc<Block>>,
     /// What is to be read before a seek.
     wanted: Option<Wanted>,
+    /// In the index it stands where the next seek leads.
+    is_prepared: bool,
 }
 
 /// A block that a seek will need, and the bytes to be read for it, from `start` to `end`.
@@ -194,9 +196,10 @@ struct Standing {
 }
 
 impl Standing {
-    /// A block, and no place in it yet.
-    fn before(handle: &BlockHandle, block: Arc<Block>) -> Self {
-        Self { block: Some((handle.offset, block)), cursor: BlockCursor::default() }
+    /// Holds a block, and stands nowhere in it yet.
+    fn stand_before(&mut self, handle: &BlockHandle, block: Arc<Block>) {
+        self.cursor.leave();
+        self.block = Some((handle.offset, block));
     }
 
     /// True if this block is loaded.
@@ -243,7 +246,15 @@ impl Table {
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();
         let table = Arc::clone(self);
-        TableCursor { table, pieces, lower: None, data: Standing::default(), left: None, wanted: None }
+        TableCursor {
+            table,
+            pieces,
+            lower: None,
+            data: Standing::default(),
+            left: None,
+            wanted: None,
+            is_prepared: false,
+        }
     }
 }
 
@@ -270,9 +281,10 @@ impl TableCursor {
     }
 
     /// Does what a seek to `place` does, but for reading. True if it lacks something, and [`TableCursor::request`] would bring it; there may be more that
-    /// it lacks then. The cursor stands nowhere until the seek.
+    /// it lacks then. The cursor stands nowhere until the seek, which must be to the same place.
     pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
         self.data.leave();
+        self.is_prepared = false;
         let (top, direction) = match place {
             Place::First => (0, Direction::Forward),
             Place::Last => (self.table.index.top().len() - 1, Direction::Backward),
@@ -291,11 +303,12 @@ impl TableCursor {
             Place::From(key, sequence) | Place::Before(key, sequence) => lower.fences.floor(key, sequence),
         };
         let handle = lower.handle();
+        self.is_prepared = true;
         if self.data.holds(&handle) || self.pieces.window.holds(&handle) {
             return Ok(false);
         }
         if let Some(block) = self.table.cached(&handle) {
-            self.data = Standing::before(&handle, block);
+            self.data.stand_before(&handle, block);
             return Ok(false);
         }
         let lower = self.lower.as_ref().expect("it was loaded now or before");
@@ -308,6 +321,11 @@ impl TableCursor {
         let (start, end) = piece_in(&self.table, &handle, direction, ahead)?;
         self.wanted = Some(Wanted { top, handle, start, end });
         Ok(true)
+    }
+
+    /// True if it stands in the index where the next seek leads.
+    pub fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 
     /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] is told what came of it.
@@ -337,7 +355,7 @@ impl TableCursor {
         }
         let block = self.table.storage.share(block);
         self.table.storage.cache().insert(self.table.id(), handle.offset, block.clone());
-        self.data = Standing::before(&handle, block);
+        self.data.stand_before(&handle, block);
         self.pieces.growth.arrived();
         // The block itself is not needed any more.
         let (before, after) = (&bytes[..at], &bytes[at + handle.bytes..]);
@@ -385,8 +403,13 @@ impl TableCursor {
     /// Goes to the only data block that can hold the place.
     fn descend(&mut self, key: &[u8], sequence: Sequence, direction: Direction) -> Result<()> {
         self.data.leave();
-        let lower = self.load_lower(self.table.index.top().floor(key, sequence))?;
-        lower.at = lower.fences.floor(key, sequence);
+        if std::mem::take(&mut self.is_prepared) {
+            let lower = self.lower.as_ref().expect("what was prepared has a lower index block");
+            debug_assert_eq!(lower.at, lower.fences.floor(key, sequence), "{key:?} {sequence:?} was not prepared");
+        } else {
+            let lower = self.load_lower(self.table.index.top().floor(key, sequence))?;
+            lower.at = lower.fences.floor(key, sequence);
+        }
         self.load_data(direction)
     }
 
@@ -460,6 +483,7 @@ impl TableCursor {
 
     fn try_seek_first(&mut self) -> Result<()> {
         self.data.leave();
+        self.is_prepared = false;
         self.load_lower(0)?.at = 0;
         self.load_data(Direction::Forward)?;
         self.data.go(&self.table, BlockCursor::seek_first)
@@ -467,6 +491,7 @@ impl TableCursor {
 
     fn try_seek_last(&mut self) -> Result<()> {
         self.data.leave();
+        self.is_prepared = false;
         let lower = self.load_lower(self.table.index.top().len() - 1)?;
         lower.at = lower.fences.len() - 1;
         self.load_data(Direction::Backward)?;

@@ -41,16 +41,34 @@ impl Directory {
     /// The table of the slice that may hold `key`. `slices` must be the same at each call.
     #[inline]
     pub(super) fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
-        let Some(tables) = self.0.get() else { return self.make(key, slices) };
-        tables.find(key, slices)
+        self.tables(slices).find(key, slices)
+    }
+
+    /// How many slices have only smaller keys.
+    #[inline]
+    pub(super) fn ending_before(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
+        self.tables(slices).bounds_passed(key, slices) / 2
+    }
+
+    /// How many slices start at or before `key`.
+    #[inline]
+    pub(super) fn starting_by(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
+        self.tables(slices).bounds_passed(key, slices).div_ceil(2)
+    }
+
+    #[inline]
+    fn tables(&self, slices: &Chunks<Slice>) -> &Tables {
+        match self.0.get() {
+            Some(tables) => tables,
+            None => self.make(slices),
+        }
     }
 
     #[cold]
-    fn make(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
-        // Threads that come first together make one each.
-        let made = Tables::new(slices);
-        let _ = self.0.set(made);
-        self.0.get()?.find(key, slices)
+    fn make(&self, slices: &Chunks<Slice>) -> &Tables {
+        // Threads that come first together make one each, and one of these stays.
+        let _ = self.0.set(Tables::new(slices));
+        self.0.get().expect("it was just set, by whomever")
     }
 }
 
@@ -63,10 +81,16 @@ impl Tables {
 
     #[inline]
     fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
-        let passed = self.bounds.partition_point(key, |bound| {
+        let passed = self.bounds_passed(key, slices);
+        (passed % 2 == 1).then(|| &self.tables[passed / 2])
+    }
+
+    /// How many slices begin at or before `key`, and how many end before it, together.
+    #[inline]
+    fn bounds_passed(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
+        self.bounds.partition_point(key, |bound| {
             let slice = slices.get(bound / 2).expect("there are two bounds for each slice");
             if bound % 2 == 0 { slice.first_key() <= key } else { slice.ends_before(key) }
-        });
-        (passed % 2 == 1).then(|| &self.tables[passed / 2])
+        })
     }
 }

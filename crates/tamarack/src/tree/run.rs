@@ -259,7 +259,7 @@ impl RunCursor {
         self
     }
 
-    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`]. Opens the table.
+    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`]. Opens the table. The next seek must be to the same place.
     ///
     /// # Errors
     /// What the seek would meet as well.
@@ -292,8 +292,8 @@ impl RunCursor {
         match place {
             Place::First => Some(0),
             Place::Last => slices.len().checked_sub(1),
-            Place::From(key, _) => Some(slices.partition_point(|slice| slice.ends_before(key))),
-            Place::Before(key, _) => slices.partition_point(|slice| slice.first_key() <= key).checked_sub(1),
+            Place::From(key, _) => Some(self.run.directory.ending_before(key, slices)),
+            Place::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1),
         }
         .filter(|&index| slices.get(index).is_some_and(|slice| self.may_want(slice)))
     }
@@ -307,24 +307,20 @@ impl RunCursor {
 
     /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
-        let mut place = match self.place.take() {
-            Some(place) if place.index == index => place,
-            other => {
-                let pieces = other.map(|place| place.cursor.into_pieces());
-                let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone()));
-                let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
-                let cursor = slice.table().open()?.cursor_with(pieces);
-                CursorPlace { index, slice, cursor }
-            }
-        };
-        let result = go(&mut place)?;
-        self.place = Some(place);
-        Ok(result)
+        if self.place.as_ref().is_none_or(|place| place.index != index) {
+            let pieces = self.place.take().map(|place| place.cursor.into_pieces());
+            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone()));
+            let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
+            let cursor = slice.table().open()?.cursor_with(pieces);
+            self.place = Some(CursorPlace { index, slice, cursor });
+        }
+        self.step(go)
     }
 
     /// Goes to the slice that the place leads to, and in it to where it leads.
     fn leap(&mut self, place: Place<'_>) -> Result<()> {
-        let Some(index) = self.slice_at(place) else {
+        let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
+        let Some(index) = prepared.or_else(|| self.slice_at(place)) else {
             self.place = None;
             return Ok(());
         };
@@ -376,9 +372,9 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Does one step of the table's cursor; after an error it stands nowhere. Says whether it is still inside the slice.
+    /// Moves the table's cursor; after an error it stands nowhere.
     #[inline]
-    fn step(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<bool>) -> Result<bool> {
+    fn step<T>(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         let Some(place) = &mut self.place else {
             panic!("a cursor over {:?} was moved that stands nowhere", self.run.id)
         };

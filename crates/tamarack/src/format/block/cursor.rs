@@ -123,13 +123,10 @@ impl BlockCursor {
                 Ordering::Greater => false,
             };
             if !is_before {
+                // It shares no more with the entry before than that one does with the place: else it would stand before the place as well.
+                self.keys.extend_from_slice(&key[..head.shared]);
                 break;
             }
-            if head.shared > self.keys.len() {
-                return Err(MALFORMED);
-            }
-            self.keys.truncate(head.shared);
-            append_suffix(&mut self.keys, block, head.suffix_start..head.value_start);
             at = head.end;
         }
         self.read(block, at)?;
