@@ -27,7 +27,7 @@ use crate::format::record;
 use crate::format::reseal::reseal;
 use crate::format::stored::{BlockHandle, Flaw, unseal};
 use crate::merge::Source;
-use crate::stats::LookupCounts;
+use crate::stats::LookupTally;
 use crate::step;
 use crate::table::{ReadPolicy, Table, TableStorage};
 use crate::tree::manifest::Manifest;
@@ -112,8 +112,7 @@ pub fn table(input: &[u8]) {
     let forward = walk_table(&table, true);
     let backward = walk_table(&table, false);
     for (key, sequence) in [(&b""[..], Sequence::MAX), (b"key", Sequence(1)), (b"\xFF\xFF", Sequence::ZERO)] {
-        let _ =
-            table.get(Query::new(key, sequence), &mut LookupCounts::default(), &mut |_, _| ControlFlow::Continue(()));
+        let _ = table.get(Query::new(key, sequence), &LookupTally::default(), &mut |_, _| ControlFlow::Continue(()));
         let mut cursor = table.cursor(ReadPolicy::Sequential);
         let _ = cursor.seek(key, sequence).and_then(|()| cursor.seek_before(key, sequence));
     }
@@ -287,7 +286,7 @@ fn walk_table(table: &Arc<Table>, forward: bool) -> Result<Vec<Owned>> {
 fn check_get(table: &Table, expected: &Owned) {
     let mut found = None;
     let query = Query::new(&expected.0, expected.1);
-    let answer = table.get(query, &mut LookupCounts::default(), &mut |entry, _| {
+    let answer = table.get(query, &LookupTally::default(), &mut |entry, _| {
         found = Some(owned(entry));
         ControlFlow::Break(())
     });

@@ -94,7 +94,9 @@ pub use error::{Error, Result};
 pub use format::block::Compression;
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
-pub use stats::{LookupCounts, ReadStats, ReaderStats};
+#[doc(hidden)]
+pub use stats::LookupTally;
+pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};
 pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
 pub use verify::VerifyReport;
 pub use wal::Dropped;

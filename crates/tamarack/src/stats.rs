@@ -2,17 +2,23 @@
 //!
 //! All but those of [lookups](LookupCounters), which are counted per thread, are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
 
+mod latency;
 mod lookups;
-
+mod number;
 mod reads;
+mod samples;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use latency::LookupKind;
+pub use latency::{LatencyStats, Percentiles};
 pub(crate) use lookups::LookupCounters;
-pub use lookups::LookupCounts;
+pub use lookups::{LookupCounts, LookupTally};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
+pub(crate) use samples::TableSamples;
+pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
 
 /// A number that only grows.
 #[derive(Debug, Default)]

@@ -11,17 +11,26 @@
 //! one side is gone, a third if both are), since where a cut falls among its entries is not known without reading it; so what merges in
 //! progress hold is an estimate.
 //!
+//! What lookups did is counted exactly in sum; what each run saw of them, and how long they took, is known of one in
+//! [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) only, which is chosen at random ([`RunLookups`]).
+//!
 //! Cost: one pass over all slices. Jobs and state are taken under the lock that background work is planned under, the pass is made without it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tamarack_filter::kind_to_number;
+use tamarack_model::FilterKind;
+use tamarack_model::filter::promise;
 
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::engine::Engine;
 use crate::format::meta::{TableId, TreeId};
 use crate::memory::{Account, Part};
-use crate::stats::{LookupCounts, ReadStats};
+use crate::stats::{LatencyStats, LookupCounts, ReadStats, RunLookups};
 use crate::tree::run::Run;
 use crate::tree::state::Activity;
+use crate::tree::table_file::TableFile;
 use crate::tree::version::{TreeVersion, Version};
 
 /// What a database looks like and what it did since it was opened. See the words of each field for its unit.
@@ -70,12 +79,16 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Blocks that were not there since opening.
     pub cache_misses: u64,
-    /// What was read from tables since opening, by who read it.
+    /// What was read from tables since opening, by who read it: data blocks and index blocks, as the environment was asked for them.
     pub reads: ReadStats,
     /// Memory that the filters of open tables take, in bytes. A table is opened when it is first read.
     pub filter_bytes: u64,
-    /// What lookups (`get` and `contains`, of snapshots too) did since opening.
+    /// What lookups (`get`, `contains` and `multi_get`, of snapshots too) did since opening. What runs saw of them: [`RunStats::lookups`].
     pub lookups: LookupCounts,
+    /// How many of these lookups were sampled: about one in [`crate::LOOKUPS_PER_SAMPLE`].
+    pub lookups_sampled: u64,
+    /// How long lookups took, of those that were sampled.
+    pub latencies: LatencyStats,
     /// Entries committed since opening.
     pub entries_written: u64,
     /// Raw bytes of these entries.
@@ -224,6 +237,10 @@ pub struct RunStats {
     pub file_bytes: u64,
     /// Its share of the bits of its tables' filters.
     pub filter_bits: u64,
+    /// The false positive rate that filters of so many bits promise; 1 without filters, and between if some of its tables have none.
+    pub filter_fpr: f64,
+    /// What became of lookups that came to its tables. Those of a table that a merge has cut are all of the table's.
+    pub lookups: RunLookups,
 }
 
 /// A flush or a merge in progress.
@@ -309,6 +326,8 @@ impl Stats {
             reads: engine.tables.storage().counters().get(),
             filter_bytes: engine.tables.filter_bytes(),
             lookups: engine.tree.lookups.sums(),
+            lookups_sampled: engine.tree.lookups.sampled(),
+            latencies: engine.tree.lookups.latencies().get(),
             entries_written: counters.entries_written.get(),
             raw_bytes_written: counters.raw_bytes_written.get(),
             commit_groups: counters.commit_groups.get(),
@@ -377,7 +396,8 @@ impl LevelStats {
 
 impl RunStats {
     fn of(run: &Run, in_merge: bool) -> Self {
-        run.slices().iter().fold(Self { id: run.id().0, in_merge, ..Self::default() }, |sum, slice| {
+        let lookups = tables_of(run).fold(RunLookups::default(), |sum, table| sum.plus(&table.lookups()));
+        let sums = run.slices().iter().fold(Self { id: run.id().0, in_merge, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
                 tables: sum.tables + 1,
@@ -388,10 +408,16 @@ impl RunStats {
                 filter_bits: sum.filter_bits + slice.share_of(meta.filter_bits),
                 ..sum
             }
-        })
+        });
+        Self { lookups, filter_fpr: filter_fpr(run), ..sums }
     }
 
-    /// The sums over runs; the number is 0.
+    /// Bits of filters for each entry; 0 without entries.
+    pub fn filter_bits_per_entry(&self) -> f64 {
+        if self.entries == 0 { 0.0 } else { self.filter_bits as f64 / self.entries as f64 }
+    }
+
+    /// The sums over runs, and the mean false positive rate over their entries; the number is 0.
     pub fn total<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Self {
         runs.into_iter().fold(Self::default(), |sum, run| Self {
             id: 0,
@@ -402,8 +428,38 @@ impl RunStats {
             raw_bytes: sum.raw_bytes + run.raw_bytes,
             file_bytes: sum.file_bytes + run.file_bytes,
             filter_bits: sum.filter_bits + run.filter_bits,
+            filter_fpr: {
+                let weighted = sum.filter_fpr * sum.entries as f64 + run.filter_fpr * run.entries as f64;
+                weighted / (sum.entries + run.entries).max(1) as f64
+            },
+            lookups: sum.lookups.plus(&run.lookups),
         })
     }
+}
+
+/// The tables of a run, each once.
+fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
+    let mut before = None;
+    // Slices of one table are neighbours, since they are in key order.
+    run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
+}
+
+/// What the filters of a run's tables promise, on average over entries. Tables with filters of one kind are taken for one.
+fn filter_fpr(run: &Run) -> f64 {
+    let (mut all, mut without) = (0, 0);
+    let mut kinds = FilterKind::ALL.map(|kind| (kind, 0, 0));
+    for meta in tables_of(run).map(|table| table.meta()) {
+        all += meta.entries;
+        match kinds.iter_mut().find(|(kind, ..)| kind_to_number(*kind) == meta.filter_kind) {
+            Some((_, bits, entries)) => (*bits, *entries) = (*bits + meta.filter_bits, *entries + meta.entries),
+            None => without += meta.entries,
+        }
+    }
+    let passed = kinds.into_iter().filter(|(.., entries)| *entries > 0).map(|(kind, bits, entries)| {
+        let entries = entries as f64;
+        entries * promise(kind, bits as f64 / entries).fpr
+    });
+    if all == 0 { 1.0 } else { (without as f64 + passed.sum::<f64>()) / all as f64 }
 }
 
 impl JobStats {

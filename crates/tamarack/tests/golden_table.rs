@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use tamarack::LookupCounts;
+use tamarack::LookupTally;
 use tamarack::entry::{Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
 use tamarack::format::meta::{EditNumber, TableId};
@@ -99,7 +99,7 @@ fn assert_reads_back(bytes: &[u8], filter_kind: u8) {
     assert_eq!(cursor.entry(), None);
     let mut sequences = Vec::new();
     let query = Query::new(b"anise", Sequence(7));
-    let answer = table.get(query, &mut LookupCounts::default(), &mut |entry, _| {
+    let answer = table.get(query, &LookupTally::default(), &mut |entry, _| {
         sequences.push(entry.sequence.0);
         ControlFlow::Continue(())
     });

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::LookupCounts;
+use tamarack::LookupTally;
 use tamarack::cache::Holder;
 use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
 use tamarack::format::block::Compression;
@@ -135,7 +135,7 @@ fn open(env: &Arc<dyn Env>, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
 /// What the table answers to a query: all versions that a visitor is shown before it has `limit`.
 fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
     let mut found = Vec::new();
-    let answer = table.get(query, &mut LookupCounts::default(), &mut |entry, holder| {
+    let answer = table.get(query, &LookupTally::default(), &mut |entry, holder| {
         match holder {
             Holder::Block(block) => assert_eq!(&block.bytes()[block.range_of(entry.value)], entry.value),
             Holder::Entry(cached) => assert_eq!(cached.value(), entry.value),

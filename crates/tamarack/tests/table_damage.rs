@@ -12,7 +12,7 @@ use tamarack::format::names::FileName;
 use tamarack::format::table::place;
 use tamarack::merge::Source;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
-use tamarack::{Error, LookupCounts, Result};
+use tamarack::{Error, LookupTally, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
@@ -101,11 +101,10 @@ fn read_all_ways(table: &Result<Arc<Table>>) -> Vec<Result<Vec<Owned>>> {
     }
     for key in ["", "ant", "bee", "bird", "cow", "zebra"] {
         let mut found = Vec::new();
-        let answer =
-            table.get(Query::new(key.as_bytes(), Sequence(8)), &mut LookupCounts::default(), &mut |entry, _| {
-                found.push(owned(entry));
-                ControlFlow::Continue(())
-            });
+        let answer = table.get(Query::new(key.as_bytes(), Sequence(8)), &LookupTally::default(), &mut |entry, _| {
+            found.push(owned(entry));
+            ControlFlow::Continue(())
+        });
         results.push(answer.map(|_| found));
     }
     results

@@ -254,6 +254,7 @@ mod tests {
             raw_bytes,
             file_bytes: raw_bytes / 2,
             filter_bits: 0,
+            ..RunStats::default()
         }
     }
 

@@ -6,6 +6,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
@@ -13,7 +14,8 @@ use crate::error::Result;
 use crate::format::meta::TreeId;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
-use crate::stats::{LookupCounters, LookupCounts};
+use crate::stats::{LookupCounters, LookupKind, LookupTally};
+use crate::tree::run::Run;
 use crate::tree::state::State;
 
 /// The one tree there is.
@@ -66,23 +68,84 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value
 
 /// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and counts what that took.
 fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
-    let mut counts = LookupCounts { lookups: 1, ..LookupCounts::default() };
-    let flow = fold(state, query, &mut counts, visit);
-    counters.add(&counts);
-    flow.map(|_| ())
+    let mine = counters.mine();
+    mine.tally.begin(1);
+    let sample = mine.sampler.picks().then(|| Sample::begin(counters, &mine.tally));
+    let decided = fold(state, query, &mine.tally, visit)?;
+    if let Some(sample) = sample {
+        sample.end(state, query, counters, &mine.tally, decided);
+    }
+    Ok(())
 }
 
-fn fold(state: &State, query: Query<'_>, counts: &mut LookupCounts, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+/// What has decided a lookup.
+#[derive(Clone, Copy)]
+enum Decided<'a> {
+    Buffer,
+    Run(&'a Run),
+    Nothing,
+}
+
+fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Result<Decided<'a>> {
     if fold_buffers(state, query, visit).is_break() {
-        return Ok(ControlFlow::Break(()));
+        return Ok(Decided::Buffer);
     }
-    for run in state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()) {
-        let flow = run.get(query, counts, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
+    for run in runs(state) {
+        let flow = run.get(query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
         if flow.is_break() {
-            return Ok(flow);
+            return Ok(Decided::Run(run));
         }
     }
-    Ok(ControlFlow::Continue(()))
+    Ok(Decided::Nothing)
+}
+
+/// The runs, young to old.
+fn runs(state: &State) -> impl Iterator<Item = &Arc<Run>> {
+    state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs())
+}
+
+/// A lookup that is looked at more closely than others: how long it takes, and what becomes of it in each run.
+struct Sample {
+    began: Duration,
+    data_blocks_read: u64,
+}
+
+impl Sample {
+    #[cold]
+    #[inline(never)]
+    fn begin(counters: &LookupCounters, tally: &LookupTally) -> Self {
+        Self { data_blocks_read: tally.counts().data_blocks_read, began: counters.now() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end(
+        self,
+        state: &State,
+        query: Query<'_>,
+        counters: &LookupCounters,
+        tally: &LookupTally,
+        decided: Decided<'_>,
+    ) {
+        let has_read = tally.counts().data_blocks_read > self.data_blocks_read;
+        let kind = match decided {
+            Decided::Nothing => LookupKind::NotFound,
+            Decided::Run(_) if has_read => LookupKind::FoundByReads,
+            Decided::Run(_) | Decided::Buffer => LookupKind::FoundInMemory,
+        };
+        counters.note_latency(kind, self.began);
+        counters.note_sampled();
+        if matches!(decided, Decided::Buffer) {
+            return;
+        }
+        for run in runs(state) {
+            let found = matches!(decided, Decided::Run(by) if by.id() == run.id());
+            run.note_sample(query, found);
+            if found {
+                break;
+            }
+        }
+    }
 }
 
 /// The part of it that is in buffers.

@@ -30,7 +30,7 @@ use super::value::Value;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
-use crate::stats::{LookupCounters, Reader};
+use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{BlockName, Blocks, Lacking, Progress};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -57,11 +57,16 @@ pub(super) fn multi_get(
         to_read: VecDeque::new(),
         reading: Vec::new(),
         waiting: BTreeMap::new(),
+        sampled: Vec::new(),
         outcome: Ok(()),
     };
-    lookups.blocks.counts.lookups = queries.len() as u64;
+    let began = lookups.draw_samples(counters).then(|| counters.now());
+    lookups.blocks.tally.begin(queries.len() as u64);
     lookups.carry_out();
-    counters.add(&lookups.blocks.counts);
+    if let Some(began) = began {
+        counters.note_latency(LookupKind::MultiGet, began);
+    }
+    counters.add(&lookups.blocks.tally.counts());
     lookups.outcome.map(|()| lookups.values)
 }
 
@@ -84,6 +89,8 @@ struct Lookups<'a> {
     reading: Vec<Option<Lacking>>,
     /// For each of both, the queries that go on when it has arrived.
     waiting: BTreeMap<BlockName, Vec<usize>>,
+    /// The queries that are sampled, in their order.
+    sampled: Vec<usize>,
     /// The first error; nothing goes on after it.
     outcome: Result<()>,
 }
@@ -95,6 +102,15 @@ impl Lookups<'_> {
             let storage = self.to_read[0].storage();
             storage.read_queue(Reader::MultiGet, self);
         }
+    }
+
+    /// Draws the lookups that are sampled; true if the first is, and with it how long all take.
+    fn draw_samples(&mut self, counters: &LookupCounters) -> bool {
+        let queries = 0..self.queries.len();
+        let mine = counters.mine();
+        self.sampled.extend(queries.filter(|_| mine.sampler.picks()));
+        self.sampled.iter().for_each(|_| counters.note_sampled());
+        self.sampled.first() == Some(&0)
     }
 
     /// Begins lookups until there is a block to be read; false if there is none.
@@ -139,7 +155,13 @@ impl Lookups<'_> {
                 found = Some(get::found_in(self.dir, entry, &|value| Value::held(holder, value)));
                 ControlFlow::Break(())
             };
-            match run.get_from(&mut self.blocks, self.queries[at], &mut visit)? {
+            let progress = run.get_from(&mut self.blocks, self.queries[at], &mut visit)?;
+            if let Progress::Ended(flow) = &progress
+                && self.sampled.binary_search(&at).is_ok()
+            {
+                run.note_sample(self.queries[at], flow.is_break());
+            }
+            match progress {
                 Progress::Ended(ControlFlow::Continue(())) => self.runs_asked[at] += 1,
                 Progress::Ended(ControlFlow::Break(())) => {
                     if let Some(found) = found {

@@ -1,28 +1,36 @@
 //! What lookups did, counted so cheaply that it is always on.
 //!
-//! A lookup counts into a [`LookupCounts`] of its own, which is handed down with it, and adds that once, at its end, to the database's
-//! [`LookupCounters`]. There each thread has numbers of its own, on a cache line that no other thread writes to: adding
-//! is an ordinary load and store for each number, without a locked instruction. Whoever reads the sums goes over all threads.
+//! Each thread that looks something up in a database has numbers of its own there, a [`LookupTally`], on a cache line that no other thread writes to. A lookup
+//! takes its thread's ([`LookupCounters::mine`]) and counts into it as it goes, each time with an ordinary addition, without a
+//! locked instruction. Whoever reads the sums goes over all threads.
 //!
 //! A thread that ends leaves its numbers behind; they are added to the rest when somebody comes by, a new thread or a reader of the sums.
 //!
-//! The schedule explorer runs its threads on one thread of the machine, where "my own numbers" mean nothing, so with it all lookups add under a
-//! lock.
+//! With the same numbers each thread keeps its [`Sampler`], which picks the few lookups that are looked at more closely; see [`super::samples`].
+//!
+//! The schedule explorer runs its threads on one thread of the machine, so with it all of them share one tally. It cannot interrupt an addition.
+//!
+//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests: here; `tests/filters.rs` and `tests/reads.rs` compare the
+//! numbers with what was done.
 
-#[cfg(not(feature = "shuttle"))]
 use std::cell::RefCell;
-use std::ops::AddAssign;
-use std::sync::Arc;
-#[cfg(not(feature = "shuttle"))]
-use std::sync::Weak;
+use std::ops::{AddAssign, Deref, Sub};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+
+use super::Counter;
+use super::latency::{Latencies, LookupKind};
+use super::number::Number;
+use super::samples::Sampler;
 
 /// What one lookup did, or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
-    /// Lookups that ended, well or with an error.
+    /// Lookups that began; each key of [`crate::Db::multi_get`] is one.
     pub lookups: u64,
     /// Filters of tables that were asked.
     pub filter_probes: u64,
@@ -30,119 +38,270 @@ pub struct LookupCounts {
     pub filter_negatives: u64,
     /// Filters that said perhaps, of tables that turned out not to have the key.
     pub filter_false_positives: u64,
-    /// Data blocks that were not in the cache and had to be read.
+    /// Data blocks that were not in the cache and had to be read. They are among the blocks of [`ReadStats::gets`](crate::ReadStats::gets) and
+    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets), where index blocks are counted as well; models of lookups foretell this number.
     pub data_blocks_read: u64,
     /// Answers that the cache had by itself, so that no block was asked for: an entry, or that a table does not have the key although its filter says perhaps.
     pub cached_entries: u64,
 }
 
-/// How many numbers these are.
-const NUMBERS: usize = 6;
-
-impl LookupCounts {
-    fn numbers(&self) -> [u64; NUMBERS] {
-        let Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries } =
-            *self;
-        [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries]
-    }
-
-    fn of_numbers(numbers: [u64; NUMBERS]) -> Self {
-        let [lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries] =
-            numbers;
-        Self { lookups, filter_probes, filter_negatives, filter_false_positives, data_blocks_read, cached_entries }
-    }
-}
-
 impl AddAssign for LookupCounts {
     fn add_assign(&mut self, other: Self) {
-        let (mine, others) = (self.numbers(), other.numbers());
-        *self = Self::of_numbers(std::array::from_fn(|i| mine[i] + others[i]));
+        *self = Self {
+            lookups: self.lookups + other.lookups,
+            filter_probes: self.filter_probes + other.filter_probes,
+            filter_negatives: self.filter_negatives + other.filter_negatives,
+            filter_false_positives: self.filter_false_positives + other.filter_false_positives,
+            data_blocks_read: self.data_blocks_read + other.data_blocks_read,
+            cached_entries: self.cached_entries + other.cached_entries,
+        };
     }
 }
 
-/// What all lookups of a database did.
+impl Sub for LookupCounts {
+    type Output = Self;
+
+    /// What was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            lookups: self.lookups - earlier.lookups,
+            filter_probes: self.filter_probes - earlier.filter_probes,
+            filter_negatives: self.filter_negatives - earlier.filter_negatives,
+            filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
+            data_blocks_read: self.data_blocks_read - earlier.data_blocks_read,
+            cached_entries: self.cached_entries - earlier.cached_entries,
+        }
+    }
+}
+
+/// What lookups count into while they go on. One thread writes it, any may read it.
 #[derive(Debug, Default)]
-pub struct LookupCounters(Arc<Mutex<Collected>>);
+pub struct LookupTally {
+    lookups: Number,
+    filter_negatives: Number,
+    filter_perhaps: Number,
+    filter_false_positives: Number,
+    data_blocks_read: Number,
+    cached_entries: Number,
+}
+
+impl LookupTally {
+    /// So many lookups began.
+    #[inline]
+    pub fn begin(&self, lookups: u64) {
+        self.lookups.add(lookups);
+    }
+
+    /// A filter said no.
+    #[inline]
+    pub fn filter_negative(&self) {
+        self.filter_negatives.add(1);
+    }
+
+    /// A filter said perhaps, and its table was searched.
+    #[inline]
+    pub fn filter_perhaps(&self) {
+        self.filter_perhaps.add(1);
+    }
+
+    /// That table did not have the key.
+    #[inline]
+    pub fn filter_false_positive(&self) {
+        self.filter_false_positives.add(1);
+    }
+
+    /// The cache lacked a data block.
+    #[inline]
+    pub fn data_block_read(&self) {
+        self.data_blocks_read.add(1);
+    }
+
+    /// The cache had an entry by itself.
+    #[inline]
+    pub fn cached_entry(&self) {
+        self.cached_entries.add(1);
+    }
+
+    /// The numbers so far.
+    pub fn counts(&self) -> LookupCounts {
+        LookupCounts {
+            lookups: self.lookups.get(),
+            filter_probes: self.filter_negatives.get() + self.filter_perhaps.get(),
+            filter_negatives: self.filter_negatives.get(),
+            filter_false_positives: self.filter_false_positives.get(),
+            data_blocks_read: self.data_blocks_read.get(),
+            cached_entries: self.cached_entries.get(),
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    fn add(&self, counts: &LookupCounts) {
+        self.lookups.add(counts.lookups);
+        self.filter_negatives.add(counts.filter_negatives);
+        self.filter_perhaps.add(counts.filter_probes - counts.filter_negatives);
+        self.filter_false_positives.add(counts.filter_false_positives);
+        self.data_blocks_read.add(counts.data_blocks_read);
+        self.cached_entries.add(counts.cached_entries);
+    }
+}
+
+/// The numbers of one thread, the only one that writes them: a cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct OfThread {
+    /// What its lookups count into.
+    pub tally: LookupTally,
+    /// Picks those of its lookups that are sampled.
+    pub sampler: Sampler,
+}
+
+const _: () = assert!(size_of::<OfThread>() == 64);
+
+/// What all lookups of a database did. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct LookupCounters(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Its clock.
+    env: Arc<dyn Env>,
+    collected: Mutex<Collected>,
+    sampled: Counter,
+    latencies: Latencies,
+}
 
 /// The numbers of all threads.
 #[derive(Debug, Default)]
 struct Collected {
     threads: Vec<Arc<OfThread>>,
-    /// Of threads that are gone, and of lookups that could not reach their thread's numbers.
+    /// Of threads that are gone.
     rest: LookupCounts,
+    /// How many threads there were.
+    joined: u64,
 }
 
-/// The numbers of one thread, the only one that writes them.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct OfThread([AtomicU64; NUMBERS]);
+/// What a thread counts into: shared with whoever adds up, and within the thread by an `Rc` around it, which takes no locked instruction.
+#[derive(Debug)]
+pub struct Mine(Arc<OfThread>);
 
-/// A thread's numbers in one database.
-#[cfg(not(feature = "shuttle"))]
-struct Mine {
-    /// The database they belong to; keeps its address from being given to another.
-    of: Weak<Mutex<Collected>>,
-    numbers: Arc<OfThread>,
+impl Deref for Mine {
+    type Target = OfThread;
+
+    #[inline]
+    fn deref(&self) -> &OfThread {
+        &self.0
+    }
 }
 
-#[cfg(not(feature = "shuttle"))]
+/// A database that this thread looked something up in.
+struct Joined {
+    /// Keeps its address from being given to another.
+    of: Weak<Shared>,
+    /// That address.
+    address: usize,
+    numbers: Rc<Mine>,
+}
+
 thread_local! {
     /// The databases that this thread looked something up in; hardly ever more than one.
-    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+    static JOINED: RefCell<Vec<Joined>> = const { RefCell::new(Vec::new()) };
 }
 
 impl LookupCounters {
-    /// Adds what one lookup did.
-    #[cfg(not(feature = "shuttle"))]
-    pub fn add(&self, counts: &LookupCounts) {
-        let added = MINE.try_with(|mine| {
-            let mut mine = mine.borrow_mut();
-            let here = mine.iter().position(|mine| std::ptr::eq(mine.of.as_ptr(), Arc::as_ptr(&self.0)));
-            let at = here.unwrap_or_else(|| self.join(&mut mine));
-            mine[at].numbers.add(counts);
-        });
-        // A lookup while the thread ends, from the destructor of something that it kept.
-        if added.is_err() {
-            self.0.lock().rest += *counts;
+    /// Those of a database whose clock is that of `env`.
+    pub fn new(env: Arc<dyn Env>) -> Self {
+        let (collected, sampled, latencies) = (Mutex::default(), Counter::default(), Latencies::default());
+        Self(Arc::new(Shared { env, collected, sampled, latencies }))
+    }
+
+    /// The numbers of this thread.
+    #[inline]
+    pub fn mine(&self) -> Rc<Mine> {
+        let find = |joined: &RefCell<Vec<Joined>>| {
+            let joined = joined.borrow();
+            joined.iter().find(|joined| joined.address == self.address()).map(|joined| joined.numbers.clone())
+        };
+        match JOINED.try_with(find) {
+            Ok(Some(numbers)) => numbers,
+            _ => self.join(),
         }
     }
 
-    /// Adds what one lookup did.
-    #[cfg(feature = "shuttle")]
+    #[inline]
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Adds what lookups counted by themselves.
     pub fn add(&self, counts: &LookupCounts) {
-        self.0.lock().rest += *counts;
+        self.mine().tally.add(counts);
     }
 
     /// The sums so far, of about now.
     pub fn sums(&self) -> LookupCounts {
-        let mut collected = self.0.lock();
+        let mut collected = self.0.collected.lock();
         collected.gather();
         let mut sums = collected.rest;
-        collected.threads.iter().for_each(|numbers| sums += numbers.sums());
+        collected.threads.iter().for_each(|numbers| sums += numbers.tally.counts());
         sums
     }
 
-    /// Gives this thread numbers of its own; returns their place in `mine`.
-    #[cfg(not(feature = "shuttle"))]
-    fn join(&self, mine: &mut Vec<Mine>) -> usize {
-        let numbers = Arc::<OfThread>::default();
-        let mut collected = self.0.lock();
+    /// The time on the database's clock. Only sampled lookups ask.
+    pub fn now(&self) -> Duration {
+        self.0.env.now()
+    }
+
+    /// Notes how long something took that was sampled.
+    pub fn note_latency(&self, kind: LookupKind, began: Duration) {
+        self.0.latencies.note(kind, self.now().saturating_sub(began));
+    }
+
+    /// How long lookups took, of those that were sampled.
+    pub fn latencies(&self) -> &Latencies {
+        &self.0.latencies
+    }
+
+    /// Notes that one more lookup is sampled.
+    pub fn note_sampled(&self) {
+        self.0.sampled.add(1);
+    }
+
+    /// How many lookups were sampled so far.
+    pub fn sampled(&self) -> u64 {
+        self.0.sampled.get()
+    }
+
+    /// Gives this thread numbers of its own.
+    #[cold]
+    #[inline(never)]
+    fn join(&self) -> Rc<Mine> {
+        let mut collected = self.0.collected.lock();
         collected.gather();
+        collected.joined += 1;
+        // What a thread samples depends on when it came, so it is the same whenever a history is repeated.
+        let numbers = OfThread { tally: LookupTally::default(), sampler: Sampler::new(collected.joined) };
+        let numbers = Arc::new(numbers);
         collected.threads.push(numbers.clone());
-        // Databases that were closed since.
-        mine.retain(|mine| mine.of.strong_count() > 0);
-        mine.push(Mine { of: Arc::downgrade(&self.0), numbers });
-        mine.len() - 1
+        drop(collected);
+        let (address, numbers) = (self.address(), Rc::new(Mine(numbers)));
+        // A thread that is ending, and looks something up in the destructor of what it kept, gets new ones each time.
+        let _ = JOINED.try_with(|joined| {
+            let mut joined = joined.borrow_mut();
+            // Databases that were closed since.
+            joined.retain(|joined| joined.of.strong_count() > 0);
+            joined.push(Joined { address, of: Arc::downgrade(&self.0), numbers: numbers.clone() });
+        });
+        numbers
     }
 }
 
 impl Collected {
     /// Adds the numbers of threads that are gone to the rest.
     fn gather(&mut self) {
-        let Self { threads, rest } = self;
+        let Self { threads, rest, .. } = self;
         threads.retain_mut(|numbers| match Arc::get_mut(numbers) {
             Some(numbers) => {
-                *rest += numbers.sums();
+                *rest += numbers.tally.counts();
                 false
             }
             None => true,
@@ -150,32 +309,31 @@ impl Collected {
     }
 }
 
-impl OfThread {
-    /// Not one atomic step: nobody else writes here.
-    #[cfg(not(feature = "shuttle"))]
-    fn add(&self, counts: &LookupCounts) {
-        for (number, amount) in self.0.iter().zip(counts.numbers()) {
-            number.store(number.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
-        }
-    }
-
-    fn sums(&self) -> LookupCounts {
-        LookupCounts::of_numbers(std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed)))
-    }
-}
-
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use tamarack_env::MemoryEnv;
+
     use super::*;
 
+    fn counters() -> LookupCounters {
+        LookupCounters::new(MemoryEnv::new(1))
+    }
+
     fn counts(first: u64) -> LookupCounts {
-        LookupCounts::of_numbers(std::array::from_fn(|i| first + i as u64))
+        LookupCounts {
+            lookups: first,
+            filter_probes: 2 * first + 5,
+            filter_negatives: first + 3,
+            filter_false_positives: first + 1,
+            data_blocks_read: first + 4,
+            cached_entries: first + 2,
+        }
     }
 
     /// Nothing that any thread counted is lost or told to another database, whether the thread is still there or not.
     #[test]
     fn sums_are_over_all_threads_of_one_database() {
-        let (one, other) = (LookupCounters::default(), LookupCounters::default());
+        let (one, other) = (counters(), counters());
         one.add(&counts(5));
         for _ in 0..3 {
             tamarack_env::sync::thread::scope(|scope| {
@@ -192,18 +350,19 @@ mod tests {
         expected += counts(7);
         assert_eq!((one.sums(), one.sums()), (expected, expected));
         assert_eq!(other.sums().lookups, 1200);
-        assert!(one.0.lock().threads.len() == 1 && other.0.lock().threads.is_empty(), "what is gone was gathered");
+        let threads = |of: &LookupCounters| of.0.collected.lock().threads.len();
+        assert_eq!((threads(&one), threads(&other)), (1, 0), "what is gone was gathered");
     }
 
     /// A database that takes the place of one that was closed begins at 0, and the closed one's numbers are let go.
     #[test]
     fn a_closed_database_is_forgotten() {
         for round in 0..10 {
-            let counters = LookupCounters::default();
+            let counters = counters();
             assert_eq!(counters.sums(), LookupCounts::default());
             counters.add(&counts(round));
             assert_eq!(counters.sums(), counts(round));
         }
-        MINE.with_borrow(|mine| assert_eq!(mine.len(), 1));
+        JOINED.with_borrow(|joined| assert_eq!(joined.len(), 1));
     }
 }

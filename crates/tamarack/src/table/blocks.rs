@@ -24,7 +24,7 @@ use crate::format::block::Block;
 use crate::format::fences::Fences;
 use crate::format::meta::TableId;
 use crate::format::stored::BlockHandle;
-use crate::stats::{LookupCounts, Reader};
+use crate::stats::{LookupTally, Reader};
 
 /// A block of more bytes is read at once, by itself: it takes as long as many others, and its memory is not to be taken twice.
 const BLOCK_BYTES_MAX: usize = 256 << 10;
@@ -36,7 +36,7 @@ pub struct Blocks {
     /// What the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
     /// What the lookups did.
-    pub counts: LookupCounts,
+    pub tally: LookupTally,
 }
 
 /// A block's table and offset.
@@ -95,7 +95,7 @@ impl Fetch for Blocks {
                 return Ok(Some((block, Origin::Cache)));
             }
             table.file.check_inside(handle)?;
-            self.counts.data_blocks_read += 1;
+            self.tally.data_block_read();
             if handle.bytes > BLOCK_BYTES_MAX {
                 let block = table.storage.share(table.file.read_block(handle, Reader::MultiGet)?);
                 self.known.insert(name, Known::Data(block.clone()));
@@ -106,8 +106,8 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
-    fn counts(&mut self) -> &mut LookupCounts {
-        &mut self.counts
+    fn tally(&self) -> &LookupTally {
+        &self.tally
     }
 }
 

@@ -27,7 +27,7 @@ use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
 use crate::memory::{Charge, Part};
 use crate::mistake::{self, Mistake};
-use crate::stats::{LookupCounts, ReadCounters, Reader};
+use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
 
 /// What the first read at the end of a file brings beside the filter: enough for footer, top index and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
@@ -44,6 +44,7 @@ pub struct Table {
     pub(super) index: Index,
     pub(super) storage: Arc<TableStorage>,
     filter: Option<Filter>,
+    samples: TableSamples,
     /// Of the filter, and of the rest.
     _charges: [Charge; 2],
 }
@@ -74,7 +75,8 @@ impl Table {
         let charges = [account.charge(Part::Filters, of_filter), account.charge(Part::Indexes, of_indexes)];
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
-        Ok(Arc::new(Self { file, footer, meta, index, filter, storage, _charges: charges }))
+        let samples = TableSamples::default();
+        Ok(Arc::new(Self { file, footer, meta, index, filter, storage, samples, _charges: charges }))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -112,17 +114,33 @@ impl Table {
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
-    /// holds the entry, so that a value can be kept without copying. What it took is added to `counts`.
+    /// holds the entry, so that a value can be kept without copying. What it takes is counted in `tally`.
     ///
     /// Gives what the visitor gave last; `Continue` if there were no versions.
     pub fn get(
         &self,
         query: Query<'_>,
-        counts: &mut LookupCounts,
+        tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let flow = self.ask(query, &mut ReadThrough { counts }, visit)?;
+        let flow = self.ask(query, &mut ReadThrough { tally }, visit)?;
         Ok(flow.expect("what the cache lacks is read"))
+    }
+
+    /// Notes what became of a sampled lookup here, which is over. Asks the filter again.
+    pub fn note_sample(&self, query: Query<'_>, found: bool) {
+        let (mut is_negative, mut lines) = (false, 0);
+        if let Some(filter) = &self.filter {
+            is_negative = !filter.may_contain(query.digest());
+            lines = filter.lines_touched(query.digest());
+        }
+        let is_false_positive = self.filter.is_some() && !is_negative && !found && self.sees_all(query);
+        self.samples.note(found, is_negative, is_false_positive, lines);
+    }
+
+    /// What became of lookups here.
+    pub fn samples(&self) -> &TableSamples {
+        &self.samples
     }
 
     /// As [`Table::get`], with blocks from `fetch`; `None` if that lacks one.
@@ -134,8 +152,7 @@ impl Table {
     ) -> Result<Option<ControlFlow<()>>> {
         let Some(filter) = &self.filter else { return self.search_cached(query, fetch, visit) };
         if !filter.may_contain(query.digest()) {
-            let counts = fetch.counts();
-            (counts.filter_probes, counts.filter_negatives) = (counts.filter_probes + 1, counts.filter_negatives + 1);
+            fetch.tally().filter_negative();
             return Ok(Some(ControlFlow::Continue(())));
         }
         let mut found = false;
@@ -144,13 +161,18 @@ impl Table {
             visit(entry, holder)
         })?;
         if flow.is_some() {
-            // For a query that is older than something in the table, versions that it must not see may have been what the filter meant.
-            let sees_all = query.sequence() >= self.meta.largest_sequence;
-            let counts = fetch.counts();
-            counts.filter_probes += 1;
-            counts.filter_false_positives += u64::from(!found && sees_all);
+            fetch.tally().filter_perhaps();
+            if !found && self.sees_all(query) {
+                fetch.tally().filter_false_positive();
+                self.samples.note_false_positive();
+            }
         }
         Ok(flow)
+    }
+
+    /// False for a query that is older than something in the table: versions that it must not see may then be what the filter means.
+    fn sees_all(&self, query: Query<'_>) -> bool {
+        query.sequence() >= self.meta.largest_sequence
     }
 
     /// As [`Table::ask`], whatever the filter says.
@@ -163,7 +185,7 @@ impl Table {
         let Some(cached) = self.storage.cache().entry(self.meta.id, &query) else {
             return self.search(query, fetch, visit);
         };
-        fetch.counts().cached_entries += 1;
+        fetch.tally().cached_entry();
         let Some(youngest) = cached.entry() else { return Ok(Some(ControlFlow::Continue(()))) };
         if visit(Entry { key: query.key(), ..youngest }, Holder::Entry(&cached)).is_break() {
             return Ok(Some(ControlFlow::Break(())));
@@ -298,13 +320,13 @@ pub(super) trait Fetch {
     /// A data block of `table`.
     fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>>;
 
-    /// What the lookup did so far.
-    fn counts(&mut self) -> &mut LookupCounts;
+    /// Where the lookup counts what it does.
+    fn tally(&self) -> &LookupTally;
 }
 
 /// Reads what the cache lacks, on the spot.
 struct ReadThrough<'a> {
-    counts: &'a mut LookupCounts,
+    tally: &'a LookupTally,
 }
 
 impl Fetch for ReadThrough<'_> {
@@ -318,13 +340,14 @@ impl Fetch for ReadThrough<'_> {
         if let Some(block) = table.cached(handle) {
             return Ok(Some((block, Origin::Cache)));
         }
-        self.counts.data_blocks_read += 1;
+        self.tally.data_block_read();
         let block = table.storage.share(table.file.read_block(handle, Reader::Get)?);
         Ok(Some((block, Origin::Storage)))
     }
 
-    fn counts(&mut self) -> &mut LookupCounts {
-        self.counts
+    #[inline]
+    fn tally(&self) -> &LookupTally {
+        self.tally
     }
 }
 

@@ -23,7 +23,7 @@ use super::index::IndexRoom;
 use crate::cache::BlockCache;
 use crate::format::block::Block;
 use crate::memory::{Account, Budget, Part};
-use crate::stats::{ReadCounters, Reader, ReaderCounters};
+use crate::stats::{LookupCounters, ReadCounters, Reader, ReaderCounters};
 
 /// What tables read with. See the module's documentation.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct TableStorage {
     account: Arc<Account>,
     index_room: IndexRoom,
     counters: Arc<ReadCounters>,
+    lookups: LookupCounters,
 }
 
 impl TableStorage {
@@ -48,7 +49,8 @@ impl TableStorage {
     ) -> Arc<Self> {
         let access = if direct { Access::ReadDirect } else { Access::Read };
         let index_room = IndexRoom::new(index_bytes, account.clone());
-        Arc::new(Self { env, access, cache, account, index_room, counters: Arc::default() })
+        let lookups = LookupCounters::new(env.clone());
+        Arc::new(Self { env, access, cache, account, index_room, counters: Arc::default(), lookups })
     }
 
     /// Tables that are read through the page cache, with a block cache of their own.
@@ -84,6 +86,11 @@ impl TableStorage {
     /// What was read so far.
     pub fn counters(&self) -> &Arc<ReadCounters> {
         &self.counters
+    }
+
+    /// What lookups did so far.
+    pub fn lookups(&self) -> &LookupCounters {
+        &self.lookups
     }
 
     /// Opens a file that is durable as a whole.

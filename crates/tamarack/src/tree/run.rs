@@ -35,7 +35,7 @@ use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{Place, Source};
-use crate::stats::LookupCounts;
+use crate::stats::LookupTally;
 use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
@@ -84,12 +84,21 @@ impl Run {
     pub fn get(
         &self,
         query: Query<'_>,
-        counts: &mut LookupCounts,
+        tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         match self.directory.find(query.key(), &self.slices) {
-            Some(table) => table.open()?.get(query, counts, visit),
+            Some(table) => table.open()?.get(query, tally, visit),
             None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// Notes that a sampled lookup, which is over here, came to this run, and whether its key was in it.
+    #[cold]
+    pub fn note_sample(&self, query: Query<'_>, found: bool) {
+        let table = self.directory.find(query.key(), &self.slices).and_then(|table| table.open().ok());
+        if let Some(table) = table {
+            table.note_sample(query, found);
         }
     }
 

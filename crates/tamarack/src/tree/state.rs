@@ -120,12 +120,13 @@ impl Tree {
     /// A tree in the given state, with everything up to `visible` to be seen.
     pub fn new(state: State, visible: Sequence, lock: Box<dyn Lock>) -> Self {
         let durable_edit = AtomicU64::new(state.version.edit_number().0);
+        let lookups = state.version.files.storage().lookups().clone();
         Self {
             state: ArcSwap::from_pointee(state),
             trouble: Mutex::default(),
             durable_edit,
             visible: Visible::new(visible),
-            lookups: LookupCounters::default(),
+            lookups,
             progress: Event::new(),
             flusher: OnceLock::new(),
             _lock: lock,

@@ -19,6 +19,7 @@ use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
+use crate::stats::RunLookups;
 use crate::table::{Table, TableStorage};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
@@ -88,6 +89,8 @@ pub struct TableFile {
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    /// How many lookups of the database were sampled before it was there.
+    sampled_before: u64,
     _charge: Charge,
 }
 
@@ -96,7 +99,8 @@ impl TableFile {
         let charge =
             files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
         let (opened, obsolete) = (OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { database, meta, files, opened, obsolete, _charge: charge })
+        let sampled_before = files.storage.lookups().sampled();
+        Arc::new(Self { database, meta, files, opened, obsolete, sampled_before, _charge: charge })
     }
 
     /// The table's number.
@@ -107,6 +111,12 @@ impl TableFile {
     /// What the manifest knows of the table.
     pub fn meta(&self) -> &Arc<TableMeta> {
         &self.meta
+    }
+
+    /// What became of lookups here. A table that nobody has opened yet has seen none.
+    pub fn lookups(&self) -> RunLookups {
+        let since = self.files.storage.lookups().sampled().saturating_sub(self.sampled_before);
+        self.opened.get().map_or_else(RunLookups::default, |table| table.samples().get(since))
     }
 
     /// The open table; opens the table if nobody has yet. A failure is not remembered.

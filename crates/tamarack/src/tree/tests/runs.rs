@@ -14,7 +14,7 @@ use crate::format::stored::Compression;
 use crate::merge::Source;
 use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
 use crate::prefixes::common_prefix;
-use crate::stats::LookupCounts;
+use crate::stats::LookupTally;
 use crate::step;
 use crate::table::{FilterKind, FilterSettings, ReadPolicy, TableBuilder, TableSettings, TableStorage};
 use crate::tree::run::Run;
@@ -122,7 +122,7 @@ fn a_lookup_visits_the_versions_of_its_key() {
         for _ in 0..100 {
             let (key, sequence) = (random.key(), Sequence(random.below(200)));
             let mut visited = Vec::new();
-            let ended = run.get(Query::new(&key, sequence), &mut LookupCounts::default(), &mut |entry, _| {
+            let ended = run.get(Query::new(&key, sequence), &LookupTally::default(), &mut |entry, _| {
                 visited.push(entry.sequence);
                 ControlFlow::Continue(())
             });

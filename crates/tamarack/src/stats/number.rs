@@ -1,0 +1,39 @@
+//! [`Number`]: a number that one thread writes and any may read.
+//!
+//! An addition is a load and a store, without a locked instruction. They order nothing: who reads gets the number of about now.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "the schedule explorer, whose threads are one thread of the machine, must not interrupt an addition"
+)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Number(AtomicU64);
+
+impl Number {
+    /// One that begins with `number`.
+    pub(super) fn new(number: u64) -> Self {
+        Self(AtomicU64::new(number))
+    }
+
+    /// Not one atomic step together with a [`Number::get`]: nobody else writes here.
+    #[inline]
+    pub(super) fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// Adds `amount`.
+    #[inline]
+    pub(super) fn add(&self, amount: u64) {
+        self.set(self.get() + amount);
+    }
+
+    /// The number now.
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
