@@ -205,6 +205,10 @@ impl BlockCache {
     /// The first version of the query's key that a search of `table` would find, or that it would find none, if that is here.
     #[inline]
     pub fn entry(&self, table: TableId, query: &Query<'_>) -> Option<CachedEntry> {
+        // Where all blocks fit, there are none.
+        if self.ledger.entries() == 0 {
+            return None;
+        }
         let Some(Kept::Entry(cached)) = self.items.get(&Name::entry(table, query.digest())) else { return None };
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
         let is_visible = cached.entry().is_none_or(|entry| entry.sequence <= query.sequence())
