@@ -42,12 +42,17 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
 }
 
 /// The options of verbs that merge.
-pub(crate) fn merge_arguments() -> [Arg; 3] {
+pub(crate) fn merge_arguments() -> [Arg; 4] {
     [
         Arg::new("policy")
             .long("policy")
             .value_name("WORDS")
             .help("The policy that gives the tree its shape; compact --help lists\nthem [default: what it has; leveling:T=10 for a new one]")
+            .value_parser(value_parser!(String)),
+        Arg::new("filter")
+            .long("filter")
+            .value_name("WORDS")
+            .help("The filters of tables that this writes: blocked:bits=10 (one\ncache line for each question), bloom:bits=10 (errs a little\nless), none; bits for each entry, above 0 and up to 64\n[default: blocked:bits=10]")
             .value_parser(value_parser!(String)),
         Arg::new("threads")
             .long("threads")
@@ -119,14 +124,14 @@ pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> R
 
 /// Opens a database as [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
 pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = with_policy(tuned(matches), matches)?;
+    let expert = with_policy(with_filter(tuned(matches), matches), matches)?;
     let options = with_threads(write_options(matches), matches).compression(compression(matches)).expert(expert);
     open_with(&options, matches, output)
 }
 
 /// Opens a database that must be there already, as [`merge_arguments`] say.
 pub(crate) fn open_to_merge(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = with_policy(expert(matches), matches)?;
+    let expert = with_policy(with_filter(expert(matches), matches), matches)?;
     open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
 }
 
@@ -134,6 +139,13 @@ fn with_threads(options: Options, matches: &ArgMatches) -> Options {
     match matches.get_one::<u64>("threads") {
         Some(threads) => options.threads(usize::try_from(*threads).expect("the parser bounds it")),
         None => options,
+    }
+}
+
+fn with_filter(expert: Expert, matches: &ArgMatches) -> Expert {
+    match matches.get_one::<String>("filter") {
+        Some(words) => expert.filter(words),
+        None => expert,
     }
 }
 

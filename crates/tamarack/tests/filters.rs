@@ -3,7 +3,7 @@
 
 #![cfg(not(feature = "shuttle"))]
 
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{Batch, Db, Expert, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::filter;
@@ -151,6 +151,16 @@ fn one_digest_for_each_lookup() -> Result<()> {
         assert_eq!(count(&|| snapshot.get(key()).map(|_| ()))?, 1, "get of a snapshot");
         assert_eq!(count(&|| snapshot.contains(key()).map(|_| ()))?, 1, "contains of a snapshot");
     }
+    for keys in 0..100 {
+        let keys: Vec<_> = (0..keys).map(|_| key()).collect();
+        assert_eq!(count(&|| db.multi_get(&keys).map(|_| ()))?, keys.len() as u64, "multi_get");
+        assert_eq!(count(&|| snapshot.multi_get(&keys).map(|_| ()))?, keys.len() as u64, "multi_get of a snapshot");
+    }
+    let mut batch = Batch::new();
+    for _ in 0..100 {
+        batch.put(key(), "value");
+    }
+    assert_eq!(count(&|| db.write(&batch))?, 0, "write");
     assert_eq!(count(&|| db.scan(key()..).take(100).try_for_each(|entry| entry.map(|_| ())))?, 0, "scan");
     assert_eq!(count(&|| db.scan(..key()).rev().take(100).try_for_each(|entry| entry.map(|_| ())))?, 0, "scan");
     assert_eq!(count(&|| db.put(key(), "value"))?, 0, "put");

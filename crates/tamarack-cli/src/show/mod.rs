@@ -3,6 +3,7 @@
 //! Results go to standard output and nothing else does; notes, errors and progress go to standard error.
 
 pub(crate) mod json;
+pub(crate) mod lookups;
 pub(crate) mod progress;
 pub(crate) mod table;
 pub(crate) mod tree;

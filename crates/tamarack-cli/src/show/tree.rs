@@ -13,6 +13,7 @@
 
 use tamarack::{JobStats, LevelStats, Stats};
 
+use super::lookups::rate;
 use super::table::{grouped, plural, table};
 use crate::size::{show_bytes, show_seconds};
 
@@ -101,9 +102,30 @@ fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
     ]
 }
 
+/// What the columns of [`runs`] about filters mean.
+pub(crate) const RUNS_LEGEND: &str = "\
+filter bits: for each entry; promised, measured: false positives of those filters;
+in vain: about how many lookups passed the run since opening without finding
+their key in it (one in 64 was looked at)";
+
+const _: () = assert!(tamarack::LOOKUPS_PER_SAMPLE == 64, "the text above says so");
+
 /// Every run, level by level, young to old.
 pub(crate) fn runs(stats: &Stats) -> String {
-    let heading = ["", "run", "tables", "entries", "tombstones", "raw bytes", "file bytes", ""];
+    let heading = [
+        "",
+        "run",
+        "tables",
+        "entries",
+        "tombstones",
+        "raw bytes",
+        "file bytes",
+        "filter bits",
+        "promised",
+        "measured",
+        "in vain",
+        "",
+    ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for (number, level) in (1..).zip(&stats.levels) {
         rows.extend(level.runs.iter().map(|run| {
@@ -115,6 +137,10 @@ pub(crate) fn runs(stats: &Stats) -> String {
                 grouped(run.tombstones),
                 show_bytes(run.raw_bytes),
                 show_bytes(run.file_bytes),
+                format!("{:.1}", run.filter_bits_per_entry()),
+                if run.filter_bits == 0 { String::new() } else { rate(run.filter_fpr) },
+                run.lookups.false_positive_rate().map_or_else(String::new, rate),
+                if run.lookups.sampled == 0 { String::new() } else { grouped(run.lookups.estimated_in_vain()) },
                 if run.in_merge { "in a merge".to_owned() } else { String::new() },
             ]
         }));

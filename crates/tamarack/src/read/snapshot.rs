@@ -72,7 +72,7 @@ impl Snapshot {
     }
 
     fn scan_range(&self, range: KeyRange) -> Scan {
-        let origin = PinnedState { state: self.held.tree.pin_owned(), _held: self.held.clone() };
+        let origin = PinnedState { state: self.held.tree.pin_owned(), held: self.held.clone() };
         Scan(scan::Scan::new(origin, self.held.sequence, range, self.dir.clone()))
     }
 }
@@ -173,13 +173,13 @@ impl Drop for Held {
 /// What a scan reads from: a state that was pinned after its sequence was registered, so that it has all that the sequence can see.
 struct PinnedState {
     state: Arc<State>,
-    _held: Held,
+    held: Held,
 }
 
 impl Origin for PinnedState {
     type Source = StateSource;
 
     fn open(&self, range: &KeyRange) -> Result<Self::Source> {
-        Ok(StateSource::new(&self.state, range))
+        Ok(StateSource::new(&self.state, range, &self.held.tree.lookups))
     }
 }

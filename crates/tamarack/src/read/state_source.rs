@@ -27,7 +27,7 @@ use crate::format::meta::TreeId;
 use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, Place, Source};
 use crate::read::range::KeyRange;
-use crate::stats::Reader;
+use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::run::RunCursor;
 use crate::tree::state::State;
@@ -41,6 +41,8 @@ const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<Part>() + 500;
 /// All entries of a state. See the module's documentation.
 pub(super) struct StateSource {
     merged: MergedSource<Part>,
+    /// Times some of the seeks.
+    lookups: LookupCounters,
     /// Of the cursors. What they have read ahead, and the blocks that they hold, have charges of their own.
     _charge: Charge,
 }
@@ -54,7 +56,7 @@ enum Part {
 
 impl StateSource {
     /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it may leave out what it likes.
-    pub(super) fn new(state: &State, range: &KeyRange) -> Self {
+    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         // What comes into an empty buffer from now on is younger than what the scan sees.
         let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
@@ -63,10 +65,20 @@ impl StateSource {
         let runs = runs.map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume))));
         let parts: Vec<_> = buffers.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::Part::Iterators, parts.len() * CURSOR_BYTES);
-        Self { merged: MergedSource::new(parts), _charge: charge }
+        Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }
     }
 
+    /// Goes to the place, and notes how long that took if it is sampled.
     fn leap(&mut self, place: Place<'_>) -> Result<()> {
+        let began = self.lookups.mine().sampler.picks().then(|| self.lookups.now());
+        self.go(place)?;
+        if let Some(began) = began {
+            self.lookups.note_latency(LookupKind::Seek, began);
+        }
+        Ok(())
+    }
+
+    fn go(&mut self, place: Place<'_>) -> Result<()> {
         let runs: Vec<_> = self.merged.sources_mut().iter_mut().filter_map(Part::run).collect();
         // One alone reads by itself.
         if runs.len() > 1 {

@@ -24,7 +24,7 @@ pub enum LookupKind {
     NotFound,
     /// A lookup of many keys.
     MultiGet,
-    /// A scan from its beginning to its first entry.
+    /// A seek of a scan in all runs: that with which it begins, and few others.
     Seek,
 }
 
@@ -65,7 +65,7 @@ pub struct LatencyStats {
     pub not_found: Percentiles,
     /// Lookups of many keys, each as a whole.
     pub multi_gets: Percentiles,
-    /// Scans, from the first step to the first entry.
+    /// Seeks of scans in all runs: each scan begins with one; it makes more where many deleted or old entries are leapt over.
     pub seeks: Percentiles,
 }
 
