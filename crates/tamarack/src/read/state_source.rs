@@ -61,8 +61,9 @@ impl StateSource {
         // What comes into an empty buffer from now on is younger than what the scan sees.
         let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
         let volume = Arc::new(ScanVolume::between(range.first_place(), range.end_place()));
-        let runs = state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
-        let runs = runs.map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume))));
+        let runs = || state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
+        let raw_bytes = runs().map(|run| run.known_raw_bytes()).sum();
+        let runs = runs().map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
         let parts: Vec<_> = buffers.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::Part::Iterators, parts.len() * CURSOR_BYTES);
         Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }

@@ -16,7 +16,7 @@ use tamarack_env::ReadRequest;
 use super::index::Lower;
 use super::reader::Table;
 use super::storage::TableStorage;
-use super::window::{Direction, FIRST_BYTES, Growth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
+use super::window::{Direction, Growth, SEQUENTIAL_BYTES, ScanVolume, Window, piece_in};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
@@ -71,13 +71,13 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Nothing read yet. The cursors of one scan share `volume`.
-    pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>) -> Self {
+    /// Nothing read yet. The cursors of one scan share `volume`; one of them may have most of what they are over.
+    pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,
             ReadPolicy::Sequential => Reader::Merge,
         };
-        Self { policy, window: Window::new(reader), growth: Growth::default(), volume }
+        Self { policy, window: Window::new(reader), growth: Growth::new(has_most), volume }
     }
 
     /// The lower index block of the fence `top`. These are few, so that each is a read of its own.
@@ -239,7 +239,7 @@ impl Standing {
 impl Table {
     /// A cursor over all its entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
-        self.cursor_with(Pieces::new(read, Arc::default()))
+        self.cursor_with(Pieces::new(read, Arc::default(), false))
     }
 
     /// A cursor over all its entries that goes on reading as another one did.
@@ -312,7 +312,8 @@ impl TableCursor {
             return Ok(false);
         }
         let lower = self.lower.as_ref().expect("it was loaded now or before");
-        let ahead_bytes = FIRST_BYTES.min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
+        let ahead_bytes =
+            self.pieces.growth.first().min(lower.wanted_bytes(&self.table, direction, &self.pieces.volume));
         self.want(None, handle, direction, ahead_bytes)
     }
 

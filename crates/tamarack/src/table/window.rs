@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! data blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ …
-//! a seek to 2           ├───────┤                            8 KiB: a block, and the next one if the place is at the block's end
+//! a seek to 2           ├───────┤                            8 KiB: a block, and the next one if the place is at the block's end; 16 KiB in a run
+//!                                                            that has more data than all others
 //! walking on                    ├───────────────────┤        up to 128 KiB: a scan of 100 entries of 1 KiB needs no third piece
 //! and on                                            ├─ …     twice as much each time, up to 512 KiB
 //! ```
@@ -43,6 +44,9 @@ const SEQUENTIAL_BYTES_MIN: usize = 32 << 10;
 /// What a seek of a query reads. Two usual blocks: a place between two blocks' entries needs the second one, and a second read would cost
 /// far more than these bytes.
 pub(super) const FIRST_BYTES: usize = 8 << 10;
+
+/// What a seek reads in the one run that has most of the data: of ten entries of 1 KiB, this one has most, and mostly they need no second piece.
+const FIRST_BYTES_OF_MOST: usize = 16 << 10;
 
 /// The least and the most that is read ahead when a scan goes on past that. Blocks from pieces up to this size go into the cache; a scan that has gone on
 /// longer would only drive out what others need.
@@ -220,8 +224,10 @@ impl ScanVolume {
 }
 
 /// How large the pieces of one cursor are. See the module's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Growth {
+    /// The size of the first piece after a seek.
+    first: usize,
     /// The size of the present piece; 0 if there was none since the seek.
     present: usize,
     /// What was used up, in bytes.
@@ -229,6 +235,17 @@ pub(super) struct Growth {
 }
 
 impl Growth {
+    /// For a cursor from which as much is expected as from others, or one from which most is expected.
+    pub(super) fn new(has_most: bool) -> Self {
+        let first = if has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
+        Self { first, present: 0, used: 0 }
+    }
+
+    /// The size of the first piece after a seek.
+    pub(super) fn first(&self) -> usize {
+        self.first
+    }
+
     /// The cursor leaps to another place.
     pub(super) fn restart(&mut self) {
         self.present = 0;
@@ -236,7 +253,7 @@ impl Growth {
 
     /// The present piece is one that somebody read for a seek to here.
     pub(super) fn arrived(&mut self) {
-        self.present = self.present.max(FIRST_BYTES);
+        self.present = self.present.max(self.first);
     }
 
     /// The present piece is used up: the size of the next one, in bytes.
@@ -245,8 +262,8 @@ impl Growth {
         self.used += used;
         let all = volume.used_bytes.fetch_add(used, Ordering::Relaxed) + used;
         self.present = match self.present {
-            0 => FIRST_BYTES,
-            FIRST_BYTES => {
+            0 => self.first,
+            present if present == self.first => {
                 let share = (SECOND_BYTES_MAX as u64).saturating_mul(self.used) / all.max(1);
                 (share as usize).clamp(SECOND_BYTES_MIN, SECOND_BYTES_MAX)
             }
@@ -292,11 +309,14 @@ mod tests {
     #[test]
     fn pieces_grow_with_use() {
         let volume = ScanVolume::default();
-        let mut alone = Growth::default();
+        let mut alone = Growth::new(false);
         let sizes: Vec<_> = (0..6).map(|_| alone.next(&volume) >> 10).collect();
         assert_eq!(sizes, [8, 128, 256, 512, 512, 512]);
+        let mut with_most = Growth::new(true);
+        let sizes: Vec<_> = (0..4).map(|_| with_most.next(&ScanVolume::default()) >> 10).collect();
+        assert_eq!(sizes, [16, 128, 256, 512]);
         let volume = ScanVolume::default();
-        let mut many: Vec<_> = (0..10).map(|_| Growth::default()).collect();
+        let mut many: Vec<_> = (0..10).map(|_| Growth::new(false)).collect();
         assert!(many.iter_mut().all(|growth| growth.next(&volume) == FIRST_BYTES));
         let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume) >> 10).collect();
         assert_eq!(second, [128, 64, 42, 32, 25, 21, 18, 16, 16, 16]);

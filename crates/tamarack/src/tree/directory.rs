@@ -28,6 +28,8 @@ struct Tables {
     /// Of the beginning and the end of each slice.
     bounds: Prefixes,
     tables: Box<[Arc<TableFile>]>,
+    /// Raw bytes of all slices; an estimate where slices are cut.
+    raw_bytes: u64,
 }
 
 /// The copy of a run is made to be changed.
@@ -56,6 +58,11 @@ impl Directory {
         self.tables(slices).bounds_passed(key, slices).div_ceil(2)
     }
 
+    /// Raw bytes of all slices; an estimate where slices are cut.
+    pub(super) fn raw_bytes(&self, slices: &Chunks<Slice>) -> u64 {
+        self.tables(slices).raw_bytes
+    }
+
     #[inline]
     fn tables(&self, slices: &Chunks<Slice>) -> &Tables {
         match self.0.get() {
@@ -76,7 +83,8 @@ impl Tables {
     fn new(slices: &Chunks<Slice>) -> Self {
         let bounds: Vec<&[u8]> = slices.iter().flat_map(|slice| [slice.first_key(), slice.end_bound()]).collect();
         let tables = slices.iter().map(|slice| slice.table().clone()).collect();
-        Self { bounds: Prefixes::new(bounds.iter().copied()), tables }
+        let raw_bytes = slices.iter().map(|slice| slice.share_of(slice.table().meta().raw_bytes)).sum();
+        Self { bounds: Prefixes::new(bounds.iter().copied()), tables, raw_bytes }
     }
 
     #[inline]

@@ -120,6 +120,11 @@ impl Run {
         self.slices.iter().map(|slice| slice.share_of(slice.table().meta().raw_bytes)).sum()
     }
 
+    /// As [`Run::raw_bytes`], remembered from the first time on.
+    pub fn known_raw_bytes(&self) -> u64 {
+        self.directory.raw_bytes(&self.slices)
+    }
+
     /// The part of the run that lies in `range`, which keeps no other tables alive.
     #[must_use]
     pub fn within(&self, range: &KeyRange) -> Self {
@@ -137,7 +142,7 @@ impl Run {
 
     /// A cursor over the run's entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
-        RunCursor { run: self.clone(), read, volume: Arc::default(), place: None, left: None }
+        RunCursor { run: self.clone(), read, volume: Arc::default(), has_most: false, place: None, left: None }
     }
 
     /// The slices that may share a key with `slice`.
@@ -221,6 +226,8 @@ pub struct RunCursor {
     read: ReadPolicy,
     /// Shared with the other cursors of a scan.
     volume: Arc<ScanVolume>,
+    /// The run has most of what the scan is over.
+    has_most: bool,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
     /// The value that the last step backward left, if it has left that slice, too.
@@ -261,10 +268,11 @@ impl RunCursor {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Reads ahead in proportion to what all cursors use that share `volume`, and leaves out what their scan does not ask for.
+    /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so many raw bytes; and leaves out what their scan does not ask for.
     #[must_use]
-    pub fn sharing(mut self, volume: &Arc<ScanVolume>) -> Self {
+    pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
         self.volume = volume.clone();
+        self.has_most = self.run.known_raw_bytes() > raw_bytes / 2;
         self
     }
 
@@ -318,7 +326,7 @@ impl RunCursor {
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
-            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone()));
+            let pieces = pieces.unwrap_or_else(|| Pieces::new(self.read, self.volume.clone(), self.has_most));
             let slice = self.run.slices.get(index).expect("there is a slice with that index").clone();
             let cursor = slice.table().open()?.cursor_with(pieces);
             self.place = Some(CursorPlace { index, slice, cursor });
