@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Error, Expert, Options, ReadStats, ReaderStats, Result};
+use tamarack::{Compression, Db, Error, Expert, LatencyStats, Options, ReadStats, ReaderStats, Result};
 use tamarack_env::sim::{CallKind, Device, Failure, Fault};
 use tamarack_env::{Env, Random, SimEnv};
 
@@ -403,4 +403,71 @@ fn many_lookups_answer_as_single_ones() -> Result<()> {
         assert!(cache_bytes > 0 || db.multi_get(&all).is_err());
     }
     Ok(())
+}
+
+/// Whoever reads is counted as who it is, each block once; that the reads are those which the environment was asked for, [`Cost::of`] sees to.
+#[test]
+fn each_reader_is_counted_as_itself() -> Result<()> {
+    in_both_modes(|env, db| {
+        type Pick = fn(&ReadStats) -> ReaderStats;
+        let check = |what: &str, pick: Pick, work: &dyn Fn()| {
+            let before = db.stats().lookups;
+            let Cost { counted, .. } = Cost::of(env, db, work);
+            let (mine, all) = (pick(&counted), counted.total());
+            assert!(mine.reads > 0 && mine.blocks > 0, "{what}: {counted:?}");
+            // Opening a table reads its end, which is no block of its reader's.
+            assert_eq!(
+                (mine.reads + counted.upkeep.reads, mine.bytes + counted.upkeep.bytes),
+                (all.reads, all.bytes),
+                "{what}"
+            );
+            let after = db.stats().lookups;
+            (mine, after.data_blocks_read - before.data_blocks_read)
+        };
+        let gets = |from: usize, step: usize| {
+            move || (from..2900).step_by(step).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()))
+        };
+        let (read, data_blocks) = check("get", |reads| reads.gets, &gets(100, 97));
+        assert_eq!((read.blocks, read.batches), (data_blocks, 0), "index blocks are in the cache");
+        assert_eq!(read.reads, read.blocks, "a lookup reads a block at a time");
+        let contains = || assert!((120..2900).step_by(89).all(|n| db.contains(key(n)).unwrap()));
+        let (read, data_blocks) = check("contains", |reads| reads.gets, &contains);
+        assert_eq!(read.blocks, data_blocks);
+        let keys: Vec<_> = (130..2900).step_by(83).map(key).collect();
+        let (read, data_blocks) = check("multi_get", |reads| reads.multi_gets, &|| drop(db.multi_get(&keys).unwrap()));
+        assert_eq!((read.blocks, read.reads), (data_blocks, data_blocks));
+        let scans = || {
+            assert_eq!(db.scan(key(1500)..key(1800)).count(), 300);
+            assert_eq!(db.scan(key(2000)..key(2300)).rev().count(), 300);
+        };
+        let (read, data_blocks) = check("scan", |reads| reads.scans, &scans);
+        assert!(read.batches > 0 && data_blocks == 0, "{read:?}");
+        let (read, _) = check("merge", |reads| reads.merges, &|| db.compact().unwrap());
+        // Four entries of a thousand bytes to a block.
+        assert!(read.blocks >= (KEYS / 4) as u64 && read.bytes >= (KEYS * VALUE_BYTES) as u64, "{read:?}");
+    })
+}
+
+/// What is told of the time that lookups take is the device's time, on the environment's clock.
+#[test]
+fn lookups_are_timed_by_the_clock() -> Result<()> {
+    in_both_modes(|env, db| {
+        for number in (100..2900).chain(100..2900) {
+            assert!(
+                db.get(key(number)).unwrap().is_some() && db.get([key(number), vec![b'x']].concat()).unwrap().is_none()
+            );
+        }
+        for number in (0..2900).step_by(3) {
+            assert!(db.scan(key(number)..).next().unwrap().is_ok());
+        }
+        assert!(env.now() > LATENCY);
+        let LatencyStats { found_in_memory, found_by_reads, not_found, seeks, .. } = db.stats().latencies;
+        for percentiles in [found_in_memory, found_by_reads, not_found, seeks] {
+            assert!(percentiles.samples > 0, "{:?}", db.stats().latencies);
+        }
+        // Percentiles are within 6 %.
+        let latency = LATENCY.as_nanos() as u64;
+        assert!(found_by_reads.p50_ns.abs_diff(latency) * 16 <= latency, "{found_by_reads:?}");
+        assert!(found_in_memory.p999_ns < latency / 10, "{found_in_memory:?}");
+    })
 }

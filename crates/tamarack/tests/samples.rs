@@ -84,7 +84,7 @@ fn runs_see_what_comes_to_them() -> Result<()> {
     })?;
     // One lookup in 64, always at the same place, is of a key that nothing has.
     let period = LOOKUPS_PER_SAMPLE;
-    check("in a fixed order", &db, 100_000, |nth| (if nth % period == 0 { 3 } else { 0 }, random.below(ENTRIES - 1)))?;
+    check("in a fixed order", &db, 400_000, |nth| (if nth % period == 0 { 3 } else { 0 }, random.below(ENTRIES - 1)))?;
     Ok(())
 }
 
