@@ -2,11 +2,16 @@
 //!
 //! The cache itself knows only the sum of all weights. The ledger is told of each entry that is put in, and hears of all that goes: evicted, replaced or never taken in.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "numbers that order nothing, and change inside the locks of the cache: the explorer of schedules would gain nothing and block there"
+)]
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Lifecycle;
 use quick_cache::sync::DefaultLifecycle;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 use super::entry::CachedEntry;
 
