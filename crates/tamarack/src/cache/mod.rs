@@ -5,7 +5,8 @@
 //!
 //! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared lock of one shard. What stays
 //! is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block too large for a shard is not kept. Two threads that
-//! miss the same block at once both read it: that costs a read, not an answer, and nobody waits for another's I/O.
+//! miss the same block at once both read it: that costs a read, not an answer, and nobody waits for another's I/O. What is kept of a table that is gone is
+//! not asked for any more, and goes like other things that nobody asks for.
 //!
 //! # Why a cached entry is right
 //!
@@ -263,17 +264,6 @@ impl BlockCache {
         self.data_bytes.load(Ordering::Relaxed) <= self.items.capacity()
     }
 
-    /// Drops what is kept of a table that is gone. Looks at every item in the cache.
-    pub fn forget(&self, table: TableId) {
-        self.items.retain(|name, kept| {
-            let stays = name.table_and_kind >> 1 != table.0;
-            if !stays {
-                self.ledger.subtract(kept);
-            }
-            stays
-        });
-    }
-
     /// How many lookups found their block.
     pub fn hits(&self) -> u64 {
         self.counters.iter().map(|counters| counters.hits.load(Ordering::Relaxed)).sum()
@@ -377,7 +367,7 @@ impl Hasher for MixHasher {
 
 #[cfg(test)]
 mod tests {
-    //! The cache finds what was put in, keeps to its capacity, forgets a table, and counts; a cached entry answers for its own key in its own table and for those who may see
+    //! The cache finds what was put in, keeps to its capacity, and counts; a cached entry answers for its own key in its own table and for those who may see
     //! it, and what is kept of a block follows the rules.
 
     use super::*;
@@ -413,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_by_table_and_offset_until_the_table_is_forgotten() {
+    fn blocks_are_found_by_table_and_offset() {
         let cache = BlockCache::new(1 << 20);
         for table in [1, 2] {
             cache.insert(TableId(table), 0, block(100));
@@ -421,8 +411,7 @@ mod tests {
         }
         assert!(cache.get(TableId(1), 4096).is_some());
         assert!(cache.get(TableId(1), 8192).is_none());
-        cache.forget(TableId(1));
-        assert!(cache.get(TableId(1), 4096).is_none());
+        assert!(cache.get(TableId(3), 4096).is_none());
         assert!(cache.get(TableId(2), 4096).is_some());
         assert_eq!((cache.hits(), cache.misses()), (2, 2));
     }
@@ -453,8 +442,6 @@ mod tests {
         // Another key with the same digest, as it may happen once in ages.
         cache.admit(TableId(1), 0, &block(4000), &query("k", 5), Finding::Youngest(entry("other", 5, b"value")));
         assert_eq!(found(1, &query("k", 5)), None, "it has the same digest");
-        cache.forget(TableId(1));
-        assert_eq!((cache.used_bytes(), cache.entry_bytes()), (0, 0));
     }
 
     #[test]
