@@ -8,6 +8,7 @@ mod delete;
 mod export;
 mod get;
 mod import;
+mod inspect;
 mod put;
 mod scan;
 mod stats;
@@ -30,6 +31,7 @@ const VERBS: &[Verb] = &[
     stats::VERB,
     compact::VERB,
     verify::VERB,
+    inspect::VERB,
 ];
 
 const ABOUT: &str = "An embedded, durable, ordered key-value store, from the command line";
@@ -134,6 +136,7 @@ mod tests {
             &["export", &db],
             &["stats", &db],
             &["verify", &db],
+            &["inspect", &db],
             &["delete", &db, "k"],
         ] {
             let ran = run(words);

@@ -5,6 +5,7 @@
 
 pub mod block;
 pub mod checksum;
+pub mod claims;
 pub mod coding;
 pub mod edit;
 pub mod fences;

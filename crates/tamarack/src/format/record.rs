@@ -35,7 +35,7 @@ pub const RECORD_HEAD_BYTES: usize = 40;
 pub const RECORD_ALIGNMENT: u64 = 8;
 
 /// The first bytes of every segment.
-const MAGIC: [u8; 8] = *b"tmrk-log";
+pub(super) const MAGIC: [u8; 8] = *b"tmrk-log";
 
 /// What a segment says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -254,6 +254,16 @@ fn check(stored: &[u8], place: Place, handle: &BlockHandle) -> Result<(u8, usize
     Ok((checked[body_bytes], body_bytes))
 }
 
+/// What people call the compression with that tag.
+pub(super) fn name_of_tag(tag: u8) -> &'static str {
+    match tag {
+        TAG_NONE => "none",
+        TAG_LZ4 => "lz4",
+        TAG_ZSTD => "zstd",
+        _ => "unknown",
+    }
+}
+
 /// Puts the payload that a body was made of into `payload`, in the place of what it holds.
 fn decompress(tag: u8, body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
     match tag {

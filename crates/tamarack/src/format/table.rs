@@ -48,7 +48,7 @@ const TAIL_BYTES: usize = 24;
 const VERSION_WITHOUT_FILTER: u32 = 1;
 /// The version of tables that carry a filter, and the newest that is read.
 const VERSION_WITH_FILTER: u32 = 2;
-const MAGIC: [u8; 8] = *b"tamarTBL";
+pub(super) const MAGIC: [u8; 8] = *b"tamarTBL";
 
 /// The end of a table file, from which all else is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +143,11 @@ impl Footer {
         place(self.database, self.table)
     }
 
-    fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
+    /// Where database and table stand in the footer.
+    pub(super) const NUMBERS: usize = 120;
+
+    /// The footer that `bytes` are, at `offset` of the file; its checksum is not looked at.
+    pub(super) fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let handle = |at: usize| BlockHandle::new(number(at), number(at + 8), number(at + 16));
         let has_filter = bytes[48..72] != [0; 24];

@@ -1,0 +1,144 @@
+//! The changes of an edit in words, one line each.
+
+use tamarack::format::edit::{Change, KeyRange, RunId, ShapeBlob, SliceSpec};
+use tamarack::format::meta::TableMeta;
+use tamarack::format::shape;
+
+use crate::show::table::{grouped, plural};
+use crate::size::show_bytes;
+use crate::text;
+
+/// More changes than this are counted, not told, where an edit has one line.
+const TOLD_MAX: usize = 6;
+
+/// What an edit does, on one line: its changes, or if there are many, how many of which kind.
+pub(super) fn on_one_line(changes: &[Change]) -> String {
+    if changes.len() <= TOLD_MAX {
+        return changes.iter().map(words).collect::<Vec<_>>().join("; ");
+    }
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for change in changes {
+        let kind = kind(change);
+        match kinds.iter_mut().find(|(other, _)| *other == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let counted = kinds.iter().map(|(kind, count)| match count {
+        1 => (*kind).to_owned(),
+        _ => format!("{} × {kind}", grouped(*count)),
+    });
+    counted.collect::<Vec<_>>().join("; ")
+}
+
+/// The kind of a change.
+fn kind(change: &Change) -> &'static str {
+    match change {
+        Change::Database { .. } => "database",
+        Change::IdsUsed { .. } => "ids used",
+        Change::TreeCreated { .. } => "tree created",
+        Change::TableAdded { .. } => "table added",
+        Change::RunAdded { .. } => "run added",
+        Change::SlicesAdded { .. } => "slices added",
+        Change::RunCut { .. } => "run cut",
+        Change::RunRemoved { .. } => "run removed",
+        Change::MergeBegun { .. } => "merge begun",
+        Change::MergeAdvanced { .. } => "merge advanced",
+        Change::MergeEnded { .. } => "merge ended",
+        Change::Relabelled { .. } => "relabelled",
+        Change::ShapeSet { .. } => "shape set",
+        Change::FlushedThrough { .. } => "flushed through",
+        Change::LogEnd { .. } => "log ends",
+        Change::LogReopened => "log reopened",
+        Change::LogDurable { .. } => "log durable",
+        Change::AgesMixed { .. } => "ages mixed",
+        _ => "another change",
+    }
+}
+
+/// A change in words.
+pub(super) fn words(change: &Change) -> String {
+    match change {
+        Change::Database { id } => format!("database {id:016x}"),
+        Change::IdsUsed { tables, runs, merges } => {
+            format!("next are table {tables}, run {runs}, merge {merges}")
+        }
+        Change::TreeCreated { tree } => format!("tree {} created", tree.0),
+        Change::TableAdded { meta, .. } => table(meta),
+        Change::RunAdded { run, level, index, .. } => format!("run {} added to level {level} at place {index}", run.0),
+        Change::SlicesAdded { run, slices: added, .. } => format!("run {} gets {}", run.0, slices(added)),
+        Change::RunCut { run, range, .. } => format!("run {} loses {}", run.0, keys(range)),
+        Change::RunRemoved { run, .. } => format!("run {} removed", run.0),
+        Change::MergeBegun { merge, inputs, output, .. } => {
+            format!("merge {} begun: {} into run {}", merge.0, runs(inputs), output.0)
+        }
+        Change::MergeAdvanced { merge, range, outputs, .. } => {
+            format!("merge {} has done {}: {}", merge.0, keys(range), slices(outputs))
+        }
+        Change::MergeEnded { merge, .. } => format!("merge {} ended", merge.0),
+        Change::Relabelled { levels, .. } => {
+            let levels = (1..).zip(levels).map(|(level, of_level)| format!("level {level}: {}", runs(of_level)));
+            format!("relabelled: {}", levels.collect::<Vec<_>>().join(", "))
+        }
+        Change::ShapeSet { shape, .. } => shape_words(shape),
+        Change::FlushedThrough { sequence, .. } => format!("flushed through sequence {}", sequence.0),
+        Change::LogEnd { position } => format!("closed, the log ends at position {position}"),
+        Change::LogReopened => "log reopened".to_owned(),
+        Change::LogDurable { position } => format!("log durable up to position {position}"),
+        Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A policy and the shape that it gave, on one line.
+pub(super) fn shape_words(blob: &ShapeBlob) -> String {
+    match shape::decode(blob) {
+        Ok((policy, shape)) => {
+            let shape = shape.to_string();
+            format!("policy {policy}: {}", shape.lines().collect::<Vec<_>>().join(", "))
+        }
+        Err(_) => format!("shape, not readable: {}", text::escaped(&blob.bytes)),
+    }
+}
+
+fn table(meta: &TableMeta) -> String {
+    format!(
+        "table {} added: {}, {}, keys {} to {}, sequences {} to {}",
+        meta.id.0,
+        plural(meta.entries, "entry"),
+        show_bytes(meta.file_bytes),
+        text::escaped(&meta.smallest_key),
+        text::escaped(&meta.largest_key),
+        meta.smallest_sequence.0,
+        meta.largest_sequence.0
+    )
+}
+
+fn slices(slices: &[SliceSpec]) -> String {
+    if slices.is_empty() {
+        return "nothing".to_owned();
+    }
+    let words = slices.iter().map(|slice| match &slice.range {
+        KeyRange { from: None, to: None } => format!("table {}", slice.table.0),
+        range => format!("{} of table {}", keys(range), slice.table.0),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn runs(runs: &[RunId]) -> String {
+    let numbers: Vec<String> = runs.iter().map(|run| run.0.to_string()).collect();
+    match numbers.len() {
+        0 => "no runs".to_owned(),
+        1 => format!("run {}", numbers[0]),
+        _ => format!("runs {}", numbers.join(", ")),
+    }
+}
+
+fn keys(range: &KeyRange) -> String {
+    match (&range.from, &range.to) {
+        (None, None) => "all keys".to_owned(),
+        (Some(from), None) => format!("keys from {}", text::escaped(from)),
+        (None, Some(to)) => format!("keys before {}", text::escaped(to)),
+        (Some(from), Some(to)) => format!("keys from {} to before {}", text::escaped(from), text::escaped(to)),
+    }
+}

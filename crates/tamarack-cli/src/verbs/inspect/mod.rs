@@ -1,0 +1,144 @@
+//! `tamarack inspect`: looks at one file of a database, on its own.
+//!
+//! ```text
+//! name, or else content ──► kind of file ──► table, log, manifest ──► Report: facts, lists, problems
+//! ```
+//!
+//! The database is neither opened nor locked, and nothing is changed. Each kind of file has a module of its own, which goes on after damage as far
+//! as it can tell where the next whole piece begins: a table's blocks by their index, records of logs and manifests by their markers.
+
+mod changes;
+mod input;
+mod log;
+mod manifest;
+mod range;
+mod report;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, value_parser};
+use tamarack::format::claims;
+use tamarack::format::manifest::decode_current;
+use tamarack::format::names::FileName;
+
+use self::input::Input;
+use self::range::Wanted;
+use self::report::{Cell, Report};
+use crate::outcome::{Failure, Outcome};
+use crate::show::Output;
+use crate::verb::Verb;
+
+pub(super) const VERB: Verb = Verb {
+    name: "inspect",
+    summary: "Show what one file of a database holds",
+    help: "\
+Looks at a table, a log segment, a manifest or CURRENT by itself: the database
+is neither opened nor locked, and nothing is changed. Files of a database in use
+can be looked at; a log or a manifest may then end in the middle of a write.
+
+Shown are, of a table: footer, properties, filter, index and blocks; of a log
+segment: its records, each one group of commits, and where and why it ends; of a
+manifest: its edits, and the tree that they lead to. All of the file is read and
+checked, whatever is shown of it. With --entries the entries of tables and logs
+are shown too, in the text form that `tamarack export --help` describes.
+
+What is not whole is listed with its offset, and the exit status is then 1:
+damaged is what is not as it was written, torn an end such as a crash leaves it,
+where nothing had been promised. Checksums are bound to a file's number, so a
+copy should keep its name, or have one that is no name of a database's file.",
+    examples: "\
+tamarack inspect names.db/CURRENT
+tamarack inspect names.db/0000000001.manifest
+tamarack inspect names.db/0000000001.log --limit 10 --json
+tamarack inspect names.db/0000000002.table --entries --prefix U+1F33",
+    arguments,
+    run,
+};
+
+fn arguments() -> Vec<Arg> {
+    let file = Arg::new("file").value_name("FILE").help("The file").required(true);
+    let mut arguments = vec![file.value_parser(value_parser!(PathBuf))];
+    arguments.extend(range::arguments());
+    arguments
+}
+
+fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
+    let wanted = Wanted::given(matches)?;
+    let input = Input::open(matches.get_one::<PathBuf>("file").expect("it is required"))?;
+    let file = recognise(&input)?;
+    let mut report = Report::new(output, &wanted, input.name());
+    match file {
+        Recognised::Table(number) => table::inspect(&input, number, &mut report)?,
+        Recognised::Log(number) => log::inspect(&input, number, &mut report)?,
+        Recognised::Manifest(number) => manifest::inspect(&input, number, &mut report)?,
+        Recognised::Current => current(&input, &mut report)?,
+        Recognised::Lock => lock(&input, &mut report)?,
+    }
+    report.finish()
+}
+
+/// A kind of file, with its number if its name says one.
+enum Recognised {
+    Table(Option<u64>),
+    Log(Option<u64>),
+    Manifest(Option<u64>),
+    Current,
+    Lock,
+}
+
+/// What the file is, by its name, or by its content if it has been given another one.
+fn recognise(input: &Input) -> Result<Recognised, Failure> {
+    match FileName::parse(&input.name()) {
+        Some(FileName::Table(number)) => return Ok(Recognised::Table(Some(number))),
+        Some(FileName::Log(number)) => return Ok(Recognised::Log(Some(number))),
+        Some(FileName::Manifest(number)) => return Ok(Recognised::Manifest(Some(number))),
+        Some(FileName::Current | FileName::CurrentNew) => return Ok(Recognised::Current),
+        Some(FileName::Lock) => return Ok(Recognised::Lock),
+        None => {}
+    }
+    const ENDS_BYTES: u64 = 256;
+    let ends_bytes = input.bytes.min(ENDS_BYTES);
+    let (head, tail) = (input.read(0, ends_bytes)?, input.read(input.bytes - ends_bytes, ends_bytes)?);
+    let is_marked = |claim: Option<claims::Claim>| claim.is_some_and(|claim| claim.is_marked);
+    if is_marked(claims::of_table(&tail)) {
+        Ok(Recognised::Table(None))
+    } else if is_marked(claims::of_log(&head)) {
+        Ok(Recognised::Log(None))
+    } else if is_marked(claims::of_manifest(&head)) {
+        Ok(Recognised::Manifest(None))
+    } else if decode_current(&head).is_some() {
+        Ok(Recognised::Current)
+    } else {
+        Err(Failure::Usage(format!(
+            "{}: neither its name nor its content is that of a file of a database; name a .table, .log or .manifest file, or CURRENT",
+            input.path.display()
+        )))
+    }
+}
+
+/// `CURRENT`, or the next one.
+fn current(input: &Input, report: &mut Report<'_, '_>) -> Result<(), Failure> {
+    report.facts(vec![Cell::words("kind", "current"), Cell::size("file_bytes", input.bytes)])?;
+    match decode_current(&input.read_all()?) {
+        Some(number) => {
+            let manifest = FileName::Manifest(number).name();
+            report.facts(vec![Cell::words("manifest", manifest)])
+        }
+        None => {
+            report.damaged(0, "it does not name a manifest, or its checksum is wrong");
+            Ok(())
+        }
+    }
+}
+
+/// `LOCK`, whose content nobody reads.
+fn lock(input: &Input, report: &mut Report<'_, '_>) -> Result<(), Failure> {
+    report.facts(vec![
+        Cell::words("kind", "lock"),
+        Cell::size("file_bytes", input.bytes),
+        Cell::words("use", "held while the database is open; its content means nothing"),
+    ])
+}

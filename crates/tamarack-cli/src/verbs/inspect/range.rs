@@ -1,0 +1,60 @@
+//! [`Wanted`]: how much of a file's content is to be shown.
+
+use std::ops::Bound;
+
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+use super::super::scan::{KeyRange, given_range, range_arguments};
+use crate::outcome::Failure;
+
+/// What is to be shown besides the outline. Whatever is shown, all is read and checked.
+pub(super) struct Wanted {
+    /// True if entries are, or changes one by one.
+    pub(super) entries: bool,
+    /// How many rows of each list.
+    pub(super) rows_max: usize,
+    /// Of entries, those with these keys; none if there can be none.
+    keys: Option<KeyRange>,
+}
+
+impl Wanted {
+    /// What the arguments ask for.
+    pub(super) fn given(matches: &ArgMatches) -> Result<Self, Failure> {
+        let limit = matches.get_one::<u64>("limit").map(|limit| usize::try_from(*limit).unwrap_or(usize::MAX));
+        let (entries, rows_max) = (matches.get_flag("entries"), limit.unwrap_or(usize::MAX));
+        Ok(Self { entries, rows_max, keys: given_range(matches)? })
+    }
+
+    /// True if entries with that key are to be shown.
+    pub(super) fn key(&self, key: &[u8]) -> bool {
+        let Some((start, end)) = &self.keys else { return false };
+        let from = match start {
+            Bound::Included(from) => key >= from.as_slice(),
+            Bound::Excluded(from) => key > from.as_slice(),
+            Bound::Unbounded => true,
+        };
+        let to = match end {
+            Bound::Included(to) => key <= to.as_slice(),
+            Bound::Excluded(to) => key < to.as_slice(),
+            Bound::Unbounded => true,
+        };
+        from && to
+    }
+}
+
+/// The options that say what is wanted.
+pub(super) fn arguments() -> Vec<Arg> {
+    let mut arguments = vec![
+        Arg::new("entries")
+            .long("entries")
+            .help("Show the entries of a table or of a log, and the changes of a\nmanifest one by one")
+            .action(ArgAction::SetTrue),
+        Arg::new("limit")
+            .long("limit")
+            .value_name("COUNT")
+            .help("Show at most this many of each: blocks, records, entries, edits")
+            .value_parser(value_parser!(u64)),
+    ];
+    arguments.extend(range_arguments().map(|argument| argument.requires("entries")));
+    arguments
+}

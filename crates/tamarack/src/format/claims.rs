@@ -1,0 +1,108 @@
+//! What a file says it is, before anything about it is checked: for whoever has a file and no database, and for files whose checks fail.
+//!
+//! Checksums are seeded with database and number of a file, so nothing in it can be checked by somebody who knows neither. Both also stand in the
+//! file itself, at places that all versions of the formats share. What is read here is believed by nobody: it only says which seed to try.
+//!
+//! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which is built on this.
+
+use super::coding::Reader;
+use super::manifest;
+use super::record;
+use super::stored::TRAILER_BYTES;
+use super::table::{self, FOOTER_BYTES, Footer};
+
+/// What a file says about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The database that it belongs to.
+    pub database: u64,
+    /// Its number, as in its name.
+    pub number: u64,
+    /// True if it has the mark of a file of its kind.
+    pub is_marked: bool,
+}
+
+/// What the log segment that begins with `head` says it is; `None` if that is too short.
+pub fn of_log(head: &[u8]) -> Option<Claim> {
+    let mut reader = Reader::new(head);
+    let is_marked = reader.take(8)? == record::MAGIC;
+    reader.take(8)?;
+    Some(Claim { database: reader.u64()?, number: reader.u64()?, is_marked })
+}
+
+/// What the manifest that begins with `head` says it is; `None` if that is too short.
+pub fn of_manifest(head: &[u8]) -> Option<Claim> {
+    let mut reader = Reader::new(head);
+    let is_marked = reader.take(8)? == manifest::MAGIC;
+    reader.take(8)?;
+    Some(Claim { number: reader.u64()?, database: reader.u64()?, is_marked })
+}
+
+/// What the table that ends with `tail` says it is; `None` if that is too short.
+pub fn of_table(tail: &[u8]) -> Option<Claim> {
+    let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
+    let mut reader = Reader::new(&footer[Footer::NUMBERS..]);
+    let (database, number) = (reader.u64()?, reader.u64()?);
+    reader.take(16)?;
+    Some(Claim { database, number, is_marked: reader.take(8)? == table::MAGIC })
+}
+
+/// The footer that stands at the end of a table file of `file_bytes`, whether its checksum is right or not; `None` if it points where no block can be.
+/// The blocks have checksums of their own.
+pub fn unchecked_footer(tail: &[u8], file_bytes: u64) -> Option<Footer> {
+    let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
+    Footer::fields(footer, file_bytes.checked_sub(FOOTER_BYTES as u64)?).ok()
+}
+
+/// How a stored block says it is compressed, as a word for people.
+pub fn compression(stored: &[u8]) -> &'static str {
+    let tag = stored.len().checked_sub(TRAILER_BYTES).and_then(|at| stored.get(at));
+    tag.map_or("unknown", |&tag| super::stored::name_of_tag(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Sequence;
+    use crate::format::meta::{EditNumber, TableId};
+    use crate::format::record::{Position, SegmentHeader};
+    use crate::format::stored::{BlockHandle, Compression, Sealer};
+
+    /// Each kind of file says what its writer was told, and nothing shorter says anything.
+    #[test]
+    fn files_say_what_they_are() {
+        let expected = Some(Claim { database: 5, number: 7, is_marked: true });
+        let (base, first_sequence, created_after) = (Position(0), Sequence(1), EditNumber(1));
+        let log = SegmentHeader { number: 7, base, first_sequence, created_after }.encode(5);
+        let manifest = manifest::Header { number: 7, database: 5 }.encode();
+        let handle = BlockHandle { offset: 0, bytes: 20, checksum: 3 };
+        let footer = Footer {
+            top_index: handle,
+            properties: handle,
+            filter: Some(handle),
+            database: 5,
+            table: TableId(7),
+            created_after,
+        };
+        let table = footer.encode(20);
+        assert_eq!([of_log(&log), of_manifest(&manifest), of_table(&table)], [expected; 3]);
+        assert_eq!(
+            [of_log(&manifest), of_manifest(&log)].map(|claim| claim.map(|claim| claim.is_marked)),
+            [Some(false); 2]
+        );
+        assert_eq!([of_log(&log[..31]), of_manifest(&manifest[..31]), of_table(&table[1..])], [None; 3]);
+
+        let mut damaged = table;
+        damaged[150] ^= 1;
+        assert_eq!(unchecked_footer(&damaged, 188), Some(footer));
+        assert_eq!(unchecked_footer(&damaged, 187), None, "it points into itself");
+        assert_eq!(unchecked_footer(&damaged, 100), None, "it begins before the file");
+    }
+
+    #[test]
+    fn blocks_say_how_they_are_compressed() {
+        let mut payload = vec![b'a'; 1000];
+        Sealer::new(table::place(5, TableId(7))).seal(&mut payload, Compression::None, 0);
+        assert_eq!([compression(&payload), compression(&payload[..8])], ["none", "unknown"]);
+    }
+}
