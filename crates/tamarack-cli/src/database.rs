@@ -124,9 +124,13 @@ pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> R
 
 /// Opens a database as [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
 pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    open_with(&tuned_options(matches)?, matches, output)
+}
+
+/// What [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say.
+pub(crate) fn tuned_options(matches: &ArgMatches) -> Result<Options, Failure> {
     let expert = with_policy(with_filter(tuned(matches), matches), matches)?;
-    let options = with_threads(write_options(matches), matches).compression(compression(matches)).expert(expert);
-    open_with(&options, matches, output)
+    Ok(with_threads(write_options(matches), matches).compression(compression(matches)).expert(expert))
 }
 
 /// Opens a database that must be there already, as [`merge_arguments`] say.

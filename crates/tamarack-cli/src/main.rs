@@ -18,6 +18,7 @@ mod testing;
 mod text;
 mod verb;
 mod verbs;
+mod workloads;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};

@@ -32,7 +32,19 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-cli",
         may_use: &["tamarack", "tamarack-env"],
-        modules: &["main", "verbs", "verb", "database", "files", "records", "show", "size", "text", "outcome"],
+        modules: &[
+            "main",
+            "verbs",
+            "verb",
+            "database",
+            "files",
+            "records",
+            "show",
+            "workloads",
+            "size",
+            "text",
+            "outcome",
+        ],
     },
     Layer {
         directory: "tamarack",

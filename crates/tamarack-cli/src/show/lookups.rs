@@ -66,7 +66,7 @@ fn latencies(stats: &Stats) -> Option<String> {
 }
 
 /// A short time, with three digits.
-fn show_ns(ns: u64) -> String {
+pub(crate) fn show_ns(ns: u64) -> String {
     match ns as f64 {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
         ns if ns < 1e6 => format!("{} µs", digits(ns / 1e3)),

@@ -7,6 +7,7 @@ pub(crate) mod lookups;
 pub(crate) mod progress;
 pub(crate) mod table;
 pub(crate) mod tree;
+pub(crate) mod workloads;
 
 use std::io::Write;
 

@@ -1,5 +1,6 @@
 //! Progress on standard error while long work runs; silent unless standard error is a terminal.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,7 +28,12 @@ impl Progress {
         Self::styled(ProgressBar::no_length(), doing, "{msg} {human_pos} records {per_sec} {elapsed}")
     }
 
-    fn styled(bar: ProgressBar, doing: &'static str, template: &str) -> Self {
+    /// Progress in thousandths of the whole.
+    pub(crate) fn thousandths(doing: String) -> Self {
+        Self::styled(ProgressBar::new(1000), doing, "{msg} {wide_bar} {percent} %")
+    }
+
+    fn styled(bar: ProgressBar, doing: impl Into<Cow<'static, str>>, template: &str) -> Self {
         bar.set_style(ProgressStyle::with_template(template).expect("the templates above are valid"));
         bar.set_message(doing);
         Self(bar)

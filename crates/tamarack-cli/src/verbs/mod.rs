@@ -3,6 +3,7 @@
 //! To add a verb, write its file with a constant [`Verb`] and add one line to [`VERBS`]. Help, parsing and the rules that all verbs keep (a `--json`,
 //! examples in the help) follow from that.
 
+mod bench;
 mod compact;
 mod delete;
 mod export;
@@ -32,6 +33,7 @@ const VERBS: &[Verb] = &[
     compact::VERB,
     verify::VERB,
     inspect::VERB,
+    bench::VERB,
 ];
 
 const ABOUT: &str = "An embedded, durable, ordered key-value store, from the command line";

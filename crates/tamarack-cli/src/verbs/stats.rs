@@ -89,7 +89,7 @@ fn look_up(db: &Db, keys: &Path) -> Result<(), Failure> {
 }
 
 fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: bool) -> String {
-    let mut blocks = vec![headline(stats), format!("{}\n{}", tree::levels(stats), tree::LEGEND)];
+    let mut blocks = vec![tree::headline(stats), format!("{}\n{}", tree::levels(stats), tree::LEGEND)];
     if with_runs {
         blocks.push(format!("{}\n{}", tree::runs(stats), tree::RUNS_LEGEND));
     }
@@ -99,21 +99,6 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
     blocks.push(remarks(stats, recovery).join("\n"));
     blocks.extend(tree::advice(stats, db).map(|advice| format!("to do    {advice}")));
     blocks.join("\n\n")
-}
-
-/// The tree in one line.
-fn headline(stats: &Stats) -> String {
-    let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
-    // The words of a custom shape are that shape, which is drawn below.
-    let policy = if stats.policy.starts_with("custom:") { "custom" } else { &stats.policy };
-    format!(
-        "{policy}: {}, {}, {} on storage",
-        plural(stats.levels.len() as u64, "level"),
-        plural(runs as u64, "run"),
-        show_bytes(
-            stats.space.live_bytes + stats.space.stale_bytes + stats.space.pending_delete_bytes + stats.log_bytes
-        )
-    )
 }
 
 /// What is not about single levels, one line each.
