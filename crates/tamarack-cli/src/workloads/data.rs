@@ -12,7 +12,7 @@
 //! those which are never stored lie between them. A place is its entry's number times a permutation without visible order, so a load in the order of
 //! numbers comes in random order of keys, each once; a load in the order of places comes in ascending order.
 //!
-//! Values are windows into noise that compresses to about a half, as `db_bench` has it.
+//! Values are pieces of noise that compresses to about a half, as `db_bench` has it.
 
 use tamarack_env::Random;
 
@@ -25,8 +25,8 @@ pub(crate) const ENTRIES_MAX: u64 = 1 << 40;
 /// Noise is at least so long, more than a compressor looks back.
 const NOISE_BYTES_MIN: usize = 1 << 20;
 
-/// Noise repeats itself once within so many bytes.
-const PIECE_BYTES: usize = 100;
+/// Noise repeats itself once within so many bytes; of shorter values, within each.
+const PIECE_BYTES_MAX: usize = 100;
 
 /// Keys and values.
 pub(crate) struct Data {
@@ -36,7 +36,9 @@ pub(crate) struct Data {
     pub(crate) value_bytes: usize,
     /// From one place to the next.
     stride: u64,
+    /// Pieces whose second half is the first; a value begins with one.
     noise: Vec<u8>,
+    piece_bytes: usize,
 }
 
 impl Data {
@@ -44,13 +46,13 @@ impl Data {
     pub(crate) fn new(entries: u64, value_bytes: usize) -> Self {
         assert!((1..=ENTRIES_MAX).contains(&entries), "{entries} entries");
         let random = Random::new(entries);
-        let half = PIECE_BYTES / 2;
+        let half = value_bytes.min(PIECE_BYTES_MAX).div_ceil(2).max(1);
         let mut noise = Vec::new();
         while noise.len() < NOISE_BYTES_MIN.max(2 * value_bytes) {
             noise.extend((0..half).map(|_| random.next() as u8));
             noise.extend_from_within(noise.len() - half..);
         }
-        Self { entries, value_bytes, stride: u64::MAX / entries, noise }
+        Self { entries, value_bytes, stride: u64::MAX / entries, noise, piece_bytes: 2 * half }
     }
 
     /// Key and value of an entry, in bytes.
@@ -79,7 +81,8 @@ impl Data {
 
     /// Some value.
     pub(crate) fn value(&self, random: &Random) -> &[u8] {
-        let start = random.below((self.noise.len() - self.value_bytes) as u64 + 1) as usize;
+        let starts = (self.noise.len() - self.value_bytes) / self.piece_bytes + 1;
+        let start = random.below(starts as u64) as usize * self.piece_bytes;
         &self.noise[start..start + self.value_bytes]
     }
 
@@ -144,17 +147,28 @@ mod tests {
             keys.extend((entries..4 * entries).map(|number| data.key(number)));
             assert_eq!(keys.len() as u64, 4 * entries);
             let random = Random::new(entries);
-            assert!((0..1000).all(|_| !keys.contains(&data.missing_key(&random))));
+            for _ in 0..1000 {
+                let text = data.missing_key(&random);
+                let number = u64::from_str_radix(str::from_utf8(&text).expect("digits"), 16).expect("digits");
+                // Where no key is: chance alone would keep it from those that are there.
+                let way = number % data.stride;
+                assert!((data.stride / 2..data.stride / 4 * 3).contains(&way) && !keys.contains(&text));
+            }
         }
         let most = Data::new(ENTRIES_MAX, 0);
         assert!(most.key_at(0) < most.key_at(1) && most.key_at(ENTRIES_MAX - 2) < most.key_at(ENTRIES_MAX - 1));
     }
 
-    /// Values have their size, whatever that is.
+    /// Values have their size, whatever that is, and the half of each says what the other half does.
     #[test]
     fn values_have_their_size() {
-        for value_bytes in [0, 1, 100, 3 << 20] {
-            assert_eq!(Data::new(1, value_bytes).value(&Random::new(1)).len(), value_bytes);
+        for value_bytes in [0, 1, 20, 100, 1000, 3 << 20] {
+            let data = Data::new(1, value_bytes);
+            let value = data.value(&Random::new(1));
+            assert_eq!(value.len(), value_bytes);
+            for piece in value.chunks_exact(data.piece_bytes) {
+                assert_eq!(piece[..piece.len() / 2], piece[piece.len() / 2..]);
+            }
         }
     }
 }

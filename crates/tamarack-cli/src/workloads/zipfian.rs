@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It is exact, needs no table and no sum over all ranks, and hardly ever draws twice. YCSB itself (`ZipfianGenerator`, after Gray and others, *Quickly
-//! generating billion-record synthetic databases*, 1994) takes ranks 0 and 1 by their exact shares and approximates the others; it draws ranks 2 to 9 about a tenth too often.
+//! generating billion-record synthetic databases*, 1994) takes ranks 0 and 1 by their exact shares and approximates the
+//! others: of 1000 ranks, it draws rank 2 a sixth too often, and rank 3 a tenth.
 //!
 //! Which entry has which rank is not decided here. Cost: four powers for a rank. Test: against the exact shares, with a bound that YCSB's method would fail.
 
