@@ -66,7 +66,10 @@ fn footer(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Res
     let number = named.unwrap_or(claim.number);
     let decode = |number| Footer::decode(&tail, input.bytes, claim.database, TableId(number));
     match (decode(number), decode(claim.number)) {
-        (Ok((footer, _)), _) => Ok(Some(footer)),
+        (Ok((footer, root)), _) => {
+            report.facts(vec![Cell::bits("root_checksum", root)])?;
+            Ok(Some(footer))
+        }
         (Err(Flaw::Unsupported(what)), _) | (_, Err(Flaw::Unsupported(what))) => Err(input.newer(what)),
         (_, Ok((footer, _))) => {
             report.damaged(offset, format!("by its name this is table {number}, by its footer table {}", claim.number));
