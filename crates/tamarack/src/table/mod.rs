@@ -33,5 +33,5 @@ pub use filter::FilterSettings;
 pub use index::IndexRoom;
 pub use reader::Table;
 pub use storage::TableStorage;
-pub use tamarack_filter::{Filter, FilterKind};
+pub use tamarack_filter::{Filter, FilterKind, kind_to_number};
 pub use window::ScanVolume;

@@ -12,7 +12,7 @@ use tamarack::format::claims;
 use tamarack::format::meta::TableId;
 use tamarack::format::stored::{BlockHandle, Flaw, unseal};
 use tamarack::format::table::{FOOTER_BYTES, Footer, Properties};
-use tamarack::table::Filter;
+use tamarack::table::{Filter, kind_to_number};
 use tamarack::{Query, Sequence};
 
 use super::input::Input;
@@ -260,8 +260,9 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         let mut outline = Outline::new("filter", handle, (&[], Sequence::MAX));
         match self.payload(&mut outline).map(|payload| Filter::decode(&payload)) {
             Some(Ok(filter)) => {
-                if properties.is_some_and(|properties| properties.filter_bits != filter.bits()) {
-                    self.report.damaged(handle.offset, "filter: it has another number of bits than the properties say");
+                let has = (kind_to_number(filter.kind()), filter.bits());
+                if properties.is_some_and(|properties| (properties.filter_kind, properties.filter_bits) != has) {
+                    self.report.damaged(handle.offset, "filter: its kind or its bits are not those in the properties");
                 }
                 self.filter = Some(filter);
             }

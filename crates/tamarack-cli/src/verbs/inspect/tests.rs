@@ -316,6 +316,39 @@ fn any_bytes_are_survived() {
     assert!(whole > 0, "no checksum was made to fit");
 }
 
+/// Each byte that leads somewhere, altered behind checksums that fit: of a table the footer, the other parts, and what filter and index begin with;
+/// of a log and a manifest what they begin with.
+#[test]
+fn every_byte_that_leads_somewhere() {
+    let dir = TestDir::new("every_byte_that_leads_somewhere");
+    let db = database(&dir);
+    for ending in [".table", ".log", ".manifest"] {
+        let (name, bytes) = with_ending(&db, ending).into_iter().min_by_key(|(_, bytes)| bytes.len()).expect("one");
+        let shown = json(&inspect(&db, &name, &["--json"]).out);
+        let begins = |list| items(&shown, list).iter().map(|row| row["offset"].as_u64()).collect::<Vec<_>>();
+        let mut offsets: Vec<usize> = [begins("parts"), begins("index"), vec![Some(0)]]
+            .concat()
+            .into_iter()
+            .flat_map(|begin| (begin.expect("a number") as usize..bytes.len()).take(40))
+            .collect();
+        if ending == ".table" {
+            offsets.extend(bytes.len() - 250..bytes.len());
+        }
+        let mut told = 0;
+        for offset in offsets {
+            for change in [0xFF, 1, 2] {
+                let mut bytes = bytes.clone();
+                bytes[offset] ^= change;
+                fit_checksums(&name, &mut bytes);
+                let ran = run(&["inspect", &dir.file(&name, &bytes), "--entries"]);
+                assert!(matches!(ran.status, 0 | 1 | 3), "{name} at {offset}: {ran:?}");
+                told += u64::from(ran.status > 0);
+            }
+        }
+        assert!(told > 20, "{name}: {told} told");
+    }
+}
+
 /// Makes the checksums of an altered file fit again.
 fn fit_checksums(name: &str, bytes: &mut Vec<u8>) {
     if name.ends_with(".table") {
