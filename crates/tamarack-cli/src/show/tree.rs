@@ -44,19 +44,12 @@ struct Segment {
     in_merge: bool,
 }
 
-/// The tree in one line.
-pub(crate) fn headline(stats: &Stats) -> String {
+/// The tree in a few words.
+pub(crate) fn shape(stats: &Stats) -> String {
     let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
     // The words of a custom shape are that shape, which is drawn below.
     let policy = if stats.policy.starts_with("custom:") { "custom" } else { &stats.policy };
-    format!(
-        "{policy}: {}, {}, {} on storage",
-        plural(stats.levels.len() as u64, "level"),
-        plural(runs as u64, "run"),
-        show_bytes(
-            stats.space.live_bytes + stats.space.stale_bytes + stats.space.pending_delete_bytes + stats.log_bytes
-        )
-    )
+    format!("{policy}: {}, {}", plural(stats.levels.len() as u64, "level"), plural(runs as u64, "run"))
 }
 
 /// Buffers and levels: bars, and what they hold.

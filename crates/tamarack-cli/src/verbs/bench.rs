@@ -286,6 +286,9 @@ impl Bench {
             ("runs", runs.clone().count().into()),
             ("entries", runs.map(|run| run.entries).sum::<u64>().into()),
             ("live_bytes", stats.space.live_bytes.into()),
+            ("stale_bytes", stats.space.stale_bytes.into()),
+            ("pending_delete_bytes", stats.space.pending_delete_bytes.into()),
+            ("log_bytes", stats.log_bytes.into()),
         ]);
         let (seconds, operations) = match self.limit {
             Limit::Time(time) => (Some(time.as_secs()), None),
@@ -330,7 +333,16 @@ fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
 
 /// How the tree is, and what writing it took.
 fn tree_and_writes(stats: &Stats) -> String {
-    let tree = format!("tree    {}", tree::headline(stats));
+    let (space, entries) = (&stats.space, stats.levels.iter().map(|level| level.total().entries).sum());
+    let used_up = space.stale_bytes + space.pending_delete_bytes;
+    let tree = format!(
+        "tree    {}, {} in {}; beside it {} of tables that are used up, {} of log",
+        tree::shape(stats),
+        plural(entries, "entry"),
+        show_bytes(space.live_bytes),
+        show_bytes(used_up),
+        show_bytes(stats.log_bytes)
+    );
     let writes = stats.write_amplification().map(|amplification| {
         format!("\nwrites  {amplification:.2} bytes written into levels for each byte flushed (write amplification)")
     });

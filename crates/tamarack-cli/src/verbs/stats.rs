@@ -89,7 +89,7 @@ fn look_up(db: &Db, keys: &Path) -> Result<(), Failure> {
 }
 
 fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: bool) -> String {
-    let mut blocks = vec![tree::headline(stats), format!("{}\n{}", tree::levels(stats), tree::LEGEND)];
+    let mut blocks = vec![headline(stats), format!("{}\n{}", tree::levels(stats), tree::LEGEND)];
     if with_runs {
         blocks.push(format!("{}\n{}", tree::runs(stats), tree::RUNS_LEGEND));
     }
@@ -99,6 +99,13 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
     blocks.push(remarks(stats, recovery).join("\n"));
     blocks.extend(tree::advice(stats, db).map(|advice| format!("to do    {advice}")));
     blocks.join("\n\n")
+}
+
+/// The tree in one line.
+fn headline(stats: &Stats) -> String {
+    let space = &stats.space;
+    let bytes = space.live_bytes + space.stale_bytes + space.pending_delete_bytes + stats.log_bytes;
+    format!("{}, {} on storage", tree::shape(stats), show_bytes(bytes))
 }
 
 /// What is not about single levels, one line each.
