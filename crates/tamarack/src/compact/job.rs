@@ -285,7 +285,7 @@ impl Part {
                 }
             }
             copied += entry.raw_bytes();
-            let older_may_exist = || older.iter().any(|run| run.slice_of(entry.key).is_some());
+            let older_may_exist = || older.iter().any(|run| run.table_of(entry.key).is_some());
             if open.retain.keep(&entry, older_may_exist) {
                 open.output.add(entry)?;
             }

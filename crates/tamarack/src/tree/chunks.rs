@@ -80,14 +80,6 @@ impl<T> Chunks<T> {
         full + self.pieces[last].partition_point(before)
     }
 
-    /// The last item of the front part that satisfies `before`: what a search for "at or below" wants.
-    pub fn last_where(&self, mut before: impl FnMut(&T) -> bool) -> Option<&T> {
-        let pieces = self.pieces.partition_point(|piece| before(&piece[0]));
-        let piece = &self.pieces[pieces.checked_sub(1)?];
-        let items = piece.partition_point(before);
-        Some(&piece[items - 1])
-    }
-
     /// The piece that holds the index, and where in it; past the end, the number of pieces and 0.
     fn locate(&self, index: usize) -> (usize, usize) {
         let mut rest = index;
@@ -189,7 +181,6 @@ mod tests {
                 let bound = random.next();
                 let at = sorted.partition_point(|item| *item <= bound);
                 assert_eq!(chunks.partition_point(|item| *item <= bound), at);
-                assert_eq!(chunks.last_where(|item| *item <= bound), at.checked_sub(1).map(|at| &sorted[at]));
             }
         }
     }

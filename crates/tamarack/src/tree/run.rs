@@ -75,9 +75,10 @@ impl Run {
         self.slices.is_empty()
     }
 
-    /// The slice that may hold `key`.
-    pub fn slice_of(&self, key: &[u8]) -> Option<&Slice> {
-        self.slices.last_where(|slice| slice.first_key() <= key).filter(|slice| !slice.ends_before(key))
+    /// The table of the slice that may hold `key`.
+    #[inline]
+    pub fn table_of(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
+        self.directory.find(key, &self.slices)
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get).
@@ -87,7 +88,7 @@ impl Run {
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        match self.directory.find(query.key(), &self.slices) {
+        match self.table_of(query.key()) {
             Some(table) => table.open()?.get(query, tally, visit),
             None => Ok(ControlFlow::Continue(())),
         }
@@ -96,7 +97,7 @@ impl Run {
     /// Notes that a sampled lookup, which is over here, came to this run, and whether its key was in it.
     #[cold]
     pub fn note_sample(&self, query: Query<'_>, found: bool) {
-        let table = self.directory.find(query.key(), &self.slices).and_then(|table| table.open().ok());
+        let table = self.table_of(query.key()).and_then(|table| table.open().ok());
         if let Some(table) = table {
             table.note_sample(query, found);
         }
@@ -109,7 +110,7 @@ impl Run {
         query: Query<'_>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Progress> {
-        match self.directory.find(query.key(), &self.slices) {
+        match self.table_of(query.key()) {
             Some(table) => table.open()?.get_from(blocks, query, visit),
             None => Ok(Progress::Ended(ControlFlow::Continue(()))),
         }

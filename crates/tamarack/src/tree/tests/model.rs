@@ -115,7 +115,7 @@ impl Model {
         assert_eq!(ids, self.runs.iter().map(|(level, run)| (*level, run.id)).collect::<Vec<_>>());
         for ((_, run), (_, model)) in runs.iter().zip(&self.runs) {
             for number in 0..KEYS {
-                let found = run.slice_of(&key(number)).map(|slice| slice.table().id());
+                let found = run.table_of(&key(number)).map(|table| table.id());
                 assert_eq!(found, model.keys.get(&number).copied(), "key {number} of {:?}", model.id);
             }
         }
