@@ -136,7 +136,7 @@ impl Block {
         Arc::new(self)
     }
 
-    /// The block, made ready to be searched often. Keeps about 3 % more memory.
+    /// The block, made ready to be searched often. Takes 12 bytes more for each restart, and what their keys have in common once.
     #[must_use]
     pub fn indexed(mut self) -> Self {
         if self.restarts > 1 {

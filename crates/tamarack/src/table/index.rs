@@ -10,7 +10,7 @@
 //! counted up and down. The room of all tables together is bounded ([`IndexRoom`]); what does not fit is kept by the block cache like any
 //! other block, and a lookup may have to read it again.
 //!
-//! Cost: a search of both levels touches about eight cache lines. Memory: about 1 % of the data at blocks of 4 KiB.
+//! Cost: two searches among integers (`docs/READ_PATH.md` has figures). Memory: about 1 % of the data at blocks of 4 KiB.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};

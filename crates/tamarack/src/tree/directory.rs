@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A search in the list of slices itself follows three pointers for each comparison. A directory is made by the first lookup in a run and
-//! belongs to it: a run that changes is another run, without one. Cost: making one takes some 50 ns per slice; 16 bytes per slice, and
-//! a reference to its table.
+//! belongs to it: a run that changes is another run, without one. Cost: making one looks at both bounds of each slice; it takes 16 bytes per
+//! slice, and a reference to its table.
 //!
 //! Tests: `tree/tests/runs.rs`, and all that look something up.
 
@@ -83,7 +83,7 @@ impl Tables {
     fn new(slices: &Chunks<Slice>) -> Self {
         let bounds: Vec<&[u8]> = slices.iter().flat_map(|slice| [slice.first_key(), slice.end_bound()]).collect();
         let tables = slices.iter().map(|slice| slice.table().clone()).collect();
-        let raw_bytes = slices.iter().map(|slice| slice.share_of(slice.table().meta().raw_bytes)).sum();
+        let raw_bytes = slices.iter().map(Slice::raw_bytes).sum();
         Self { bounds: Prefixes::new(bounds.iter().copied()), tables, raw_bytes }
     }
 

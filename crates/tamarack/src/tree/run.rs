@@ -118,7 +118,7 @@ impl Run {
 
     /// Raw bytes of its entries; an estimate where slices are cut.
     pub fn raw_bytes(&self) -> u64 {
-        self.slices.iter().map(|slice| slice.share_of(slice.table().meta().raw_bytes)).sum()
+        self.slices.iter().map(Slice::raw_bytes).sum()
     }
 
     /// As [`Run::raw_bytes`], remembered from the first time on.

@@ -62,6 +62,11 @@ impl Slice {
         whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
     }
 
+    /// Raw bytes of its entries; an estimate if the slice is cut.
+    pub fn raw_bytes(&self) -> u64 {
+        self.share_of(self.table.meta().raw_bytes)
+    }
+
     /// True if all keys that the slice may hold are smaller than `key`.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.to {
