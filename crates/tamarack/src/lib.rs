@@ -67,7 +67,8 @@ pub mod merge;
 #[doc(hidden)]
 pub mod mistake;
 mod open;
-mod options;
+#[doc(hidden)]
+pub mod options;
 #[doc(hidden)]
 pub mod prefixes;
 #[doc(hidden)]

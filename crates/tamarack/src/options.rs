@@ -1,9 +1,15 @@
 //! What a user can set. Nothing below `db` sees these types: each part gets the small struct it needs.
 //!
-//! Six things are public knobs; the rest is derived from them and can be overridden through [`Expert`], at the risk of
-//! whoever does.
+//! ```text
+//! two tables of rows ──► Options, Expert: fields, methods, their documentation ── resolve ──► Resolved, with nothing left open
+//!                   └──► docs/OPTIONS.md
+//! ```
+//!
+//! A few things are public knobs; the rest is derived from them and can be overridden through [`Expert`], at the risk of whoever does. To add an option, write
+//! its row, use its field in `Options::resolve`, and show in the tests below that default and range are what the row says.
 
-use std::fmt;
+mod rows;
+
 use std::sync::Arc;
 
 use tamarack_env::Env;
@@ -21,6 +27,9 @@ use crate::wal::Tail;
 use crate::write::Durability;
 use crate::write::batch::VALUE_BYTES_MAX;
 
+pub use rows::Row;
+use rows::{Unshown, options};
+
 /// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may take.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
@@ -30,115 +39,129 @@ const DEFAULT_FILTER: &str = "blocked:bits=10";
 /// The memory budget of who sets none, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
-/// How to open a database.
-///
-/// ```no_run
-/// use tamarack::{Durability, Options};
-///
-/// let db = Options::new().memory_bytes(512 << 20).durability(Durability::Sync).open("data/prices")?;
-/// # Ok::<(), tamarack::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Options {
-    memory_bytes: Option<u64>,
-    durability: Durability,
-    compression: Compression,
-    create_if_missing: bool,
-    threads: Option<usize>,
-    expert: Expert,
+options! {
+    /// How to open a database.
+    ///
+    /// ```no_run
+    /// use tamarack::{Durability, Options};
+    ///
+    /// let db = Options::new().memory_bytes(512 << 20).durability(Durability::Sync).open("data/prices")?;
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    Options = {
+        /// The memory that the database may take, in bytes: for buffers, filters, indexes, the cache, scans, flushes and merges, together.
+        /// [`crate::Db::stats`] shows what each part takes.
+        ///
+        /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
+        /// need it; values and iterators that are held count as well. What comes on top is at most an eighth of the budget and 1 MiB: what lives for one
+        /// call, and what is taken before the cache has given way; and, while values near the largest are written, up to four of them for each background
+        /// thread, which flushes and merges have in hand. A process that reads many blocks at once keeps 4 MiB for that, whatever databases it has open.
+        /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
+        ///
+        /// A buffer's size is part of a tree's shape: a database that was made with another one changes its shape when it is opened with this. Without this
+        /// (and without [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
+        memory_bytes(bytes: u64) -> u64, default "256 MiB", range "at least 1 MiB";
+
+        /// What a write survives once it is acknowledged. With the default that is the end of the process, but a crash of the machine can cost the last
+        /// writes. One write can ask for another level with [`crate::Db::write_with`].
+        durability(durability: Durability) -> Durability, default "[`Durability::Buffered`]", range "[`Durability::Buffered`], [`Durability::Interval`], [`Durability::Sync`]";
+
+        /// How blocks of new tables are compressed. Tables written before stay as they are.
+        compression(compression: Compression) -> Compression,
+            default "LZ4 if the feature `lz4` is on (it is by default), else none", range "what this build has the feature for";
+
+        /// Whether opening a directory without a database makes one.
+        create_if_missing(create: bool) -> bool, default "true", range "true or false";
+
+        /// How many background threads flush and merge. More of them end merges sooner where the device can follow, and take more from whoever else computes.
+        threads(threads: usize) -> usize, default "as many as the machine has cores, at most 4", range "at least 1";
+
+        /// Overrides what is otherwise derived.
+        expert(expert: Expert) -> Expert, default "nothing overridden", range "see [`Expert`]";
+    }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self::new()
+options! {
+    /// Overrides of what Tamarack derives, at the risk of whoever sets them.
+    Expert = {
+        /// Storage, clock, randomness and threads. Tests put memory or the simulator here.
+        env(env: Arc<dyn Env>) -> Unshown<Arc<dyn Env>>, default "the operating system", range "any environment";
+
+        /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). A larger buffer makes fewer, larger runs, and a longer
+        /// recovery.
+        buffer_bytes(bytes: u64) -> u64,
+            default "an eighth of the memory budget, if one was set; else what the database has; else 32 MiB", range "at least 1, at most 128 TiB";
+
+        /// How many sealed buffers may wait for their flush before writers wait too.
+        sealed_max(count: usize) -> usize, default "3", range "at least 1";
+
+        /// The size of a block with its trailer, in bytes, before compression. Larger blocks compress better and need a smaller index; each lookup reads one
+        /// whole.
+        block_bytes(bytes: usize) -> usize, default "4096", range "at least 64";
+
+        /// The size at which a run goes on in another table, in bytes of the file. Merges need extra space of a table per input; smaller tables need less,
+        /// and cost more syncs and memory.
+        table_bytes(bytes: u64) -> u64, default "a thirty-second of the run, between 2 and 64 MiB", range "at least 1";
+
+        /// How many raw bytes per second merges may copy. Flushes are not held back. A limit below what the writes call for slows writers down.
+        merge_bytes_per_second(bytes: u64) -> u64, default "no limit", range "at least 1";
+
+        /// The policy that gives the tree its shape: how many levels there are, how large each is, and in how many runs it may hold its data. Another policy
+        /// than the database has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
+        policy(words: &str) -> String,
+            default "what the database has; `leveling:T=10` for a new one",
+            range "`leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, or a shape of your own as \
+                   `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
+
+        /// The filters of new tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
+        /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
+        /// often. Tables written before keep theirs.
+        filter(words: &str) -> String,
+            default "`blocked:bits=10`",
+            range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, or `none`";
+
+        /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. If no budget was set, it is made large enough for this. Index
+        /// blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache
+        /// with the data.
+        cache_bytes(bytes: u64) -> u64, default "what the other parts leave of the memory budget", range "from 0 on";
+
+        /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes. A larger one is rewritten
+        /// less often and takes longer to read when the database is opened.
+        manifest_bytes(bytes: u64) -> u64, default "1 MiB", range "from 0 on";
+
+        /// Whether tables are read past the operating system's page cache. Without it, the page cache takes whatever memory the machine has to spare, which
+        /// is more than the budget that a database is given without being asked, and a database that fits it is read at the speed of memory.
+        ///
+        /// With it, what is kept of the tables is what the block cache keeps, so the memory that the database takes is the memory it was given, a large scan
+        /// or merge drives nothing out, and nothing is kept twice: give it a large [`Expert::cache_bytes`]. Merges then take their inputs from the device,
+        /// too. Writes go through the page cache in either mode. Where the file system cannot do it, this changes nothing.
+        direct_io(direct: bool) -> bool, default "false", range "true or false";
+
+        /// Whether opening fails if the log does not end cleanly. Without it, what a crash left half written at the log's end, past everything known durable,
+        /// is dropped and reported.
+        strict_recovery(strict: bool) -> bool, default "false", range "true or false";
     }
 }
 
 impl Options {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self {
-            memory_bytes: None,
-            durability: Durability::Buffered,
-            compression: if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None },
-            create_if_missing: true,
-            threads: None,
-            expert: Expert::default(),
-        }
-    }
-
-    /// The memory that the database may take, in bytes: for buffers, filters, indexes, the cache, scans, flushes and merges, together. Default 256 MiB, at
-    /// least 1 MiB. [`crate::Db::stats`] shows what each part takes.
-    ///
-    /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
-    /// need it; values and iterators that are held count as well. What comes on top is at most an eighth of the budget and 1 MiB: what lives for one call, and what is taken
-    /// before the cache has given way; and, while values near the largest are written, up to four of them for each background thread, which flushes and merges
-    /// have in hand. A process that reads many blocks at once keeps 4 MiB for that, whatever databases it has open.
-    /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
-    ///
-    /// A buffer's size is part of a tree's shape: a
-    /// database that was made with another one changes its shape when it is opened with this. Without this (and without
-    /// [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
-    #[must_use]
-    pub fn memory_bytes(mut self, bytes: u64) -> Self {
-        self.memory_bytes = Some(bytes);
-        self
-    }
-
-    /// What a write survives once it is acknowledged. Default [`Durability::Buffered`]: the end of the process, but a crash of the
-    /// machine can cost the last writes. One write can ask for another level with [`crate::Db::write_with`].
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// How blocks of new tables are compressed. Default: LZ4 if the feature `lz4` is on (it is by default), else none. Tables written before stay as
-    /// they are.
-    #[must_use]
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
-
-    /// Whether opening a directory without a database makes one. Default true.
-    #[must_use]
-    pub fn create_if_missing(mut self, create: bool) -> Self {
-        self.create_if_missing = create;
-        self
-    }
-
-    /// How many background threads flush and merge, at least 1. Default: as many as the machine has cores, at most 4. More of them end merges sooner
-    /// where the device can follow, and take more from whoever else computes.
-    #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Overrides what is otherwise derived.
-    #[must_use]
-    pub fn expert(mut self, expert: Expert) -> Self {
-        self.expert = expert;
-        self
-    }
-
     /// Checks the options and derives what was not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
+        let nothing = Expert::new();
+        let expert = self.expert.as_ref().unwrap_or(&nothing);
         let memory_bytes = self.memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT);
-        let sealed_max = self.expert.sealed_max.unwrap_or(3);
+        let sealed_max = expert.sealed_max.unwrap_or(3);
+        let lz4_or_none = if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None };
+        let compression = self.compression.unwrap_or(lz4_or_none);
         if memory_bytes < MEMORY_BYTES_MIN {
             return Err(Error::InvalidArgument(format!(
                 "a memory budget of {memory_bytes} bytes: at least {MEMORY_BYTES_MIN} are needed"
             )));
         }
-        if !self.compression.is_available() {
+        if !compression.is_available() {
             return Err(Error::InvalidArgument(format!(
-                "compression {:?}: this build lacks the feature for it",
-                self.compression
+                "compression {compression:?}: this build lacks the feature for it"
             )));
         }
-        let expert = &self.expert;
         let at_least = |name: &str, value: Option<u64>, least: u64| match value {
             Some(value) if value < least => {
                 Err(Error::InvalidArgument(format!("{name} of {value}: at least {least} is needed")))
@@ -152,7 +175,7 @@ impl Options {
         at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", expert.table_bytes, 1)?;
-        at_least("merge_bytes_per_second", expert.merge_rate, 1)?;
+        at_least("merge_bytes_per_second", expert.merge_bytes_per_second, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let buffer_bytes = expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
         // All buffers that may be at once, with half as much again for what entries take besides their raw bytes.
@@ -161,15 +184,15 @@ impl Options {
             Some(bytes) => bytes,
             None => memory_bytes.max(expert.cache_bytes.unwrap_or(0).saturating_add(all_buffers).saturating_mul(5) / 4),
         };
-        let env = expert.env.clone().unwrap_or_else(|| OsEnv::new());
+        let env = expert.env.clone().map_or_else(|| OsEnv::new() as Arc<dyn Env>, |Unshown(env)| env);
         Ok(Resolved {
             threads: self.threads.unwrap_or_else(|| env.cores().clamp(1, 4)),
             policy: expert.policy.as_deref().map(parse_policy).transpose()?,
             filter: parse_filter(expert.filter.as_deref().unwrap_or(DEFAULT_FILTER))?,
             env,
-            durability: self.durability,
-            compression: self.compression,
-            create_if_missing: self.create_if_missing,
+            durability: self.durability.unwrap_or(Durability::Buffered),
+            compression,
+            create_if_missing: self.create_if_missing.unwrap_or(true),
             buffer_bytes,
             buffers_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
             keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
@@ -178,11 +201,11 @@ impl Options {
             sealed_max,
             block_bytes: expert.block_bytes.unwrap_or(4096),
             table_bytes: expert.table_bytes,
-            merge_rate: expert.merge_rate,
+            merge_rate: expert.merge_bytes_per_second,
             budget: Budget::new(budget_bytes, expert.cache_bytes.unwrap_or(u64::MAX)),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
-            direct_io: expert.direct_io,
-            tail: if expert.strict_recovery { Tail::Strict } else { Tail::MayBeTorn },
+            direct_io: expert.direct_io.unwrap_or(false),
+            tail: if expert.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
 }
@@ -206,151 +229,6 @@ fn parse_filter(words: &str) -> Result<Option<FilterSettings>> {
         FilterChoice::None => None,
         FilterChoice::Uniform { kind, bits_per_entry } => Some(FilterSettings { kind, bits_per_entry }),
     })
-}
-
-/// Overrides of what Tamarack derives. Each is `None` (derive) by default.
-#[derive(Clone, Default)]
-pub struct Expert {
-    env: Option<Arc<dyn Env>>,
-    buffer_bytes: Option<u64>,
-    sealed_max: Option<usize>,
-    block_bytes: Option<usize>,
-    table_bytes: Option<u64>,
-    policy: Option<String>,
-    filter: Option<String>,
-    merge_rate: Option<u64>,
-    cache_bytes: Option<u64>,
-    manifest_bytes: Option<u64>,
-    direct_io: bool,
-    strict_recovery: bool,
-}
-
-impl fmt::Debug for Expert {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Expert")
-            .field("buffer_bytes", &self.buffer_bytes)
-            .field("sealed_max", &self.sealed_max)
-            .field("block_bytes", &self.block_bytes)
-            .field("table_bytes", &self.table_bytes)
-            .field("policy", &self.policy)
-            .field("filter", &self.filter)
-            .field("merge_rate", &self.merge_rate)
-            .field("cache_bytes", &self.cache_bytes)
-            .field("manifest_bytes", &self.manifest_bytes)
-            .field("direct_io", &self.direct_io)
-            .field("strict_recovery", &self.strict_recovery)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Expert {
-    /// Nothing overridden.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Storage, clock, randomness and threads. Default: the operating system. Tests put memory or the simulator here.
-    #[must_use]
-    pub fn env(mut self, env: Arc<dyn Env>) -> Self {
-        self.env = Some(env);
-        self
-    }
-
-    /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). Default: an eighth of the memory budget, if
-    /// one was set; else what the database has; else 32 MiB. At least 1, at most 128 TiB. A larger buffer makes fewer, larger runs, and a longer recovery.
-    #[must_use]
-    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
-        self.buffer_bytes = Some(bytes);
-        self
-    }
-
-    /// How many sealed buffers may wait for their flush before writers wait too. Default 3, at least 1.
-    #[must_use]
-    pub fn sealed_max(mut self, count: usize) -> Self {
-        self.sealed_max = Some(count);
-        self
-    }
-
-    /// The size of a block with its trailer, in bytes, before compression. Default 4096, at least 64. Larger blocks compress better and need a
-    /// smaller index; each lookup reads one whole.
-    #[must_use]
-    pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = Some(bytes);
-        self
-    }
-
-    /// The size at which a run goes on in another table, in bytes of the file. Default: a thirty-second of the run, between 2 and 64 MiB. Merges need
-    /// extra space of a table per input; smaller tables need less, and cost more syncs and memory.
-    #[must_use]
-    pub fn table_bytes(mut self, bytes: u64) -> Self {
-        self.table_bytes = Some(bytes);
-        self
-    }
-
-    /// How many raw bytes per second merges may copy, at least 1. Default: no limit. Flushes are not held back. A limit below what the
-    /// writes call for slows writers down.
-    #[must_use]
-    pub fn merge_bytes_per_second(mut self, bytes: u64) -> Self {
-        self.merge_rate = Some(bytes);
-        self
-    }
-
-    /// The policy that gives the tree its shape: `leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, or a shape of your own as
-    /// `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`. Default: what the database has; `leveling:T=10` for a new one. Another policy
-    /// than it has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
-    #[must_use]
-    pub fn policy(mut self, words: &str) -> Self {
-        self.policy = Some(words.to_owned());
-        self
-    }
-
-    /// The filters of new tables: `blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, or `none`. Default
-    /// `blocked:bits=10`. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits
-    /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less often.
-    /// Tables written before keep theirs.
-    #[must_use]
-    pub fn filter(mut self, words: &str) -> Self {
-        self.filter = Some(words.to_owned());
-        self
-    }
-
-    /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. Default: what the other parts leave of the memory budget. If no budget was set, it is made
-    /// large enough for this. Index blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those
-    /// beyond that share the cache with the data.
-    #[must_use]
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
-
-    /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes.
-    /// Default 1 MiB. A larger one is rewritten less often and takes longer to read when the database is opened.
-    #[must_use]
-    pub fn manifest_bytes(mut self, bytes: u64) -> Self {
-        self.manifest_bytes = Some(bytes);
-        self
-    }
-
-    /// Whether tables are read past the operating system's page cache. Default false: the page cache takes whatever memory the machine has
-    /// to spare, which is more than the budget that a database is given without being asked, and a database that fits it is read at
-    /// the speed of memory.
-    ///
-    /// With it, what is kept of the tables is what the block cache keeps, so the memory that the database takes is the memory it was given, a
-    /// large scan or merge drives nothing out, and nothing is kept twice: give it a large [`Expert::cache_bytes`]. Merges
-    /// then take their inputs from the device, too. Writes go through the page cache in either mode. Where the file system cannot do it, this changes nothing.
-    #[must_use]
-    pub fn direct_io(mut self, direct: bool) -> Self {
-        self.direct_io = direct;
-        self
-    }
-
-    /// Whether opening fails if the log does not end cleanly. Default false: what a crash left half written at the log's
-    /// end, past everything known durable, is dropped and reported.
-    #[must_use]
-    pub fn strict_recovery(mut self, strict: bool) -> Self {
-        self.strict_recovery = strict;
-        self
-    }
 }
 
 /// The options with everything derived.
@@ -379,4 +257,86 @@ pub(crate) struct Resolved {
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
     pub(crate) tail: Tail,
+}
+
+#[cfg(test)]
+mod tests {
+    use tamarack_env::SimEnv;
+
+    use super::*;
+
+    fn row(name: &str) -> &'static Row {
+        let mut rows = Options::TABLE.iter().chain(Expert::TABLE);
+        rows.find(|row| row.name == name).unwrap_or_else(|| panic!("no option {name}"))
+    }
+
+    /// What holds if nothing is set is what the rows say; and each row is looked at.
+    #[test]
+    fn defaults_are_what_the_tables_say() {
+        let resolved = Options::new().resolve().expect("the defaults are sound");
+        let fresh = Options::new().expert(Expert::new().env(Arc::new(SimEnv::new(1)))).open("/db").expect("a new one");
+        let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+        let holds = [
+            ("memory_bytes", mebibytes(resolved.budget.total_bytes)),
+            ("durability", format!("[`Durability::{:?}`]", resolved.durability)),
+            ("compression", if cfg!(feature = "lz4") { "LZ4 if" } else { "else none" }.to_owned()),
+            ("create_if_missing", resolved.create_if_missing.to_string()),
+            ("buffer_bytes", mebibytes(resolved.buffer_bytes)),
+            ("sealed_max", resolved.sealed_max.to_string()),
+            ("block_bytes", resolved.block_bytes.to_string()),
+            ("table_bytes", resolved.table_bytes.map_or("of the run".to_owned(), |bytes| bytes.to_string())),
+            ("merge_bytes_per_second", resolved.merge_rate.map_or("no limit".to_owned(), |rate| rate.to_string())),
+            ("policy", format!("`{}` for a new one", fresh.stats().policy)),
+            ("filter", format!("`{DEFAULT_FILTER}`")),
+            ("manifest_bytes", mebibytes(resolved.manifest_bytes)),
+            ("direct_io", resolved.direct_io.to_string()),
+            ("strict_recovery", (resolved.tail == Tail::Strict).to_string()),
+        ];
+        for (name, holds) in &holds {
+            assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
+        }
+        // No single value.
+        let others = ["threads", "expert", "env", "cache_bytes"];
+        for row in Options::TABLE.iter().chain(Expert::TABLE) {
+            let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
+            assert!(looked_at, "say here what `{}` is if it is not set", row.name);
+        }
+    }
+
+    /// The ends of ranges are where the rows say: what lies there is taken, what lies beyond is refused by name.
+    #[test]
+    fn ranges_are_what_the_tables_say() {
+        let expert = |expert: Expert| Options::new().expert(expert);
+        type Set<'a> = &'a dyn Fn(u64) -> Options;
+        let at_least: [(&str, u64, &str, Set<'_>); 7] = [
+            ("memory_bytes", MEMORY_BYTES_MIN, "at least 1 MiB", &|n| Options::new().memory_bytes(n)),
+            ("threads", 1, "at least 1", &|n| Options::new().threads(n as usize)),
+            ("buffer_bytes", 1, "at least 1,", &|n| expert(Expert::new().buffer_bytes(n))),
+            ("sealed_max", 1, "at least 1", &|n| expert(Expert::new().sealed_max(n as usize))),
+            ("block_bytes", 64, "at least 64", &|n| expert(Expert::new().block_bytes(n as usize))),
+            ("table_bytes", 1, "at least 1", &|n| expert(Expert::new().table_bytes(n))),
+            ("merge_bytes_per_second", 1, "at least 1", &|n| expert(Expert::new().merge_bytes_per_second(n))),
+        ];
+        for (name, least, words, set) in at_least {
+            assert!(row(name).range.contains(words), "{name}: {}", row(name).range);
+            assert!(set(least).resolve().is_ok(), "{name} of {least}");
+            let refusal = set(least - 1).resolve().map(|_| ()).expect_err(name).to_string();
+            assert!(refusal.contains(name) || name == "memory_bytes", "{name}: {refusal}");
+        }
+        assert!(row("buffer_bytes").range.contains(&format!("at most {} TiB", BUFFER_MAX.0 >> 40)));
+        assert!(expert(Expert::new().buffer_bytes(BUFFER_MAX.0 + 1)).resolve().is_err());
+        assert!(expert(Expert::new().cache_bytes(0).manifest_bytes(0)).resolve().is_ok());
+    }
+
+    /// The words that rows show for policies and filters are understood.
+    #[test]
+    fn the_words_of_the_tables_are_understood() {
+        let quoted = |words: &'static str| words.split('`').skip(1).step_by(2);
+        for words in quoted(row("policy").range).chain(quoted(row("policy").default)) {
+            assert!(Options::new().expert(Expert::new().policy(words)).resolve().is_ok(), "{words}");
+        }
+        for words in quoted(row("filter").range).chain(quoted(row("filter").default)) {
+            assert!(Options::new().expert(Expert::new().filter(words)).resolve().is_ok(), "{words}");
+        }
+    }
 }
