@@ -8,6 +8,9 @@
 //! * A file's length is durable after `sync`, like its bytes. Bytes never written that lie below the length read as zero.
 //! * A name (created, renamed, removed) survives a crash only after [`Env::sync_dir`] of its directory. Until then the
 //!   crash may keep any subset of the changes to that directory; one [`Env::rename`] is all or nothing.
+//! * Space can run out in any call that makes a file or writes, and where a file system gives pages their place only when it writes
+//!   them out ([delayed allocation](crate::SimEnv::delay_allocation)), in a sync: then that sync has failed like any other. What was reserved
+//!   ([`File::allocate`], [`File::reserve`]) can be written and synced on a full disk.
 //! * A sync that failed says nothing about what reached the device, neither then nor after a later sync that succeeds:
 //!   callers must not build on a file whose sync failed.
 //!
@@ -45,6 +48,15 @@ pub enum Access {
     ReadDirect,
 }
 
+/// The space of a file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What we may still take; others may take it first.
+    pub free_bytes: u64,
+    /// All there is.
+    pub total_bytes: u64,
+}
+
 /// Storage, clock, randomness and background work. All methods may be called from any thread.
 pub trait Env: Send + Sync + Debug {
     /// Creates one directory. `AlreadyExists` if the name is taken. The name is durable after [`Env::sync_dir`] of the parent.
@@ -71,6 +83,12 @@ pub trait Env: Send + Sync + Debug {
     /// Takes the lock file at `path`, creating it if needed. `WouldBlock` if another holder, in this process or another,
     /// has it. The lock ends when the value is dropped or the process dies, and is not part of what a crash can keep.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+
+    /// The space of the file system that `dir` is on; `None` if there is no limit, or none that could be asked for.
+    fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
+        let _ = dir;
+        Ok(None)
+    }
 
     /// Carries out reads that come one after the other, many of them at a time: takes requests from `queue` as long as it has some, and hands over what
     /// each brought as soon as it is there, in any order. Returns when the queue has no more and all has been handed over. Takes about
@@ -182,6 +200,13 @@ pub trait File: Send + Sync + Debug {
     /// length changes. Later writes below `length` should not fail for want of space. The caller must not write beyond
     /// the file's end meanwhile.
     fn allocate(&self, length: u64, step: Step) -> io::Result<()>;
+
+    /// Reserves space for the bytes below `length` without changing the file's length: later writes there should not fail for want of space, nor
+    /// should the syncs after them. Where that is not supported, nothing happens. [`File::set_len`] may give back what lies past the new length.
+    fn reserve(&self, length: u64, step: Step) -> io::Result<()> {
+        let _ = (length, step);
+        Ok(())
+    }
 
     /// The file's length in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -21,7 +21,9 @@ pub mod random;
 pub mod sync;
 
 pub use aligned::AlignedBuffer;
-pub use env::{Access, Env, Event, File, Lock, Progress, ReadQueue, ReadRequest, Step, Work, Worker, read_together};
+pub use env::{
+    Access, Env, Event, File, Lock, Progress, ReadQueue, ReadRequest, Space, Step, Work, Worker, read_together,
+};
 pub use memory::MemoryEnv;
 pub use os::{Batching, OsEnv, TempDir};
 pub use random::Random;

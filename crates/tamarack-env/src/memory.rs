@@ -180,6 +180,10 @@ impl File for MemoryFile {
         contents.set_len(length)
     }
 
+    fn reserve(&self, _length: u64, _step: Step) -> io::Result<()> {
+        self.writable().map(drop)
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.contents.lock().length)
     }

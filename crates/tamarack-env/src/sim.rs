@@ -19,7 +19,8 @@
 //!
 //! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on
 //! any call, also one read of a batch. An error may come although the thing was done, when only the answer got lost. Reads and writes may be
-//! short. Disks fill up ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short.
+//! short. Disks fill up ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short, or the sync after it fails
+//! ([`SimEnv::delay_allocation`]).
 //!
 //! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from
 //! fsync Failures?", 2020): pages stay dirty and the next sync writes them; pages are marked clean, so that they can be
@@ -133,7 +134,7 @@ use self::disk::Disk;
 use self::file::{SimFile, SimLock};
 use self::inode::Inode;
 use self::machine::{Inherited, Machine, Operation, Outcome, call};
-use crate::env::{Access, Env, Event, File, Lock, ReadQueue, ReadRequest, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadQueue, ReadRequest, Space, Step, Work, Worker};
 
 /// A simulated machine as one simulated process sees it. Clones are handles on the same process.
 #[derive(Clone, Debug)]
@@ -273,6 +274,13 @@ impl SimEnv {
     /// up to their last written one, or what was allocated; removed files take space while they are open.
     pub fn set_capacity(&self, capacity_bytes: Option<u64>) {
         self.machine.with(|state| state.disk_mut().capacity_bytes = capacity_bytes);
+    }
+
+    /// Whether written pages get their place on the disk only when they are synced, as on file systems that report a full disk as late as that (network
+    /// file systems among them): writes go through, and a sync for whose pages there is no space fails and throws them away. What was allocated or
+    /// reserved has its place. False at first.
+    pub fn delay_allocation(&self, delayed: bool) {
+        self.machine.with(|state| state.disk_mut().delayed_allocation = delayed);
     }
 
     /// Space taken on the disk, in bytes, as [`SimEnv::set_capacity`] counts it.
@@ -481,6 +489,11 @@ impl Env for SimEnv {
 
     fn remove(&self, path: &Path, step: Step) -> io::Result<()> {
         self.change(CallKind::Remove, step, path, Operation::Remove).map(|_| ())
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
+        self.observe(CallKind::Space, dir)?;
+        Ok(self.machine.disk().space())
     }
 
     fn create(&self, path: &Path, step: Step) -> io::Result<Arc<dyn File>> {

@@ -57,6 +57,17 @@ impl File for BufferedFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, length: u64, _step: Step) -> io::Result<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, length)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }

@@ -191,6 +191,10 @@ impl File for DirectFile {
         self.file.allocate(length, step)
     }
 
+    fn reserve(&self, length: u64, step: Step) -> io::Result<()> {
+        self.file.reserve(length, step)
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }

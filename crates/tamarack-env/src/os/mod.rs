@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::env::{Access, Env, Event, File, Lock, ReadQueue, Step, Work, Worker};
+use crate::env::{Access, Env, Event, File, Lock, ReadQueue, Space, Step, Work, Worker};
 use crate::random::Random;
 use crate::workers::Workers;
 
@@ -133,6 +133,13 @@ impl Env for OsEnv {
 
     fn remove(&self, path: &Path, _step: Step) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
+        let found = rustix::fs::statvfs(dir)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        // Without the share that is kept for the administrator.
+        Ok(Some(Space { free_bytes: bytes(found.f_bavail), total_bytes: bytes(found.f_blocks) }))
     }
 
     fn create(&self, path: &Path, _step: Step) -> io::Result<Arc<dyn File>> {

@@ -96,7 +96,12 @@ impl Crash {
 
 /// The disk that a machine finds after `crash`.
 pub(super) fn crashed(disk: &Disk, crash: Crash) -> Disk {
-    let mut image = Disk { next_inode: disk.next_inode, capacity_bytes: disk.capacity_bytes, ..Disk::default() };
+    let mut image = Disk {
+        next_inode: disk.next_inode,
+        capacity_bytes: disk.capacity_bytes,
+        delayed_allocation: disk.delayed_allocation,
+        ..Disk::default()
+    };
     image.directories.clear();
     let mut judge = Judge::new(disk, crash);
     let mut directories = vec![ROOT];

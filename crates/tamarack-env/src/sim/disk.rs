@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::content::{Content, LENGTH_MAX, PAGE_BYTES};
 use super::inode::{Change, DirectoryState, FailedSync, FileState, Inode, NameChange, Node, ROOT, file_inodes};
+use crate::env::Space;
 
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
@@ -27,6 +28,8 @@ pub(super) struct Disk {
     pub(super) next_change: u64,
     /// How much fits, in bytes; `None` is without limit.
     pub(super) capacity_bytes: Option<u64>,
+    /// Pages get their place when they are synced, not when they are written.
+    pub(super) delayed_allocation: bool,
 }
 
 impl Default for Disk {
@@ -37,6 +40,7 @@ impl Default for Disk {
             next_inode: ROOT.0 + 1,
             next_change: 0,
             capacity_bytes: None,
+            delayed_allocation: false,
         }
     }
 }
@@ -160,6 +164,7 @@ impl Disk {
         }
         let end = checked_end(offset, bytes.len() as u64)?;
         let room_end = self.file(inode).space_bytes().saturating_add(self.free_bytes());
+        let room_end = if self.delayed_allocation { end } else { room_end };
         let count = end.min(room_end).saturating_sub(offset) as usize;
         if count == 0 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -194,18 +199,32 @@ impl Disk {
 
     pub(super) fn allocate(&mut self, inode: Inode, length: u64) -> io::Result<()> {
         checked_end(length, 0)?;
-        let space = length.next_multiple_of(PAGE_BYTES as u64);
-        if space.saturating_sub(self.file(inode).space_bytes()) > self.free_bytes() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let file = self.file_mut(inode);
-        file.reserved_bytes = file.reserved_bytes.max(length);
+        self.reserve(inode, length)?;
         self.change_file(inode, Change::Extend(length));
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, inode: Inode) {
+    pub(super) fn reserve(&mut self, inode: Inode, length: u64) -> io::Result<()> {
+        checked_end(length, 0)?;
+        let space = length.next_multiple_of(PAGE_BYTES as u64);
+        if space.saturating_sub(self.space_of(self.file(inode))) > self.free_bytes() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let file = self.file_mut(inode);
+        file.reserved_bytes = file.reserved_bytes.max(length);
+        Ok(())
+    }
+
+    /// With delayed allocation, fails if there is no space for what was written since the last sync, which is thrown away then.
+    pub(super) fn sync(&mut self, inode: Inode) -> io::Result<()> {
+        let file = self.file(inode);
+        let more_bytes = file.space_bytes().saturating_sub(self.space_of(file));
+        if more_bytes > self.free_bytes() {
+            self.fail_sync(inode, FailedSync::DropsPages);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.file_mut(inode).sync();
+        Ok(())
     }
 
     pub(super) fn fail_sync(&mut self, inode: Inode, way: FailedSync) {
@@ -280,8 +299,18 @@ impl Disk {
         self.files
             .iter()
             .filter(|(inode, file)| file.handles > 0 || named.contains(inode))
-            .map(|(_, file)| file.space_bytes())
+            .map(|(_, file)| self.space_of(file))
             .sum()
+    }
+
+    /// Space that a file takes, in bytes.
+    fn space_of(&self, file: &FileState) -> u64 {
+        if self.delayed_allocation { file.allocated_bytes() } else { file.space_bytes() }
+    }
+
+    /// Space that there is, used and free, in bytes; `None` is without limit.
+    pub(super) fn space(&self) -> Option<Space> {
+        Some(Space { free_bytes: self.free_bytes(), total_bytes: self.capacity_bytes? })
     }
 
     fn free_bytes(&self) -> u64 {

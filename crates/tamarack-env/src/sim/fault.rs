@@ -22,7 +22,8 @@ pub struct Call {
     pub step: Option<Step>,
     /// The file or directory; for a rename, the old name.
     pub path: Arc<Path>,
-    /// Where in the file, in bytes; the new length for [`CallKind::SetLen`] and [`CallKind::Allocate`].
+    /// Where in the file, in bytes; the new length for [`CallKind::SetLen`], and up to where for [`CallKind::Allocate`] and
+    /// [`CallKind::Reserve`].
     pub offset: u64,
     /// How many bytes are read or written.
     pub bytes: u64,
@@ -45,7 +46,9 @@ pub enum CallKind {
     Sync,
     SetLen,
     Allocate,
+    Reserve,
     Len,
+    Space,
 }
 
 /// A way to go wrong.
@@ -84,7 +87,12 @@ impl CallKind {
     /// True for calls that change storage: those before which the hook is called. A lock is none of them, although it
     /// may create its file: what it does is not part of what a crash can keep.
     pub fn changes_storage(self) -> bool {
-        !matches!(self, Self::List | Self::Open | Self::Lock | Self::Read | Self::Len)
+        !matches!(self, Self::List | Self::Open | Self::Lock | Self::Read | Self::Len | Self::Space)
+    }
+
+    /// True for calls that a full disk refuses, because they take space.
+    pub fn takes_space(self) -> bool {
+        matches!(self, Self::Create | Self::CreateDir | Self::Write | Self::Allocate | Self::Reserve)
     }
 }
 

@@ -97,6 +97,11 @@ impl File for SimFile {
         self.change(call, Operation::Allocate { inode: self.inode }).map(|_| ())
     }
 
+    fn reserve(&self, length: u64, step: Step) -> io::Result<()> {
+        let call = self.call(CallKind::Reserve, Some(step), length, 0);
+        self.change(call, Operation::Reserve { inode: self.inode }).map(|_| ())
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.machine.observe(&self.process.life, self.call(CallKind::Len, None, 0, 0))?;
         Ok(self.machine.disk().file(self.inode).seen(self.is_direct()).len())

@@ -178,6 +178,11 @@ impl FileState {
     pub(super) fn space_bytes(&self) -> u64 {
         self.volatile.space_bytes().max(self.reserved_bytes.next_multiple_of(PAGE_BYTES as u64))
     }
+
+    /// The part of it that has its place on the disk even if pages get theirs only when they are synced.
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        self.durable.space_bytes().max(self.reserved_bytes.next_multiple_of(PAGE_BYTES as u64))
+    }
 }
 
 impl DirectoryState {

@@ -88,6 +88,7 @@ pub(super) enum Operation {
     Sync { inode: Inode },
     SetLen { inode: Inode },
     Allocate { inode: Inode },
+    Reserve { inode: Inode },
 }
 
 /// What came of an operation.
@@ -437,9 +438,10 @@ impl Operation {
             Self::Remove => disk.remove(&call.path)?,
             Self::Create => return disk.create(&call.path).map(Outcome::Created),
             Self::Write { inode, bytes } => return disk.write(*inode, call.offset, bytes).map(Outcome::Wrote),
-            Self::Sync { inode } => disk.sync(*inode),
+            Self::Sync { inode } => disk.sync(*inode)?,
             Self::SetLen { inode } => disk.set_len(*inode, call.offset)?,
             Self::Allocate { inode } => disk.allocate(*inode, call.offset)?,
+            Self::Reserve { inode } => disk.reserve(*inode, call.offset)?,
         }
         Ok(Outcome::Done)
     }
@@ -447,9 +449,11 @@ impl Operation {
     /// The file it needs, where it does not find it by its name.
     fn inode(&self) -> Option<Inode> {
         match self {
-            Self::Write { inode, .. } | Self::Sync { inode } | Self::SetLen { inode } | Self::Allocate { inode } => {
-                Some(*inode)
-            }
+            Self::Write { inode, .. }
+            | Self::Sync { inode }
+            | Self::SetLen { inode }
+            | Self::Allocate { inode }
+            | Self::Reserve { inode } => Some(*inode),
             _ => None,
         }
     }

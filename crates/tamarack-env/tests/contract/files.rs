@@ -60,6 +60,18 @@ pub(crate) fn allocate_only_extends(place: &Place) {
     assert!(bytes_of(&*file) == expected);
 }
 
+/// Reserving space shows nowhere: not in the length, and not in the bytes.
+pub(crate) fn reserve_changes_nothing(place: &Place) {
+    let file = place.create("file", b"kept");
+    for length in [0, 2, 100_000] {
+        file.reserve(length, STEP).unwrap();
+        assert!(bytes_of(&*file) == b"kept", "after reserving {length}");
+    }
+    file.write_all_at(b"more", 4, STEP).unwrap();
+    file.sync(STEP).unwrap();
+    assert!(bytes_of(&*file) == b"keptmore");
+}
+
 /// Nor does a hint, wherever it points.
 pub(crate) fn nothing_written_changes_nothing(place: &Place) {
     let file = place.create("file", b"kept");

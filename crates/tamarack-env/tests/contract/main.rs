@@ -120,6 +120,8 @@ macro_rules! behaviours {
             files::gaps_read_as_zero,
             files::set_len_cuts_and_extends,
             files::allocate_only_extends,
+            files::reserve_changes_nothing,
+            names::space_is_what_it_says,
             files::nothing_written_changes_nothing,
             files::a_queue_keeps_each_result,
             files::a_reader_cannot_write,

@@ -102,3 +102,10 @@ pub(crate) fn sync_dir_accepts_a_directory(place: &Place) {
     place.env.sync_dir(&place.dir, STEP).unwrap();
     assert!(place.env.sync_dir(&place.path("file"), STEP).is_err(), "a file is no directory");
 }
+
+/// There is no more free than there is.
+pub(crate) fn space_is_what_it_says(place: &Place) {
+    if let Some(space) = place.env.space(&place.dir).unwrap() {
+        assert!(space.free_bytes <= space.total_bytes && space.total_bytes > 0, "{space:?}");
+    }
+}

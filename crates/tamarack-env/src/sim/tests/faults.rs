@@ -217,6 +217,32 @@ fn what_is_allocated_can_be_written_whatever_else_fills_the_disk() {
     b.write_all_at(&[1; 9000], 0, WRITE).unwrap();
 }
 
+/// Where pages get their place only when they are synced, the write is told nothing of a full disk, and the sync is; unless the place was reserved.
+#[test]
+fn with_delayed_allocation_it_is_the_sync_that_finds_no_space() {
+    let env = SimEnv::new(8);
+    let durable = create_durable(&env, "durable", &[1; 100]);
+    let (a, b) = (create(&env, "a", b""), create(&env, "b", b""));
+    a.reserve(4096, CUT).unwrap();
+    assert!(a.is_empty().unwrap(), "what is reserved is not part of the file");
+    env.delay_allocation(true);
+    env.set_capacity(Some(env.used_bytes()));
+    assert_eq!(env.space(Path::new("/")).unwrap().map(|space| space.free_bytes), Some(0));
+    assert_eq!(kind(b.reserve(1, CUT)), Some(StorageFull));
+    for file in [&a, &b, &durable] {
+        file.write_all_at(b"written", 0, WRITE).unwrap();
+    }
+    assert_eq!(kind(b.sync(SYNC)), Some(StorageFull));
+    a.sync(SYNC).expect("it has its place");
+    durable.sync(SYNC).expect("it has its place");
+    env.set_capacity(None);
+    b.sync(SYNC).unwrap();
+    env.sync_dir(Path::new("/"), SYNC).unwrap();
+    let image = env.image(Crash::LoseAll);
+    assert_eq!(image.content("a").unwrap(), b"written");
+    assert_ne!(image.content("b").unwrap(), b"written", "a later sync does not bring back what a failed one dropped");
+}
+
 #[test]
 fn a_lost_write_is_acknowledged_and_never_seen() {
     let env = SimEnv::new(9);
