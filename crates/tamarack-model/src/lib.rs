@@ -71,6 +71,7 @@
 //! | [simulate] | what would become of these flushes | |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
+//! | [allocate] | how many bits of filter does each run get | see a level |
 //! | [filter] | what does a filter of so many bits promise | see a key |
 //! | [growth] | when does a tree take its policy's next shape | |
 //! | [policy] | which shape | see a tree |
@@ -86,6 +87,7 @@
 
 pub mod simulate;
 
+pub mod allocate;
 pub mod cost;
 pub mod filter;
 pub mod growth;

@@ -95,6 +95,7 @@ const LAYERS: &[Layer] = &[
             "simulate",
             "pace",
             "cost",
+            "allocate",
             "filter",
             "growth",
             "policy",

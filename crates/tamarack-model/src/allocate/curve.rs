@@ -1,0 +1,228 @@
+//! [`Curve`]: what filters of one kind reach for their bits, and the best way to spread bits over runs that have them.
+//!
+//! # Prices
+//!
+//! Where the curve `p(b)` is convex, the best allocation has one **price** λ: each run takes bits as long as the next one lowers `w · p` by more than λ
+//! per bit, and λ is what makes all of it fit. A real curve is not convex everywhere: where one more probe begins to pay, it bends the wrong way a
+//! little; and a filter with less than a bit per entry, which must make one probe, is worse than a full bit for some runs and none for others. So prices
+//! are compared on the curve's *lower convex hull*, on which no run stops between two corners, except one: the last to be served.
+//!
+//! If that one stops before its first corner, in the part that is worth little, its bits may serve better elsewhere, or bits of others better there: it is given
+//! nothing, quarters of what leads to the first corner, or all of that, and the runs that have filters settle again for what is left. And
+//! it is passed over, for the next ones, which may be small enough for what is left.
+
+use super::{Load, check, searches_in_vain, used};
+use crate::filter::{BITS_MAX, FilterKind, fpr};
+
+/// Between two points of a curve, in bits per entry: as fine as filters of a few thousand entries can be made.
+const STEP_BITS: f64 = 1.0 / 32.0;
+
+/// In so many steps a run that may go without a filter is tried with more.
+const QUARTERS: usize = 4;
+
+/// So many runs that would be the last to be served are passed over.
+const SKIPS: usize = 2;
+
+/// What filters of one kind reach for their bits. Takes some milliseconds to make; keep it.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    kind: FilterKind,
+    /// The rates for 0 bits per entry, one step, two steps, and so on.
+    rates: Vec<f64>,
+    /// The corners of the hull, from 0 bits on: bits per entry.
+    bits: Vec<f64>,
+    /// How much a bit per entry lowers the rate between a corner and the next; falls.
+    slopes: Vec<f64>,
+}
+
+/// An allocation on its way: which corner each run has reached, and bits beyond that.
+struct Served<'a> {
+    curve: &'a Curve,
+    runs: &'a [Load],
+    corners: Vec<usize>,
+    /// The run that stopped between two corners, and how far past the first of them.
+    between: Option<(usize, f64)>,
+}
+
+impl Curve {
+    /// The curve of a kind.
+    pub fn new(kind: FilterKind) -> Self {
+        let steps = (BITS_MAX / STEP_BITS) as usize;
+        let mut probes = 1;
+        let mut rates = vec![1.0];
+        rates.extend((1..=steps).map(|step| {
+            let rate = |probes| fpr(kind, step as f64 * STEP_BITS, probes);
+            // More bits never want fewer probes.
+            while probes < kind.probes_max() && rate(probes + 1) < rate(probes) {
+                probes += 1;
+            }
+            rate(probes)
+        }));
+        let mut hull: Vec<(f64, f64)> = Vec::new();
+        for (step, rate) in rates.iter().enumerate() {
+            let point = (step as f64 * STEP_BITS, *rate);
+            while let [.., before, last] = hull[..]
+                && slope(before, last) <= slope(last, point)
+            {
+                hull.pop();
+            }
+            hull.push(point);
+        }
+        // Where rounding is all that is left of a rate, more bits buy nothing.
+        let useful = 1 + hull.windows(2).take_while(|pair| slope(pair[0], pair[1]) > 0.0).count();
+        hull.truncate(useful);
+        let slopes = hull.windows(2).map(|pair| slope(pair[0], pair[1])).collect();
+        Self { kind, rates, bits: hull.into_iter().map(|(bits, _)| bits).collect(), slopes }
+    }
+
+    /// Whose it is.
+    pub fn kind(&self) -> FilterKind {
+        self.kind
+    }
+
+    /// The rate with so many bits per entry, from 0 on: that of [`crate::filter::promise`], looked up.
+    pub fn rate(&self, bits_per_entry: f64) -> f64 {
+        let at = (bits_per_entry / STEP_BITS).max(0.0);
+        let (before, part) = (at as usize, at.fract());
+        match self.rates.get(before..before + 2) {
+            Some(pair) => pair[0] + (pair[1] - pair[0]) * part,
+            None => self.rates[self.rates.len() - 1],
+        }
+    }
+
+    /// Bits per entry for each run, at most `bits` in all, with the fewest searches in vain; 0 where a run is better off without a filter. Less than
+    /// `bits` are used only if all have the most that are of use.
+    ///
+    /// # Panics
+    /// If `bits` or a weight is negative or no number.
+    pub fn allocate(&self, runs: &[Load], bits: f64) -> Vec<f64> {
+        check(runs, bits);
+        let mut takers: Vec<usize> = (0..runs.len()).filter(|&at| runs[at].counts()).collect();
+        let mut best = (f64::INFINITY, Vec::new());
+        for _ in 0..=SKIPS {
+            let served = self.serve(runs, &takers, 0, bits);
+            let last = served.between.map(|(run, _)| run).filter(|&run| served.corners[run] == 0);
+            let others: Vec<usize> = takers.iter().copied().filter(|&at| served.corners[at] > 0).collect();
+            let edge = last.into_iter().flat_map(|last| self.around(runs, &others, last, bits));
+            for allocated in [served.bits()].into_iter().chain(edge) {
+                let cost = searches_in_vain(runs, allocated.iter().map(|bits| self.rate(*bits)));
+                if cost < best.0 {
+                    best = (cost, allocated);
+                }
+            }
+            let Some(last) = last else { break };
+            takers.retain(|&at| at != last);
+        }
+        best.1
+    }
+
+    /// Allocations in which `last` stays below its first corner, or has just that, and `others` share what is left.
+    fn around(&self, runs: &[Load], others: &[usize], last: usize, bits: f64) -> Vec<Vec<f64>> {
+        let first_corner = runs[last].entries() * self.bits[1];
+        let below = (0..QUARTERS).map(|quarters| quarters as f64 / QUARTERS as f64).map(|part| {
+            let mut allocated = self.serve(runs, others, 1, bits - part * first_corner).bits();
+            allocated[last] = part * self.bits[1];
+            allocated
+        });
+        let all: Vec<usize> = others.iter().copied().chain([last]).collect();
+        let fits = |allocated: &Vec<f64>| used(runs, allocated) <= bits * (1.0 + 1e-12);
+        below.chain([self.serve(runs, &all, 1, bits).bits()]).filter(fits).collect()
+    }
+
+    /// Serves `takers`, who have reached corner `from`, by falling prices, until `bits` are given out.
+    fn serve<'a>(&'a self, runs: &'a [Load], takers: &[usize], from: usize, bits: f64) -> Served<'a> {
+        let mut served = Served { curve: self, runs, corners: vec![0; runs.len()], between: None };
+        if takers.is_empty() {
+            return served;
+        }
+        // The corner that a run goes to if bits cost so much.
+        let corner = |at: usize, price: f64| {
+            let worth = price * runs[at].entries() / runs[at].weight;
+            self.slopes.partition_point(|slope| *slope > worth).max(from)
+        };
+        let used_at =
+            |price: f64| -> f64 { takers.iter().map(|&at| runs[at].entries() * self.bits[corner(at, price)]).sum() };
+        let per_bit = |at: usize| runs[at].weight / runs[at].entries();
+        let (least, most) =
+            takers.iter().map(|&at| per_bit(at)).fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
+        // Nobody buys at the high price, everybody all at the low one; a factor keeps both so despite rounding.
+        let mut high = most * self.slopes[0] * 2.0;
+        let mut low = least * self.slopes[self.slopes.len() - 1] / 2.0;
+        let mut steps_between = usize::MAX;
+        while steps_between > takers.len() && high / low > 1.0 + 1e-12 {
+            let price = (high * low).sqrt();
+            if used_at(price) <= bits {
+                high = price
+            } else {
+                low = price
+            }
+            steps_between = takers.iter().map(|&at| corner(at, low) - corner(at, high)).sum();
+        }
+        // What is bought between the two prices, dearest first.
+        let mut purchases: Vec<(f64, usize, usize)> = Vec::with_capacity(steps_between);
+        for &at in takers {
+            served.corners[at] = corner(at, high);
+            purchases
+                .extend((corner(at, high)..corner(at, low)).map(|step| (per_bit(at) * self.slopes[step], at, step)));
+        }
+        purchases.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let mut left = bits - used_at(high);
+        for (_, at, step) in purchases {
+            let width = self.bits[step + 1] - self.bits[step];
+            let needed = width * runs[at].entries();
+            if needed > left {
+                served.between = (left > 0.0).then(|| (at, left / runs[at].entries()));
+                break;
+            }
+            left -= needed;
+            served.corners[at] = step + 1;
+        }
+        served
+    }
+}
+
+impl Served<'_> {
+    /// Bits per entry of each run.
+    fn bits(&self) -> Vec<f64> {
+        let mut bits: Vec<f64> = self.corners.iter().map(|&corner| self.curve.bits[corner]).collect();
+        debug_assert_eq!(bits.len(), self.runs.len());
+        if let Some((at, more)) = self.between {
+            bits[at] += more;
+        }
+        bits
+    }
+}
+
+/// How much a bit lowers the rate from one point to another.
+fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
+    (from.1 - to.1) / (to.0 - from.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::promise;
+
+    /// The hull begins without bits, its prices fall, and it is nowhere above the curve by more than rounding, nor far below from its first corner on.
+    #[test]
+    fn hull_is_below_the_curve() {
+        for kind in FilterKind::ALL {
+            let curve = Curve::new(kind);
+            assert_eq!(curve.bits[0], 0.0);
+            assert!(curve.slopes.windows(2).all(|pair| pair[0] > pair[1]), "{:?}", kind);
+            let mut at_corner = 1.0;
+            for (corner, slope) in curve.slopes.iter().enumerate() {
+                let (from, to) = (curve.bits[corner], curve.bits[corner + 1]);
+                for part in 0..=8 {
+                    let bits = from + (to - from) * f64::from(part) / 8.0;
+                    let (hull, rate) = (at_corner - slope * (bits - from), promise(kind, bits).fpr);
+                    assert!((curve.rate(bits) / rate - 1.0).abs() < 3e-3, "{kind:?} at {bits} bits: {rate}");
+                    assert!(hull <= rate * 1.000_1 + 1e-9, "{kind:?} at {bits} bits: {hull} above {rate}");
+                    let gap = if corner == 0 { 1.13 } else { 1.02 };
+                    assert!(rate <= hull * gap + 1e-9, "{kind:?} at {bits} bits: {rate} far above {hull}");
+                }
+                at_corner -= slope * (to - from);
+            }
+        }
+    }
+}

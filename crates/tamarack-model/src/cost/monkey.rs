@@ -1,0 +1,146 @@
+//! Monkey's closed forms: what optimal filters reach in trees of one size ratio, leveled or tiered.
+//!
+//! They hold in the limit of many levels; [`crate::allocate`] and [`super::lookup`] are exact for any tree, and are what everything
+//! else here uses. These are for understanding, and for searches that try thousands of designs. How far off they are for few levels is told by
+//! `tests/monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
+//!
+//! Symbols are the paper's: `T` size ratio, `L` levels, `a` visible runs of a level (1 for leveling, T - 1 for tiering), `m` filter bits per entry,
+//! `v` lookups that find something for each one that does not, `L_u` levels without filters. Misprints of the paper are corrected: tests hold each form to
+//! the exact sums.
+
+use crate::allocate::LN2_SQUARED;
+
+/// How the levels of a [`Tree`] are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// One run in each level.
+    Leveling,
+    /// T - 1 runs in each level are visible.
+    Tiering,
+}
+
+/// A tree of one size ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tree {
+    /// `T`, at least 2.
+    pub ratio: f64,
+    /// How its levels are merged.
+    pub merging: Merging,
+}
+
+impl Tree {
+    /// `a`: visible runs of each level.
+    pub fn runs(&self) -> f64 {
+        match self.merging {
+            Merging::Leveling => 1.0,
+            Merging::Tiering => self.ratio - 1.0,
+        }
+    }
+
+    /// `C` of Eq. 7: `T^(T/(T-1)) / (T-1)` for leveling, `T^(T/(T-1))` for tiering.
+    fn factor(&self) -> f64 {
+        self.runs() * self.ratio.powf(self.ratio / (self.ratio - 1.0)) / (self.ratio - 1.0)
+    }
+
+    /// `ω` of the largest level: how often a lookup passes one of its runs in vain, on average.
+    fn weight_of_largest(&self, found: f64) -> f64 {
+        match self.merging {
+            Merging::Leveling => 1.0 - found,
+            Merging::Tiering => 1.0 - found * self.ratio / (2.0 * (self.ratio - 1.0)),
+        }
+    }
+
+    /// `L` of Eq. 1, for data of so many times the buffer; at least 1.
+    pub fn levels(&self, data: f64) -> u32 {
+        let levels = (data * (self.ratio - 1.0) / self.ratio).ln() / self.ratio.ln();
+        // A logarithm that is whole must not be rounded up for its last digit.
+        (levels - 1e-9).ceil().max(1.0) as u32
+    }
+
+    /// `M_th / N` of Eq. 8: bits per entry from which on all levels have filters, if no lookup finds anything.
+    pub fn threshold(&self) -> f64 {
+        self.ratio.ln() / ((self.ratio - 1.0) * LN2_SQUARED)
+    }
+
+    /// `L_u` for so many bits per entry, of Eq. 8 on.
+    pub fn unfiltered(&self, bits_per_entry: f64, levels: u32) -> u32 {
+        if bits_per_entry >= self.threshold() {
+            return 0;
+        }
+        let unfiltered = ((self.threshold() / bits_per_entry).ln() / self.ratio.ln() - 1e-9).ceil();
+        (unfiltered as u32).min(levels)
+    }
+
+    /// `R` of Eq. 7: block reads of a lookup that finds nothing.
+    pub fn zero_result(&self, bits_per_entry: f64, levels: u32) -> f64 {
+        let unfiltered = f64::from(self.unfiltered(bits_per_entry, levels));
+        if unfiltered >= f64::from(levels) {
+            return self.runs() * f64::from(levels);
+        }
+        let exponent = bits_per_entry * LN2_SQUARED * self.ratio.powf(unfiltered);
+        self.factor() * (-exponent).exp() + self.runs() * unfiltered
+    }
+
+    /// The same if every entry has equally many bits (Appendix D).
+    pub fn zero_result_uniform(&self, bits_per_entry: f64, levels: u32) -> f64 {
+        self.runs() * f64::from(levels) * (-bits_per_entry * LN2_SQUARED).exp()
+    }
+
+    /// The rates of levels 1 to `levels` that make `R` block reads of a lookup that finds nothing, with the least memory: Eq. 32 and 33, exact for full levels.
+    ///
+    /// # Panics
+    /// If `reads` is not above 0.
+    pub fn rates(&self, reads: f64, levels: u32) -> Vec<f64> {
+        assert!(reads > 0.0, "{reads} block reads");
+        let (t, per_level) = (self.ratio, reads / self.runs());
+        let most = |unfiltered: u32| (1.0 - t.powi(-((levels - unfiltered) as i32))) / (1.0 - 1.0 / t);
+        let unfiltered =
+            (0..levels).find(|&unfiltered| per_level - f64::from(unfiltered) <= most(unfiltered)).unwrap_or(levels);
+        let filtered = levels - unfiltered;
+        let share = |level: u32| t.powi(level as i32 - 1) * (t - 1.0) / (t.powi(filtered as i32) - 1.0);
+        let rate = |level| if level > filtered { 1.0 } else { (per_level - f64::from(unfiltered)) * share(level) };
+        (1..=levels).map(rate).collect()
+    }
+
+    /// `M_th^L` and `M_th^(L-1)` of Eq. 18, in bits per entry, if a share `found` of lookups find something: above the first all levels have filters, between
+    /// them all but the largest.
+    pub fn thresholds_mixed(&self, found: f64) -> (f64, f64) {
+        let t = self.ratio;
+        let largest = (t.ln() / (t - 1.0) - self.weight_of_largest(found).ln() / t) / LN2_SQUARED;
+        (largest, t.ln() / (t * (t - 1.0) * LN2_SQUARED))
+    }
+
+    /// `Z` of Eq. 19 and 20: block reads of a lookup, of which a share `found` = v / (v+1) find something, in the largest level.
+    pub fn mixed(&self, bits_per_entry: f64, levels: u32, found: f64) -> f64 {
+        let (t, a) = (self.ratio, self.runs());
+        let (all, all_but_largest) = self.thresholds_mixed(found);
+        let memory = bits_per_entry * LN2_SQUARED;
+        if bits_per_entry >= all {
+            let weight = self.weight_of_largest(found).powf((t - 1.0) / t);
+            return self.factor() * weight * (-memory).exp() + found;
+        }
+        let beyond = ((all_but_largest / bits_per_entry).ln() / t.ln() - 1e-9).ceil().max(0.0);
+        let unfiltered = (1.0 + beyond).min(f64::from(levels));
+        let without = match self.merging {
+            Merging::Leveling => unfiltered,
+            Merging::Tiering => (unfiltered - found) * a + t / 2.0 * found,
+        };
+        let filtered = if unfiltered >= f64::from(levels) { 0.0 } else { (-memory * t.powf(unfiltered)).exp() };
+        self.factor() * filtered + without
+    }
+
+    /// `W` of Eq. 10: block writes and reads of an update, `per_block` entries to a block, where a write costs `write_cost` reads.
+    pub fn update(&self, levels: u32, per_block: f64, write_cost: f64) -> f64 {
+        let t = self.ratio;
+        let writes = match self.merging {
+            Merging::Leveling => (t - 1.0) / 2.0,
+            Merging::Tiering => (t - 1.0) / t,
+        };
+        f64::from(levels) / per_block * (1.0 + write_cost) * writes
+    }
+
+    /// `Q` of Eq. 11: block reads of a scan of `entries`, `per_block` to a block.
+    pub fn range(&self, levels: u32, entries: f64, per_block: f64) -> f64 {
+        super::lookup::range(entries, per_block, self.runs() * f64::from(levels))
+    }
+}
