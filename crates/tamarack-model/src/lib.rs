@@ -71,6 +71,7 @@
 //! | [simulate] | what would become of these flushes | |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
+//! | [assign] | which filter does a run get when it is built | |
 //! | [allocate] | how many bits of filter does each run get | see a level |
 //! | [filter] | what does a filter of so many bits promise | see a key |
 //! | [growth] | when does a tree take its policy's next shape | |
@@ -88,6 +89,7 @@
 pub mod simulate;
 
 pub mod allocate;
+pub mod assign;
 pub mod cost;
 pub mod filter;
 pub mod growth;

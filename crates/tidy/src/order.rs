@@ -95,6 +95,7 @@ const LAYERS: &[Layer] = &[
             "simulate",
             "pace",
             "cost",
+            "assign",
             "allocate",
             "filter",
             "growth",

@@ -1,0 +1,70 @@
+//! Which filter a run gets when it is built, in a tree that goes on changing.
+//!
+//! [`crate::allocate`] says how bits are spread best over runs that there are. But a run's filter is built when the run is, and the next day the tree is another one:
+//! above the run, levels fill and empty; below it, what is there has filters already. So:
+//!
+//! * **What is older stays as it is.** Its filters have taken their bits of the budget.
+//! * **What is younger is reckoned full.** Small levels come and go many times while a large run stands, and when they are there, they deserve more bits per entry than it does.
+//!   What they will take is left to them.
+//! * **The budget is per entry,** `m` bits for each, of those that are there and those that are to come; what older runs have taken of it less than their due is
+//!   free for the younger.
+//!
+//! The new run's bits are its part of the best allocation of what is left, over itself and the younger runs to come. So a full tree has, run for run, the optimum that its
+//! runs were promised; one that is not full is within the budget, and above the optimum of its moment by what it leaves to those that are missing: over the growth of a tree by
+//! 7 to 42 %, where equal bits for all are above it by 80 to 230 %.
+//!
+//! Tests: `tests/assign.rs` grows trees by simulation and compares with the optimum at every moment.
+
+use crate::allocate::{Curve, Load};
+use crate::shape::Shape;
+use crate::units::{Bytes, Entries};
+
+/// A run of a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Its level, from 1 on.
+    pub level: usize,
+    /// What it holds.
+    pub bytes: Bytes,
+    /// So many entries are in it.
+    pub entries: Entries,
+    /// The bits that its filters have.
+    pub filter_bits: f64,
+}
+
+/// Bits per entry for the filters of a run that is about to be built, so that the tree keeps to `bits_per_entry` in all.
+///
+/// `runs` are those of the tree as it will be then, young to old. The new one stands at `new`; what it says of its filters is not looked at. `shape` says what is younger when
+/// it is full.
+///
+/// # Panics
+/// If there is no run at `new`, or it stands in a level that the shape lacks.
+pub fn bits_for_new(curve: &Curve, bits_per_entry: f64, shape: &Shape, runs: &[Standing], new: usize) -> f64 {
+    let built = runs[new];
+    let older = &runs[new + 1..];
+    let mut loads = to_come(shape, runs, new);
+    let entries = |loads: &[Load]| -> f64 { loads.iter().map(|load| load.entries.0 as f64).sum() };
+    loads.push(Load::new(built.entries.0));
+    let all = entries(&loads) + older.iter().map(|run| run.entries.0 as f64).sum::<f64>();
+    let taken: f64 = older.iter().map(|run| run.filter_bits).sum();
+    let left = (bits_per_entry * all - taken).max(0.0);
+    let due = *curve.allocate(&loads, left).last().expect("the new run is among them");
+    // Before anything younger is there, too.
+    let own = built.entries.0 as f64;
+    let older_due = bits_per_entry * older.iter().map(|run| run.entries.0 as f64).sum::<f64>();
+    let most = bits_per_entry * own + older_due - taken;
+    due.min(most.max(0.0) / own.max(1.0))
+}
+
+/// The runs that will be younger than the one at `new` when the tree is full.
+fn to_come(shape: &Shape, runs: &[Standing], new: usize) -> Vec<Load> {
+    let built = runs[new];
+    let bytes_per_entry = built.bytes.as_f64() / (built.entries.0 as f64).max(1.0);
+    let in_level = runs[new..].iter().filter(|run| run.level == built.level).count() as u64;
+    let full = |level: usize, runs: u64| {
+        let entries = shape.run_size(level) / bytes_per_entry.max(1.0);
+        std::iter::repeat_n(Load::new(entries as u64), runs as usize)
+    };
+    let smaller = (1..built.level).flat_map(|level| full(level, shape.visible_runs(level)));
+    smaller.chain(full(built.level, shape.visible_runs(built.level).saturating_sub(in_level))).collect()
+}
