@@ -77,7 +77,7 @@ pub(crate) fn tuning_arguments() -> [Arg; 4] {
             "buffer",
             "The size at which a buffer is flushed\n[default: an eighth of the memory, or what the database has]",
         ),
-        size("cache", "The size of the block cache\n[default: a quarter of the memory]"),
+        size("cache", "The most that the block cache takes\n[default: what other parts leave of the memory]"),
         size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
         Arg::new("compression")
             .long("compression")

@@ -28,10 +28,13 @@ impl Lines {
         let open = || {
             let file = File::open(path)?;
             let about = file.metadata()?;
+            if about.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
             Ok((file, about.is_file().then_some(about.len())))
         };
         let (file, total_bytes) =
-            open().map_err(|e: io::Error| cannot(&name, &e, "check that it exists and can be read"))?;
+            open().map_err(|e: io::Error| cannot(&name, &e, "name a file that exists and can be read"))?;
         Ok(Self::new(Box::new(BufReader::with_capacity(256 << 10, file)), name, total_bytes))
     }
 
@@ -82,7 +85,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
         let mut text = String::new();
         File::open(path)?.read_to_string(&mut text).map(|_| text)
     };
-    read().map_err(|error| cannot(&path.display().to_string(), &error, "check that it exists and is text"))
+    read().map_err(|error| cannot(&path.display().to_string(), &error, "name a file that exists and is text"))
 }
 
 /// The file that tells which lines are stored: one line number per line, each the last of a batch.

@@ -27,7 +27,7 @@ impl Failure {
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
-            _ => Self::Storage(format!("standard output: {error}")),
+            _ => Self::Storage(format!("standard output: {error}; what was printed is not all there is")),
         }
     }
 }

@@ -93,7 +93,13 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
-            Self::Unsupported { path, what } => write!(f, "{}: {what}", path.display()),
+            Self::Unsupported { path, what } => {
+                write!(
+                    f,
+                    "{}: {what}; open it with a newer version of Tamarack, or a build that has what is missing",
+                    path.display()
+                )
+            }
             Self::Closed => f.write_str("the database was closed; open it again"),
             Self::Stopped { cause } if matches!(**cause, Self::Closed) => fmt::Display::fmt(cause, f),
             Self::Stopped { cause } => {

@@ -104,7 +104,9 @@ fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => wrong("not a directory, and so no database"),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            wrong("not a directory, and so no database; a database is a directory, name that")
+        }
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
 }
@@ -123,7 +125,10 @@ fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
 }
 
 fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
+    Error::InvalidArgument(format!(
+        "{}: there is no database here; check the path, or let opening, `tamarack put` or `tamarack import` make one",
+        dir.display()
+    ))
 }
 
 fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
@@ -263,10 +268,7 @@ fn recover_log(
     };
     wal::recover(&settings, &mut |tree, entry| {
         if tree != TREE {
-            let what = format!(
-                "the log has an entry of tree {}; this program knows one tree; open it with a newer version",
-                tree.0
-            );
+            let what = format!("the log has an entry of tree {}; this program knows one tree", tree.0);
             return Err(Error::Unsupported { path: dir.to_owned(), what });
         }
         replay.insert(entry);

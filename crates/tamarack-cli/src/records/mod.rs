@@ -45,8 +45,9 @@ pub(crate) fn format_argument() -> Arg {
     Arg::new("format")
         .long("format")
         .value_name("FORMAT")
-        .help("How records are written as lines")
+        .help("How records are written as lines: tsv, csv or jsonl")
         .default_value("tsv")
+        .hide_possible_values(true)
         .value_parser(value_parser!(Format))
 }
 

@@ -133,13 +133,16 @@ fn arguments() -> Vec<Arg> {
     let small = |argument: Arg, size: &'static str| {
         argument.default_value(size).default_value_if("memory", ArgPredicate::IsPresent, None::<&str>)
     };
-    arguments.extend(database::tuning_arguments().map(|argument| match argument.get_id().as_str() {
-        "buffer" => {
-            small(argument, "8MiB").help("The size at which a buffer is flushed; with --memory an eighth\nof that")
+    arguments.extend(database::tuning_arguments().map(|argument| {
+        match argument.get_id().as_str() {
+            "buffer" => {
+                small(argument, "8MiB").help("The size at which a buffer is flushed; with --memory an eighth\nof that")
+            }
+            "block-size" => argument.help("The size of a table's blocks before compression").default_value("4KiB"),
+            "cache" => small(argument, "32MiB")
+                .help("The most that the block cache takes; with --memory what other\nparts leave of that"),
+            _ => argument,
         }
-        "block-size" => argument.help("The size of a table's blocks before compression").default_value("4KiB"),
-        "cache" => small(argument, "32MiB").help("The size of the block cache; with --memory a quarter of that"),
-        _ => argument,
     }));
     arguments
 }

@@ -7,6 +7,7 @@
 //! A batch is stored as a whole. Only then the number of its last line is appended to the acks file, in one write; so
 //! whatever that file names is stored, at any moment the process may end.
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
@@ -78,6 +79,9 @@ fn arguments() -> Vec<Arg> {
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let path: &PathBuf = matches.get_one("file").expect("it has a default");
+    if path.as_os_str() == "-" && io::stdin().is_terminal() {
+        output.note("reading records from the keyboard, one on each line, until Ctrl-D");
+    }
     let lines = Lines::open(path)?;
     let acks = matches.get_one::<PathBuf>("acks").map(|path| Acks::append_to(path)).transpose()?;
     let import = Import {

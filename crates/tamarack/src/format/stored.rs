@@ -304,7 +304,7 @@ fn decompress_lz4(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
 
 #[cfg(not(feature = "lz4"))]
 fn decompress_lz4(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
-    Err(Flaw::Unsupported("a block is compressed by LZ4; build with the feature `lz4`"))
+    Err(Flaw::Unsupported("a block is compressed by LZ4, and this build lacks the feature `lz4`"))
 }
 
 #[cfg(feature = "zstd")]
@@ -322,7 +322,7 @@ fn decompress_zstd(body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
 
 #[cfg(not(feature = "zstd"))]
 fn decompress_zstd(_: &[u8], _: &mut Vec<u8>) -> Result<(), Flaw> {
-    Err(Flaw::Unsupported("a block is compressed by Zstandard; build with the feature `zstd`"))
+    Err(Flaw::Unsupported("a block is compressed by Zstandard, and this build lacks the feature `zstd`"))
 }
 
 #[cfg(test)]

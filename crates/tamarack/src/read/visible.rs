@@ -255,9 +255,7 @@ fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
 pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
     Error::Unsupported {
         path: dir.to_owned(),
-        what: format!(
-            "the database holds an entry of the kind {kind:?}, which this version cannot read; open it with a newer version"
-        ),
+        what: format!("the database holds an entry of the kind {kind:?}, which this version cannot read"),
     }
 }
 

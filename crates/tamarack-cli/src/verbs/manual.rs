@@ -1,0 +1,69 @@
+//! `docs/MANUAL.md`: what the program says of itself, on one page. It is made from the list of verbs and what the parser prints.
+//!
+//! The test compares; with `TAMARACK_REWRITE=1` in the environment it writes the file instead.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::{STATUSES, VERBS, command};
+
+/// Lines that are longer do not fit the terminals of everybody.
+const WIDTH: usize = 100;
+
+/// The document is up to date, and its lines, which are those of `--help`, are not too long.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment serves the engine; this test reads files of the repository"
+)]
+fn the_document_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/MANUAL.md");
+    let made = document();
+    for line in made.lines().filter(|line| line.starts_with(' ')) {
+        assert!(line.chars().count() <= WIDTH, "break this line of the help: {line}");
+    }
+    // Another build knows more methods of compression.
+    if cfg!(feature = "zstd") {
+        return;
+    }
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        fs::write(&path, &made).expect("can be written");
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(made == stored, "run with TAMARACK_REWRITE=1 and review the difference; it would now be\n{made}");
+}
+
+fn document() -> String {
+    let mut command = command();
+    let mut text = INTRODUCTION.to_owned();
+    for verb in VERBS {
+        let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", verb.name, verb.summary);
+    }
+    let _ = writeln!(text, "\n{STATUSES}");
+    for verb in VERBS {
+        let subcommand = command.find_subcommand_mut(verb.name).expect("it is in the list");
+        let bare = subcommand.clone().about(None::<&str>).after_help(None::<&str>);
+        let arguments = bare.bin_name(format!("tamarack {}", verb.name)).render_help().to_string();
+        let _ = write!(
+            text,
+            "\n## {}\n\n{}.\n\n```text\n{}\n\n{}\n```\n\n```sh\n{}\n```\n",
+            verb.name,
+            verb.summary,
+            arguments.trim_end(),
+            verb.help,
+            verb.examples
+        );
+    }
+    text
+}
+
+const INTRODUCTION: &str = "\
+# The program `tamarack`
+
+Generated from the list of verbs in `crates/tamarack-cli/src/verbs`, which is also where `--help` comes from; `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual`
+makes it again, and the test fails if that changes anything.
+
+| `tamarack …` | |
+|---|---|
+";
