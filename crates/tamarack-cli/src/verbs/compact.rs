@@ -188,11 +188,10 @@ mod tests {
             let levels = stats["levels"].as_array().expect("levels");
             levels.iter().map(|level| level["entries"].as_u64().expect("a number")).sum()
         };
-        let before = entries(&stats());
         run_ok(&["compact", &db, "--from", "key 02", "--to", "key 04"]);
         let after = entries(&stats());
-        // About the 2000 old versions of that range are gone; the shares of tables that it cuts are estimates.
-        assert!(before > after + 1000 && after > 12_000, "{before} entries, then {after}");
+        // About the 2000 old versions of that range are gone, of 20,000; the shares of tables that it cuts are estimates.
+        assert!((12_000..19_000).contains(&after), "{after} entries");
         run_ok(&["compact", &db, "--policy", "leveling:T=4", "--settle", "--threads", "1"]);
         assert_eq!(stats()["policy"], "leveling:T=4");
         assert_eq!(stats()["jobs"].as_array().map(Vec::len), Some(0));
