@@ -38,7 +38,7 @@
 
 mod words;
 
-pub use words::{BITS_MAX, FilterChoice, FilterError};
+pub use words::{Allocation, BITS_MAX, FilterChoice, FilterError};
 
 /// Bits of a cache line, which is also the unit in which filters grow.
 pub const LINE_BITS: u64 = 512;

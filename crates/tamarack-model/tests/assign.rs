@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tamarack_model::allocate::{Curve, Load};
-use tamarack_model::assign::{Standing, bits_for_new};
+use tamarack_model::assign::{Budget, Standing, bits_for_new};
 use tamarack_model::simulate::Tree;
 use tamarack_model::units::Entries;
 use tamarack_model::{Bytes, FilterKind, RunId, policy};
@@ -75,7 +75,7 @@ fn give(curve: &Curve, bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashM
     for (at, id) in ids.iter().enumerate().rev() {
         if !filters.contains_key(id) {
             let runs = standing(tree, filters);
-            let bits = bits_for_new(curve, bits_per_entry, tree.shape(), &runs, at);
+            let bits = bits_for_new(curve, Budget { bits_per_entry, found: 0.0 }, tree.shape(), &runs, at);
             filters.insert(*id, bits * runs[at].entries.0 as f64);
         }
     }

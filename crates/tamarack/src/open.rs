@@ -20,7 +20,7 @@ use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{self, Crew, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
+use crate::compact::{self, Crew, Filters, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
 use crate::engine::{Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -321,7 +321,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         database,
         block_bytes: options.block_bytes,
         compression: options.compression,
-        filter: options.filter,
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone(), account.clone()));
     let throttle = Arc::new(Throttle::default());
@@ -343,6 +342,7 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         sealed_max: options.sealed_max,
         buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
+        filters: Filters::new(options.filter),
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {

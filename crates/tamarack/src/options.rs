@@ -15,13 +15,12 @@ use std::sync::Arc;
 use tamarack_env::Env;
 use tamarack_env::os::OsEnv;
 use tamarack_model::BUFFER_MAX;
-use tamarack_model::filter::FilterChoice;
+use tamarack_model::filter::{FilterChoice, FilterError};
 use tamarack_model::policy::{self, Policy};
 
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
 use crate::memory::Budget;
-use crate::table::FilterSettings;
 use crate::tree::manifest::ROLL_BYTES_MIN;
 use crate::wal::Tail;
 use crate::write::Durability;
@@ -116,9 +115,14 @@ options! {
         /// The filters of new tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
         /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
         /// often. Tables written before keep theirs.
+        ///
+        /// Every run gets as many bits per entry, unless another allocation is asked for: `monkey` gives small runs more and large ones fewer, the largest
+        /// perhaps none, so that lookups of keys that are not there search as few runs in vain as so many bits of all entries allow; `monkey-general` does
+        /// the same for lookups of which `v` find something for each one that does not.
         filter(words: &str) -> String,
             default "`blocked:bits=10`",
-            range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, or `none`";
+            range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey` and \
+                   `bloom:bits=5,allocation=monkey-general,v=3`; or `none`";
 
         /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. If no budget was set, it is made large enough for this. Index
         /// blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache
@@ -223,12 +227,8 @@ pub(crate) fn parse_policy(words: &str) -> Result<Arc<dyn Policy>> {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] that says which words there are.
-fn parse_filter(words: &str) -> Result<Option<FilterSettings>> {
-    let choice = words.parse::<FilterChoice>().map_err(|error| Error::InvalidArgument(error.to_string()))?;
-    Ok(match choice {
-        FilterChoice::None => None,
-        FilterChoice::Uniform { kind, bits_per_entry } => Some(FilterSettings { kind, bits_per_entry }),
-    })
+fn parse_filter(words: &str) -> Result<FilterChoice> {
+    words.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
 }
 
 /// The options with everything derived.
@@ -252,7 +252,7 @@ pub(crate) struct Resolved {
     pub(crate) merge_rate: Option<u64>,
     pub(crate) threads: usize,
     pub(crate) policy: Option<Arc<dyn Policy>>,
-    pub(crate) filter: Option<FilterSettings>,
+    pub(crate) filter: FilterChoice,
     pub(crate) budget: Budget,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,

@@ -10,13 +10,40 @@ use super::FilterKind;
 pub enum FilterChoice {
     /// None: every lookup searches every run.
     None,
-    /// One for each table, with as many bits per entry in every run.
-    Uniform {
+    /// One for each table.
+    Each {
         /// The kind of all of them.
         kind: FilterKind,
-        /// Above 0 and at most [`BITS_MAX`].
+        /// Bits for each entry of the tree; above 0 and at most [`BITS_MAX`].
         bits_per_entry: f64,
+        /// How the runs share them.
+        allocation: Allocation,
     },
+}
+
+/// How runs share the bits of their tree's filters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allocation {
+    /// As many bits per entry in every run.
+    Uniform,
+    /// So that a lookup that finds nothing searches as few runs in vain as can be (Monkey, §4.1).
+    Monkey,
+    /// The same for lookups of which `v` find something for each one that does not (Monkey, §4.4).
+    MonkeyGeneral {
+        /// From 0 on.
+        v: f64,
+    },
+}
+
+impl Allocation {
+    /// The share of lookups that find something, for which the bits are shared out; none if they are not.
+    pub fn found(self) -> Option<f64> {
+        match self {
+            Self::Uniform => None,
+            Self::Monkey => Some(0.0),
+            Self::MonkeyGeneral { v } => Some(v / (v + 1.0)),
+        }
+    }
 }
 
 /// Why words name no filter.
@@ -25,6 +52,9 @@ pub struct FilterError(String);
 
 /// With more bits per entry than this the best filters err less than once in 10¹³ lookups, and digests of 64 bits begin to be what limits.
 pub const BITS_MAX: f64 = 64.0;
+
+/// More lookups than this that find something, for each one that does not, are as good as all.
+const V_MAX: f64 = 1e9;
 
 impl FromStr for FilterChoice {
     type Err = FilterError;
@@ -39,7 +69,10 @@ impl FromStr for FilterChoice {
         match (name, kind) {
             ("none", _) if list.is_empty() => Ok(Self::None),
             ("none", _) => Err(FilterError(format!("`none` has no parameters, but `{words}` has"))),
-            (_, Some(kind)) => Ok(Self::Uniform { kind, bits_per_entry: bits_per_entry(name, list)? }),
+            (_, Some(kind)) => {
+                let Parameters { bits_per_entry, allocation } = Parameters::read(name, list)?;
+                Ok(Self::Each { kind, bits_per_entry, allocation })
+            }
             (_, None) => Err(FilterError(format!(
                 "`{name}` is unknown; there are `none`, `blocked:bits=10` and `bloom:bits=10`"
             ))),
@@ -47,32 +80,65 @@ impl FromStr for FilterChoice {
     }
 }
 
-/// The bits per entry in a list such as `bits=10,allocation=uniform`.
-fn bits_per_entry(name: &str, list: &str) -> Result<f64, FilterError> {
-    let mut bits = None;
-    let mut allocation = None;
-    for part in list.split(',').filter(|part| !part.is_empty()) {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let place = match key {
-            "bits" => &mut bits,
-            "allocation" => &mut allocation,
+/// What a list such as `bits=10,allocation=monkey-general,v=3` says.
+struct Parameters {
+    bits_per_entry: f64,
+    allocation: Allocation,
+}
+
+impl Parameters {
+    fn read(name: &str, list: &str) -> Result<Self, FilterError> {
+        let refuse = |why: String| Err(FilterError(why));
+        let (mut bits, mut allocation, mut v) = (None, None, None);
+        for part in list.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let place = match key {
+                "bits" => &mut bits,
+                "allocation" => &mut allocation,
+                "v" => &mut v,
+                _ => {
+                    return refuse(format!("`{part}` is not understood; `{name}` has `bits`, `allocation` and `v`"));
+                }
+            };
+            if place.replace(value).is_some() {
+                return refuse(format!("`{key}` stands twice in `{list}`"));
+            }
+        }
+        let Some(bits) = bits else {
+            return refuse(format!("`{name}` needs its bits per entry, as in `{name}:bits=10`"));
+        };
+        let bits_per_entry = match bits.parse() {
+            Ok(number) if number > 0.0 && number <= BITS_MAX => number,
             _ => {
-                return Err(FilterError(format!("`{part}` is not understood; `{name}` has `bits` and `allocation`")));
+                return refuse(format!(
+                    "`bits={bits}` is out of range: bits per entry are a number above 0 and up to {BITS_MAX}; for no filter write `none`"
+                ));
             }
         };
-        if place.replace(value).is_some() {
-            return Err(FilterError(format!("`{key}` stands twice in `{list}`")));
-        }
-    }
-    if let Some(other) = allocation.filter(|allocation| *allocation != "uniform") {
-        return Err(FilterError(format!("the allocation `{other}` is unknown; there is `uniform`")));
-    }
-    let bits = bits.ok_or_else(|| FilterError(format!("`{name}` needs its bits per entry, as in `{name}:bits=10`")))?;
-    match bits.parse() {
-        Ok(number) if number > 0.0 && number <= BITS_MAX => Ok(number),
-        _ => Err(FilterError(format!(
-            "`bits={bits}` is out of range: bits per entry are a number above 0 and up to {BITS_MAX}; for no filter write `none`"
-        ))),
+        let allocation = match (allocation.unwrap_or("uniform"), v) {
+            ("uniform", None) => Allocation::Uniform,
+            ("monkey", None) => Allocation::Monkey,
+            ("monkey-general", Some(v)) => match v.parse() {
+                Ok(v) if (0.0..=V_MAX).contains(&v) => Allocation::MonkeyGeneral { v },
+                _ => {
+                    return refuse(format!(
+                        "`v={v}` is out of range: lookups that find something, for each one that does not, from 0 to {V_MAX}"
+                    ));
+                }
+            },
+            ("monkey-general", None) => {
+                return refuse("`allocation=monkey-general` needs `v`, lookups that find something for each one that does not, as in `v=3`".to_owned());
+            }
+            ("uniform" | "monkey", Some(_)) => {
+                return refuse("`v` belongs to `allocation=monkey-general`".to_owned());
+            }
+            (other, _) => {
+                return refuse(format!(
+                    "the allocation `{other}` is unknown; there are `uniform`, `monkey` and `monkey-general`"
+                ));
+            }
+        };
+        Ok(Self { bits_per_entry, allocation })
     }
 }
 
@@ -80,7 +146,14 @@ impl fmt::Display for FilterChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
-            Self::Uniform { kind, bits_per_entry } => write!(f, "{}:bits={bits_per_entry}", kind.name()),
+            Self::Each { kind, bits_per_entry, allocation } => {
+                write!(f, "{}:bits={bits_per_entry}", kind.name())?;
+                match allocation {
+                    Allocation::Uniform => Ok(()),
+                    Allocation::Monkey => f.write_str(",allocation=monkey"),
+                    Allocation::MonkeyGeneral { v } => write!(f, ",allocation=monkey-general,v={v}"),
+                }
+            }
         }
     }
 }
@@ -105,6 +178,8 @@ mod tests {
             ("blocked:bits=10", "blocked:bits=10"),
             ("bloom:bits=7.5", "bloom:bits=7.5"),
             ("bloom:allocation=uniform,bits=64", "bloom:bits=64"),
+            ("blocked:bits=5,allocation=monkey", "blocked:bits=5,allocation=monkey"),
+            ("bloom:v=3,bits=5,allocation=monkey-general", "bloom:bits=5,allocation=monkey-general,v=3"),
         ] {
             assert_eq!(words.parse::<FilterChoice>().map(|choice| choice.to_string()), Ok(written.to_owned()));
         }
@@ -124,7 +199,11 @@ mod tests {
             ("bloom:bits=65", "64"),
             ("bloom:bits=ten", "`bits=ten`"),
             ("bloom:bits=1,bits=2", "twice"),
-            ("blocked:bits=10,allocation=monkey", "`monkey`"),
+            ("blocked:bits=10,allocation=ape", "`ape`"),
+            ("blocked:bits=10,allocation=monkey,v=1", "`v`"),
+            ("blocked:bits=10,allocation=monkey-general", "`v=3`"),
+            ("blocked:bits=10,allocation=monkey-general,v=-1", "`v=-1`"),
+            ("blocked:bits=10,v=1", "`v`"),
             ("blocked:bits=10,k=2", "`k=2`"),
         ] {
             let error = words.parse::<FilterChoice>().expect_err(words).to_string();

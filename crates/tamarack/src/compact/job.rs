@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, MergeId, RunId, SliceSpec};
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
-use crate::table::ReadPolicy;
+use crate::table::{FilterSettings, ReadPolicy};
 use crate::tree::run::{Run, RunCursor};
 use crate::tree::slice::Slice;
 use crate::tree::state::{Sealed, Tree};
@@ -112,6 +112,8 @@ pub(super) struct Part {
     /// Slices to be moved; if there are none, the range is copied.
     pub(super) moved: Vec<SliceSpec>,
     pub(super) table_bytes: u64,
+    /// Which filter its tables get.
+    pub(super) filter: Option<FilterSettings>,
     /// Raw bytes copied since the last handover: what a failure takes back.
     pub(super) copied: u64,
     /// Whether a step of it was ever taken.
@@ -249,8 +251,15 @@ fn successor(key: &[u8]) -> Key {
 
 impl Part {
     /// What there is to do of a piece.
-    pub(super) fn new(job: u64, task: Task, range: KeyRange, moved: Vec<SliceSpec>, table_bytes: u64) -> Self {
-        Self { job, task, range, moved, table_bytes, copied: 0, has_begun: false, open: None }
+    pub(super) fn new(
+        job: u64,
+        task: Task,
+        range: KeyRange,
+        moved: Vec<SliceSpec>,
+        table_bytes: u64,
+        filter: Option<FilterSettings>,
+    ) -> Self {
+        Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, open: None }
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `version` is the tree's present one.
@@ -306,7 +315,7 @@ impl Part {
         }
         // Asked for only now that the inputs are complete: what is visible covers all that a buffer holds.
         let retain = Retain::new(tree.visible.readable());
-        Ok(Open { entries, retain, output: shop.output(self.table_bytes) })
+        Ok(Open { entries, retain, output: shop.output(self.table_bytes, self.filter) })
     }
 
     /// Finishes the table being written. What was written since the last handover is ready then.

@@ -4,6 +4,7 @@
 //! scheduler   what is begun, who works on what: asks the planner, hands parts of jobs to workers, commits their edits
 //!   desk      everything that is going on
 //!   edits     the changes that begin, advance and end a job
+//!   filters   which filters the tables of a job get
 //!   job       one merge or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
 //!   retry     what becomes of an attempt that failed
@@ -16,6 +17,7 @@
 pub mod crew;
 mod desk;
 mod edits;
+pub mod filters;
 mod job;
 pub mod output;
 pub mod progress;
@@ -24,6 +26,7 @@ pub mod scheduler;
 
 pub use crew::Crew;
 pub use edits::relabelled;
+pub use filters::Filters;
 pub use output::{OutputSettings, Workshop};
 pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
 

@@ -30,8 +30,6 @@ pub struct OutputSettings {
     pub block_bytes: usize,
     /// How blocks are compressed.
     pub compression: Compression,
-    /// Which filter tables carry, whatever run they are for.
-    pub filter: Option<FilterSettings>,
 }
 
 /// Where jobs write tables: what all of them share.
@@ -71,10 +69,9 @@ impl Workshop {
         &self.settings.dir
     }
 
-    /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file.
-    pub fn output(self: &Arc<Self>, table_bytes: u64) -> Output {
+    /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file. Its tables carry `filter`.
+    pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> Output {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
-        let filter = self.settings.filter;
         Output { workshop: self.clone(), table_bytes, filter, open: None, last_key, finished, made }
     }
 

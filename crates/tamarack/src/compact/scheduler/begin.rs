@@ -195,12 +195,13 @@ impl Scheduler {
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
+        let filter = self.settings.filters.of_job(&desk.shape, tree_of(version), &task);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
         let parts = pieces
             .into_iter()
-            .map(|(piece, moved)| Part::new(number, task.clone(), piece.range, moved, table_bytes))
+            .map(|(piece, moved)| Part::new(number, task.clone(), piece.range, moved, table_bytes, filter))
             .collect();
         desk.jobs.push(Job {
             number,

@@ -151,7 +151,7 @@ impl Scheduler {
         let job = desk.job(part.job);
         let is_last = job.taken == 1 && job.parts.is_empty();
         if job.is_flush() {
-            let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes));
+            let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes, part.filter));
             let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
             job.taken -= 1;
             job.done.push(Done { from, moved, output });

@@ -48,6 +48,7 @@ use tamarack_model::{Occupancy, Shape};
 
 use crate::compact::TREE;
 use crate::compact::desk::{Desk, Request, tree_of};
+use crate::compact::filters::Filters;
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
@@ -80,6 +81,8 @@ pub struct SchedulerSettings {
     pub buffers_memory_max: u64,
     /// How many raw bytes per second merges may copy; flushes are not held back.
     pub merge_rate: Option<u64>,
+    /// Which filters tables carry.
+    pub filters: Filters,
 }
 
 /// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
