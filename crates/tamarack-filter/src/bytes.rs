@@ -73,7 +73,11 @@ impl Filter {
     }
 
     /// As bytes.
+    ///
+    /// # Panics
+    /// If it was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes would ask it with whole ones.
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.mask == u64::MAX, "{self:?} was made of shortened digests");
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
         let lines = u32::try_from(self.lines()).expect("checked when the filter was made");
         bytes.extend_from_slice(&[VERSION, kind_to_number(self.kind()), self.probes as u8, 0]);
@@ -114,7 +118,7 @@ impl Filter {
             FilterKind::Bloom => Bits::Bloom(rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
             FilterKind::Blocked => Bits::Blocked(body.iter().map(Line::from_bytes).collect()),
         };
-        Ok(Self { bits, probes: u32::from(probes), entries })
+        Ok(Self { bits, probes: u32::from(probes), entries, mask: u64::MAX })
     }
 }
 

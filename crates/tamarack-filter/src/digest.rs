@@ -48,6 +48,12 @@ impl Digest {
         self.0
     }
 
+    /// The digest without the bits that `mask` lacks.
+    #[inline]
+    pub(crate) fn masked(self, mask: u64) -> Self {
+        Self(self.0 & mask)
+    }
+
     /// A number in `0..bound`, from the high bits of the digest; `bound` must not be 0. Digests in order have numbers in order.
     #[inline]
     pub(crate) fn below(self, bound: u64) -> u64 {

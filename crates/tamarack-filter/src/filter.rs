@@ -4,6 +4,7 @@ use tamarack_model::filter::{self, FilterKind, LINE_BITS};
 
 use crate::digest::Digest;
 use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
+use crate::set::DigestSet;
 use crate::{blocked, bloom};
 
 /// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to the nearest number of
@@ -40,6 +41,8 @@ pub struct Filter {
     /// Between 1 and the kind's most.
     pub(crate) probes: u32,
     pub(crate) entries: u64,
+    /// Ones for the bits of digests that it was built from: all, unless it was made of a [`DigestSet`].
+    pub(crate) mask: u64,
 }
 
 /// The bits of a filter, by kind; never empty, and always whole lines.
@@ -77,12 +80,21 @@ impl Filter {
                 Bits::Blocked(lines)
             }
         };
-        Some(Self { bits, probes, entries })
+        Some(Self { bits, probes, entries, mask: u64::MAX })
+    }
+
+    /// As [`build`](Self::build), of the digests that a table keeps. Such filters are for memory, and have no bytes: the set is what is stored.
+    ///
+    /// # Panics
+    /// If the size is not one; see [`Size`].
+    pub fn rebuild(kind: FilterKind, size: Size, set: &DigestSet) -> Option<Self> {
+        Some(Self { mask: set.mask(), ..Self::build(kind, size, set.digests())? })
     }
 
     /// False if no key with this digest is in the set; true if one is, and by mistake as often as [`fpr`](Self::fpr) says.
     #[inline]
     pub fn may_contain(&self, digest: Digest) -> bool {
+        let digest = digest.masked(self.mask);
         match &self.bits {
             Bits::Bloom(words) => bloom::may_contain(words, self.probes, digest),
             Bits::Blocked(lines) => blocked::may_contain(lines, self.probes, digest),
@@ -92,6 +104,7 @@ impl Filter {
     /// How many different cache lines [`may_contain`](Self::may_contain) reads for this digest. To measure and to test; it is
     /// slower than the lookup itself.
     pub fn lines_touched(&self, digest: Digest) -> u32 {
+        let digest = digest.masked(self.mask);
         match &self.bits {
             Bits::Bloom(words) => bloom::lines_touched(words, self.probes, digest),
             Bits::Blocked(_) => 1,

@@ -1,4 +1,4 @@
-//! What the fuzz target of this crate does with its input; also called by the test that replays the kept corpus.
+//! What the fuzz targets of this crate do with their input; also called by the test that replays the kept corpus.
 //!
 //! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers every digest, and reads no more cache
 //! lines for an answer than it makes probes.
@@ -6,6 +6,7 @@
 use crate::bytes;
 use crate::digest::Digest;
 use crate::filter::Filter;
+use crate::set::DigestSet;
 
 /// Bytes as a filter: as they are, and with a header whose version and length are made to fit.
 pub fn filter(input: &[u8]) {
@@ -15,6 +16,14 @@ pub fn filter(input: &[u8]) {
     let mut mended = input[..input.len() - whole].to_vec();
     bytes::mend(&mut mended);
     check(&mended);
+}
+
+/// Bytes as a set of digests: refused, or decoded into what encodes to the same bytes, in order.
+pub fn digests(input: &[u8]) {
+    let Ok(set) = DigestSet::decode(input) else { return };
+    assert_eq!(set.encode(), input, "one set has one encoding");
+    assert!(set.digests().is_sorted());
+    assert_eq!(DigestSet::new(set.digests().to_vec()), set);
 }
 
 fn check(input: &[u8]) {

@@ -69,10 +69,8 @@
 //!
 //! # Made for what comes
 //!
-//! * **Filters rebuilt larger or smaller, or as another kind,** without reading data: a table keeps its [digests](Builder::digests), sorted and
-//!   delta-coded, and [`Filter::build`] takes them in any order. Of n sorted digests of 64 bits each takes about 66 - log2 n bits, 50 for 65,000 keys; a table that
-//!   keeps 48 or 40 high bits only saves the difference, and must then ask with digests whose low bits are cleared as well. Filters of both kinds
-//!   keep their promise with these.
+//! * **Filters rebuilt larger or smaller, or as another kind,** without reading data: a table may keep its keys' digests as a [`DigestSet`], in 26 to 27 bits each, and
+//!   [`Filter::rebuild`] makes filters of it.
 //! * **Several small filters for one table** (ElasticBF) share the digest, but must not share places: two filters of one size over the same keys would
 //!   err for the same digests. A unit's number, 0 today, has its byte in the [encoding](Filter::encode); unit u > 0 is to turn the digest before its use, by one multiplication.
 //! * **A filter over the whole tree** (Chucky) maps a digest to the runs it may be in. It stands beside [`Filter`], not below it: the tree asks either one filter
@@ -81,7 +79,7 @@
 //! # Map
 //!
 //! High to low: the builder (digests of a table), a filter as bytes, the filter (a kind, its size), the blocked and the standard
-//! kind, the lines of memory, the digest. Nothing here does I/O, holds a key, or knows a table.
+//! kind, the lines of memory, sets of digests, the digest. Nothing here does I/O, holds a key, or knows a table.
 
 #![forbid(unsafe_code)]
 
@@ -94,6 +92,7 @@ mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod lines;
+mod set;
 
 pub use builder::Builder;
 pub use bytes::{DecodeError, kind_to_number};
@@ -101,4 +100,5 @@ pub use digest::Digest;
 #[cfg(debug_assertions)]
 pub use digest::digests_computed;
 pub use filter::{Filter, Size};
+pub use set::{DigestSet, SetError};
 pub use tamarack_model::FilterKind;

@@ -80,7 +80,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-filter",
         may_use: &["tamarack-model"],
-        modules: &["lib", "fuzz", "builder", "bytes", "filter", "blocked", "bloom", "lines", "digest"],
+        modules: &["lib", "fuzz", "builder", "bytes", "filter", "set", "blocked", "bloom", "lines", "digest"],
     },
     Layer {
         directory: "tamarack-env",
