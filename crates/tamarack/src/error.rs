@@ -65,6 +65,26 @@ impl Error {
         Self::Io { doing, path: path.to_owned(), source: Arc::new(source) }
     }
 
+    /// True if storage had no space, so that the same thing can succeed once some was freed, without opening the database again.
+    pub fn is_storage_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
+    /// What a failed sync of a file means that is thrown away for it, so that another takes its place: nothing, if space was all that it lacked
+    /// (this error again); else the end of writing ([`Error::Stopped`]).
+    pub(crate) fn of_sync_of_something_new(self) -> Self {
+        if self.is_storage_full() { self } else { self.ends_writing() }
+    }
+
+    /// This error as the reason why nothing is written any more.
+    pub(crate) fn ends_writing(self) -> Self {
+        match self {
+            stopped @ Self::Stopped { .. } => stopped,
+            other => Self::Stopped { cause: Arc::new(other) },
+        }
+    }
+
     /// An [`Error::Corruption`].
     pub fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corruption { path: path.to_owned(), offset, what: what.into() }

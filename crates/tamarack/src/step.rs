@@ -73,6 +73,8 @@ steps! {
     MANIFEST_SYNC_BASE = "manifest: sync base";
     /// The name of a new manifest becomes durable before `CURRENT` names it.
     MANIFEST_SYNC_DIRECTORY = "manifest: sync directory";
+    /// Space for edits is reserved, so that a disk that is full shows before an edit is written, and not in its sync.
+    MANIFEST_RESERVE = "manifest: reserve";
     /// An edit is appended.
     MANIFEST_APPEND = "manifest: append";
     /// An edit becomes durable.

@@ -5,8 +5,8 @@
 //!
 //! * No panic, and no wrong answer: what a lookup or a scan says, if it is no error, is what the model says.
 //! * Every error names what was being done and the file of the call that failed, and says what to do.
-//! * After a failed sync every later write is answered with `Stopped`. After anything else, a full disk too, the same handle can
-//!   write again once the fault is gone.
+//! * After a failed sync every later write is answered with `Stopped`, unless it lacked space and what it was to make durable can be thrown away. After
+//!   anything else, a full disk too, the same handle can write again once the fault is gone.
 //! * When all is well again the database opens, after the end of the process as well as after a loss of power, and holds a prefix of the commits with all
 //!   that was promised: a commit whose sync failed may be there, one that was refused is not. What was recovered is durable.
 //!
@@ -18,6 +18,8 @@
 
 #[path = "faults/answers.rs"]
 mod answers;
+#[path = "faults/full.rs"]
+mod full;
 #[path = "faults/history.rs"]
 mod history;
 #[path = "faults/message.rs"]
@@ -89,6 +91,11 @@ fn every_call_of_closing_and_opening() {
 }
 
 #[test]
+fn every_call_of_rolled_manifests() {
+    try_all(&[workload::rolling()]);
+}
+
+#[test]
 fn every_call_of_drawn_workloads() {
     let count = if exhaustive() { 200 } else { 4 };
     try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());
@@ -106,6 +113,7 @@ fn a_disk_that_is_full_and_freed_again() {
         workload::merging(),
         workload::shaping(),
         workload::reopening(),
+        workload::rolling(),
     ];
     for workload in scripts.into_iter().chain((0..count).map(workload::drawn)) {
         let (mut runs, mut refused) = (0, 0);
@@ -164,6 +172,9 @@ fn free(session: &mut Session) {
     session.wait(Duration::from_secs(1));
 }
 
+/// Syncs of files that nobody has built on.
+const OF_NEW_FILES: [Step; 4] = [step::TABLE_SYNC, step::LOG_SYNC_HEADER, step::MANIFEST_SYNC_BASE, step::CURRENT_SYNC];
+
 /// What the simulator counts space in.
 const PAGE_BYTES: u64 = 4096;
 
@@ -220,7 +231,7 @@ fn failures_of(call: &Call) -> Vec<(Failure, bool)> {
     let mut failures = Vec::new();
     for failure in Failure::ALL.into_iter().filter(|failure| failure.fits(call)) {
         failures.push((failure.clone(), false));
-        if failure != Failure::LostWrite && (failure != Failure::StorageFull || takes_space(call)) {
+        if failure != Failure::LostWrite && (failure != Failure::StorageFull || call.kind.takes_space()) {
             failures.push((failure, true));
         }
     }
@@ -312,7 +323,9 @@ impl<'a> Trial<'a> {
         match (self.forever, &self.failure) {
             (false, _) => fault.at_call(self.call.number),
             // A disk that is full refuses what takes space; it still syncs, cuts and removes.
-            (true, Failure::StorageFull) => fault.from_call(self.call.number).matching(takes_space).forever(),
+            (true, Failure::StorageFull) => {
+                fault.from_call(self.call.number).matching(|call| call.kind.takes_space()).forever()
+            }
             (true, _) => fault.from_call(self.call.number).forever(),
         }
     }
@@ -325,8 +338,11 @@ impl<'a> Trial<'a> {
         matches!(self.failure, Failure::LostWrite | Failure::MisdirectedWrite { .. })
     }
 
-    /// What fails is a sync, surely.
+    /// What fails is a sync, surely; and not one that only lacked space, of a file that another can take the place of.
     fn must_stop(&self) -> bool {
+        if self.failure == Failure::StorageFull && self.call.step.is_some_and(|step| OF_NEW_FILES.contains(&step)) {
+            return false;
+        }
         let is_sync = matches!(self.call.kind, CallKind::Sync | CallKind::SyncDir);
         match self.failure {
             Failure::SyncKeepsPages | Failure::SyncDropsPages | Failure::SyncKeepsLengthOnly => true,
@@ -399,10 +415,6 @@ impl<'a> Trial<'a> {
     fn may_lose(&self) -> bool {
         self.is_damage()
     }
-}
-
-fn takes_space(call: &Call) -> bool {
-    matches!(call.kind, CallKind::Create | CallKind::CreateDir | CallKind::Write | CallKind::Allocate)
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

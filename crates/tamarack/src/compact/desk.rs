@@ -30,6 +30,8 @@ pub(super) struct Desk {
     pub(super) jobs_begun: u64,
     /// Levels at which something has arrived and that have not been examined since.
     pub(super) arrivals: VecDeque<usize>,
+    /// A merge has ended, and what that means for the shape has not been carried out.
+    pub(super) may_shrink: bool,
     /// Merges are neither begun nor gone on with while this is not 0.
     pub(super) pauses: usize,
     /// Who asked for something to be merged, in the order of asking.
@@ -87,6 +89,7 @@ impl Desk {
             jobs_begun: 0,
             // A process that ended between an arrival and its examination left level 1 as it was.
             arrivals: VecDeque::from([1]),
+            may_shrink: false,
             pauses: 0,
             requests: VecDeque::new(),
             requests_made: 0,

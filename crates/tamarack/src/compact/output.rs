@@ -121,11 +121,13 @@ impl Output {
     /// Finishes the table being built, if there is one: it is durable then, but not its name.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the sync failed.
+    /// [`Error::Io`] if it could not be written, or its sync found no space: all that was made is to be discarded and made anew. [`Error::Stopped`] if
+    /// the sync failed in another way.
     pub fn finish_table(&mut self) -> Result<()> {
         if let Some(table) = self.open.take() {
             self.finished.push(table.finish().map_err(|error| match error {
-                Error::Io { doing, .. } if doing == step::TABLE_SYNC.0 => failed_sync(error),
+                // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
+                Error::Io { doing, .. } if doing == step::TABLE_SYNC.0 => error.of_sync_of_something_new(),
                 other => other,
             })?);
         }
@@ -140,7 +142,8 @@ impl Output {
         let dir = &self.workshop.settings.dir;
         if !self.finished.is_empty() {
             let synced = self.workshop.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
-            synced.map_err(|error| failed_sync(Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error)))?;
+            // The directory cannot be thrown away, and which of its names are durable now is unknown; also of tables that others are making.
+            synced.map_err(|error| Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
         }
         Ok(&self.finished)
     }
@@ -159,13 +162,5 @@ impl Output {
                 tracing::warn!(%error, "an unfinished table could not be removed; the next open will try again");
             }
         }
-    }
-}
-
-/// A sync that failed is never tried again as if it could succeed.
-fn failed_sync(error: Error) -> Error {
-    match error {
-        stopped @ Error::Stopped { .. } => stopped,
-        other => Error::Stopped { cause: Arc::new(other) },
     }
 }

@@ -1,6 +1,6 @@
 //! [`Retry`]: what becomes of a job that failed.
 //!
-//! After a failed sync there is no next time: nothing is written any more. After any other failure the job's files are removed, whoever waits
+//! After an error that ends writing ([`Error::Stopped`]) there is no next time. After any other failure the job's files are removed, whoever waits
 //! for the activity is told, and the job is begun anew after a pause, by itself, however often it is woken meanwhile.
 
 use std::sync::Arc;

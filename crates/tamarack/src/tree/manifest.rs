@@ -22,8 +22,14 @@
 //! log is where making a database was cut short.
 //!
 //! **Failures.** A failed append (the disk may be full) is cut off, and once the cut is durable the manifest is as if nothing had been tried: the
-//! caller may commit again. A failed sync, also that of a cut, and a failed roll leave it open what is on storage, so nothing may be built on
-//! either answer: all later commits are refused, until opening the database again finds out.
+//! caller may commit again. A failed sync, also that of a cut, leaves it open what is on storage, so nothing may be built on
+//! either answer: all later commits are refused, until opening the database again finds out. That a sync finds the disk full is made unlikely: space is
+//! reserved before anything is appended.
+//!
+//! A roll that fails before the rename has done no harm: the old manifest goes on, what was made of the new one is removed, and
+//! it is tried again a little later. That holds for a sync as well if space was all that it lacked, since nobody has built on the file. An error of
+//! the rename may come although the name was changed; so `CURRENT` is read, and what it says now is what a sync of the directory makes durable.
+//! If that sync fails, or nothing can be read, a crash may find either manifest in charge, and as they would differ from the next edit on, there is none.
 //!
 //! **Recovery** reads the manifest that `CURRENT` names. A record that is not whole ends it. Every record says up to where the file was
 //! durable when it was written; if a whole record after the damage says that the damaged place was durable, or if the base is
@@ -37,6 +43,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
@@ -93,6 +100,12 @@ pub struct Recovered {
 struct EditLog {
     version: Arc<Version>,
     file: OpenManifest,
+    /// The number of the next manifest: unfinished ones have used some.
+    next_number: u64,
+    /// After a roll that failed: not before that time, on the clock of the environment.
+    roll_after: Duration,
+    /// Files that could not be removed yet.
+    leftovers: Vec<(PathBuf, Step)>,
     /// Why nothing more is written.
     failure: Option<Arc<Error>>,
 }
@@ -110,6 +123,37 @@ struct OpenManifest {
     durable: u64,
     /// Where the next record goes.
     end: u64,
+    /// Up to where space is reserved.
+    reserved: u64,
+    /// What an append left that found no space has still to be cut off.
+    uncut: bool,
+}
+
+/// Space for edits is reserved in pieces of so many bytes.
+const RESERVE_BYTES: u64 = 64 << 10;
+
+/// Space for the mark after an edit is reserved together with that of the edit.
+const MARK_BYTES_MAX: u64 = 128;
+
+/// How long a roll that failed waits before it is tried again: it writes all of the base.
+const ROLL_PAUSE: Duration = Duration::from_millis(500);
+
+impl EditLog {
+    fn new(version: Arc<Version>, file: OpenManifest) -> Self {
+        let next_number = file.number + 1;
+        Self { version, file, next_number, roll_after: Duration::ZERO, leftovers: Vec::new(), failure: None }
+    }
+
+    /// Removes a file, now or later: it does no harm, and opening the database removes what is stale.
+    fn discard(&mut self, env: &dyn Env, path: PathBuf, step: Step) {
+        match env.remove(&path, step) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "a file could not be removed yet");
+                self.leftovers.push((path, step));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Manifest {
@@ -120,7 +164,7 @@ impl Manifest {
         let version = Version::new(database, files);
         let file = OpenManifest::create(&**env, dir, FIRST_NUMBER, &version)?;
         switch_current(&**env, dir, FIRST_NUMBER)?;
-        Ok(Self::new(env, dir, EditLog { version: Arc::new(version), file, failure: None }))
+        Ok(Self::new(env, dir, EditLog::new(Arc::new(version), file)))
     }
 
     /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case whatever an attempt to make one left behind
@@ -137,7 +181,7 @@ impl Manifest {
         let dropped = content.torn_tail(tail)?;
         let (version, file) = content.make_durable(&**env, dir)?;
         remove_stale(&**env, dir, &names, number)?;
-        let manifest = Self::new(env, dir, EditLog { version: Arc::new(version), file, failure: None });
+        let manifest = Self::new(env, dir, EditLog::new(Arc::new(version), file));
         Ok(Some(Recovered { manifest, dropped }))
     }
 
@@ -168,7 +212,9 @@ impl Manifest {
         let broken = |what: String| Error::corruption(&log.file.path, 0, what);
         log.version.check().map_err(|Broken(why)| broken(why))?;
         let number = read_current(&*self.env, &self.dir)?;
-        if number != log.file.number {
+        // A switch of unknown fate leaves either manifest in charge; no edit came after it, so both say the same.
+        let is_switched = log.failure.is_some() && number + 1 == log.next_number;
+        if number != log.file.number && !is_switched {
             let what = format!("it names manifest {number}, but the current one is {}", log.file.number);
             return Err(Error::corruption(&FileName::Current.path(&self.dir), 0, what));
         }
@@ -177,7 +223,7 @@ impl Manifest {
         let content = Content::read(&*self.env, &self.dir, number, files)?;
         // After a failure there may be one edit more in the file, or not.
         let same = log.failure.is_some() || content.version.state_edit() == log.version.state_edit();
-        if content.end < log.file.durable || !same {
+        if (content.end < log.file.durable && number == log.file.number) || !same {
             return Err(broken(format!(
                 "the file says something else than what was written to it; it is whole up to byte {}",
                 content.end
@@ -268,44 +314,67 @@ impl Manifest {
     }
 
     fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
-        if log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end) {
-            self.roll(log).map_err(stopped)?;
+        let is_large = log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end);
+        if is_large && self.env.now() >= log.roll_after {
+            match self.roll(log) {
+                Ok(()) => {}
+                Err(error @ Error::Stopped { .. }) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "a new manifest could not be made; the old one goes on");
+                    log.roll_after = self.env.now() + ROLL_PAUSE;
+                }
+            }
         }
         log.file.append(edit)
     }
 
-    /// Goes on in a new manifest whose base is the current version.
+    /// Goes on in a new manifest whose base is the current version. [`Error::Stopped`] if it is unknown which manifest is in charge; after any other
+    /// error it is the old one.
     fn roll(&self, log: &mut EditLog) -> Result<()> {
-        let next = OpenManifest::create(&*self.env, &self.dir, log.file.number + 1, &log.version)?;
-        switch_current(&*self.env, &self.dir, next.number)?;
-        let old = std::mem::replace(&mut log.file, next);
-        if let Err(error) = self.env.remove(&old.path, step::MANIFEST_REMOVE) {
-            // It does no harm, and opening the database removes what is stale.
-            tracing::warn!(path = %old.path.display(), %error, "an old manifest could not be removed");
+        let env = &*self.env;
+        for (path, step) in std::mem::take(&mut log.leftovers) {
+            log.discard(env, path, step);
         }
-        Ok(())
+        let number = log.next_number;
+        log.next_number += 1;
+        let made = OpenManifest::create(env, &self.dir, number, &log.version)
+            .and_then(|next| switch_current(env, &self.dir, number).map(|()| next));
+        match made {
+            Ok(next) => {
+                let old = std::mem::replace(&mut log.file, next);
+                log.discard(env, old.path, step::MANIFEST_REMOVE);
+                Ok(())
+            }
+            Err(error @ Error::Stopped { .. }) => Err(error),
+            Err(error) => {
+                log.discard(env, FileName::CurrentNew.path(&self.dir), step::CURRENT_REMOVE);
+                log.discard(env, FileName::Manifest(number).path(&self.dir), step::MANIFEST_REMOVE);
+                Err(error)
+            }
+        }
     }
 }
 
 impl OpenManifest {
-    /// Makes a manifest whose base is `version`; when it returns, the file and its name are durable.
+    /// Makes a manifest whose base is `version`; when it returns, the file and its name are durable. [`Error::Io`] if what was made can be thrown away.
     fn create(env: &dyn Env, dir: &Path, number: u64, version: &Version) -> Result<Self> {
         let path = FileName::Manifest(number).path(dir);
         let (bytes, place) = base_bytes(number, version);
         let failed = |step: Step| move |source| Error::io(step.0, &FileName::Manifest(number).path(dir), source);
         let file = env.create(&path, step::MANIFEST_CREATE).map_err(failed(step::MANIFEST_CREATE))?;
         file.write_all_at(&bytes, 0, step::MANIFEST_WRITE_BASE).map_err(failed(step::MANIFEST_WRITE_BASE))?;
-        file.sync(step::MANIFEST_SYNC_BASE).map_err(failed(step::MANIFEST_SYNC_BASE))?;
-        sync_dir(env, dir, step::MANIFEST_SYNC_DIRECTORY)?;
+        let synced = file.sync(step::MANIFEST_SYNC_BASE).map_err(failed(step::MANIFEST_SYNC_BASE));
+        synced.map_err(Error::of_sync_of_something_new)?;
+        sync_dir(env, dir, step::MANIFEST_SYNC_DIRECTORY).map_err(Error::ends_writing)?;
         let end = bytes.len() as u64;
-        Ok(Self { path, file, number, place, base_end: end, durable: end, end })
+        Ok(Self { path, file, number, place, base_end: end, durable: end, end, reserved: end, uncut: false })
     }
 
     /// Appends an edit and makes it durable. [`Error::Io`] if nothing was appended, [`Error::Stopped`] if that is unknown.
     fn append(&mut self, edit: &Edit) -> Result<()> {
         self.write(&edit.encode(), step::MANIFEST_APPEND)?;
         let synced = self.file.sync(step::MANIFEST_SYNC);
-        synced.map_err(|source| stopped(Error::io(step::MANIFEST_SYNC.0, &self.path, source)))?;
+        synced.map_err(|source| Error::io(step::MANIFEST_SYNC.0, &self.path, source).ends_writing())?;
         self.durable = self.end;
         Ok(())
     }
@@ -317,29 +386,60 @@ impl OpenManifest {
 
     fn write(&mut self, edit: &[u8], step: Step) -> Result<()> {
         let record = encode_record(self.place, self.end, self.durable, edit);
+        if self.uncut {
+            self.cut()?;
+        }
+        let mark = if edit.is_empty() { 0 } else { MARK_BYTES_MAX };
+        self.reserve(self.end + record.len() as u64 + mark)?;
         if let Err(source) = self.file.write_all_at(&record, self.end, step) {
             let error = Error::io(step.0, &self.path, source);
-            if let Err(cut) = self.cut() {
-                tracing::error!(%error, "an edit could not be written, and cutting it off failed as well");
-                return Err(stopped(cut));
-            }
-            return Err(error);
+            self.uncut = true;
+            return match self.cut() {
+                Ok(()) => Err(error),
+                // What found no space is not whole: should a crash bring it back, recovery drops it. So the cut can wait for the next record.
+                Err(cut @ Error::Io { .. }) if error.is_storage_full() => {
+                    tracing::warn!(%cut, "an edit found no space, and could not be cut off yet");
+                    Err(error)
+                }
+                Err(cut) => {
+                    tracing::error!(%error, "an edit could not be written, and cutting it off failed as well");
+                    Err(cut.ends_writing())
+                }
+            };
         }
         self.end += record.len() as u64;
         Ok(())
     }
 
-    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written.
-    fn cut(&self) -> Result<()> {
-        let failed = |step: Step| move |source| Error::io(step.0, &self.path, source);
-        self.file.set_len(self.end, step::MANIFEST_CUT_APPEND).map_err(failed(step::MANIFEST_CUT_APPEND))?;
-        self.file.sync(step::MANIFEST_SYNC_CUT).map_err(failed(step::MANIFEST_SYNC_CUT))
+    /// Reserves space up to `end` and some more, or at least up to `end` if there is no space for more.
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        if end <= self.reserved {
+            return Ok(());
+        }
+        let ample = end.next_multiple_of(RESERVE_BYTES);
+        let reserved = match self.file.reserve(ample, step::MANIFEST_RESERVE) {
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                self.file.reserve(end, step::MANIFEST_RESERVE).map(|()| end)
+            }
+            other => other.map(|()| ample),
+        };
+        self.reserved = reserved.map_err(|source| Error::io(step::MANIFEST_RESERVE.0, &self.path, source))?;
+        Ok(())
     }
-}
 
-/// A failure after which nothing is written any more.
-fn stopped(error: Error) -> Error {
-    Error::Stopped { cause: Arc::new(error) }
+    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written. [`Error::Stopped`] if the
+    /// sync failed.
+    fn cut(&mut self) -> Result<()> {
+        let failed = |step: Step| {
+            let path = self.path.clone();
+            move |source| Error::io(step.0, &path, source)
+        };
+        self.reserved = self.end;
+        self.file.set_len(self.end, step::MANIFEST_CUT_APPEND).map_err(failed(step::MANIFEST_CUT_APPEND))?;
+        let synced = self.file.sync(step::MANIFEST_SYNC_CUT).map_err(failed(step::MANIFEST_SYNC_CUT));
+        self.uncut = false;
+        synced.map_err(Error::ends_writing)
+    }
 }
 
 /// The number of a new database's manifest.
@@ -354,16 +454,24 @@ fn base_bytes(number: u64, version: &Version) -> (Vec<u8>, Place) {
     (bytes, place)
 }
 
-/// Makes `CURRENT` name a manifest, atomically and durably.
+/// Makes `CURRENT` name a manifest, atomically and durably. [`Error::Io`] if it names what it named before; [`Error::Stopped`] if that is unknown.
 fn switch_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
     let (new, current) = (FileName::CurrentNew.path(dir), FileName::Current.path(dir));
     let failed = |step: Step| move |source| Error::io(step.0, &FileName::CurrentNew.path(dir), source);
     let file = env.create(&new, step::CURRENT_CREATE).map_err(failed(step::CURRENT_CREATE))?;
     let content = encode_current(number);
     file.write_all_at(content.as_bytes(), 0, step::CURRENT_WRITE).map_err(failed(step::CURRENT_WRITE))?;
-    file.sync(step::CURRENT_SYNC).map_err(failed(step::CURRENT_SYNC))?;
-    env.rename(&new, &current, step::CURRENT_RENAME).map_err(failed(step::CURRENT_RENAME))?;
-    sync_dir(env, dir, step::CURRENT_SYNC_DIRECTORY)
+    let synced = file.sync(step::CURRENT_SYNC).map_err(failed(step::CURRENT_SYNC));
+    synced.map_err(Error::of_sync_of_something_new)?;
+    if let Err(source) = env.rename(&new, &current, step::CURRENT_RENAME) {
+        let error = failed(step::CURRENT_RENAME)(source);
+        match read_current(env, dir) {
+            Ok(named) if named == number => tracing::warn!(%error, "but it was done"),
+            Ok(_) => return Err(error),
+            Err(_) => return Err(error.ends_writing()),
+        }
+    }
+    sync_dir(env, dir, step::CURRENT_SYNC_DIRECTORY).map_err(Error::ends_writing)
 }
 
 fn sync_dir(env: &dyn Env, dir: &Path, step: Step) -> Result<()> {
@@ -555,7 +663,8 @@ impl Content {
         }
         file.sync(step::MANIFEST_RECOVERY_SYNC).map_err(failed(step::MANIFEST_RECOVERY_SYNC))?;
         sync_dir(env, dir, step::MANIFEST_RECOVERY_SYNC_DIRECTORY)?;
-        Ok((version, OpenManifest { path, file, number, place, base_end, durable: end, end }))
+        let file = OpenManifest { path, file, number, place, base_end, durable: end, end, reserved: end, uncut: false };
+        Ok((version, file))
     }
 }
 

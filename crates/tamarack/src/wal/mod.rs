@@ -17,7 +17,8 @@
 //! * Every record says up to where the log was durable when it was written. The highest such mark that recovery finds, D, divides damage from a
 //!   torn end: what is damaged below D had been promised, what is damaged at or above it had not.
 //! * A failed append is cut off, and the cut is durable, before anything else is appended. A failed sync ends the log: nothing
-//!   is appended any more, and what was appended after the last successful sync has an unknown fate.
+//!   is appended any more, and what was appended after the last successful sync has an unknown fate. But a new segment whose header found no space, also if that is
+//!   told by its sync, is thrown away: nobody was promised anything in it. Later syncs find the disk full only where space cannot be reserved: appends reserve first.
 //!
 //! It knows neither tables nor levels; only the sequence up to which it is told that everything has been flushed.
 //!

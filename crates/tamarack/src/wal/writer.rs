@@ -71,6 +71,8 @@ struct Segment {
     allocated: u64,
     /// Up to where the file is durable.
     synced: u64,
+    /// What an append left that found no space has still to be cut off.
+    uncut: bool,
 }
 
 /// A segment as statistics show it.
@@ -102,6 +104,7 @@ impl Log {
                 end: found.end,
                 allocated: found.file_bytes,
                 synced: found.end,
+                uncut: false,
             });
         }
         let log = Self {
@@ -153,6 +156,7 @@ impl Log {
         segments.check()?;
         assert_eq!(first, segments.last_sequence.next(), "the log has no gaps");
         let entries = group.entries();
+        segments.cut_rest()?;
         let segment = segments.all.back_mut().expect("a log has a segment to append to");
         let Some(record) = group.seal(segment.place, segment.end, first, self.durable()) else {
             return Err(Error::InvalidArgument("a commit of 4 GiB or more: split it".to_owned()));
@@ -161,11 +165,19 @@ impl Log {
         segment.reserve(end, self.settings.allocate_bytes)?;
         if let Err(error) = segment.file.write_all_at(record, segment.end, step::LOG_APPEND) {
             let error = Error::io(step::LOG_APPEND.0, &segment.path, error);
-            if let Err(cut) = segment.cut() {
-                tracing::error!(%error, "an append failed, and cutting it off failed as well");
-                return Err(segments.fail(cut));
-            }
-            return Err(error);
+            segment.uncut = true;
+            return match segment.cut() {
+                Ok(()) => Err(error),
+                // What found no space is not whole: should a crash bring it back, recovery drops it. So the cut can wait for the next append.
+                Err(cut @ Error::Io { .. }) if error.is_storage_full() => {
+                    tracing::warn!(%cut, "an append found no space, and could not be cut off yet");
+                    Err(error)
+                }
+                Err(cut) => {
+                    tracing::error!(%error, "an append failed, and cutting it off failed as well");
+                    Err(segments.fail(cut))
+                }
+            };
         }
         segment.end = end;
         let position = Position(segment.header.base.0 + end);
@@ -234,6 +246,8 @@ impl Log {
         let mut segments = self.segments.lock();
         segments.check()?;
         assert_eq!(first_sequence, segments.last_sequence.next(), "the log has no gaps");
+        // Recovery takes nothing that follows damage in an older segment.
+        segments.cut_rest()?;
         let number = segments.next_number;
         segments.next_number += 1;
         let header = SegmentHeader { number, base: self.end(), first_sequence, created_after: last_edit };
@@ -259,8 +273,12 @@ impl Log {
             end: 0,
             allocated: 0,
             synced: SEGMENT_HEADER_BYTES,
+            uncut: false,
         };
-        if let Err(error) = segment.write_header(*database, *allocate_bytes) {
+        if let Err(error) = segment.begin(*database, *allocate_bytes) {
+            if let Error::Stopped { .. } = error {
+                return Err(error);
+            }
             // What was written may be a whole header after all, and would part what is appended from now on. That the removal is durable is
             // seen to by whoever makes the next segment; until then it is the last, and recovery drops it.
             tracing::warn!(%error, path = %segment.path.display(), "a new segment could not be begun");
@@ -268,11 +286,6 @@ impl Log {
                 .map_err(|error| stopped(step::LOG_REMOVE, &segment.path, error))?;
             return Err(error);
         }
-        let synced = segment
-            .file
-            .sync(step::LOG_SYNC_HEADER)
-            .map_err(|error| stopped(step::LOG_SYNC_HEADER, &segment.path, error));
-        synced?;
         env.sync_dir(dir, step::LOG_SYNC_DIRECTORY).map_err(|error| stopped(step::LOG_SYNC_DIRECTORY, dir, error))?;
         Ok(segment)
     }
@@ -319,6 +332,7 @@ impl Log {
                 break segments;
             }
         };
+        segments.cut_rest()?;
         let segment = segments.all.back().expect("a log has a segment to append to");
         // Not synced: whether reserved zeros follow the last record or the file ends there says the same, and the next open syncs the file.
         if let Err(error) = segment.file.set_len(segment.end, step::LOG_TRIM) {
@@ -338,6 +352,17 @@ impl Segments {
         }
     }
 
+    /// Cuts off what an append that found no space left, if that has not been done. [`Error::Io`] if that has to wait still.
+    fn cut_rest(&mut self) -> Result<()> {
+        // There is none yet if the log is only just beginning.
+        let outcome = self.all.back_mut().filter(|segment| segment.uncut).map(Segment::cut);
+        match outcome {
+            Some(Err(error @ Error::Stopped { .. })) => Err(self.fail(error)),
+            Some(outcome) => outcome,
+            None => Ok(()),
+        }
+    }
+
     /// Ends writing because of `error`, unless it has ended before, and returns what to tell the caller.
     fn fail(&mut self, error: Error) -> Error {
         let cause = match error {
@@ -350,14 +375,17 @@ impl Segments {
 }
 
 impl Segment {
-    fn write_header(&mut self, database: u64, allocate_bytes: u64) -> Result<()> {
+    /// Writes the header and makes it durable. [`Error::Io`] if the file can be thrown away, as nothing has been promised in it; [`Error::Stopped`] if writing
+    /// has to end.
+    fn begin(&mut self, database: u64, allocate_bytes: u64) -> Result<()> {
         self.reserve(SEGMENT_HEADER_BYTES, allocate_bytes)?;
         let bytes = self.header.encode(database);
         self.file
             .write_all_at(&bytes, 0, step::LOG_HEADER)
             .map_err(|error| Error::io(step::LOG_HEADER.0, &self.path, error))?;
         self.end = SEGMENT_HEADER_BYTES;
-        Ok(())
+        let synced = self.file.sync(step::LOG_SYNC_HEADER);
+        synced.map_err(|error| Error::io(step::LOG_SYNC_HEADER.0, &self.path, error).of_sync_of_something_new())
     }
 
     /// Reserves space up to `end` and some more, or at least up to `end` if there is no space for more.
@@ -376,12 +404,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written.
+    /// Takes back what a failed append may have left, for good: no crash may bring back what the caller is told was not written. [`Error::Stopped`] if the
+    /// sync failed: the file holds what was promised.
     fn cut(&mut self) -> Result<()> {
         self.allocated = self.end;
         let cut = self.file.set_len(self.end, step::LOG_CUT);
         cut.map_err(|error| Error::io(step::LOG_CUT.0, &self.path, error))?;
-        self.file.sync(step::LOG_SYNC_CUT).map_err(|error| Error::io(step::LOG_SYNC_CUT.0, &self.path, error))
+        self.uncut = false;
+        self.file.sync(step::LOG_SYNC_CUT).map_err(|error| stopped(step::LOG_SYNC_CUT, &self.path, error))
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) const DIR: &str = "/db";
 /// cache if `direct`.
 pub(crate) fn options(env: &SimEnv, direct: bool) -> Options {
     let expert = Expert::new().buffer_bytes(160).sealed_max(2).block_bytes(96).table_bytes(300).cache_bytes(0);
+    // Rolled as soon as it has grown enough.
+    let expert = expert.manifest_bytes(1);
     let expert = expert.env(std::sync::Arc::new(env.clone())).direct_io(direct);
     Options::new().compression(Compression::None).expert(expert)
 }

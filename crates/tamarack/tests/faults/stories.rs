@@ -81,6 +81,69 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     Ok(())
 }
 
+/// An append got half of its record through to a full disk, and the half could not be cut off either. The next segment of the log began behind it: recovery
+/// would have taken nothing that follows such a half.
+#[test]
+fn half_a_record_is_cut_off_before_the_next_segment_begins() -> tamarack::Result<()> {
+    let env = SimEnv::new(1);
+    let db = options(&env, false).open(DIR)?;
+    db.put("a", "1")?;
+    env.inject(Fault::new(Failure::ShortWrite).step(step::LOG_APPEND));
+    env.inject(Fault::new(Failure::StorageFull).step(step::LOG_APPEND));
+    env.inject(Fault::new(Failure::StorageFull).step(step::LOG_CUT));
+    assert!(db.put("b", "1").expect_err("the disk is full").is_storage_full());
+    assert_eq!(env.faults_shown(), 3);
+    // The flush fails, so that both segments are needed.
+    env.inject(Fault::new(Failure::Io).step(step::TABLE_CREATE).forever());
+    db.flush().expect_err("there is no table");
+    sync_put(&db, "c")?;
+    for env in [env.image(Crash::LoseAll), env.process_image()] {
+        let db = options(&env, false).open(DIR)?;
+        assert!(db.contains("a")? && !db.contains("b")? && db.contains("c")?);
+    }
+    Ok(())
+}
+
+/// A new manifest that found no space ended all writing. Now the old one goes on, nothing is left lying about, and the next attempt is a little later.
+#[test]
+fn a_manifest_that_cannot_be_rolled_goes_on_and_is_rolled_later() -> tamarack::Result<()> {
+    let manifests = |env: &SimEnv| {
+        let names = env.files().into_iter().map(|(path, _)| path.file_name().expect("a file").to_os_string());
+        let names = names.filter_map(|name| name.into_string().ok());
+        names.filter(|name| name.ends_with("manifest") || name.ends_with(".new")).collect::<Vec<_>>()
+    };
+    for step in [
+        step::MANIFEST_CREATE,
+        step::MANIFEST_WRITE_BASE,
+        step::MANIFEST_SYNC_BASE,
+        step::CURRENT_CREATE,
+        step::CURRENT_WRITE,
+        step::CURRENT_SYNC,
+        step::CURRENT_RENAME,
+    ] {
+        let env = SimEnv::new(1);
+        let db = options(&env, false).open(DIR)?;
+        env.inject(Fault::new(Failure::StorageFull).step(step));
+        let mut number = 0;
+        while env.faults_shown() == 0 {
+            db.put(format!("{number}"), "value")?;
+            db.flush()?;
+            number += 1;
+        }
+        assert_eq!(manifests(&env), ["0000000001.manifest"], "after {:?}", step.0);
+        db.put("soon after", "value")?;
+        db.flush()?;
+        assert_eq!(manifests(&env), ["0000000001.manifest"], "the pause after {:?}", step.0);
+        env.advance(Duration::from_millis(500));
+        db.put("later", "value")?;
+        db.flush()?;
+        assert_eq!(manifests(&env), ["0000000003.manifest"], "the pause after {:?} is over", step.0);
+        let db = options(&env.image(Crash::LoseAll), false).open(DIR)?;
+        assert!(db.contains("later")? && db.scan::<&str>(..).count() == number + 2);
+    }
+    Ok(())
+}
+
 /// A message that a user may see, in full: where, what, and what to do.
 #[test]
 fn a_message_says_where_and_what_and_what_to_do() -> tamarack::Result<()> {

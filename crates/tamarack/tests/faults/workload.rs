@@ -149,6 +149,18 @@ pub(crate) fn snapshots() -> Workload {
     Workload { name: "snapshots".to_owned(), ops }
 }
 
+/// So many edits that the manifest is rolled several times.
+pub(crate) fn rolling() -> Workload {
+    use Durability::{Buffered, Sync};
+    let mut ops: Vec<Op> = puts(Buffered, 0, 16).collect();
+    ops.extend([Op::Flush, write(Sync, [put(1, 60)]), Op::Compact]);
+    ops.extend(puts(Buffered, 16, 16));
+    ops.extend([Op::Settle, Op::DropAndReopen]);
+    ops.extend(puts(Sync, 32, 12));
+    ops.extend([Op::Flush, Op::Scan { reverse: false }, Op::Verify]);
+    Workload { name: "rolling".to_owned(), ops }
+}
+
 /// Clean and unclean ends, each with something in the log, in tables, and half on the way from one to the other.
 pub(crate) fn reopening() -> Workload {
     use Durability::{Buffered, Sync};

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::format::edit::{Change, KeyRange, RunId};
 use crate::format::shape;
 use crate::mistake::{self, Mistake};
+use crate::tree::state::Activity;
 use crate::tree::version::Version;
 
 /// A run has about so many tables, if the bounds of their size allow.
@@ -39,12 +40,16 @@ impl Scheduler {
 
     /// Sees to what is to be begun.
     pub(super) fn begin(&self, desk: &mut Desk) {
-        if desk.pauses == 0
-            && self.merge_retry.pause().is_none()
-            && let Err(error) = self.begin_merges(desk)
-        {
-            self.counters.merge_failures.add(1);
-            self.merge_retry.failed([], error);
+        if desk.pauses == 0 && self.merge_retry.pause().is_none() {
+            match self.begin_merges(desk) {
+                // What failed before has been made up for, or is not called for any more.
+                Ok(()) if desk.jobs.iter().all(Job::is_flush) => self.tree.forget_trouble(Activity::Merge),
+                Ok(()) => {}
+                Err(error) => {
+                    self.counters.merge_failures.add(1);
+                    self.merge_retry.failed([], error);
+                }
+            }
         }
         if self.flush_retry.pause().is_none()
             && let Err(error) = self.begin_flush(desk)
@@ -55,6 +60,9 @@ impl Scheduler {
     }
 
     fn begin_merges(&self, desk: &mut Desk) -> Result<()> {
+        if desk.may_shrink {
+            self.shrink(desk)?;
+        }
         while desk.waiting_request().is_some() {
             // Nothing else is begun meanwhile, or a busy tree might never come to rest.
             if !self.begin_request(desk)? {

@@ -186,20 +186,22 @@ impl Scheduler {
         desk.jobs.retain(|job| job.number != number);
         desk.requests.retain(|request| request.job != Some(number));
         desk.arrived(target);
+        desk.may_shrink = true;
         if let Err(error) = self.shrink(desk) {
             self.counters.merge_failures.add(1);
             self.merge_retry.failed([], error);
         }
     }
 
-    /// Goes back to a smaller shape if the tree has lost enough data.
-    fn shrink(&self, desk: &mut Desk) -> Result<()> {
+    /// Goes back to a smaller shape if the tree has lost enough data. After an error it is called again.
+    pub(super) fn shrink(&self, desk: &mut Desk) -> Result<()> {
         let data = tree_of(&self.manifest.version()).occupancy().bytes();
         let policy = desk.policy.clone();
-        match growth::shrunk(&*policy, &desk.shape, data) {
-            Some(shape) => self.take_shape(desk, policy, shape),
-            None => Ok(()),
+        if let Some(shape) = growth::shrunk(&*policy, &desk.shape, data) {
+            self.take_shape(desk, policy, shape)?;
         }
+        desk.may_shrink = false;
+        Ok(())
     }
 
     /// All parts of a flush have ended: names durable, edit durable, state published, log released, in this order.

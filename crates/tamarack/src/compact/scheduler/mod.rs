@@ -31,7 +31,7 @@
 //!
 //! # Failures
 //!
-//! A failed sync, of whatever, stops writing for good. After any other failure the part's files since its last handover are removed, whoever waits
+//! A failed sync stops writing for good, unless a table's sync found no space: another table takes its place. After any other failure the part's files since its last handover are removed, whoever waits
 //! is told, and the part is tried again after a pause; flushes and merges pause independently.
 
 mod begin;
