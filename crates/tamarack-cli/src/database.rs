@@ -127,6 +127,16 @@ pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>
     open_with(&tuned_options(matches)?, matches, output)
 }
 
+/// Opens a database that must be there already, to be measured: with threads, cache and durability as they are given, and otherwise as it is.
+pub(crate) fn open_to_measure(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let expert = match matches.get_one::<u64>("cache") {
+        Some(bytes) => expert(matches).cache_bytes(*bytes),
+        None => expert(matches),
+    };
+    let options = with_threads(write_options(matches), matches).create_if_missing(false).expert(expert);
+    open_with(&options, matches, output)
+}
+
 /// What [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say.
 pub(crate) fn tuned_options(matches: &ArgMatches) -> Result<Options, Failure> {
     let expert = with_policy(with_filter(tuned(matches), matches), matches)?;

@@ -2,8 +2,8 @@
 //!
 //! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level,
 //! runs, space, and how the levels filled and emptied over time. It asks the same [`planner`] as the engine, so it
-//! predicts what the engine will do. It assumes that no key is written twice: a merge's output is as large as its
-//! inputs.
+//! predicts what the engine will do. It assumes that no key is written twice, so that a merge's output is as large as its
+//! inputs; or that keys are [drawn](Tree::drawing) again and again, by a known law.
 //!
 //! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
 //!
@@ -12,6 +12,7 @@
 //! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost),
 //! `tests/twin.rs` with a slow obvious tree; `tests/pace.rs` is about writers.
 
+mod keys;
 mod writers;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
+pub use keys::Keys;
 pub use writers::{STEPS, Writers, Writing};
 
 /// How fast merges are, compared to what arrives.
@@ -104,6 +106,8 @@ pub struct Tree<'a> {
     waiting: VecDeque<Bytes>,
     next_run: u64,
     report: Report,
+    /// What is in the runs, if keys are written more than once.
+    drawn: Option<keys::Drawn>,
 }
 
 impl<'a> Tree<'a> {
@@ -129,7 +133,20 @@ impl<'a> Tree<'a> {
             waiting: VecDeque::new(),
             next_run,
             report: Report::default(),
+            drawn: None,
         }
+    }
+
+    /// From now on, what is flushed are draws of these keys, and a merge keeps one entry of each. What the tree holds is
+    /// taken to be some of them, each once.
+    ///
+    /// # Panics
+    /// If anything is in progress.
+    #[must_use]
+    pub fn drawing(mut self, keys: Keys) -> Self {
+        assert!(self.in_progress.is_empty(), "{:?} in progress", self.in_progress);
+        self.drawn = Some(keys::Drawn::new(keys, &self.occupancy));
+        self
     }
 
     /// What becomes of these flushes.
@@ -208,8 +225,11 @@ impl<'a> Tree<'a> {
         if merge.is_partial() {
             return self.arrived(1);
         }
-        let bytes = merge.buffer + self.bytes_of(&merge);
+        let bytes = self.output_bytes(&merge);
         let id = if merge.is_move() { merge.inputs[0] } else { self.new_run() };
+        if let Some(drawn) = &mut self.drawn {
+            drawn.merged(&merge, id);
+        }
         planner::finish(&mut self.occupancy, &merge, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
         self.count(&merge, bytes);
         self.arrived(merge.target);
@@ -269,9 +289,13 @@ impl<'a> Tree<'a> {
     fn begin(&mut self, merge: Merge) {
         planner::begin(&mut self.occupancy, &merge);
         let free = merge.is_move() || merge.is_partial();
-        let bytes = if free { Bytes::ZERO } else { merge.buffer + self.bytes_of(&merge) };
+        let bytes = if free { Bytes::ZERO } else { self.output_bytes(&merge) };
         self.left.push(bytes.as_f64());
         self.in_progress.push(merge);
+    }
+
+    fn output_bytes(&self, merge: &Merge) -> Bytes {
+        self.drawn.as_ref().map_or_else(|| merge.buffer + self.bytes_of(merge), |drawn| drawn.output_bytes(merge))
     }
 
     fn bytes_of(&self, merge: &Merge) -> Bytes {

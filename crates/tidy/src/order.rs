@@ -31,7 +31,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack-cli",
-        may_use: &["tamarack", "tamarack-env"],
+        may_use: &["tamarack", "tamarack-model", "tamarack-env"],
         modules: &[
             "main",
             "verbs",

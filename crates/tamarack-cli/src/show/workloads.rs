@@ -1,4 +1,4 @@
-//! Measured workloads as a table, and as JSON.
+//! Measured workloads as tables, and as JSON.
 
 use serde_json::{Map, Value};
 
@@ -7,42 +7,75 @@ use super::lookups::show_ns;
 use super::table::{grouped, table};
 use crate::size::show_seconds;
 use crate::workloads::measure::{Measured, Rate};
+use crate::workloads::times::Latency;
 
-/// A row for each, and one for a writer beside it.
+/// A row for each, one for each kind of its operations, and one for a writer beside it.
 pub(crate) fn workloads(all: &[Measured]) -> String {
-    let heading = ["", "ops/s", "MB/s", "p50", "p99", "p99.9", "needed", "predicted", "read", "settled in"];
+    let heading = ["", "ops/s", "MB/s", "p50", "p99", "p99.9", "max", "needed", "predicted", "read"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for measured in all {
         let blocks = [measured.blocks_needed, measured.blocks_predicted, measured.blocks_read];
-        let settling = measured.settling.map(|time| show_seconds(time.as_secs_f64()));
-        let blocks = blocks.map(|number| number.map(show_number));
-        let rest = blocks.into_iter().chain([settling]).map(Option::unwrap_or_default);
-        rows.push(rate(measured.name, &measured.clients).into_iter().chain(rest).collect());
+        let blocks = blocks.map(|number| number.map(show_number).unwrap_or_default());
+        rows.push(rate(measured.name, &measured.clients).into_iter().chain(blocks).collect());
+        for (kind, latency) in &measured.clients.kinds {
+            rows.push(row(&format!("  {kind}"), latency, measured.clients.seconds, None).to_vec());
+        }
         rows.extend(measured.writer.as_ref().map(|writer| rate("  its writer", writer).to_vec()));
     }
     table(&rows)
 }
 
-/// Says what the columns mean.
+/// A row for each that wrote: what that took, beside what the models say.
+pub(crate) fn writes(all: &[Measured]) -> Option<String> {
+    let heading = ["", "written", "predicted", "space", "held back", "settled in", "levels", "runs"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for measured in all {
+        let Some(settling) = measured.settling else { continue };
+        let factor = |number: Option<f64>| number.map(|number| format!("{number:.2}")).unwrap_or_default();
+        let (levels, runs) = levels_and_runs(measured);
+        rows.push(vec![
+            measured.name.to_owned(),
+            factor(measured.write_amplification),
+            factor(measured.write_amplification_predicted),
+            factor(measured.space_amplification),
+            show_seconds(measured.stall_seconds),
+            show_seconds(settling.as_secs_f64()),
+            levels.to_string(),
+            runs.to_string(),
+        ]);
+    }
+    (rows.len() > 1).then(|| table(&rows))
+}
+
+/// Says what the columns of [`workloads`] mean.
 pub(crate) const LEGEND: &str = "\
 needed, predicted, read: blocks for each operation: those that lookups looked into, as many as
   models say of this tree, and those that came from storage because the cache lacked them";
 
-fn rate(name: &str, rate: &Rate) -> [String; 6] {
-    let [half, most, nearly_all] = rate.within_ns.map(show_ns);
-    let megabytes = rate.bytes_per_second() / 1e6;
+/// Says what the columns of [`writes`] mean.
+pub(crate) const LEGEND_OF_WRITES: &str = "\
+written, predicted: bytes written into levels for each byte flushed, and what the models say
+space: bytes of tables for each byte that the live entries would take; held back: writers, in sum";
+
+fn rate(name: &str, rate: &Rate) -> [String; 7] {
+    row(name, &rate.latency, rate.seconds, Some(rate.bytes_per_second() / 1e6))
+}
+
+fn row(name: &str, latency: &Latency, seconds: f64, megabytes: Option<f64>) -> [String; 7] {
+    let [half, most, nearly_all] = latency.within_ns.map(show_ns);
     [
         name.to_owned(),
-        grouped(rate.operations_per_second().round() as u64),
+        grouped((latency.operations as f64 / seconds.max(f64::MIN_POSITIVE)).round() as u64),
         match megabytes {
             // Nothing was found.
-            0.0 => String::new(),
-            m if m < 99.95 => format!("{m:.1}"),
-            m => grouped(m.round() as u64),
+            None | Some(0.0) => String::new(),
+            Some(m) if m < 99.95 => format!("{m:.1}"),
+            Some(m) => grouped(m.round() as u64),
         },
         half,
         most,
         nearly_all,
+        show_ns(latency.longest_ns),
     ]
 }
 
@@ -55,32 +88,72 @@ fn show_number(blocks: f64) -> String {
     }
 }
 
+/// Levels down to the last that has a run, and runs.
+fn levels_and_runs(measured: &Measured) -> (usize, usize) {
+    let levels = &measured.stats.levels;
+    let last = levels.iter().rposition(|level| !level.runs.is_empty()).map_or(0, |index| index + 1);
+    (last, levels.iter().map(|level| level.runs.len()).sum())
+}
+
 /// The same for programs.
 pub(crate) fn for_programs(measured: &Measured) -> Map<String, Value> {
+    let (levels, runs) = levels_and_runs(measured);
+    let stats = &measured.stats;
+    let total = |number: fn(&tamarack::RunStats) -> u64| -> u64 {
+        stats.levels.iter().flat_map(|level| &level.runs).map(number).sum()
+    };
+    let (entries, filter_bits) = (total(|run| run.entries), total(|run| run.filter_bits));
+    let tree = json::object([
+        ("policy", stats.policy.as_str().into()),
+        ("entries", entries.into()),
+        ("live_bytes", stats.space.live_bytes.into()),
+        ("stale_bytes", stats.space.stale_bytes.into()),
+        ("pending_delete_bytes", stats.space.pending_delete_bytes.into()),
+        ("log_bytes", stats.log_bytes.into()),
+    ]);
     let members = json::object([
-        ("workload", measured.name.into()),
-        ("blocks_needed_per_operation", measured.blocks_needed.into()),
-        ("blocks_predicted_per_operation", measured.blocks_predicted.into()),
-        ("blocks_read_per_operation", measured.blocks_read.into()),
-        ("settling_seconds", measured.settling.map(|time| time.as_secs_f64()).into()),
+        ("blocks_needed_per_op", measured.blocks_needed.into()),
+        ("block_reads_per_op", measured.blocks_read.into()),
+        ("predicted_block_reads_per_op", measured.blocks_predicted.into()),
+        ("false_positives_per_op", measured.false_positives.into()),
         ("write_amplification", measured.write_amplification.into()),
+        ("predicted_write_amplification", measured.write_amplification_predicted.into()),
+        ("space_amplification", measured.space_amplification.into()),
+        ("stall_seconds", measured.stall_seconds.into()),
+        ("settling_seconds", measured.settling.map(|time| time.as_secs_f64()).into()),
+        ("levels", levels.into()),
+        ("runs", runs.into()),
+        ("filter_bits_per_entry", (entries > 0).then(|| filter_bits as f64 / entries as f64).into()),
+        ("tree", Value::Object(tree)),
         ("writer", measured.writer.as_ref().map(|writer| Value::Object(rate_for_programs(writer))).into()),
     ]);
-    rate_for_programs(&measured.clients).into_iter().chain(members).collect()
+    let name = json::object([("workload", measured.name.into())]);
+    name.into_iter().chain(rate_for_programs(&measured.clients)).chain(members).collect()
 }
 
 fn rate_for_programs(rate: &Rate) -> Map<String, Value> {
-    let [p50, p99, p999] = rate.within_ns;
+    let kind = |(kind, latency): &(&str, Latency)| {
+        Value::Object(json::object([
+            ("operation", (*kind).into()),
+            ("ops", latency.operations.into()),
+            ("latency_us", latency_for_programs(latency)),
+        ]))
+    };
     json::object([
-        ("operations", rate.operations.into()),
+        ("ops", rate.latency.operations.into()),
         ("seconds", rate.seconds.into()),
-        ("operations_per_second", rate.operations_per_second().into()),
+        ("ops_per_s", rate.operations_per_second().into()),
+        ("latency_us", latency_for_programs(&rate.latency)),
+        ("operations", Value::Array(rate.kinds.iter().map(kind).collect())),
         ("bytes", rate.bytes.into()),
-        ("bytes_per_second", rate.bytes_per_second().into()),
+        ("bytes_per_s", rate.bytes_per_second().into()),
         ("lookups", rate.lookups.into()),
         ("found", rate.found.into()),
-        ("p50_ns", p50.into()),
-        ("p99_ns", p99.into()),
-        ("p999_ns", p999.into()),
     ])
+}
+
+fn latency_for_programs(latency: &Latency) -> Value {
+    let micros = |ns: u64| Value::from(ns as f64 / 1000.0);
+    let [p50, p99, p999] = latency.within_ns.map(micros);
+    Value::Object(json::object([("p50", p50), ("p99", p99), ("p999", p999), ("max", micros(latency.longest_ns))]))
 }

@@ -8,16 +8,26 @@
 //!            0          ¼               ½        ¾          of the way to the next
 //! ```
 //!
-//! Keys lie all over the 64-bit numbers, almost evenly. The entries of a load are below [`Data::entries`]; those from there on, which workloads add, and
+//! Made keys lie all over the 64-bit numbers, almost evenly. The entries of a load are below [`Data::entries`]; those from there on, which workloads add, and
 //! those which are never stored lie between them. A place is its entry's number times a permutation without visible order, so a load in the order of
 //! numbers comes in random order of keys, each once; a load in the order of places comes in ascending order.
 //!
+//! Of a database that is there, the entries are those whose keys were [found](super::sample) in it, in no order; keys that are added, and missing ones, are such keys with
+//! more bytes behind.
+//!
 //! Values are pieces of noise that compresses to about a half, as `db_bench` has it.
+
+use std::borrow::Cow;
 
 use tamarack_env::Random;
 
-/// How long keys are.
-pub(crate) const KEY_BYTES: usize = 16;
+use super::sample::Sample;
+
+/// How long the digits of made keys are, and these keys at least.
+pub(crate) const KEY_BYTES_MIN: usize = 16;
+
+/// How long made keys may be.
+pub(crate) const KEY_BYTES_MAX: usize = 128;
 
 /// The most entries, so that there is room between keys.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 40;
@@ -28,22 +38,58 @@ const NOISE_BYTES_MIN: usize = 1 << 20;
 /// Noise repeats itself once within so many bytes; of shorter values, within each.
 const PIECE_BYTES_MAX: usize = 100;
 
+/// Where keys come from.
+enum Keys {
+    /// They are made: so far from one place to the next, and so long.
+    Made { stride: u64, key_bytes: usize },
+    /// They were found.
+    Found(Sample),
+}
+
+/// A key.
+pub(crate) enum Key<'a> {
+    /// It is here, in so many of these bytes.
+    Made([u8; KEY_BYTES_MAX], usize),
+    /// It is elsewhere.
+    Found(Cow<'a, [u8]>),
+}
+
+impl std::ops::Deref for Key<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Made(bytes, length) => &bytes[..*length],
+            Self::Found(bytes) => bytes,
+        }
+    }
+}
+
 /// Keys and values.
 pub(crate) struct Data {
-    /// How many a load stores.
+    /// How many a load stores, or how many keys were found.
     pub(crate) entries: u64,
-    /// How long values are.
+    /// How long values are that are written.
     pub(crate) value_bytes: usize,
-    /// From one place to the next.
-    stride: u64,
+    keys: Keys,
     /// Pieces whose second half is the first; a value begins with one.
     noise: Vec<u8>,
     piece_bytes: usize,
 }
 
 impl Data {
-    /// So many entries, 1 to [`ENTRIES_MAX`], with values of that size.
-    pub(crate) fn new(entries: u64, value_bytes: usize) -> Self {
+    /// So many entries, 1 to [`ENTRIES_MAX`], with keys and values of these sizes.
+    pub(crate) fn new(entries: u64, key_bytes: usize, value_bytes: usize) -> Self {
+        assert!((KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key_bytes), "keys of {key_bytes} bytes");
+        Self::with(entries, Keys::Made { stride: u64::MAX / entries, key_bytes }, value_bytes)
+    }
+
+    /// The entries of which these keys were found, at least one; new values have that size.
+    pub(crate) fn found(sample: Sample, value_bytes: usize) -> Self {
+        Self::with(sample.keys.len() as u64, Keys::Found(sample), value_bytes)
+    }
+
+    fn with(entries: u64, keys: Keys, value_bytes: usize) -> Self {
         assert!((1..=ENTRIES_MAX).contains(&entries), "{entries} entries");
         let random = Random::new(entries);
         let half = value_bytes.min(PIECE_BYTES_MAX).div_ceil(2).max(1);
@@ -52,31 +98,56 @@ impl Data {
             noise.extend((0..half).map(|_| random.next() as u8));
             noise.extend_from_within(noise.len() - half..);
         }
-        Self { entries, value_bytes, stride: u64::MAX / entries, noise, piece_bytes: 2 * half }
+        Self { entries, value_bytes, keys, noise, piece_bytes: 2 * half }
     }
 
-    /// Key and value of an entry, in bytes.
+    /// Key and value of an entry, in bytes; of entries that were found, their mean.
     pub(crate) fn entry_bytes(&self) -> u64 {
-        (KEY_BYTES + self.value_bytes) as u64
+        match &self.keys {
+            Keys::Made { key_bytes, .. } => (key_bytes + self.value_bytes) as u64,
+            Keys::Found(sample) => sample.bytes / sample.entries,
+        }
+    }
+
+    /// How many entries there are to begin with: as many as a load stores, or as were found.
+    pub(crate) fn all_entries(&self) -> u64 {
+        match &self.keys {
+            Keys::Made { .. } => self.entries,
+            Keys::Found(sample) => sample.entries,
+        }
     }
 
     /// The key of the entry with this number.
-    pub(crate) fn key(&self, number: u64) -> [u8; KEY_BYTES] {
-        let place = self.place(number % self.entries);
-        match number / self.entries {
-            0 => self.key_at(place),
-            _ => digits(place * self.stride + self.stride / 4 + mixed(number) % (self.stride / 8)),
+    pub(crate) fn key(&self, number: u64) -> Key<'_> {
+        let old = number % self.entries;
+        match &self.keys {
+            Keys::Made { .. } if number < self.entries => self.key_at(self.place(old)),
+            Keys::Made { stride, key_bytes } => {
+                digits(self.place(old) * stride + stride / 4 + mixed(number) % (stride / 8), *key_bytes)
+            }
+            Keys::Found(sample) if number < self.entries => Key::Found(Cow::Borrowed(&sample.keys[old as usize])),
+            Keys::Found(sample) => after(&sample.keys[old as usize], 0, number),
         }
     }
 
     /// The key of the entry of a load that has this place in the order of keys.
-    pub(crate) fn key_at(&self, place: u64) -> [u8; KEY_BYTES] {
-        digits(place * self.stride + mixed(place) % (self.stride / 8))
+    ///
+    /// # Panics
+    /// If keys were found: those are in no order, and nobody loads them.
+    pub(crate) fn key_at(&self, place: u64) -> Key<'_> {
+        let Keys::Made { stride, key_bytes } = self.keys else { panic!("keys that were found are not loaded") };
+        digits(place * stride + mixed(place) % (stride / 8), key_bytes)
     }
 
     /// A key that no entry has, between others; hardly ever the same twice.
-    pub(crate) fn missing_key(&self, random: &Random) -> [u8; KEY_BYTES] {
-        digits(random.below(self.entries) * self.stride + self.stride / 2 + random.below(self.stride / 4))
+    pub(crate) fn missing_key(&self, random: &Random) -> Key<'_> {
+        let near = random.below(self.entries);
+        match &self.keys {
+            Keys::Made { stride, key_bytes } => {
+                digits(near * stride + stride / 2 + random.below(stride / 4), *key_bytes)
+            }
+            Keys::Found(sample) => after(&sample.keys[near as usize], 1, random.next()),
+        }
     }
 
     /// Some value.
@@ -92,9 +163,18 @@ impl Data {
     }
 }
 
-/// The digits of a number, so that keys are ordered as numbers are.
-fn digits(number: u64) -> [u8; KEY_BYTES] {
-    std::array::from_fn(|i| b"0123456789abcdef"[(number >> (60 - 4 * i) & 15) as usize])
+/// The digits of a number, so that keys are ordered as numbers are, and dots up to that length.
+fn digits(number: u64, key_bytes: usize) -> Key<'static> {
+    let mut bytes = [b'.'; KEY_BYTES_MAX];
+    for (i, byte) in bytes[..KEY_BYTES_MIN].iter_mut().enumerate() {
+        *byte = b"0123456789abcdef"[(number >> (60 - 4 * i) & 15) as usize];
+    }
+    Key::Made(bytes, key_bytes)
+}
+
+/// A key right behind another one: that, and nine bytes more.
+fn after(key: &[u8], kind: u8, number: u64) -> Key<'static> {
+    Key::Found(Cow::Owned([key, &[kind], &number.to_be_bytes()].concat()))
 }
 
 /// Other bits for each number.
@@ -139,31 +219,47 @@ mod tests {
     #[test]
     fn keys_differ() {
         for entries in [1, 7, 1000] {
-            let data = Data::new(entries, 10);
-            let ascending: Vec<_> = (0..entries).map(|place| data.key_at(place)).collect();
-            assert!(ascending.is_sorted_by(|a, b| a < b));
-            let mut keys: BTreeSet<_> = (0..entries).map(|number| data.key(number)).collect();
+            let data = Data::new(entries, 20, 10);
+            let ascending: Vec<_> = (0..entries).map(|place| data.key_at(place).to_vec()).collect();
+            assert!(ascending.is_sorted_by(|a, b| a < b) && ascending.iter().all(|key| key.len() == 20));
+            let mut keys: BTreeSet<_> = (0..entries).map(|number| data.key(number).to_vec()).collect();
             assert!(keys.iter().eq(&ascending));
-            keys.extend((entries..4 * entries).map(|number| data.key(number)));
+            keys.extend((entries..4 * entries).map(|number| data.key(number).to_vec()));
             assert_eq!(keys.len() as u64, 4 * entries);
             let random = Random::new(entries);
             for _ in 0..1000 {
                 let text = data.missing_key(&random);
-                let number = u64::from_str_radix(str::from_utf8(&text).expect("digits"), 16).expect("digits");
+                let number = u64::from_str_radix(str::from_utf8(&text[..16]).expect("digits"), 16).expect("digits");
                 // Where no key is: chance alone would keep it from those that are there.
-                let way = number % data.stride;
-                assert!((data.stride / 2..data.stride / 4 * 3).contains(&way) && !keys.contains(&text));
+                let stride = u64::MAX / entries;
+                let way = number % stride;
+                assert!((stride / 2..stride / 4 * 3).contains(&way) && !keys.contains(&*text));
             }
         }
-        let most = Data::new(ENTRIES_MAX, 0);
-        assert!(most.key_at(0) < most.key_at(1) && most.key_at(ENTRIES_MAX - 2) < most.key_at(ENTRIES_MAX - 1));
+        let most = Data::new(ENTRIES_MAX, 16, 0);
+        assert!(*most.key_at(0) < *most.key_at(1) && *most.key_at(ENTRIES_MAX - 2) < *most.key_at(ENTRIES_MAX - 1));
+    }
+
+    /// Of keys that were found, others are made that differ from them and from each other.
+    #[test]
+    fn keys_beside_those_that_were_found() {
+        let found = [&b""[..], b"a", b"a\0", b"long and longer"];
+        let keys = found.iter().map(|key| Box::from(*key)).collect();
+        let data = Data::found(Sample { keys, entries: 40, bytes: 4000 }, 10);
+        assert_eq!((data.entries, data.all_entries(), data.entry_bytes()), (4, 40, 100));
+        let mut keys: BTreeSet<_> = (0..4).map(|number| data.key(number).to_vec()).collect();
+        assert!(found.iter().all(|key| keys.contains(*key)));
+        keys.extend((4..1000).map(|number| data.key(number).to_vec()));
+        assert_eq!(keys.len(), 1000);
+        let random = Random::new(1);
+        assert!((0..1000).all(|_| !keys.contains(&*data.missing_key(&random))));
     }
 
     /// Values have their size, whatever that is, and the half of each says what the other half does.
     #[test]
     fn values_have_their_size() {
         for value_bytes in [0, 1, 20, 100, 1000, 3 << 20] {
-            let data = Data::new(1, value_bytes);
+            let data = Data::new(1, 16, value_bytes);
             let value = data.value(&Random::new(1));
             assert_eq!(value.len(), value_bytes);
             for piece in value.chunks_exact(data.piece_bytes) {

@@ -3,6 +3,9 @@
 //! A client looks at the clock once for each operation, when it has ended. The time from the end of the operation before is what it took, so drawing a key and a
 //! value is part of it, some tens of nanoseconds, and of the rate as well.
 //!
+//! What the models say of reads is asked of the tree as it is before, after, and a few times a second meanwhile; it is the mean of these. What they say of writes is asked
+//! afterwards, for as many bytes as were flushed.
+//!
 //! After a workload that writes, the tree settles: buffers are flushed, and merges that the shape calls for come to their end. That is timed by itself and is not in the rate;
 //! the next workload finds a tree at rest.
 
@@ -14,8 +17,8 @@ use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, Event, Random};
 
-use super::data::{Data, KEY_BYTES, scatter};
-use super::times::Times;
+use super::data::{Data, Key, scatter};
+use super::times::{Latency, Times};
 use super::zipfian::Zipfian;
 use super::{Choice, Does, Mix, Operation, Order, Workload, predict};
 
@@ -60,18 +63,26 @@ pub(crate) struct Measured {
     pub(crate) blocks_needed: Option<f64>,
     /// What the models say to that, or to `blocks_read` of scans without a cache.
     pub(crate) blocks_predicted: Option<f64>,
+    /// Filters that erred for each operation; `None` if it looks nothing up.
+    pub(crate) false_positives: Option<f64>,
     /// Blocks that each operation read from storage; `None` if it reads nothing.
     pub(crate) blocks_read: Option<f64>,
     /// How long the tree took to settle, if the workload wrote.
     pub(crate) settling: Option<Duration>,
     /// Raw bytes written into levels for each raw byte that was flushed, until the tree had settled.
     pub(crate) write_amplification: Option<f64>,
+    /// What the models say to that.
+    pub(crate) write_amplification_predicted: Option<f64>,
+    /// Bytes of tables on storage for each byte that the live entries alone would take there, once the tree had settled; `None` without entries.
+    pub(crate) space_amplification: Option<f64>,
+    /// How long writers were held back so that flushes and merges could follow, in seconds, summed over writers.
+    pub(crate) stall_seconds: f64,
+    /// What the database looks like then.
+    pub(crate) stats: Stats,
 }
 
 /// What some clients did, together.
 pub(crate) struct Rate {
-    /// Operations.
-    pub(crate) operations: u64,
     /// Time from the first one's begin to the last one's end.
     pub(crate) seconds: f64,
     /// Bytes of keys and values that were written, or read.
@@ -80,8 +91,10 @@ pub(crate) struct Rate {
     pub(crate) lookups: u64,
     /// Those that found something.
     pub(crate) found: u64,
-    /// Within how many nanoseconds half of the operations ended, 99 of 100, and 999 of 1000.
-    pub(crate) within_ns: [u64; 3],
+    /// How many operations, and how long they took.
+    pub(crate) latency: Latency,
+    /// The same for each kind of them, where there are several.
+    pub(crate) kinds: Vec<(&'static str, Latency)>,
 }
 
 impl Measurement<'_> {
@@ -91,21 +104,43 @@ impl Measurement<'_> {
     /// The database's.
     pub(crate) fn run(&self, workload: &Workload, progress: &mut dyn FnMut(f64)) -> Result<Measured> {
         let before = self.db.stats();
-        let predicted = predict::blocks(workload, &before, self.data, self.block_bytes);
-        let (clients, writer) = self.clients(workload, progress)?;
+        let mut predictions = Predictions::default();
+        let mut predict =
+            |stats: &Stats| predictions.add(predict::blocks(workload, stats, self.data, self.block_bytes));
+        predict(&before);
+        let mut look = |share| {
+            progress(share);
+            if workload.writes() && workload.reads() {
+                predict(&self.db.stats());
+            }
+        };
+        let (clients, writer) = self.clients(workload, &mut look)?;
         let after = self.db.stats();
+        predict(&after);
         let settling = workload.writes().then(|| self.settle()).transpose()?;
-        let operations = clients.operations;
+        let settled = self.db.stats();
+        let (operations, lookups) = (clients.latency.operations, after.lookups - before.lookups);
         Ok(Measured {
             name: workload.name,
-            blocks_needed: blocks_needed(workload, after.lookups - before.lookups, operations),
-            blocks_predicted: predicted,
+            blocks_needed: blocks_needed(workload, lookups, operations),
+            blocks_predicted: predictions.mean(),
             blocks_read: blocks_read(workload, &before, &after, operations),
-            write_amplification: settling.and_then(|_| amplification(&before, &self.db.stats())),
+            false_positives: (lookups.lookups > 0).then(|| lookups.filter_false_positives as f64 / operations as f64),
+            write_amplification: amplification(&before, &settled),
+            write_amplification_predicted: predict::write_amplification(workload, &before, &settled, self.data),
+            space_amplification: predict::space_amplification(&settled, self.live_raw_bytes()),
+            stall_seconds: stalled(&settled) - stalled(&before),
+            stats: settled,
             clients,
             writer,
             settling,
         })
+    }
+
+    /// Raw bytes of the entries that are there, without old versions.
+    fn live_raw_bytes(&self) -> u64 {
+        let added = self.stored.load(Ordering::Relaxed) - self.data.entries;
+        (self.data.all_entries() + added) * (self.data.entry_bytes() + predict::RAW_BYTES_PER_ENTRY)
     }
 
     /// Lets the tree come to rest; returns how long that took.
@@ -139,8 +174,29 @@ impl Measurement<'_> {
             run.stop.store(true, Ordering::Relaxed);
             let writer = writer.map(join).transpose();
             let clients = clients.into_iter().map(join).collect::<Result<Vec<Tally>>>()?;
-            Ok((Rate::of(clients, run.began), writer?.map(|tally| Rate::of(vec![tally], run.began))))
+            let writer = writer?.map(|tally| Rate::of(&["update"], vec![tally], run.began));
+            Ok((Rate::of(&workload.kinds(), clients, run.began), writer))
         })
+    }
+}
+
+/// What was predicted at several moments; nothing if it could not be said at one of them.
+#[derive(Default)]
+struct Predictions {
+    sum: f64,
+    count: u64,
+    unknown: bool,
+}
+
+impl Predictions {
+    fn add(&mut self, prediction: Option<f64>) {
+        self.sum += prediction.unwrap_or_default();
+        self.count += 1;
+        self.unknown |= prediction.is_none();
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (!self.unknown).then(|| self.sum / self.count as f64)
     }
 }
 
@@ -172,7 +228,8 @@ struct Run<'a> {
 
 /// What one client did.
 struct Tally {
-    times: Times,
+    /// Of each operation of the mix, in its order; of a load, only one.
+    times: Vec<Times>,
     bytes: u64,
     lookups: u64,
     found: u64,
@@ -217,10 +274,10 @@ impl Run<'_> {
         let Measurement { data, clients, .. } = self.measurement;
         let client = Client::new(self, number);
         let mut mine = (number..data.entries).step_by(usize::try_from(*clients).expect("few clients"));
-        self.repeat(self.share(number, data.entries), None, |tally| {
+        self.repeat(1, self.share(number, data.entries), None, |tally| {
             let entry = mine.next().expect("as many as it was given");
             let key = if order == Order::Ascending { data.key_at(entry) } else { data.key(entry) };
-            client.put(&key, tally)
+            client.put(&key, tally).map(|()| 0)
         })
     }
 
@@ -231,16 +288,17 @@ impl Run<'_> {
             Limit::Time(time) => (u64::MAX, Some(self.began + time)),
             Limit::Operations(all) => (self.share(number, all), None),
         };
-        self.repeat(operations, deadline, |tally| {
-            let operation = drawn(mix, client.random.below(100));
-            client.operate(operation, mix.choice, tally)
+        let whole = mix.whole();
+        self.repeat(mix.operations.len(), operations, deadline, |tally| {
+            let index = drawn(mix, client.random.below(whole));
+            client.operate(mix.operations[index].1, mix.choice, tally).map(|()| index)
         })
     }
 
     /// Overwrites until it is stopped.
     fn writer(&self) -> Result<Tally> {
         let client = Client::new(self, self.measurement.clients);
-        self.repeat(u64::MAX, None, |tally| client.operate(Operation::Update, Choice::Uniform, tally))
+        self.repeat(1, u64::MAX, None, |tally| client.operate(Operation::Update, Choice::Uniform, tally).map(|()| 0))
     }
 
     /// How many of `all` operations are client `number`'s.
@@ -249,21 +307,25 @@ impl Run<'_> {
         all / clients + u64::from(number < all % clients)
     }
 
-    /// Does `operate` so often, or until that time, or until it is told to stop.
+    /// Does `operate` so often, or until that time, or until it is told to stop; it says which of so many kinds of operations it did.
     fn repeat(
         &self,
+        kinds: usize,
         operations: u64,
         deadline: Option<Duration>,
-        mut operate: impl FnMut(&mut Tally) -> Result<()>,
+        mut operate: impl FnMut(&mut Tally) -> Result<usize>,
     ) -> Result<Tally> {
         let env = self.measurement.env;
-        let mut tally = Tally { times: Times::new(), bytes: 0, lookups: 0, found: 0, ended: env.now() };
-        while tally.times.operations() < operations && deadline.is_none_or(|deadline| tally.ended < deadline) {
-            operate(&mut tally)?;
+        let times = (0..kinds).map(|_| Times::new()).collect();
+        let mut tally = Tally { times, bytes: 0, lookups: 0, found: 0, ended: env.now() };
+        let mut done = 0;
+        while done < operations && deadline.is_none_or(|deadline| tally.ended < deadline) {
+            let kind = operate(&mut tally)?;
             let now = env.now();
-            tally.times.note(now.saturating_sub(tally.ended));
+            tally.times[kind].note(now.saturating_sub(tally.ended));
             tally.ended = now;
-            if tally.times.operations().is_multiple_of(OPERATIONS_PER_NEWS) {
+            done += 1;
+            if done.is_multiple_of(OPERATIONS_PER_NEWS) {
                 self.operations.fetch_add(OPERATIONS_PER_NEWS, Ordering::Relaxed);
                 if self.stop.load(Ordering::Relaxed) {
                     break;
@@ -274,15 +336,15 @@ impl Run<'_> {
     }
 }
 
-/// The operation of a mix that a number below 100 means.
-fn drawn(mix: &Mix, mut number: u64) -> Operation {
-    for (share, operation) in mix.operations {
-        if number < *share {
-            return *operation;
-        }
-        number -= share;
-    }
-    unreachable!("the shares of a mix are a hundred together")
+/// Which of the mix's operations a number below its whole means.
+fn drawn(mix: &Mix, mut number: u64) -> usize {
+    let mut shares = mix.operations.iter().map(|(share, _)| *share);
+    let found = shares.position(|share| {
+        let is_here = number < share;
+        number = number.saturating_sub(share);
+        is_here
+    });
+    found.expect("the shares of a mix are the whole together")
 }
 
 /// One thread that does operations.
@@ -316,7 +378,7 @@ impl<'a> Client<'a> {
     }
 
     /// The key of an entry that is there.
-    fn key(&self, choice: Choice) -> [u8; KEY_BYTES] {
+    fn key(&self, choice: Choice) -> Key<'_> {
         let Measurement { data, stored, .. } = self.measurement;
         let number = match choice {
             Choice::Uniform => self.random.below(data.entries),
@@ -359,24 +421,30 @@ impl<'a> Client<'a> {
 }
 
 impl Rate {
-    fn of(tallies: Vec<Tally>, began: Duration) -> Self {
+    /// Of clients whose operations are of these kinds.
+    fn of(kinds: &[&'static str], tallies: Vec<Tally>, began: Duration) -> Self {
         let ended = tallies.iter().map(|tally| tally.ended).max().unwrap_or(began);
-        let mut times = Times::new();
-        tallies.iter().for_each(|tally| times.add(&tally.times));
+        let mut times: Vec<_> = kinds.iter().map(|_| Times::new()).collect();
+        for tally in &tallies {
+            times.iter_mut().zip(&tally.times).for_each(|(times, others)| times.add(others));
+        }
+        let mut all = Times::new();
+        times.iter().for_each(|times| all.add(times));
+        let kinds = kinds.iter().zip(&times).map(|(kind, times)| (*kind, times.latency()));
         let sum = |number: fn(&Tally) -> u64| tallies.iter().map(number).sum();
         Self {
-            operations: times.operations(),
             seconds: ended.saturating_sub(began).as_secs_f64(),
             bytes: sum(|tally| tally.bytes),
             lookups: sum(|tally| tally.lookups),
             found: sum(|tally| tally.found),
-            within_ns: [500, 990, 999].map(|of_thousand| times.within_ns(of_thousand)),
+            latency: all.latency(),
+            kinds: if times.len() > 1 { kinds.collect() } else { Vec::new() },
         }
     }
 
     /// Operations in a second.
     pub(crate) fn operations_per_second(&self) -> f64 {
-        self.operations as f64 / self.seconds.max(f64::MIN_POSITIVE)
+        self.latency.operations as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
     /// Bytes in a second.
@@ -397,6 +465,10 @@ fn blocks_read(workload: &Workload, before: &Stats, after: &Stats, operations: u
     let blocks =
         after.lookups.data_blocks_read - before.lookups.data_blocks_read + scans(&after.reads) - scans(&before.reads);
     (workload.reads() && operations > 0).then(|| blocks as f64 / operations as f64)
+}
+
+fn stalled(stats: &Stats) -> f64 {
+    stats.write_delay_seconds + stats.write_stall_seconds
 }
 
 fn amplification(before: &Stats, after: &Stats) -> Option<f64> {

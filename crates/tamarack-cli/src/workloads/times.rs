@@ -13,33 +13,50 @@ const BUCKETS: usize = ((u64::BITS - FINENESS + 1) as usize) << FINENESS;
 pub(crate) struct Times {
     counts: Vec<u64>,
     operations: u64,
+    longest: Duration,
+}
+
+/// What a histogram tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    /// How many operations there were.
+    pub(crate) operations: u64,
+    /// Within how many nanoseconds half of them ended, 99 of 100, and 999 of 1000; 0 if there were none.
+    pub(crate) within_ns: [u64; 3],
+    /// How many the longest took.
+    pub(crate) longest_ns: u64,
 }
 
 impl Times {
     /// Of none.
     pub(crate) fn new() -> Self {
-        Self { counts: vec![0; BUCKETS], operations: 0 }
+        Self { counts: vec![0; BUCKETS], operations: 0, longest: Duration::ZERO }
     }
 
     /// An operation took so long.
     pub(crate) fn note(&mut self, took: Duration) {
         self.counts[bucket_of(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))] += 1;
         self.operations += 1;
+        self.longest = self.longest.max(took);
     }
 
     /// Adds those of another client.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
         self.operations += other.operations;
+        self.longest = self.longest.max(other.longest);
     }
 
-    /// How many they are.
-    pub(crate) fn operations(&self) -> u64 {
-        self.operations
+    /// All that is told of them.
+    pub(crate) fn latency(&self) -> Latency {
+        let longest_ns = u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX);
+        // The middle of a bucket may lie beyond the longest time in it.
+        let within_ns = [500, 990, 999].map(|of_thousand| self.within_ns(of_thousand).min(longest_ns));
+        Latency { operations: self.operations, within_ns, longest_ns }
     }
 
     /// Within how many nanoseconds `of_thousand` of every thousand operations ended; 0 if there were none.
-    pub(crate) fn within_ns(&self, of_thousand: u64) -> u64 {
+    fn within_ns(&self, of_thousand: u64) -> u64 {
         let wanted = (self.operations * of_thousand).div_ceil(1000).max(1);
         let mut ended = 0;
         let bucket = self.counts.iter().position(|count| {
@@ -83,7 +100,7 @@ mod tests {
         (1..=50_000).for_each(|ns| times.note(Duration::from_nanos(ns)));
         (50_001..=100_000).for_each(|ns| others.note(Duration::from_nanos(ns)));
         times.add(&others);
-        assert_eq!(times.operations(), 100_000);
+        assert_eq!((times.latency().operations, times.latency().longest_ns), (100_000, 100_000));
         for (of_thousand, expected) in [(500, 50_000_u64), (990, 99_000), (999, 99_900)] {
             let found = times.within_ns(of_thousand);
             assert!(found.abs_diff(expected) <= expected / 32, "{found} instead of {expected}");

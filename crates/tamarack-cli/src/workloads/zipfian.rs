@@ -15,7 +15,7 @@
 use tamarack_env::Random;
 
 /// The exponent.
-const THETA: f64 = 0.99;
+pub(super) const THETA: f64 = 0.99;
 
 /// The distribution over a number of ranks.
 pub(crate) struct Zipfian {

@@ -1,0 +1,180 @@
+//! Which keys are written: what a merge leaves of runs that have keys in common.
+//!
+//! ```text
+//! a run that came of `d` draws, of n keys with shares p     D(d) = Σ (1 - e^(-d p)) keys are in it
+//! two such runs, merged                                     D(d + d')
+//! what the tree held before, each key once                  a share of all keys; of the draws, those that it lacks are added
+//! ```
+//!
+//! So a merge adds up draws, and asks how many keys they are. By Zipf's law the r-th most frequent key has a share in proportion to `r^-θ`; with θ = 0 all
+//! are alike. Keys of nearly the same share are counted together, 16 groups for each doubling of the rank, so the sum is short for any n.
+//!
+//! Test: below, against sets of keys that are really drawn and merged.
+
+use std::collections::BTreeMap;
+
+use crate::occupancy::{Occupancy, RunId};
+use crate::planner::Merge;
+use crate::units::Bytes;
+
+/// Keys that writers draw again and again.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// How many there are with so large a share of all draws.
+    groups: Vec<(f64, f64)>,
+    entry_bytes: f64,
+    all_bytes: f64,
+}
+
+/// What is in a run: bytes of entries that stand in no other, and draws.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    once: f64,
+    draws: f64,
+}
+
+impl Keys {
+    /// So many keys, at least 1, whose entries have so many raw bytes, drawn by Zipf's law with exponent `theta`; 0 draws all alike.
+    pub fn drawn(entries: u64, entry_bytes: u64, theta: f64) -> Self {
+        let mut groups = Vec::new();
+        let mut first = 1_u64;
+        while first <= entries {
+            let after = (first + (first / 16).max(1)).min(entries + 1);
+            let (count, middle) = ((after - first) as f64, (first + after - 1) as f64 / 2.0);
+            groups.push((count, middle.powf(-theta)));
+            first = after;
+        }
+        let sum: f64 = groups.iter().map(|(count, height)| count * height).sum();
+        groups.iter_mut().for_each(|(_, height)| *height /= sum);
+        Self { groups, entry_bytes: entry_bytes as f64, all_bytes: entries as f64 * entry_bytes as f64 }
+    }
+
+    /// Bytes of the keys that so many draws come to.
+    fn distinct(&self, draws: f64) -> f64 {
+        let keys: f64 = self.groups.iter().map(|(count, share)| count * -(-draws * share).exp_m1()).sum();
+        keys * self.entry_bytes
+    }
+
+    fn bytes(&self, held: Held) -> f64 {
+        let once = held.once.min(self.all_bytes);
+        once + (1.0 - once / self.all_bytes) * self.distinct(held.draws)
+    }
+}
+
+/// What is in each run, where keys are written more than once.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    keys: Keys,
+    runs: BTreeMap<RunId, Held>,
+}
+
+impl Drawn {
+    /// What is there now are some of the keys, each once.
+    pub(super) fn new(keys: Keys, occupancy: &Occupancy) -> Self {
+        let held = |bytes: Bytes| Held { once: bytes.as_f64(), draws: 0.0 };
+        Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, held(run.bytes))).collect() }
+    }
+
+    /// What a merge writes.
+    pub(super) fn output_bytes(&self, merge: &Merge) -> Bytes {
+        Bytes(self.keys.bytes(self.output(merge)).round() as u64)
+    }
+
+    /// The inputs of a merge have become a run.
+    pub(super) fn merged(&mut self, merge: &Merge, id: RunId) {
+        let output = self.output(merge);
+        for input in &merge.inputs {
+            self.runs.remove(input);
+        }
+        self.runs.insert(id, output);
+    }
+
+    fn output(&self, merge: &Merge) -> Held {
+        let buffer = Held { once: 0.0, draws: merge.buffer.as_f64() / self.keys.entry_bytes };
+        let runs = merge.inputs.iter().map(|id| self.runs[id]);
+        runs.fold(buffer, |sum, run| Held { once: sum.once + run.once, draws: sum.draws + run.draws })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::policy;
+    use crate::simulate::Tree;
+
+    /// SplitMix64.
+    fn random(state: &mut u64) -> f64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Keys are really drawn and merged, as the simulation begins and ends merges: each run has as many as it says, or nearly. Drawn alike and by Zipf's
+    /// law, from an empty tree and from one that holds all keys.
+    #[test]
+    fn runs_have_as_many_keys_as_are_drawn() {
+        const ENTRIES: u64 = 20_000;
+        const BUFFER: u64 = 500;
+        for (seed, words, theta, full) in [
+            (1, "leveling:T=4", 0.0, false),
+            (2, "leveling:T=4", 0.0, true),
+            (3, "tiering:T=4", 0.0, true),
+            (4, "leveling:T=4", 0.99, true),
+            (5, "tiering:T=3", 0.99, false),
+        ] {
+            let mut state = seed;
+            let policy = policy::parse(words).expect("a policy");
+            let mut tree = Tree::new(policy.as_ref(), Bytes(BUFFER));
+            let mut sets: BTreeMap<RunId, BTreeSet<u64>> = BTreeMap::new();
+            let shares: Vec<f64> = (1..=ENTRIES).map(|rank| (rank as f64).powf(-theta)).collect();
+            let all: f64 = shares.iter().sum();
+            let sums: Vec<f64> = shares
+                .iter()
+                .scan(0.0, |sum, share| {
+                    *sum += share / all;
+                    Some(*sum)
+                })
+                .collect();
+            let mut loaded = 0;
+            let (mut said, mut real) = (0.0, 0.0);
+            // Each key once, in no order: steps of 7919 come by all numbers.
+            let loads = if full { ENTRIES / BUFFER } else { 0 };
+            for flush in 0..loads + 120 {
+                if flush == loads {
+                    tree = tree.drawing(Keys::drawn(ENTRIES, 1, theta));
+                }
+                let buffer: BTreeSet<u64> = (0..BUFFER)
+                    .map(|_| {
+                        if flush < loads {
+                            loaded += 1;
+                            return (loaded * 7919) % ENTRIES;
+                        }
+                        let drawn = random(&mut state);
+                        (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
+                    })
+                    .collect();
+                tree.seal(Bytes(BUFFER));
+                while let Some(merge) = tree.in_progress().first().cloned() {
+                    let before: BTreeSet<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
+                    let mut output = if merge.buffer > Bytes::ZERO { buffer.clone() } else { BTreeSet::new() };
+                    for input in &merge.inputs {
+                        output.extend(sets.remove(input).expect("a run"));
+                    }
+                    tree.end(0);
+                    let made = tree.occupancy().runs().find(|(_, run)| !before.contains(&run.id));
+                    let id = made.map_or_else(|| merge.inputs[0], |(_, run)| run.id);
+                    let bytes = tree.occupancy().runs().find(|(_, run)| run.id == id).expect("it is there").1.bytes;
+                    if flush >= loads {
+                        (said, real) = (said + bytes.as_f64(), real + output.len() as f64);
+                    }
+                    sets.insert(id, output);
+                }
+            }
+            assert!((said / real - 1.0).abs() < 0.03, "{words} {theta} {full}: {said} instead of {real}");
+        }
+    }
+}
