@@ -8,14 +8,14 @@
 mod clock;
 mod data;
 mod engines;
-#[path = "../../sidebyside/src/machine.rs"]
-#[expect(dead_code, reason = "this report has a name of its own")]
-mod machine;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clock::{Taken, median, timed};
+use clock::{Taken, timed};
+use common::machine;
+use common::numbers::median;
+use common::words::{List, Words};
 use data::{Data, Shape};
 use engines::{Engine, RocksDb, Tamarack};
 use tamarack::Compression;
@@ -34,8 +34,8 @@ usage: merge-beside [OPTIONS]      prints a report in Markdown
 
 struct Settings {
     dir: PathBuf,
-    shapes: Vec<String>,
-    compressions: Vec<String>,
+    shapes: List,
+    compressions: List,
     threads: Vec<usize>,
     runs: u64,
     mib: u64,
@@ -49,17 +49,14 @@ struct Sample {
 }
 
 fn main() {
-    let settings = Settings::from_words(std::env::args().skip(1)).unwrap_or_else(|message| {
-        eprintln!("{message}\n\n{HELP}");
-        std::process::exit(2);
-    });
+    let settings = Settings::new(&Words::read(HELP));
     let engines: [&dyn Engine; 2] = [&Tamarack, &RocksDb];
     print!("{}", preface(&settings, &engines));
     println!("| data | threads | engine | M entries/s | MB/s | least | greatest | tamarack is | cpu s | written MB |");
     println!("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|");
     for (shape_name, shape) in [("small", Shape::Small), ("large", Shape::Large)] {
         for (compression_name, compression) in [("none", Compression::None), ("lz4", Compression::Lz4)] {
-            if wants(&settings.shapes, shape_name) && wants(&settings.compressions, compression_name) {
+            if settings.shapes.wants(shape_name) && settings.compressions.wants(compression_name) {
                 let entries = (settings.mib << 20) / (shape.key_bytes() + shape.value_bytes()) as u64;
                 let data = Data { runs: settings.runs, entries, shape, compression };
                 measure(&settings, &format!("{shape_name}, {compression_name}"), &data, &engines);
@@ -157,39 +154,15 @@ fn preface(settings: &Settings, engines: &[&dyn Engine]) -> String {
 }
 
 impl Settings {
-    fn from_words(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut settings = Self {
-            dir: std::env::temp_dir(),
-            shapes: Vec::new(),
-            compressions: Vec::new(),
-            threads: vec![1, 2],
-            runs: 10,
-            mib: 1000,
-            rounds: 5,
-        };
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-            let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
-            let positive = |text: &str| text.parse::<u64>().ok().filter(|n| *n > 0);
-            let number = || positive(&value).ok_or(format!("{word} needs a number from 1"));
-            match word.as_str() {
-                "--dir" => settings.dir = value.into(),
-                "--shape" => settings.shapes = list(),
-                "--compression" => settings.compressions = list(),
-                "--threads" => {
-                    let threads = list().iter().map(|text| positive(text).map(|n| n as usize)).collect::<Option<_>>();
-                    settings.threads = threads.ok_or("--threads needs numbers from 1, such as 1,2")?;
-                }
-                "--runs" => settings.runs = number()?,
-                "--mib" => settings.mib = number()?,
-                "--rounds" => settings.rounds = number()? as usize,
-                _ => return Err(format!("{word} is not an option")),
-            }
+    fn new(words: &Words) -> Self {
+        Self {
+            dir: words.dir(),
+            shapes: words.list("shape"),
+            compressions: words.list("compression"),
+            threads: words.numbers("threads", &[1, 2]).into_iter().map(|n| n as usize).collect(),
+            runs: words.positive("runs", 10),
+            mib: words.positive("mib", 1000),
+            rounds: words.positive("rounds", 5) as usize,
         }
-        Ok(settings)
     }
-}
-
-fn wants(list: &[String], name: &str) -> bool {
-    list.is_empty() || list.iter().any(|wanted| wanted == name)
 }

@@ -24,11 +24,3 @@ fn cpu_s() -> f64 {
     let ticks = |field: usize| fields[field - 3].parse::<f64>().expect("a number of ticks");
     (ticks(14) + ticks(15)) / 100.0
 }
-
-/// The middle value, or the mean of the two in the middle.
-pub fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
-}

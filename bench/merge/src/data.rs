@@ -2,6 +2,7 @@
 //!
 //! Everything is a pure function of the entry's number, so that every engine gets the same data and none has to be kept.
 
+use common::numbers::{mix, noise};
 use tamarack::{Compression, Entry, EntryKind, Sequence};
 
 /// What is merged.
@@ -22,9 +23,6 @@ pub enum Shape {
     /// 24 bytes of which the first eight are the same in all keys, 1,024 bytes.
     Large,
 }
-
-/// A stretch of bytes that no compressor shrinks, for values to be cut from.
-const NOISE_BYTES: usize = 1 << 20;
 
 impl Shape {
     pub fn key_bytes(self) -> usize {
@@ -68,19 +66,7 @@ impl Data {
     /// If data is compressed, half of each value is noise and half one byte repeated; otherwise all of it is noise.
     fn fill_value(&self, value: &mut [u8], noise: &[u8], n: u64) {
         let noisy = if self.compression == Compression::None { value.len() } else { value.len() / 2 };
-        let start = mix(n ^ 0x55) as usize % (NOISE_BYTES - noisy);
+        let start = mix(n ^ 0x55) as usize % (noise.len() - noisy);
         value[..noisy].copy_from_slice(&noise[start..start + noisy]);
     }
-}
-
-fn noise() -> Vec<u8> {
-    (0..NOISE_BYTES as u64 / 8).flat_map(|n| mix(n << 32).to_le_bytes()).collect()
-}
-
-/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
-fn mix(n: u64) -> u64 {
-    let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -17,7 +17,9 @@ mod data;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clock::{Taken, median, timed};
+use clock::{Taken, timed};
+use common::numbers::median;
+use common::words::{List, Words};
 use data::{Data, Shape};
 use tamarack::Compression;
 use tamarack::format::meta::{EditNumber, TableId, TableMeta};
@@ -46,24 +48,21 @@ const PARTS: [&str; 4] = ["read", "merge", "retain", "write"];
 
 struct Settings {
     dir: PathBuf,
-    shapes: Vec<String>,
-    compressions: Vec<String>,
-    parts: Vec<String>,
+    shapes: List,
+    compressions: List,
+    parts: List,
     runs: u64,
     mib: u64,
     rounds: usize,
 }
 
 fn main() {
-    let settings = Settings::from_words(std::env::args().skip(1)).unwrap_or_else(|message| {
-        eprintln!("{message}\n\n{HELP}");
-        std::process::exit(2);
-    });
+    let settings = Settings::new(&Words::read(HELP));
     println!("| data | part | M entries/s | MB/s | wall ns/entry | cpu ns/entry |");
     println!("|---|---|---:|---:|---:|---:|");
     for (shape_name, shape) in [("small", Shape::Small), ("large", Shape::Large)] {
         for (compression_name, compression) in [("none", Compression::None), ("lz4", Compression::Lz4)] {
-            if wants(&settings.shapes, shape_name) && wants(&settings.compressions, compression_name) {
+            if settings.shapes.wants(shape_name) && settings.compressions.wants(compression_name) {
                 let entries = (settings.mib << 20) / (shape.key_bytes() + shape.value_bytes()) as u64;
                 let data = Data { runs: settings.runs, entries, shape, compression };
                 measure(&settings, &format!("{shape_name} {compression_name}"), data);
@@ -74,7 +73,7 @@ fn main() {
 
 fn measure(settings: &Settings, name: &str, data: Data) {
     let runs = Runs::make(&settings.dir, data);
-    let parts: Vec<&str> = PARTS.into_iter().filter(|part| wants(&settings.parts, part)).collect();
+    let parts: Vec<&str> = PARTS.into_iter().filter(|part| settings.parts.wants(part)).collect();
     let rounds: Vec<Vec<Taken>> =
         (0..settings.rounds).map(|_| parts.iter().map(|part| runs.run(part)).collect()).collect();
     for (p, part) in parts.iter().enumerate() {
@@ -204,35 +203,15 @@ impl Written<'_> {
 }
 
 impl Settings {
-    fn from_words(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut settings = Self {
-            dir: std::env::temp_dir(),
-            shapes: Vec::new(),
-            compressions: Vec::new(),
-            parts: Vec::new(),
-            runs: 10,
-            mib: 1000,
-            rounds: 3,
-        };
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-            let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
-            let number = || value.parse::<u64>().ok().filter(|n| *n > 0).ok_or(format!("{word} needs a number from 1"));
-            match word.as_str() {
-                "--dir" => settings.dir = value.into(),
-                "--shape" => settings.shapes = list(),
-                "--compression" => settings.compressions = list(),
-                "--part" => settings.parts = list(),
-                "--runs" => settings.runs = number()?,
-                "--mib" => settings.mib = number()?,
-                "--rounds" => settings.rounds = number()? as usize,
-                _ => return Err(format!("{word} is not an option")),
-            }
+    fn new(words: &Words) -> Self {
+        Self {
+            dir: words.dir(),
+            shapes: words.list("shape"),
+            compressions: words.list("compression"),
+            parts: words.list("part"),
+            runs: words.positive("runs", 10),
+            mib: words.positive("mib", 1000),
+            rounds: words.positive("rounds", 3) as usize,
         }
-        Ok(settings)
     }
-}
-
-fn wants(list: &[String], name: &str) -> bool {
-    list.is_empty() || list.iter().any(|wanted| wanted == name)
 }

@@ -1,5 +1,6 @@
 //! The entries that are written: unique random keys, values that no compressor shrinks, all pure functions of a number.
 
+use common::numbers::{mix, noise};
 use tamarack::{Db, Result};
 
 /// Raw bytes of an entry: key, value, and what the engine adds.
@@ -15,7 +16,7 @@ pub struct Entries {
 
 impl Entries {
     pub fn new() -> Self {
-        Self { noise: (0..1u64 << 17).flat_map(|n| mix(n << 32).to_le_bytes()).collect() }
+        Self { noise: noise() }
     }
 
     pub fn put(&self, db: &Db, number: u64) -> Result<()> {
@@ -53,12 +54,4 @@ fn key(number: u64) -> [u8; KEY_BYTES] {
     key[..8].copy_from_slice(&mix(number).to_be_bytes());
     key[8..].copy_from_slice(&mix(!number).to_be_bytes());
     key
-}
-
-/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
-fn mix(number: u64) -> u64 {
-    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -8,18 +8,17 @@
 //! `cargo run --release -p shape --bin reshape -- --help`
 
 mod entries;
-mod words;
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use common::words::Words;
 use entries::{Entries, RAW_BYTES};
 use tamarack::{Compression, Db, Expert, Options, Result};
 use tamarack_model::simulate::Tree;
 use tamarack_model::{Bytes, policy};
-use words::Words;
 
 const HELP: &str = "\
 usage: reshape [--dir DIR] [--mib N] [--load N] [--buffer-mib N] [--threads N]
@@ -35,7 +34,7 @@ const FIRST: &str = "leveling:T=10";
 const THEN: [&str; 4] = ["tiering:T=10", "lazy-leveling:T=5", "leveling:T=10", "leveling:T=4"];
 
 fn main() -> Result<()> {
-    let words = Words::read(&["dir", "mib", "load", "buffer-mib", "threads"], HELP);
+    let words = Words::read(HELP);
     let dir = words.dir().join(format!("tamarack-reshape-{}", std::process::id()));
     let outcome = measure(&words, &dir);
     fs::remove_dir_all(&dir).expect("the database is removed");

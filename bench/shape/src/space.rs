@@ -14,7 +14,6 @@
 //! `cargo run --release -p shape --bin merge-space -- --help`
 
 mod entries;
-mod words;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::words::Words;
 use entries::{Entries, RAW_BYTES};
 use tamarack::{Compression, Db, Expert, Options, Result};
-use words::Words;
 
 const HELP: &str = "\
 usage: merge-space [--dir DIR] [--mib N] [--above N] [--runs N] [--threads N] [--table-kib N]
@@ -42,7 +41,7 @@ const BUFFER_BYTES: u64 = 32 << 20;
 const EVERY: Duration = Duration::from_millis(5);
 
 fn main() -> Result<()> {
-    let words = Words::read(&["dir", "mib", "above", "runs", "threads", "table-kib"], HELP);
+    let words = Words::read(HELP);
     let dir = words.dir().join(format!("tamarack-merge-space-{}", std::process::id()));
     let outcome = measure(&words, &dir);
     fs::remove_dir_all(&dir).expect("the database is removed");

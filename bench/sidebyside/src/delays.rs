@@ -21,12 +21,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engines::{self, Engine, Store};
+use common::machine;
+use common::numbers::{median, noise};
+use common::words::List;
+
+use crate::data::Data;
 use crate::latency::Latencies;
-use crate::machine;
-use crate::report::median;
-use crate::run::settle;
-use crate::workload::{self, Durability, KEY_BYTES, Order, VALUE_BYTES, Workload};
+use crate::stores::{self, Durability, Kind, Place, Shape, Store};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ pub struct Settings {
     pub buffer_bytes: u64,
     /// Puts per second of the runs at a fixed rate.
     pub rate: u64,
-    pub engines: Vec<String>,
+    pub engines: List,
 }
 
 /// How puts come.
@@ -60,8 +61,7 @@ struct Run {
 }
 
 /// Distinct keys in random order, merged as they come; how many is a matter of time.
-const WORKLOAD: Workload =
-    Workload { order: Order::Random, durability: Durability::Buffered, threads: 1, entries: u64::MAX, settled: true };
+const DATA: Data = Data { name: "small", prefix: "", value_bytes: 100, entries: 0, sequential: false };
 
 /// The control writes so much, so often, to a file that it goes round in.
 const CONTROL_BYTES: usize = 4096;
@@ -70,8 +70,7 @@ const CONTROL_FILE_BYTES: u64 = 64 << 20;
 
 /// Runs everything and returns the report.
 pub fn measure(settings: &Settings, command: &str) -> io::Result<String> {
-    let wanted = |name: &str| settings.engines.is_empty() || settings.engines.iter().any(|engine| engine == name);
-    let engines: Vec<_> = engines::all().into_iter().filter(|engine| wanted(engine.name())).collect();
+    let engines: Vec<_> = stores::plain().into_iter().filter(|engine| settings.engines.wants(engine.name())).collect();
     let loads = [Load::Fixed(settings.rate), Load::Full];
     let mut rows: Vec<(Load, &str, Vec<Run>)> = Vec::new();
     rows.extend(loads.iter().flat_map(|load| engines.iter().map(|engine| (*load, engine.name(), Vec::new()))));
@@ -93,9 +92,18 @@ pub fn measure(settings: &Settings, command: &str) -> io::Result<String> {
     Ok(report(settings, command, &engines, &rows, &alone, &busy))
 }
 
-fn one(engine: &dyn Engine, load: Load, settings: &Settings) -> io::Result<Run> {
+fn one(engine: &dyn Kind, load: Load, settings: &Settings) -> io::Result<Run> {
     let dir = fresh_dir(settings, engine.name())?;
-    let store = engine.open(&dir, &WORKLOAD, settings.buffer_bytes);
+    let place = Place {
+        data: DATA,
+        shape: Shape::Leveled,
+        buffer_bytes: settings.buffer_bytes,
+        cache_bytes: 64 << 20,
+        direct_io: false,
+        durability: Durability::Buffered,
+        loading: false,
+    };
+    let store = engine.open(&dir, &place);
     let run = beside_control(&dir, || write(store.as_ref(), load, settings.time));
     drop(store);
     fs::remove_dir_all(&dir)?;
@@ -113,7 +121,7 @@ fn control_alone(settings: &Settings) -> io::Result<Latencies> {
 fn fresh_dir(settings: &Settings, name: &str) -> io::Result<PathBuf> {
     let dir = settings.dir.join(format!("delays-{}-{name}", std::process::id()));
     fs::create_dir_all(&dir)?;
-    settle();
+    machine::settle();
     Ok(dir)
 }
 
@@ -147,7 +155,7 @@ fn control(file: &File, ended: &AtomicBool) -> io::Result<Latencies> {
 /// Puts distinct keys in random order for so long. Returns latencies, puts per second, and how far behind its due time
 /// a put came at most, in nanoseconds.
 fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64) {
-    let (noise, mut latencies, mut behind_ns) = (workload::noise(), Latencies::new(), 0);
+    let (noise, mut latencies, mut behind_ns) = (noise(), Latencies::new(), 0);
     let began = Instant::now();
     let (mut n, mut now) = (0, began);
     while now - began < time {
@@ -156,7 +164,7 @@ fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64)
             now = wait_until(due, now);
             behind_ns = behind_ns.max((now - due).as_nanos() as u64);
         }
-        store.put(&WORKLOAD.key(n), workload::value(&noise, n));
+        store.put(&DATA.key(n), DATA.value(&noise, n));
         let after = Instant::now();
         latencies.add((after - now).as_nanos() as u64);
         now = after;
@@ -197,7 +205,7 @@ fn cells(runs: &[Run]) -> Vec<String> {
 fn report(
     settings: &Settings,
     command: &str,
-    engines: &[Box<dyn Engine>],
+    engines: &[Box<dyn Kind>],
     rows: &[(Load, &str, Vec<Run>)],
     alone: &[Latencies],
     busy: &[f64],
@@ -209,8 +217,10 @@ fn report(
     line(format!("* Machine: {}; databases on {}.", machine::description(), machine::file_system(&settings.dir)));
     line(format!("* Load average over one minute before each run, its own share included: {least:.1} to {most:.1}."));
     line(format!(
-        "* Data: {KEY_BYTES}-byte keys in random order, {VALUE_BYTES}-byte values, one thread, one put per commit, no sync, buffers of {} MiB, no \
-         compression; {} s per run, each into an empty database.",
+        "* Data: {}-byte keys in random order, {}-byte values, one thread, one put per commit, no sync, buffers of {} MiB, no \
+         compression; {} s per run, each into an empty database; filters of 10 bits per entry, caches of 64 MiB.",
+        DATA.key_bytes(),
+        DATA.value_bytes,
         settings.buffer_bytes >> 20,
         settings.time.as_secs()
     ));
@@ -224,7 +234,7 @@ fn report(
         median(alone.iter().map(|control| control.quantile_ns(0.999) as f64)) / 1e3,
         alone.iter().map(Latencies::greatest_ns).max().unwrap_or(0) as f64 / 1e6
     ));
-    line("* Stores are set up as for the workload loadrandom of `sidebyside`:".to_owned());
+    line("* Engines, of whose settings those of leveled trees hold here:".to_owned());
     for engine in engines {
         let (name, package) = (engine.name(), engine.package());
         line(format!("  * {name} ({package} {}): {}.", machine::version(package), engine.setup()));

@@ -1,25 +1,24 @@
-//! The same workloads on Tamarack and its peers, in interleaved rounds.
+//! The same workloads on Tamarack and its peers, in turns.
 //!
-//! ```text
-//! settings ──► for each round: for each workload: for each engine: one run on a fresh database ──► samples ──► report
-//! ```
+//! Three programs: `beside` measures everything and makes the report that is to be read; `sidebyside` times fills without merges, also with a sync for each put;
+//! `delays` looks at single puts while everything is merged.
 //!
-//! Three programs: `sidebyside` times fills without merges, `delays` looks at single puts while everything is merged, `reads-beside` reads.
-//!
-//! * [`workload`]: which keys and values, in which order, by how many threads, how durable.
-//! * [`engines`]: the stores behind one narrow trait.
-//! * [`settings`]: what the command line of `sidebyside` asks for.
-//! * [`run`]: one fill, timed; [`latency`] collects its latencies.
-//! * [`report`]: medians and spreads, as a table and as Markdown; [`machine`] says where they were taken.
-//! * [`delays`]: what puts take under a sustained load, beside a thread that shows what the machine itself does.
-//! * [`reads`]: what gets and scans cost, with stores, data and a report of their own.
+//! * [`stores`]: the stores behind one trait.
+//! * [`data`]: what is stored, and how keys are drawn; [`load`] stores it; [`check`] compares answers with it byte for byte.
+//! * [`rows`]: what is asked, as lists of operations; [`slice`] works through them, timed; [`latency`] collects what single ones take.
+//! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, a process for each store, their turns, and the report.
+//! * [`fills`], [`delays`]: the other two programs.
 
+pub mod beside;
+pub mod check;
+pub mod data;
 pub mod delays;
-pub mod engines;
+pub mod fills;
 pub mod latency;
-pub mod machine;
-pub mod reads;
-pub mod report;
-pub mod run;
-pub mod settings;
-pub mod workload;
+pub mod load;
+pub mod plan;
+pub mod rows;
+pub mod slice;
+pub mod stores;
+pub mod table;
+pub mod worker;

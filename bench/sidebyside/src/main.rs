@@ -1,57 +1,50 @@
-//! `sidebyside`: fills, timed.
+//! `sidebyside`: fills, timed; see [`sidebyside::fills`].
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use sidebyside::report::Report;
-use sidebyside::run::{self, Sample};
-use sidebyside::settings::Settings;
-use sidebyside::{engines, workload};
+use common::machine;
+use common::words::Words;
+use sidebyside::fills::{Settings, measure};
+
+const HELP: &str = "\
+usage: sidebyside [OPTIONS]
+
+  --dir DIR            where the databases are made and removed again; it should be on the disk to be
+                       measured, not in memory                              [the system's temporary directory]
+  --rounds N           runs of each engine on each workload                                                [5]
+  --entries N          puts per run at durability buffered                                           [1000000]
+  --sync-entries N     puts per run at durability sync                                                  [5000]
+  --buffer-mib N       size of the in-memory buffer of every engine                                       [64]
+  --threads LIST       numbers of writing threads                                                        [1,2]
+  --workloads LIST     some of fillrandom,fillseq                                                        [all]
+  --durability LIST    some of buffered,sync                                                             [all]
+  --engines LIST       some of tamarack,rocksdb,fjall,redb                                               [all]
+  --report FILE        write a Markdown report there                        [results/DATE-fills-MACHINE.md]
+  --no-report          only print it";
 
 fn main() -> ExitCode {
-    let settings = match Settings::from_words(std::env::args().skip(1)) {
-        Ok(settings) => settings,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
+    let words = Words::read(HELP);
+    let settings = Settings {
+        dir: words.dir(),
+        rounds: words.positive("rounds", 5) as usize,
+        entries: words.positive("entries", 1_000_000),
+        sync_entries: words.positive("sync-entries", 5_000),
+        buffer_bytes: words.positive("buffer-mib", 64) << 20,
+        threads: words.numbers("threads", &[1, 2]),
+        workloads: words.list("workloads"),
+        durabilities: words.list("durability"),
+        engines: words.list("engines"),
     };
-    match measure(&settings) {
+    let report = words.text("report").map_or_else(|| machine::default_report("fills-"), Into::into);
+    let outcome = measure(&settings, &words.command("sidebyside")).and_then(|text| {
+        print!("{text}");
+        if words.flag("no-report") { Ok(()) } else { std::fs::write(report, text) }
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sidebyside: {error}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn measure(settings: &Settings) -> std::io::Result<()> {
-    let engines = engines::all().into_iter().filter(|engine| settings.wants_engine(engine.name())).collect::<Vec<_>>();
-    let workloads = workload::all(settings);
-    let mut samples: BTreeMap<(usize, usize), Vec<Sample>> = BTreeMap::new();
-    for round in 0..settings.rounds {
-        for (w, workload) in workloads.iter().enumerate() {
-            for (e, engine) in engines.iter().enumerate() {
-                let sample = run::run(engine.as_ref(), workload, settings)?;
-                eprintln!(
-                    "round {}/{}: {workload}: {}: {:.0} ops/s",
-                    round + 1,
-                    settings.rounds,
-                    engine.name(),
-                    sample.ops_per_s
-                );
-                samples.entry((w, e)).or_default().push(sample);
-            }
-        }
-    }
-    let report = Report::new(settings, &workloads, &engines, &samples);
-    print!("{}", report.table());
-    if let Some(path) = &settings.report {
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
-        }
-        std::fs::write(path, report.markdown())?;
-        println!("\nwritten to {}", path.display());
-    }
-    Ok(())
 }

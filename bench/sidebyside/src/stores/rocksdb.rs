@@ -1,11 +1,12 @@
 //! RocksDB, through the crate `rocksdb`, in several variants: which is fastest depends on the workload.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{BLOCK_BYTES, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
 use ::rocksdb::perf::PerfStatsLevel;
 use ::rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, Options, PerfContext, PerfMetric, ReadOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, PerfContext, PerfMetric, ReadOptions,
     WaitForCompactOptions, WriteOptions, perf,
 };
 
@@ -14,13 +15,10 @@ struct RocksDb {
     setup: &'static str,
     /// The hyper-clock cache instead of the LRU cache.
     hyper_clock: bool,
-    /// A hash index in each data block beside the binary search.
-    hash_index: bool,
 }
 
 struct Open {
     db: DB,
-    cache: Cache,
     read: ReadOptions,
     write: WriteOptions,
     shape: Shape,
@@ -33,25 +31,17 @@ pub(super) fn variants() -> Vec<Box<dyn Kind>> {
     let lru = RocksDb {
         name: "rocksdb",
         setup: "its default LRU cache; full Bloom filters of 10 bits (cache-line-blocked, its own format); filters and indexes in memory beside \
-                the cache, its default; leveled with a ratio of 10, level 1 of ten buffers, fixed level sizes (with its default, dynamic ones, this much data makes one level less than elsewhere), tables of a buffer's size and an empty level 0, or automatic compaction off; format \
-                version, checksums, restart intervals and read-ahead at their defaults; `get_pinned`; a new iterator for each scan; two background jobs",
+                the cache, its default; leveled with a ratio of 10, level 1 of ten buffers, fixed level sizes (with its default, dynamic ones, this much data makes one level less than elsewhere), tables of a \
+                buffer's size, and after loading an empty level 0; or automatic compaction off and level 0 unlimited, and a buffer told to be twice as large, as it counts more for an entry; four write buffers (one that takes writes, three to be flushed); format \
+                version, checksums, restart intervals and read-ahead at their defaults; `get_pinned`; a new iterator for each scan; two background jobs; the log is written but not synced",
         hyper_clock: false,
-        hash_index: false,
     };
     let hyper_clock = RocksDb {
         name: "rocksdb hcc",
         setup: "as `rocksdb`, but with a HyperClockCache that is told the size of blocks",
         hyper_clock: true,
-        ..lru
     };
-    let hash_index = RocksDb {
-        name: "rocksdb hcc+hash",
-        setup: "as `rocksdb hcc`, but with hash indexes in data blocks, at the default ratio of 0.75",
-        hyper_clock: true,
-        hash_index: true,
-        ..lru
-    };
-    vec![Box::new(lru), Box::new(hyper_clock), Box::new(hash_index)]
+    vec![Box::new(lru), Box::new(hyper_clock)]
 }
 
 impl Kind for RocksDb {
@@ -60,7 +50,7 @@ impl Kind for RocksDb {
     }
 
     fn files(&self) -> &'static str {
-        if self.hash_index { "rocksdb-hash" } else { "rocksdb" }
+        "rocksdb"
     }
 
     fn package(&self) -> &'static str {
@@ -77,15 +67,15 @@ impl Kind for RocksDb {
         options.set_compression_type(DBCompressionType::None);
         options.set_use_direct_reads(place.direct_io);
         options.set_max_background_jobs(2);
+        options.set_write_buffer_size(place.generous_buffer_bytes() as usize);
         options.set_max_write_buffer_number(4);
         let cache = match self.hyper_clock {
             true => Cache::new_hyper_clock_cache(place.cache_bytes as usize, BLOCK_BYTES),
             false => Cache::new_lru_cache(place.cache_bytes as usize),
         };
-        options.set_block_based_table_factory(&self.tables(&cache));
+        options.set_block_based_table_factory(&Self::tables(&cache));
         match place.shape {
             Shape::Leveled => {
-                options.set_write_buffer_size(place.buffer_bytes as usize);
                 options.set_max_bytes_for_level_base(10 * place.buffer_bytes);
                 options.set_max_bytes_for_level_multiplier(10.0);
                 // Its default, dynamic sizes, makes two levels of this much data.
@@ -93,31 +83,30 @@ impl Kind for RocksDb {
                 // Its default of 64 MiB would make the upper levels of a table or two, which leave them whole.
                 options.set_target_file_size_base(place.buffer_bytes);
             }
-            Shape::Runs(_) => {
-                // Each is flushed by hand, and must not be before.
-                options.set_write_buffer_size(2 * place.buffer_bytes as usize);
+            Shape::Runs { .. } => {
                 options.set_disable_auto_compactions(true);
                 options.set_level_zero_file_num_compaction_trigger(1 << 30);
                 options.set_level_zero_slowdown_writes_trigger(1 << 30);
                 options.set_level_zero_stop_writes_trigger(1 << 30);
+                // Without merges all data is "pending compaction"; these limits would slow writers down for it.
+                options.set_soft_pending_compaction_bytes_limit(0);
+                options.set_hard_pending_compaction_bytes_limit(0);
             }
         }
         let db = DB::open(&options, dir).expect(WORKS);
-        let (read, write, shape, counts) =
+        let (read, mut write, shape, counts) =
             (ReadOptions::default(), WriteOptions::default(), place.shape, place.direct_io);
-        Box::new(Open { db, cache, read, write, shape, counts })
+        write.set_sync(place.durability == Durability::Sync);
+        Box::new(Open { db, read, write, shape, counts })
     }
 }
 
 impl RocksDb {
-    fn tables(&self, cache: &Cache) -> BlockBasedOptions {
+    fn tables(cache: &Cache) -> BlockBasedOptions {
         let mut tables = BlockBasedOptions::default();
         tables.set_block_size(BLOCK_BYTES);
         tables.set_bloom_filter(FILTER_BITS as f64, false);
         tables.set_block_cache(cache);
-        if self.hash_index {
-            tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
-        }
         tables
     }
 }
@@ -132,12 +121,17 @@ impl Store for Open {
     }
 
     /// Nothing stays in level 0: what is there is one more run to look into.
-    fn settle(&self) {
+    fn settle(&self) -> Duration {
         if self.shape == Shape::Leveled {
             self.db.set_options(&[("level0_file_num_compaction_trigger", "1")]).expect(WORKS);
-            self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
+            self.rest();
             self.db.set_options(&[("level0_file_num_compaction_trigger", "4")]).expect(WORKS);
         }
+        Duration::ZERO
+    }
+
+    fn rest(&self) {
+        self.db.wait_for_compact(&WaitForCompactOptions::default()).expect(WORKS);
     }
 
     fn get(&self, key: &[u8], seen: &mut Seen) {
@@ -169,16 +163,11 @@ impl Store for Open {
         // A line for each level: its number, its tables, its MiB.
         let levels = self.db.property_value("rocksdb.levelstats").expect(WORKS).unwrap_or_default();
         let levels = levels.lines().skip(2).filter_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-            [level, tables, mib] if tables != "0" => Some(format!("level {level} {mib} in {tables} tables")),
+            [level, tables, mib] if tables != "0" => Some(format!("level {level}: {tables} tables, {mib} MiB")),
             _ => None,
         });
         let levels: Vec<_> = levels.collect();
-        format!("MiB by level: {}", levels.join(", "))
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        let tables = self.db.property_int_value("rocksdb.estimate-table-readers-mem").expect(WORKS).unwrap_or(0);
-        Some(self.cache.get_usage() as u64 + tables)
+        levels.join("; ")
     }
 
     /// Its own count, which costs it a little; so only where blocks are read.
@@ -187,5 +176,9 @@ impl Store for Open {
             perf::set_perf_stats(PerfStatsLevel::EnableCount);
             PerfContext::default().metric(PerfMetric::BlockReadCount)
         })
+    }
+
+    fn counts_by_thread(&self) -> bool {
+        true
     }
 }

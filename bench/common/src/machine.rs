@@ -1,8 +1,13 @@
 //! Where and when something was measured, and with which versions.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The resolved versions of all crates.
 const LOCK: &str = include_str!("../../Cargo.lock");
@@ -22,19 +27,68 @@ pub fn load() -> f64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// What this process has read so far.
+/// What this process has read and written so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// Calls that read.
     pub calls: u64,
     /// Bytes from devices.
-    pub bytes: u64,
+    pub read_bytes: u64,
+    /// Bytes of pages that are to be written to devices, or were.
+    pub written_bytes: u64,
 }
 
-/// What this process has read so far, as Linux counts it.
+/// What this process has read and written so far, as Linux counts it.
 pub fn io() -> Io {
     let count = |name| field("/proc/self/io", name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    Io { calls: count("syscr"), bytes: count("read_bytes") }
+    Io { calls: count("syscr"), read_bytes: count("read_bytes"), written_bytes: count("write_bytes") }
+}
+
+/// The most memory this process has had at once.
+pub fn peak_memory_bytes() -> u64 {
+    let text = field("/proc/self/status", "VmHWM").unwrap_or_default();
+    text.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}
+
+/// What the files below `dir` take on storage.
+pub fn allocated_bytes(dir: &Path) -> u64 {
+    files(dir).iter().filter_map(|file| Some(fs::metadata(file).ok()?.blocks() * 512)).sum()
+}
+
+/// All files below `dir`. Those that vanish meanwhile may be among them.
+pub fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Writes what the page cache has of the files below `dir`, and takes it out of there.
+pub fn evict(dir: &Path) -> io::Result<()> {
+    for path in files(dir) {
+        let Ok(file) = fs::File::open(path) else { continue };
+        file.sync_all()?;
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+    }
+    Ok(())
+}
+
+/// Lets the machine finish writing what was left to be written, so that what comes next does not pay for it.
+pub fn settle() {
+    rustix::fs::sync();
+}
+
+/// Processor time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The commit that is checked out, with a star if files differ from it.
+pub fn commit() -> String {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let commit =
+        output_of("git", &["-C", here, "rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let changed = output_of("git", &["-C", here, "status", "--porcelain", "--untracked-files=no"]);
+    if changed.is_none_or(|changed| changed.is_empty()) { commit } else { commit + "*" }
 }
 
 /// The file system that holds `dir`.

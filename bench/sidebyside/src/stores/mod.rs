@@ -1,13 +1,17 @@
 //! The stores behind one trait. What only one store has to be told stands in its file, with the reason.
 
 mod fjall;
+mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod tamarack;
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::data::Data;
+use common::machine;
+
+use crate::data::Data;
 
 /// A store as it is set up for a measurement.
 pub trait Kind {
@@ -22,10 +26,20 @@ pub trait Kind {
     /// The crate whose version the report gives.
     fn package(&self) -> &'static str;
 
-    /// How it was set up beyond what holds for all.
+    /// How it was set up beyond what holds for all, and what could not be made equal.
     fn setup(&self) -> &'static str;
 
-    /// Opens the store in `dir`, or makes it there.
+    /// Whether it can read past the page cache; if not, the page cache is emptied of its files before every slice that is to.
+    fn has_direct_io(&self) -> bool {
+        true
+    }
+
+    /// Whether it has one shape for all trees.
+    fn has_one_shape(&self) -> bool {
+        false
+    }
+
+    /// Opens the store in `dir`, which exists, or makes it there.
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store>;
 }
 
@@ -37,6 +51,25 @@ pub struct Place {
     pub buffer_bytes: u64,
     pub cache_bytes: u64,
     pub direct_io: bool,
+    pub durability: Durability,
+    /// All that is done is to load: a store may make larger commits if it needs them.
+    pub loading: bool,
+}
+
+impl Place {
+    /// For engines that count more for an entry than its bytes: a buffer that is to be written out by hand must not be full before.
+    pub fn generous_buffer_bytes(&self) -> u64 {
+        if self.shape == (Shape::Runs { by_hand: true }) { 2 * self.buffer_bytes } else { self.buffer_bytes }
+    }
+}
+
+/// What a put survives once it has returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The end of the process: the log was written to the operating system.
+    Buffered,
+    /// A crash of the machine: the log was synced.
+    Sync,
 }
 
 /// Bits per entry of every filter.
@@ -57,18 +90,8 @@ impl Place {
 pub enum Shape {
     /// Leveled, with a size ratio of 10.
     Leveled,
-    /// So many runs, side by side.
-    Runs(u64),
-}
-
-impl Shape {
-    /// In the names of directories.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Leveled => "leveled",
-            Self::Runs(_) => "runs",
-        }
-    }
+    /// Every buffer that is written out stays a run of its own. By hand: only [`Store::flush`] writes it out, before it is full.
+    Runs { by_hand: bool },
 }
 
 /// An open store. A failure of it ends the measurement.
@@ -78,8 +101,13 @@ pub trait Store: Sync {
     /// Writes the buffer out, as a run of its own if the shape is of runs.
     fn flush(&self);
 
-    /// Waits until nothing is left to be merged.
-    fn settle(&self);
+    /// Waits until nothing is left to be merged, and returns how long of that was only to be sure.
+    fn settle(&self) -> Duration;
+
+    /// Waits until nothing is merged, though something may be left.
+    fn rest(&self) {
+        self.settle();
+    }
 
     /// Gets one value, without a copy if the store can do that.
     fn get(&self, key: &[u8], seen: &mut Seen);
@@ -90,12 +118,18 @@ pub trait Store: Sync {
     /// What the tree looks like now.
     fn tree(&self) -> String;
 
-    /// What cache, filters and indexes take in memory, if the store can tell.
-    fn memory_bytes(&self) -> Option<u64>;
+    /// Ends the measurement if the tree is not what was asked for: at least two levels of which the last is mostly full, or at least so many runs.
+    fn assert_tree(&self, _place: &Place, _runs: u64) {}
 
-    /// Blocks that this thread's reads took from storage, if the store can tell; only differences mean something. Counting begins with the
-    /// first call on a thread.
-    fn block_reads(&self) -> Option<u64>;
+    /// Blocks read from files so far, by its own count, or else calls of the process that read. Only differences mean something.
+    fn block_reads(&self) -> Option<u64> {
+        Some(machine::io().calls)
+    }
+
+    /// Whether it counts for each thread by itself, from that thread's first call on.
+    fn counts_by_thread(&self) -> bool {
+        false
+    }
 }
 
 /// What was read: counts, and a sum over every key and value that makes engines comparable and forces them to hand out the bytes.
@@ -130,5 +164,11 @@ pub fn all() -> Vec<Box<dyn Kind>> {
     #[cfg(feature = "rocksdb")]
     kinds.extend(rocksdb::variants());
     kinds.push(Box::new(fjall::Fjall));
+    kinds.push(Box::new(redb::Redb));
     kinds
+}
+
+/// All but variants that differ in how they read.
+pub fn plain() -> Vec<Box<dyn Kind>> {
+    all().into_iter().filter(|kind| kind.name() == kind.files()).collect()
 }

@@ -1,7 +1,7 @@
 //! Are the answers right? A sample of every kind of read, compared with what was stored, byte for byte.
 
-use super::data::{Data, Random};
-use super::stores::{Seen, Store};
+use crate::data::{Data, Random};
+use crate::stores::{Seen, Store};
 
 const SAMPLES: u64 = 300;
 

@@ -3,6 +3,8 @@
 //! Entry n is a pure function of n: its key's last 16 bytes are hexadecimal digits of a permutation of n, so that keys come in random order when entries come in
 //! theirs; its value is a window into noise. Entries from [`Data::entries`] on are not stored at first, but their keys lie between those that are.
 
+use common::numbers::mix;
+
 /// Keys and values of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
@@ -12,6 +14,8 @@ pub struct Data {
     pub prefix: &'static str,
     pub value_bytes: usize,
     pub entries: u64,
+    /// Keys come in their order, not in a random one.
+    pub sequential: bool,
 }
 
 /// The digits of a key after its prefix.
@@ -34,7 +38,7 @@ impl Data {
 
     /// Appends the key of entry n.
     pub fn push_key(&self, n: u64, keys: &mut Vec<u8>) {
-        let number = mix(n);
+        let number = if self.sequential { n } else { mix(n) };
         keys.extend_from_slice(self.prefix.as_bytes());
         keys.extend((0..DIGITS).map(|i| b"0123456789abcdef"[(number >> (60 - 4 * i) & 15) as usize]));
     }
@@ -58,19 +62,6 @@ impl Data {
         sorted.sort_unstable();
         sorted.into_iter().map(|(_, n)| n).collect()
     }
-}
-
-/// Bytes without any pattern, for [`Data::value`].
-pub fn noise() -> Vec<u8> {
-    (0..1u64 << 17).flat_map(|n| mix(n).to_le_bytes()).collect()
-}
-
-/// A permutation of the 64-bit numbers without visible order (splitmix64).
-pub fn mix(n: u64) -> u64 {
-    let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// Numbers drawn from a seed.
@@ -182,7 +173,7 @@ mod tests {
 
     #[test]
     fn sorted_entries_have_sorted_keys() {
-        let data = Data { name: "test", prefix: "account:", value_bytes: 10, entries: 1000 };
+        let data = Data { name: "test", prefix: "account:", value_bytes: 10, entries: 1000, sequential: false };
         let keys: Vec<_> = data.sorted().into_iter().map(|n| data.key(n.into())).collect();
         assert!(keys.is_sorted() && keys.len() == 1000 && keys[0].len() == data.key_bytes());
     }

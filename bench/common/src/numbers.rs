@@ -1,0 +1,29 @@
+//! Medians, and numbers without visible order that are the same on every run.
+
+/// The middle value, or the mean of the two in the middle.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
+/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
+pub fn mix(n: u64) -> u64 {
+    let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A MiB of bytes that no compressor shrinks, for values to be cut from.
+pub fn noise() -> Vec<u8> {
+    (0..1u64 << 17).flat_map(|n| mix(n << 32).to_le_bytes()).collect()
+}
+
+/// The middle of odd and even numbers of values.
+#[test]
+fn medians() {
+    assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+    assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
+}

@@ -1,0 +1,382 @@
+//! Everything that `beside` measures: databases are loaded, opened in all stores at once, and asked in turns.
+//!
+//! ```text
+//! for each database:  for each number of threads: for each engine: load ─► (the first is kept)
+//!                     cached, then direct:  open a copy in every engine, each in a process of its own ─► warm
+//!                                           for reading rows, then for writing ones: for each round: for each row: for each engine: one slice
+//! ```
+//!
+//! A slice is a list of operations, the same for every engine, that each works through as far as it comes in a given time. What was found is compared among engines
+//! as far as the slower one came.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use common::machine;
+use common::words::{List, Words};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Database, Plan, Reads};
+use crate::rows::Row;
+use crate::slice::{Marks, Sample};
+use crate::stores::{self, Kind, Shape};
+use crate::worker::{Answer, Closed, Loaded, Question, Worker};
+
+/// Where and how to measure.
+pub struct Settings {
+    pub dir: PathBuf,
+    /// Whether loaded databases stay there, for the next time.
+    pub keep: bool,
+    pub engines: List,
+    /// Parts of the names `DATABASE-READS/ROW/THREADS`.
+    pub only: List,
+    pub command: String,
+}
+
+/// All that was measured, as it is kept in JSON.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Results {
+    pub date: String,
+    pub commit: String,
+    pub machine: String,
+    pub file_system: String,
+    pub command: String,
+    /// The machine's load averages, before each group of slices.
+    pub busy: Vec<f64>,
+    pub minutes: f64,
+    pub rounds: usize,
+    pub slice_ms: u64,
+    pub databases: Vec<DatabaseFacts>,
+    pub engines: Vec<EngineFacts>,
+    pub loads: Vec<LoadResult>,
+    pub opened: Vec<OpenResult>,
+    pub slices: Vec<SliceResult>,
+    /// What went wrong.
+    pub troubles: Vec<String>,
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct DatabaseFacts {
+    pub name: String,
+    pub title: String,
+    pub entries: u64,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    /// Keys and values.
+    pub bytes: u64,
+    pub buffer_bytes: u64,
+    /// Of the large and of the small cache.
+    pub cache_bytes: [u64; 2],
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct EngineFacts {
+    pub name: String,
+    pub version: String,
+    pub setup: String,
+    /// Its figures stand for all shapes of a tree.
+    pub has_one_shape: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct LoadResult {
+    pub database: String,
+    pub engine: String,
+    pub threads: usize,
+    pub loaded: Loaded,
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct OpenResult {
+    pub database: String,
+    pub reads: String,
+    pub engine: String,
+    pub tree: String,
+    pub closed: Option<Closed>,
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct SliceResult {
+    pub database: String,
+    pub reads: String,
+    pub row: String,
+    pub threads: usize,
+    pub engine: String,
+    pub round: usize,
+    pub sample: Sample,
+}
+
+/// Measures everything. `save` is called with what there is, again and again.
+pub fn measure(plan: &Plan, settings: &Settings, save: &dyn Fn(&Results) -> io::Result<()>) -> io::Result<Results> {
+    let mut kinds = stores::all();
+    kinds.retain(|kind| settings.engines.wants(kind.name()));
+    let began = Instant::now();
+    if !settings.keep {
+        remove_if_there(&settings.dir.join("beside"))?;
+    }
+    fs::create_dir_all(settings.dir.join("beside"))?;
+    let mut run =
+        Run { plan, settings, kinds, dir: settings.dir.join("beside"), results: Results::new(plan, settings) };
+    for number in 0..plan.databases.len() {
+        let name = plan.databases[number].name;
+        if run.rows(name, Reads::Cached).chain(run.rows(name, Reads::Direct)).next().is_none() {
+            continue;
+        }
+        run.load(number)?;
+        for reads in Reads::ALL {
+            run.ask_all(number, reads)?;
+            run.results.minutes = began.elapsed().as_secs_f64() / 60.0;
+            save(&run.results)?;
+        }
+        if !settings.keep {
+            // The next database needs the space.
+            fs::remove_dir_all(&run.dir)?;
+            fs::create_dir_all(&run.dir)?;
+        }
+    }
+    if !settings.keep {
+        fs::remove_dir_all(&run.dir)?;
+    }
+    Ok(run.results)
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    settings: &'a Settings,
+    kinds: Vec<Box<dyn Kind>>,
+    dir: PathBuf,
+    results: Results,
+}
+
+/// A store that takes part.
+struct Participant {
+    name: &'static str,
+    /// None once it has failed.
+    worker: Option<Worker>,
+    /// Where this is in [`Results::opened`].
+    opened: usize,
+}
+
+impl Run<'_> {
+    /// The rows that are wanted, with their numbers.
+    fn rows(&self, database: &str, reads: Reads) -> impl Iterator<Item = (usize, &Row)> {
+        let name = move |row: &Row| format!("{database}-{}/{}/{}", reads.name(), row.name, row.threads);
+        self.plan.rows.iter().enumerate().filter(move |(_, row)| self.settings.only.wants_part_of(&name(row)))
+    }
+
+    fn kinds_for(&self, database: &Database) -> Vec<&dyn Kind> {
+        let kinds = self.kinds.iter().map(AsRef::as_ref);
+        kinds.filter(|kind| database.shape == Shape::Leveled || !kind.has_one_shape()).collect()
+    }
+
+    fn base(&self, kind: &dyn Kind, database: &Database) -> PathBuf {
+        self.dir.join(format!("{}-{}-{}", kind.files(), database.name, database.data.entries))
+    }
+
+    fn load(&mut self, number: usize) -> io::Result<()> {
+        let database = &self.plan.databases[number];
+        let mut threads: Vec<usize> = self.plan.rows.iter().map(|row| row.threads).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        // Variants of an engine share what is loaded. Of what is there already nothing is known; it is only used.
+        let kinds = self.kinds_for(database).into_iter().filter(|kind| kind.files() == kind.name());
+        let bases = kinds.map(|kind| (kind.name(), self.base(kind, database)));
+        let bases: Vec<_> = bases.filter(|(_, base)| !complete(base).exists()).collect();
+        let mut loads = Vec::new();
+        for threads in threads {
+            for (engine, base) in &bases {
+                let again = complete(base).exists();
+                let dir = if again { base.with_extension("again") } else { base.clone() };
+                remove_if_there(&dir)?;
+                eprintln!("{}: {engine} loads by {threads}", database.name);
+                let answer = ask_once(engine, &Question::Load { database: number, threads, dir: dir.clone() });
+                match (again, &answer) {
+                    (false, Ok(_)) => fs::write(complete(base), "")?,
+                    _ => remove_if_there(&dir)?,
+                }
+                loads.push((*engine, threads, answer));
+            }
+        }
+        for (engine, threads, answer) in loads {
+            let (database, engine) = (database.name.to_owned(), engine.to_owned());
+            match answer {
+                Ok(Answer::Loaded(loaded)) => {
+                    eprintln!("{database}: {engine}: {:.0} entries/s by {threads}; {}", loaded.ops_per_s, loaded.tree);
+                    self.results.loads.push(LoadResult { database, engine, threads, loaded });
+                }
+                answer => self.trouble(format!("{database}: {engine} does not load by {threads}: {answer:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_all(&mut self, number: usize, reads: Reads) -> io::Result<()> {
+        let database = &self.plan.databases[number];
+        let rows: Vec<(usize, Row)> = self.rows(database.name, reads).map(|(n, row)| (n, *row)).collect();
+        let mut all = Vec::new();
+        let bases: Vec<_> =
+            self.kinds_for(database).iter().map(|kind| (kind.name(), self.base(*kind, database))).collect();
+        for (engine, base) in bases {
+            all.extend(self.open(number, reads, engine, base));
+        }
+        for writing in [false, true] {
+            self.results.busy.push(machine::load());
+            for round in 0..self.plan.rounds {
+                for (number, row) in rows.iter().filter(|(_, row)| row.writes() == writing) {
+                    self.turn(database.name, reads, *number, row, round, &mut all);
+                }
+                eprintln!("{}-{}: round {} of {}", database.name, reads.name(), round + 1, self.plan.rounds);
+            }
+        }
+        for participant in &mut all {
+            match participant.worker.as_mut().map(|worker| worker.ask(&Question::Close)) {
+                Some(Ok(Answer::Closed(closed))) => self.results.opened[participant.opened].closed = Some(closed),
+                Some(answer) => self.trouble(format!("{} does not close: {answer:?}", participant.name)),
+                None => (),
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, number: usize, reads: Reads, engine: &'static str, base: PathBuf) -> Option<Participant> {
+        let database = self.plan.databases[number].name;
+        let copy = self.dir.join(format!("open-{}", engine.replace(' ', "-")));
+        let opened = remove_if_there(&copy).and_then(|()| Worker::start(engine)).and_then(|mut worker| {
+            let answer =
+                worker.ask(&Question::Open { database: number, direct: reads == Reads::Direct, base, copy })?;
+            Ok((worker, answer))
+        });
+        match opened {
+            Ok((worker, Answer::Opened { tree })) => {
+                eprintln!("{database}-{}: {engine}, process {}: {tree}", reads.name(), worker.process());
+                let (database, reads, name) = (database.to_owned(), reads.name().to_owned(), engine.to_owned());
+                self.results.opened.push(OpenResult { database, reads, engine: name, tree, closed: None });
+                Some(Participant { name: engine, worker: Some(worker), opened: self.results.opened.len() - 1 })
+            }
+            Ok((_, answer)) => unreachable!("{answer:?} answers no question to open"),
+            Err(error) => {
+                self.trouble(format!("{database}-{}: {engine} does not open: {error}", reads.name()));
+                None
+            }
+        }
+    }
+
+    /// One slice of a row on every engine.
+    fn turn(&mut self, database: &str, reads: Reads, number: usize, row: &Row, round: usize, all: &mut [Participant]) {
+        let mut answers = HashMap::new();
+        for turn in 0..all.len() {
+            let place = (round + turn) % all.len();
+            let Participant { name, worker, .. } = &mut all[place];
+            let Some(asked) = worker else { continue };
+            match asked.ask(&Question::Slice { row: number, round: 1 + round as u64 }) {
+                Ok(Answer::Sliced { sample, marks }) => {
+                    answers.insert(*name, marks);
+                    self.results.slices.push(SliceResult {
+                        database: database.to_owned(),
+                        reads: reads.name().to_owned(),
+                        row: row.name.to_owned(),
+                        threads: row.threads,
+                        engine: (*name).to_owned(),
+                        round,
+                        sample,
+                    });
+                }
+                answer => {
+                    let what = format!(
+                        "{database}-{}: {name} fails at {}: {answer:?}; its later rows are missing",
+                        reads.name(),
+                        row.name
+                    );
+                    *worker = None;
+                    self.trouble(what);
+                }
+            }
+        }
+        if let Some((one, other)) = differing(&answers).filter(|_| row.is_comparable()) {
+            self.trouble(format!("{database}-{}/{}: ANSWERS DIFFER between {one} and {other}", reads.name(), row.name));
+        }
+    }
+
+    fn trouble(&mut self, what: String) {
+        eprintln!("beside: {what}");
+        self.results.troubles.push(what);
+    }
+}
+
+fn ask_once(engine: &str, question: &Question) -> io::Result<Answer> {
+    Worker::start(engine)?.ask(question)
+}
+
+/// The file that says that all of it was loaded.
+fn complete(base: &Path) -> PathBuf {
+    base.with_extension("complete")
+}
+
+fn remove_if_there(dir: &Path) -> io::Result<()> {
+    if dir.exists() { fs::remove_dir_all(dir) } else { Ok(()) }
+}
+
+/// Two engines that found different things, as far as both came.
+fn differing<'a>(answers: &HashMap<&'a str, Vec<Marks>>) -> Option<(&'a str, &'a str)> {
+    let (first, threads) = answers.iter().next()?;
+    let differs = |(one, other): (&Marks, &Marks)| one.iter().zip(other).any(|(one, other)| one != other);
+    let different = answers.iter().find(|(_, others)| threads.iter().zip(*others).any(differs));
+    different.map(|(other, _)| (*first, *other))
+}
+
+impl Results {
+    fn new(plan: &Plan, settings: &Settings) -> Self {
+        let facts = |database: &Database| DatabaseFacts {
+            name: database.name.to_owned(),
+            title: database.title.to_owned(),
+            entries: database.data.entries,
+            key_bytes: database.data.key_bytes(),
+            value_bytes: database.data.value_bytes,
+            bytes: database.data.bytes(),
+            buffer_bytes: database.buffer_bytes,
+            cache_bytes: Reads::ALL.map(|reads| database.place(reads, false).cache_bytes),
+        };
+        let engine = |kind: &dyn Kind| EngineFacts {
+            name: kind.name().to_owned(),
+            version: format!("{} {}", kind.package(), machine::version(kind.package())),
+            setup: kind.setup().to_owned(),
+            has_one_shape: kind.has_one_shape(),
+        };
+        Self {
+            date: machine::date(),
+            commit: machine::commit(),
+            machine: machine::description(),
+            file_system: machine::file_system(&settings.dir),
+            command: settings.command.clone(),
+            busy: Vec::new(),
+            minutes: 0.0,
+            rounds: plan.rounds,
+            slice_ms: plan.slice.as_millis() as u64,
+            databases: plan.databases.iter().map(facts).collect(),
+            engines: stores::all()
+                .iter()
+                .map(AsRef::as_ref)
+                .filter(|kind| settings.engines.wants(kind.name()))
+                .map(engine)
+                .collect(),
+            loads: Vec::new(),
+            opened: Vec::new(),
+            slices: Vec::new(),
+            troubles: Vec::new(),
+        }
+    }
+}
+
+/// The settings that the words ask for.
+pub fn settings(words: &Words) -> Settings {
+    Settings {
+        dir: words.dir(),
+        keep: words.flag("keep"),
+        engines: words.list("engines"),
+        only: words.list("only"),
+        command: words.command("beside"),
+    }
+}

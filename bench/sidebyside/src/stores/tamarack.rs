@@ -1,0 +1,113 @@
+//! Tamarack.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
+use ::tamarack::{Compression, Db, Expert, Options};
+
+pub struct Tamarack;
+
+const WORKS: &str = "tamarack works";
+
+impl Kind for Tamarack {
+    fn name(&self) -> &'static str {
+        "tamarack"
+    }
+
+    fn package(&self) -> &'static str {
+        "tamarack"
+    }
+
+    fn setup(&self) -> &'static str {
+        "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10` (Bloom filters within a cache line) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
+         up to three sealed buffers; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
+    }
+
+    fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
+        let policy = match place.shape {
+            Shape::Leveled => "leveling:T=10",
+            Shape::Runs { .. } => "tiering:T=100",
+        };
+        let durability = match place.durability {
+            Durability::Buffered => ::tamarack::Durability::Buffered,
+            Durability::Sync => ::tamarack::Durability::Sync,
+        };
+        let expert = Expert::new().filter(&format!("blocked:bits={FILTER_BITS}")).policy(policy);
+        let expert = expert.buffer_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).sealed_max(3);
+        let expert = expert.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
+        let memory_bytes = place.cache_bytes + place.filter_bytes() + 4 * place.buffer_bytes + (256 << 20);
+        let options = Options::new().memory_bytes(memory_bytes).durability(durability);
+        Box::new(options.compression(Compression::None).threads(2).expert(expert).open(dir).expect(WORKS))
+    }
+}
+
+impl Store for Db {
+    fn put(&self, key: &[u8], value: &[u8]) {
+        Self::put(self, key, value).expect(WORKS);
+    }
+
+    fn flush(&self) {
+        Self::flush(self).expect(WORKS);
+    }
+
+    fn settle(&self) -> Duration {
+        self.wait_for_merges().expect(WORKS);
+        Duration::ZERO
+    }
+
+    fn get(&self, key: &[u8], seen: &mut Seen) {
+        if let Some(value) = Self::get(self, key).expect(WORKS) {
+            seen.value(&value);
+        }
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, reverse: bool, seen: &mut Seen) {
+        if reverse {
+            let mut entries = Self::scan(self, ..=from);
+            for _ in 0..limit {
+                let Some((key, value)) = entries.next_back_lent().expect(WORKS) else { break };
+                seen.entry(key, value);
+            }
+        } else {
+            let mut entries = Self::scan(self, from..);
+            for _ in 0..limit {
+                let Some((key, value)) = entries.next_lent().expect(WORKS) else { break };
+                seen.entry(key, value);
+            }
+        }
+    }
+
+    fn tree(&self) -> String {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let levels = self.stats().levels.into_iter().zip(1..).filter(|(level, _)| !level.runs.is_empty());
+        let levels = levels.map(|(level, number)| {
+            let bytes = level.runs.iter().map(|run| run.raw_bytes).sum();
+            let runs = level.runs.len();
+            format!(
+                "level {number}: {runs} run{}, {:.0} of {:.0} MiB",
+                if runs == 1 { "" } else { "s" },
+                mib(bytes),
+                mib(level.capacity_bytes)
+            )
+        });
+        levels.collect::<Vec<_>>().join("; ")
+    }
+
+    fn assert_tree(&self, place: &Place, least_runs: u64) {
+        let levels: Vec<_> = self.stats().levels.into_iter().filter(|level| !level.runs.is_empty()).collect();
+        let runs: usize = levels.iter().map(|level| level.runs.len()).sum();
+        let last_bytes: u64 = levels.last().map_or(0, |level| level.runs.iter().map(|run| run.raw_bytes).sum());
+        let as_wanted = match place.shape {
+            Shape::Leveled => levels.len() >= 2 && 2 * last_bytes > place.data.raw_bytes(),
+            Shape::Runs { .. } => runs as u64 >= least_runs,
+        };
+        assert!(as_wanted, "the tree is not as wanted: {}", self.tree());
+    }
+
+    /// Of all threads; the others do not read.
+    fn block_reads(&self) -> Option<u64> {
+        let reads = self.stats().reads;
+        Some(reads.gets.blocks + reads.scans.blocks)
+    }
+}

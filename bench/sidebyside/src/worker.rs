@@ -1,0 +1,255 @@
+//! One store in a process of its own: what it takes in memory and reads and writes is then its own, and if it crashes, the others go on.
+//!
+//! ```text
+//! beside ── a question, one line of JSON ──► worker
+//! beside ◄── an answer, one line of JSON ── worker
+//! ```
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::machine;
+use common::numbers::noise;
+use serde::{Deserialize, Serialize};
+
+use crate::check::check;
+use crate::load;
+use crate::plan::{Database, Plan, Reads};
+use crate::rows::{Keys, Maker, Row};
+use crate::slice::{Bench, Marks, Sample};
+use crate::stores::{self, Kind, Store};
+
+/// What a worker is asked. Databases and rows are numbers in the plan, which both sides make from the same words.
+#[derive(Serialize, Deserialize, Debug)]
+pub enum Question {
+    /// Load a database in an empty directory.
+    Load { database: usize, threads: usize, dir: PathBuf },
+    /// Open a copy of a database, and warm its caches.
+    Open { database: usize, direct: bool, base: PathBuf, copy: PathBuf },
+    /// One slice of a row.
+    Slice { row: usize, round: u64 },
+    /// Close what is open.
+    Close,
+}
+
+/// What it answers.
+#[derive(Serialize, Deserialize, Debug)]
+pub enum Answer {
+    Loaded(Loaded),
+    Opened { tree: String },
+    Sliced { sample: Sample, marks: Vec<Marks> },
+    Closed(Closed),
+}
+
+/// What loading took.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Loaded {
+    /// Entries per second, until all is settled.
+    pub ops_per_s: f64,
+    /// Seconds until the last put returned, and until all was settled.
+    pub put_s: f64,
+    pub settled_s: f64,
+    pub p99_ns: u64,
+    pub written_bytes: u64,
+    /// Of the directory, after the store was closed.
+    pub allocated_bytes: u64,
+    pub peak_memory_bytes: u64,
+    pub tree: String,
+}
+
+/// What a store had taken when it was closed.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Closed {
+    pub tree: String,
+    pub allocated_bytes: u64,
+    pub peak_memory_bytes: u64,
+}
+
+/// Answers until nothing is asked any more. `engine` is a name of a kind of stores.
+pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
+    let kinds = stores::all();
+    let kind = kinds.iter().find(|kind| kind.name() == engine).expect("the asking side knows the same engines");
+    let (noise, mut open) = (noise(), None::<Open>);
+    for line in io::stdin().lines() {
+        let question = serde_json::from_str(&line?)?;
+        let answer = match question {
+            Question::Load { database, threads, dir } => {
+                Answer::Loaded(load_all(kind.as_ref(), &plan.databases[database], threads, &dir, &noise)?)
+            }
+            Question::Open { database, direct, base, copy } => {
+                let reads = if direct { Reads::Direct } else { Reads::Cached };
+                let opened = Open::new(kind.as_ref(), &plan.databases[database], reads, &base, copy, &noise)?;
+                let tree = opened.store.tree();
+                open = Some(opened);
+                Answer::Opened { tree }
+            }
+            Question::Slice { row, round } => {
+                let open = open.as_mut().expect("it is opened before");
+                let (sample, marks) = open.slice(&plan.rows[row], round, plan.slice, &noise)?;
+                Answer::Sliced { sample, marks }
+            }
+            Question::Close => Answer::Closed(open.take().expect("it is opened before").close()?),
+        };
+        println!("{}", serde_json::to_string(&answer)?);
+    }
+    Ok(())
+}
+
+fn load_all(kind: &dyn Kind, database: &Database, threads: usize, dir: &Path, noise: &[u8]) -> io::Result<Loaded> {
+    fs::create_dir_all(dir)?;
+    let place = database.place(Reads::Cached, true);
+    let store = kind.open(dir, &place);
+    let (data, runs, began, io) = (&database.data, database.runs, Instant::now(), machine::io());
+    let (mut put_s, mut latencies) = (0.0, crate::latency::Latencies::new());
+    for run in 0..runs {
+        let numbers = data.entries * run / runs..data.entries * (run + 1) / runs;
+        let (seconds, run_latencies) = load::fill(store.as_ref(), data, noise, numbers, threads);
+        put_s += seconds;
+        latencies.merge(&run_latencies);
+        store.flush();
+    }
+    let only_to_be_sure = store.settle();
+    let settled_s = (began.elapsed() - only_to_be_sure).as_secs_f64();
+    let (tree, peak_memory_bytes) = (store.tree(), machine::peak_memory_bytes());
+    let written_bytes = machine::io().written_bytes - io.written_bytes;
+    store.assert_tree(&place, runs);
+    check(store.as_ref(), kind.name(), data, &data.sorted(), noise);
+    drop(store);
+    machine::settle();
+    let allocated_bytes = machine::allocated_bytes(dir);
+    let ops_per_s = data.entries as f64 / settled_s;
+    Ok(Loaded {
+        ops_per_s,
+        put_s,
+        settled_s,
+        p99_ns: latencies.quantile_ns(0.99),
+        written_bytes,
+        allocated_bytes,
+        peak_memory_bytes,
+        tree,
+    })
+}
+
+/// A store that is measured.
+struct Open {
+    store: Box<dyn Store>,
+    database: Database,
+    reads: Reads,
+    /// Its files must be taken out of the page cache.
+    evicts: bool,
+    maker: Maker,
+    dir: PathBuf,
+}
+
+impl Open {
+    fn new(
+        kind: &dyn Kind,
+        database: &Database,
+        reads: Reads,
+        base: &Path,
+        dir: PathBuf,
+        noise: &[u8],
+    ) -> io::Result<Self> {
+        load::copy(base, &dir)?;
+        machine::settle();
+        let store = kind.open(&dir, &database.place(reads, false));
+        let evicts = reads == Reads::Direct && !kind.has_direct_io();
+        let mut open = Self { store, database: database.clone(), reads, evicts, maker: Maker::new(database.data), dir };
+        match reads {
+            Reads::Cached => open.touch_everything(),
+            Reads::Direct => {
+                let skewed = Row::new("warming", Keys::Zipfian, &[(100, crate::rows::Operation::Get)]);
+                open.slice(&skewed, 1000, Duration::from_secs(1), noise)?;
+            }
+        }
+        Ok(open)
+    }
+
+    /// Looks for keys so close to each other that every block of every run is needed for one of them.
+    fn touch_everything(&self) {
+        let (data, block_bytes) = (&self.database.data, stores::BLOCK_BYTES as u64);
+        let a_block_holds = block_bytes / (data.key_bytes() + data.value_bytes) as u64;
+        let looks = data.entries * 4 / a_block_holds;
+        let mut seen = stores::Seen::default();
+        for n in 0..looks {
+            let digits = (u128::from(n) << 64) / u128::from(looks);
+            let key = format!("{}{digits:016x}", data.prefix);
+            self.store.scan(key.as_bytes(), 1, false, &mut seen);
+        }
+    }
+
+    fn slice(&mut self, row: &Row, round: u64, time: Duration, noise: &[u8]) -> io::Result<(Sample, Vec<Marks>)> {
+        if self.evicts {
+            machine::evict(&self.dir)?;
+        }
+        let time = time * row.longer;
+        let works = self.maker.slice(row, round, self.reads.most_operations(time));
+        let (data, direct_io) = (&self.database.data, self.reads == Reads::Direct);
+        let bench = Bench { store: self.store.as_ref(), data, noise, direct_io };
+        let (sample, ran) = bench.run(row, &works, time);
+        let done: Vec<usize> = ran.iter().map(|ran| ran.operations).collect();
+        for number in self.maker.missing(&works, &done) {
+            self.store.put(&data.key(number), data.value(noise, number));
+        }
+        if row.writes() {
+            self.store.rest();
+        }
+        Ok((sample, ran.into_iter().map(|ran| ran.marks).collect()))
+    }
+
+    fn close(self) -> io::Result<Closed> {
+        self.store.flush();
+        self.store.settle();
+        let (tree, peak_memory_bytes) = (self.store.tree(), machine::peak_memory_bytes());
+        drop(self.store);
+        machine::settle();
+        let allocated_bytes = machine::allocated_bytes(&self.dir);
+        fs::remove_dir_all(&self.dir)?;
+        Ok(Closed { tree, allocated_bytes, peak_memory_bytes })
+    }
+}
+
+/// A worker, from the side that asks.
+pub struct Worker {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    /// Starts this program again, with the same words and the name of the engine.
+    pub fn start(engine: &str) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1)).args(["--worker", engine]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
+        Ok(Self { child, answers })
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks, and waits for the answer; an error says that the worker has ended instead.
+    pub fn ask(&mut self, question: &Question) -> io::Result<Answer> {
+        let mut stdin = self.child.stdin.as_ref().expect("it is piped");
+        writeln!(stdin, "{}", serde_json::to_string(question)?)?;
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            return Err(io::Error::other(format!("its process ended: {}", self.child.wait()?)));
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Drop for Worker {
+    /// Its input ends, and so does it.
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("beside: a worker does not end: {error}");
+        }
+    }
+}
