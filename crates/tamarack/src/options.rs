@@ -33,7 +33,7 @@ use rows::{Unshown, options};
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// The filters of who asks for none: few false reads for little memory, and one cache line for each question.
-const DEFAULT_FILTER: &str = "blocked:bits=10";
+const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 
 /// The memory budget of who sets none, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
@@ -116,11 +116,11 @@ options! {
         /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
         /// often. Tables written before keep theirs.
         ///
-        /// Every run gets as many bits per entry, unless another allocation is asked for: `monkey` gives small runs more and large ones fewer, the largest
-        /// perhaps none, so that lookups of keys that are not there search as few runs in vain as so many bits of all entries allow; `monkey-general` does
-        /// the same for lookups of which `v` find something for each one that does not.
+        /// With `allocation=monkey` large runs get fewer bits per entry, the largest perhaps none, and small ones more, so that lookups of keys that are not there
+        /// search as few runs in vain as the memory of so many bits for all entries allows; with `monkey-general` the same for lookups of which `v` find something for each
+        /// one that does not. Without an allocation every run gets as many bits.
         filter(words: &str) -> String,
-            default "`blocked:bits=10`",
+            default "`blocked:bits=10,allocation=monkey`",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey` and \
                    `bloom:bits=5,allocation=monkey-general,v=3`; or `none`";
 
