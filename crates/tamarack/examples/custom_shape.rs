@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let mut costs = Vec::new();
     for policy in ["leveling:T=4", "tiering:T=4", OURS] {
         let expert = Expert::new().policy(policy).buffer_bytes(128 << 10).env(MemoryEnv::new(1));
-        let db = Options::new().expert(expert).open("shape.db")?;
+        let db = Options::new().expert(expert).open("/shape.db")?;
         for entry in 0..ENTRIES {
             db.put(key(entry), [b'v'; 100])?;
         }

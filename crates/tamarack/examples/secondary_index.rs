@@ -14,6 +14,8 @@
 //!
 //! It makes the directory `books.db` where it is run.
 
+#![expect(clippy::disallowed_types, reason = "a program that uses the library takes threads as it likes")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
