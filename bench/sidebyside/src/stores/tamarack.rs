@@ -20,7 +20,7 @@ impl Kind for Tamarack {
     }
 
     fn setup(&self) -> &'static str {
-        "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10` (Bloom filters within a cache line) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
+        "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10,allocation=monkey` (Bloom filters within a cache line, 10 bits for each entry of the tree, shared out among its runs) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
          up to three sealed buffers; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
     }
 
@@ -33,7 +33,7 @@ impl Kind for Tamarack {
             Durability::Buffered => ::tamarack::Durability::Buffered,
             Durability::Sync => ::tamarack::Durability::Sync,
         };
-        let expert = Expert::new().filter(&format!("blocked:bits={FILTER_BITS}")).policy(policy);
+        let expert = Expert::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
         let expert = expert.buffer_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).sealed_max(3);
         let expert = expert.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
         let memory_bytes = place.cache_bytes + place.filter_bytes() + 4 * place.buffer_bytes + (256 << 20);
