@@ -218,6 +218,27 @@ impl<'a> Tree<'a> {
         self.flush_next();
     }
 
+    /// A sorted run comes from outside, younger than all that is there. Nothing is sealed or being flushed. Returns the level at which it
+    /// arrives, and begins what follows from that.
+    pub fn ingest(&mut self, bytes: Bytes) -> usize {
+        assert_eq!(self.sealed(), 0, "what is in buffers is older, and is flushed before a run is ingested");
+        let level = planner::entrance(&self.shape, &self.occupancy, &self.in_progress, bytes);
+        let run = Run { id: self.new_run(), bytes, entries: None };
+        self.occupancy.level_mut(level).insert(0, run);
+        // If it makes the tree grow, it is relabelled, and has arrived at another level.
+        let level_of = |tree: &Self| {
+            let is_idle = !tree.in_progress.iter().any(|merge| merge.inputs.contains(&run.id));
+            tree.occupancy.runs().find(|(_, other)| other.id == run.id && is_idle).map(|(level, _)| level)
+        };
+        let mut examined = None;
+        while let Some(level) = level_of(self).filter(|level| Some(*level) != examined) {
+            self.arrived(level);
+            examined = Some(level);
+        }
+        self.ask(Occasion::Ingested { run: run.id });
+        level
+    }
+
     /// Ends the merge with this index among those in progress, and begins what follows from that.
     pub fn end(&mut self, index: usize) {
         let merge = self.in_progress.remove(index);

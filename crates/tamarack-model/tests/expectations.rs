@@ -11,6 +11,7 @@
 //! | `tree LINES` | these runs, lines separated by `;` |
 //! | `flush SIZES` | buffers of these sizes, one after the other, and all merges that follow; `1*9` is nine of size 1, of which only the end is shown |
 //! | `seal SIZE` | a buffer of this size; its flush begins, and nothing ends |
+//! | `ingest SIZE` | a run of this size from outside, and all merges that follow |
 //! | `end N` | the N-th merge in progress ends |
 //! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes |
 
@@ -135,6 +136,18 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
             match tree.in_progress().get(before) {
                 Some(flush) => tell(flush, out),
                 None => writeln!(out, "  waits behind the flush in progress").expect("a string"),
+            }
+        }
+        "ingest" => {
+            let levels = tree.shape().last();
+            let level = tree.ingest(rest.parse().expect("a size"));
+            writeln!(out, "  arrives at level {level}").expect("a string");
+            if tree.shape().last() > levels {
+                writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
+            }
+            tree.in_progress().iter().for_each(|merge| tell(merge, out));
+            while !tree.in_progress().is_empty() {
+                end(tree, 0, out);
             }
         }
         "end" => end(tree, rest.parse::<usize>().expect("a number") - 1, out),

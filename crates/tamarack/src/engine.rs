@@ -10,10 +10,11 @@ use tamarack_env::{Env, Worker};
 
 use crate::cache::BlockCache;
 use crate::compact::Scheduler;
+use crate::error::Result;
 use crate::memory::Account;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
-use crate::tree::state::Tree;
+use crate::tree::state::{Activity, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::wal::{Dropped, Log};
 use crate::write::{CommitQueue, Durability};
@@ -46,6 +47,19 @@ impl Drop for Engine {
 }
 
 impl Engine {
+    /// Writes everything that is in buffers to tables, and waits for that.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.commits.seal()?;
+        let Some(youngest) = self.tree.pin().sealed.first().cloned() else { return Ok(()) };
+        let flushed = || self.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
+        let mut outcome = Ok(());
+        self.env.wait(&self.tree.progress, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.tree.check_progress(Activity::Flush) };
+            outcome.is_err() || flushed()
+        });
+        outcome
+    }
+
     pub(crate) fn stop_workers(&self) {
         for worker in &self.workers {
             worker.stop();

@@ -30,6 +30,7 @@
 //! | `open` | opening and recovery |
 //! | `options` | [`Options`], [`Expert`] |
 //! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
+//! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
 //! | `compact` | background jobs: flushes and merges |
 //! | `write` | [`Batch`], the commit queue, durability |
@@ -60,6 +61,7 @@ mod error;
 pub mod format;
 #[doc(hidden)]
 pub mod fuzz;
+mod ingest;
 #[doc(hidden)]
 pub mod memory;
 #[doc(hidden)]
@@ -93,6 +95,7 @@ pub use engine::RecoveryReport;
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
 pub use format::block::Compression;
+pub use ingest::{Ingest, IngestReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 #[doc(hidden)]

@@ -23,6 +23,10 @@ pub enum Mistake {
     SliceMovedTwice,
     /// The inputs of a merge keep their levels until it ends.
     InputsNotRelabelled,
+    /// A run is ingested although what is in buffers is older.
+    RunBelowBuffers,
+    /// A run is ingested although writers, or another run, have passed its sequence.
+    RunOvertaken,
     /// A buffer is flushed although writers still add to it.
     IncompleteBuffer,
     /// Of keys whose digests agree, which here are many, the cached entry of one answers for all.

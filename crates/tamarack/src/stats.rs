@@ -81,11 +81,17 @@ pub struct Counters {
     pub flushed_raw_bytes: Counter,
     /// Flushes that failed and were or will be tried again.
     pub flush_failures: Counter,
+    /// Runs that were ingested.
+    pub ingests: Counter,
+    /// Bytes of tables written for these.
+    pub ingest_bytes: Counter,
+    /// Raw bytes of their entries.
+    pub ingested_raw_bytes: Counter,
     /// Merges that ended.
     pub merges: Counter,
     /// Bytes of tables written by merges.
     pub merge_bytes: Counter,
-    /// Raw bytes of entries that flushes and merges wrote, by level, level 1 first.
+    /// Raw bytes of entries that flushes, merges and ingests wrote, by level, level 1 first.
     pub level_bytes: LevelBytes,
     /// Runs that changed their level as they were.
     pub moves: Counter,

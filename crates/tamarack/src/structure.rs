@@ -103,6 +103,12 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Flushes that failed since opening.
     pub flush_failures: u64,
+    /// Runs of sorted data that were ingested since opening.
+    pub ingests: u64,
+    /// Raw bytes of the entries in these runs.
+    pub ingested_raw_bytes: u64,
+    /// Bytes of tables (file bytes) that were written for them since opening.
+    pub ingest_bytes: u64,
     /// Merges that ended since opening.
     pub merges: u64,
     /// Bytes of tables (file bytes) that merges wrote since opening.
@@ -277,14 +283,15 @@ pub struct SpaceStats {
 }
 
 impl Stats {
-    /// Raw bytes that flushes and merges wrote into levels since opening, for each raw byte of entries in the buffers flushed since opening;
-    /// `None` if none was flushed. The log, which writes everything once more, is not counted; neither are runs that were moved. Raw over raw,
+    /// Raw bytes that flushes, merges and ingests wrote into levels since opening, for each raw byte of entries in the buffers flushed and the runs ingested since opening;
+    /// `None` if there were none. The log, which writes everything once more, is not counted; neither are runs that were moved. Raw over raw,
     /// so that neither compression nor indexes matter, as the models count.
     pub fn write_amplification(&self) -> Option<f64> {
-        (self.flushed_raw_bytes > 0).then(|| self.written_raw_bytes() as f64 / self.flushed_raw_bytes as f64)
+        let arrived = self.flushed_raw_bytes + self.ingested_raw_bytes;
+        (arrived > 0).then(|| self.written_raw_bytes() as f64 / arrived as f64)
     }
 
-    /// Raw bytes that flushes and merges wrote into all levels since opening.
+    /// Raw bytes that flushes, merges and ingests wrote into all levels since opening.
     pub fn written_raw_bytes(&self) -> u64 {
         self.levels.iter().map(|level| level.written_raw_bytes).sum()
     }
@@ -335,6 +342,9 @@ impl Stats {
             flushed_raw_bytes: counters.flushed_raw_bytes.get(),
             flush_bytes: counters.flush_bytes.get(),
             flush_failures: counters.flush_failures.get(),
+            ingests: counters.ingests.get(),
+            ingested_raw_bytes: counters.ingested_raw_bytes.get(),
+            ingest_bytes: counters.ingest_bytes.get(),
             merges: counters.merges.get(),
             merge_bytes: counters.merge_bytes.get(),
             merge_failures: counters.merge_failures.get(),

@@ -67,6 +67,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("log reopened", Change::LogReopened),
         ("log durable", Change::LogDurable { position: 4096 }),
         ("ages mixed", Change::AgesMixed { tree: TreeId(0) }),
+        ("sequences skipped", Change::SequencesSkipped { tree, through: Sequence(5 << 32), count: 4_294_000_000 }),
     ]
 }
 

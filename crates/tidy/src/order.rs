@@ -57,6 +57,7 @@ const LAYERS: &[Layer] = &[
             "options",
             "verify",
             "structure",
+            "ingest",
             "engine",
             "compact",
             "write",

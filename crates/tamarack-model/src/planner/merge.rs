@@ -53,6 +53,11 @@ pub enum Cause {
     },
     /// The tree takes more space than it may.
     SpaceBound,
+    /// This run came from outside, and the level where it arrived has an active run for it, or no slot.
+    Ingested {
+        /// The run.
+        run: RunId,
+    },
 }
 
 /// What makes somebody ask the planner.
@@ -74,6 +79,11 @@ pub enum Occasion {
     },
     /// See [`Cause::SpaceBound`].
     SpaceBound,
+    /// See [`Cause::Ingested`]. Asked once the run's level was looked at because of its arrival.
+    Ingested {
+        /// The run.
+        run: RunId,
+    },
 }
 
 impl Merge {
@@ -164,6 +174,7 @@ impl fmt::Display for Cause {
             Self::CompactRange => write!(f, "compact a range"),
             Self::TombstonesDue { run } => write!(f, "tombstones of {run} are due"),
             Self::SpaceBound => write!(f, "space bound"),
+            Self::Ingested { run } => write!(f, "{run} was ingested"),
         }
     }
 }

@@ -36,6 +36,10 @@
 //!    tree has [outgrown] its shape; the caller then takes a larger one, relabels, and asks again. A tree that is not
 //!    given a larger shape stays correct, and merges what comes into its last level.
 //!
+//! A run that comes from outside (ingested, sorted already) is a batch like any other: it arrives at its [`entrance`], and
+//! rule 1 says what becomes of it there. Its arrival is two occasions, [`Occasion::Arrived`] (again where it stands then,
+//! if that made the tree grow) and [`Occasion::Ingested`], since it stands in the tree before it is merged with anything.
+//!
 //! # What the caller guarantees
 //!
 //! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then
@@ -70,6 +74,20 @@ pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer
     Merge { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
 }
 
+/// The level at which a run of this many bytes arrives that comes from outside, sorted already: the smallest that is not
+/// full with it, but none below a level that holds something, as it is younger than all that is there. Where no level
+/// holds it, it takes the last one that it may, and the planner carries it on from there.
+pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], bytes: Bytes) -> usize {
+    let standing = Standing::new(occupancy, in_progress);
+    let is_occupied = |level: &usize| !standing.level(*level).is_empty();
+    let deepest = (1..=shape.last()).find(is_occupied).unwrap_or(shape.last());
+    let holds = |level: &usize| {
+        let expected = bytes_expected(&standing.level(*level)).saturating_add(bytes.0);
+        !is_level_full(shape, *level, expected)
+    };
+    (1..=deepest).find(holds).unwrap_or(deepest)
+}
+
 /// The merge that this occasion calls for, if any; it has not begun yet.
 ///
 /// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again at their next
@@ -98,6 +116,7 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
             Some(Merge { target: occupancy.deepest(), ..merge })
         }
         Occasion::TombstonesDue { run } => sink(shape, occupancy, &standing, run),
+        Occasion::Ingested { run } => join(shape, occupancy, &standing, run),
     }
 }
 
@@ -158,6 +177,26 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
     let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);
     let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
     Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
+}
+
+/// A run that came from outside with those that a batch of its size would have been merged with when it arrived: rule 1.
+fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested: RunId) -> Option<Merge> {
+    let (target, _) = occupancy.runs().find(|(_, run)| run.id == ingested)?;
+    let runs = standing.level(target);
+    let place = runs.iter().position(|run| run.state == State::Idle(ingested))?;
+    let older = &runs[place + 1..];
+    // A level that is full with it goes down instead, and has been looked at.
+    if is_full(shape, standing, target) || older.is_empty() {
+        return None;
+    }
+    let mut inputs = vec![ingested];
+    inputs.extend(youngest_idle(older, runs_to_join(shape, target, older)));
+    (inputs.len() > 1).then_some(Merge {
+        cause: Cause::Ingested { run: ingested },
+        inputs,
+        buffer: Bytes::ZERO,
+        target,
+    })
 }
 
 /// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older

@@ -32,6 +32,8 @@ pub(super) struct Desk {
     pub(super) arrivals: VecDeque<usize>,
     /// A merge has ended, and what that means for the shape has not been carried out.
     pub(super) may_shrink: bool,
+    /// Runs that were ingested, and that have not been looked at since.
+    pub(super) ingested: VecDeque<RunId>,
     /// Merges are neither begun nor gone on with while this is not 0.
     pub(super) pauses: usize,
     /// Who asked for something to be merged, in the order of asking.
@@ -90,6 +92,7 @@ impl Desk {
             // A process that ended between an arrival and its examination left level 1 as it was.
             arrivals: VecDeque::from([1]),
             may_shrink: false,
+            ingested: VecDeque::new(),
             pauses: 0,
             requests: VecDeque::new(),
             requests_made: 0,
@@ -214,7 +217,7 @@ impl Desk {
             let idle = tree.merge_of(run.id()).is_none() && !self.jobs.iter().any(|job| job.takes(run.id()));
             idle && run.slices().iter().any(|slice| {
                 let meta = slice.table().meta();
-                let age = visible.0.saturating_sub(meta.smallest_sequence.0);
+                let age = tree.writes_since(meta.smallest_sequence, visible);
                 meta.tombstones > 0 && age > entries && meta.largest_sequence <= needed_from
             })
         };

@@ -40,14 +40,31 @@ impl Filters {
         }
     }
 
+    /// For a table of a run that is built outside, of which there is so much, and that will be the youngest of the tree. `shape` has a level for it.
+    pub(super) fn of_youngest(&self, shape: &Shape, tree: &TreeVersion, run: Standing) -> Option<FilterSettings> {
+        self.of_new(shape, || {
+            let others = tree
+                .levels()
+                .iter()
+                .zip(1..)
+                .flat_map(|(level, number)| level.runs().iter().map(move |run| standing(number, run)));
+            ([run].into_iter().chain(others).collect(), 0)
+        })
+    }
+
     /// For the tables of a job.
     pub(super) fn of_job(&self, shape: &Shape, tree: &TreeVersion, task: &Task) -> Option<FilterSettings> {
+        self.of_new(shape, || with_output(tree, task))
+    }
+
+    /// `runs` gives the runs of the tree with the new one, and where that stands.
+    fn of_new(&self, shape: &Shape, runs: impl FnOnce() -> (Vec<Standing>, usize)) -> Option<FilterSettings> {
         let (curve, budget) = match self {
             Self::None => return None,
             Self::Alike(settings) => return Some(*settings),
             Self::Shared { curve, budget } => (curve, budget),
         };
-        let (runs, new) = with_output(tree, task);
+        let (runs, new) = runs();
         let bits_per_entry = bits_for_new(curve, *budget, shape, &runs, new);
         (bits_per_entry > 0.0).then(|| FilterSettings { kind: curve.kind(), bits_per_entry })
     }

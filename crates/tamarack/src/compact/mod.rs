@@ -27,7 +27,7 @@ pub mod scheduler;
 pub use crew::Crew;
 pub use edits::relabelled;
 pub use filters::Filters;
-pub use output::{OutputSettings, Workshop};
+pub use output::{Output, OutputSettings, Workshop};
 pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
 
 use crate::format::meta::TreeId;

@@ -3,6 +3,7 @@
 //! Entries go in, in entry order; a table that has reached its size is finished before the next key, never between versions of one.
 //! Until an edit names them the tables are orphans: a job that fails removes them, a crash leaves them to the next open.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::format::names::FileName;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
 use crate::step;
-use crate::table::{FilterSettings, TableBuilder, TableSettings};
+use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable};
 use crate::tree::manifest::Manifest;
 
 /// How jobs write tables.
@@ -54,6 +55,10 @@ pub struct Output {
     last_key: Vec<u8>,
     /// Finished, but in no edit yet.
     finished: Vec<TableMeta>,
+    /// Of these, the last ones, which are not durable yet.
+    unsynced: VecDeque<UnsyncedTable>,
+    /// How many of them there may be.
+    unsynced_max: usize,
     /// The tables made that are in no edit yet, finished or not.
     made: Vec<TableId>,
 }
@@ -72,7 +77,8 @@ impl Workshop {
     /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file. Its tables carry `filter`.
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> Output {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
-        Output { workshop: self.clone(), table_bytes, filter, open: None, last_key, finished, made }
+        let (workshop, unsynced) = (self.clone(), VecDeque::new());
+        Output { workshop, table_bytes, filter, open: None, last_key, finished, unsynced, unsynced_max: 0, made }
     }
 
     /// Removes the file of a table that nothing names.
@@ -105,6 +111,23 @@ impl Output {
         full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 
+    /// Lets so many finished tables wait for their sync: the device has written most of them by then, and meanwhile the next ones are built.
+    #[must_use]
+    pub fn syncing_behind(mut self, tables: usize) -> Self {
+        self.unsynced_max = tables;
+        self
+    }
+
+    /// Tables that are begun from now on get this size and carry this filter.
+    pub fn set_tables(&mut self, table_bytes: u64, filter: Option<FilterSettings>) {
+        (self.table_bytes, self.filter) = (table_bytes, filter);
+    }
+
+    /// The last key written; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
     /// Adds an entry to the table being built, or begins one with it.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
@@ -118,18 +141,35 @@ impl Output {
         Ok(())
     }
 
-    /// Finishes the table being built, if there is one: it is durable then, but not its name.
+    /// Finishes the table being built, if there is one: it is durable then (unless it may wait for that), but not its name.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written, or its sync found no space: all that was made is to be discarded and made anew. [`Error::Stopped`] if
-    /// the sync failed in another way.
+    /// [`Error::Io`] if it could not be written, or a sync found no space: all that was made is to be discarded and made anew. [`Error::Stopped`] if
+    /// a sync failed in another way.
     pub fn finish_table(&mut self) -> Result<()> {
         if let Some(table) = self.open.take() {
-            self.finished.push(table.finish().map_err(|error| match error {
-                // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
-                Error::Io { doing, .. } if doing == step::TABLE_SYNC.0 => error.of_sync_of_something_new(),
-                other => other,
-            })?);
+            let (meta, file) = table.finish_unsynced()?;
+            self.finished.push(meta);
+            self.unsynced.push_back(file);
+        }
+        self.sync_to(self.unsynced_max)
+    }
+
+    /// Finishes the table being built, and makes all durable that wait for that.
+    ///
+    /// # Errors
+    /// As [`Output::finish_table`].
+    pub fn finish_all(&mut self) -> Result<()> {
+        self.finish_table()?;
+        self.sync_to(0)
+    }
+
+    /// Makes finished tables durable until so many are left.
+    fn sync_to(&mut self, left: usize) -> Result<()> {
+        while self.unsynced.len() > left {
+            let table = self.unsynced.pop_front().expect("there are more than that");
+            // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
+            table.sync().map_err(Error::of_sync_of_something_new)?;
         }
         Ok(())
     }
@@ -139,6 +179,7 @@ impl Output {
     /// # Errors
     /// [`Error::Stopped`] if the names could not be made durable.
     pub fn ready(&self) -> Result<&[TableMeta]> {
+        assert!(self.unsynced.is_empty(), "no edit names a table that is not durable: {:?}", self.unsynced);
         let dir = &self.workshop.settings.dir;
         if !self.finished.is_empty() {
             let synced = self.workshop.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
@@ -146,6 +187,11 @@ impl Output {
             synced.map_err(|error| Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
         }
         Ok(&self.finished)
+    }
+
+    /// The finished tables.
+    pub fn finished(&self) -> &[TableMeta] {
+        &self.finished
     }
 
     /// An edit names the finished tables now. Returns what they are.

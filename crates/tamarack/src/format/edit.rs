@@ -201,6 +201,15 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
     },
+    /// Sequences were left out, so that a run could be built ahead under one that nobody else gets: that many of those up to `through` belong to no write.
+    SequencesSkipped {
+        /// The tree.
+        tree: TreeId,
+        /// The last sequence that was skipped to; each such change names a later one.
+        through: Sequence,
+        /// How many belong to no write, of those after the change before; at least 1.
+        count: u64,
+    },
 }
 
 /// Why bytes are not an edit.
@@ -298,7 +307,8 @@ mod tag {
     pub(super) const LOG_REOPENED: u8 = 16;
     pub(super) const LOG_DURABLE: u8 = 17;
     pub(super) const AGES_MIXED: u8 = 18;
-    pub(super) const LAST: u8 = AGES_MIXED;
+    pub(super) const SEQUENCES_SKIPPED: u8 = 19;
+    pub(super) const LAST: u8 = SEQUENCES_SKIPPED;
 }
 
 impl Change {
@@ -355,6 +365,9 @@ impl Change {
             Self::LogReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
             Self::LogDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
+            Self::SequencesSkipped { tree, through, count } => {
+                put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count]);
+            }
         }
     }
 
@@ -403,6 +416,9 @@ impl Change {
             tag::LOG_REOPENED => Self::LogReopened,
             tag::LOG_DURABLE => Self::LogDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
+            tag::SEQUENCES_SKIPPED => {
+                Self::SequencesSkipped { tree: tree(reader)?, through: sequence(reader)?, count: number(reader)? }
+            }
             unknown => return Err(EditError::UnknownChange(unknown)),
         })
     }

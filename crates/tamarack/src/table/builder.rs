@@ -54,6 +54,20 @@ pub struct TableSettings {
     pub filter: Option<FilterSettings>,
 }
 
+/// A table whose file is whole, but not durable yet.
+#[derive(Debug)]
+pub struct UnsyncedTable {
+    file: Arc<dyn File>,
+    path: PathBuf,
+}
+
+impl UnsyncedTable {
+    /// Makes the file durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync(step::TABLE_SYNC).map_err(|source| Error::io(step::TABLE_SYNC.0, &self.path, source))
+    }
+}
+
 /// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
 #[derive(Debug)]
 pub struct TableBuilder {
@@ -167,7 +181,17 @@ impl TableBuilder {
     ///
     /// # Panics
     /// If no entry was added: there are no empty tables.
-    pub fn finish(mut self) -> Result<TableMeta> {
+    pub fn finish(self) -> Result<TableMeta> {
+        let (meta, file) = self.finish_unsynced()?;
+        file.sync()?;
+        Ok(meta)
+    }
+
+    /// As [`TableBuilder::finish`], but leaves it to the caller to sync the file, when the device has had time to write it.
+    ///
+    /// # Panics
+    /// If no entry was added.
+    pub fn finish_unsynced(mut self) -> Result<(TableMeta, UnsyncedTable)> {
         assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
         self.end_data_block()?;
         self.end_lower_block();
@@ -188,8 +212,9 @@ impl TableBuilder {
         let bytes = footer.encode(self.output.end());
         self.output.append(&bytes)?;
         let root_checksum = u64::from_le_bytes(*bytes.last_chunk().expect("a footer is longer than its checksum"));
-        let file_bytes = self.output.finish()?;
-        Ok(self.properties.into_meta(&footer, root_checksum, file_bytes))
+        self.output.write_pending()?;
+        let Output { file, path, written_bytes, .. } = self.output;
+        Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable { file, path }))
     }
 
     /// False if the entry is another version of the key before.
@@ -330,12 +355,5 @@ impl Output {
         self.file.start_writeback(self.written_bytes, bytes.len() as u64);
         self.written_bytes += bytes.len() as u64;
         Ok(())
-    }
-
-    /// Writes what is pending, syncs, and gives the file's length.
-    fn finish(&mut self) -> Result<u64> {
-        self.write_pending()?;
-        self.file.sync(step::TABLE_SYNC).map_err(|source| Error::io(step::TABLE_SYNC.0, &self.path, source))?;
-        Ok(self.written_bytes)
     }
 }

@@ -27,7 +27,7 @@ mod verify;
 mod window;
 
 pub use blocks::{BlockName, Blocks, Lacking, Progress};
-pub use builder::{TableBuilder, TableSettings};
+pub use builder::{TableBuilder, TableSettings, UnsyncedTable};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterSettings;
 pub use index::IndexRoom;

@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use super::broken::{Broken, broken};
 use super::run::{Cut, Run};
+use super::skips::Skip;
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use super::version::{Level, Merge, TableUse, TreeVersion, Version};
+use crate::entry::Sequence;
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
@@ -89,6 +91,10 @@ impl Draft {
             if tree.ages_mixed && tree.runs().count() <= 1 {
                 Arc::make_mut(tree).ages_mixed = false;
             }
+            if !tree.skips.is_empty() {
+                let oldest = tree.tables().map(|table| table.meta().smallest_sequence).min();
+                Arc::make_mut(tree).skips.forget_before(oldest.unwrap_or(Sequence::MAX));
+            }
         }
         self.check_touched()?;
         self.check_new_tables()?;
@@ -149,6 +155,9 @@ impl Draft {
             Change::AgesMixed { tree } => {
                 self.tree_mut(*tree)?.ages_mixed = true;
                 Ok(())
+            }
+            Change::SequencesSkipped { tree, through, count } => {
+                self.tree_mut(*tree)?.skips.add(Skip { through: *through, count: *count })
             }
             Change::LogDurable { position } => {
                 self.version.log_durable = self.version.log_durable.max(*position);

@@ -34,6 +34,8 @@ mod directory;
 
 pub mod slice;
 
+mod skips;
+
 pub mod table_file;
 
 pub mod chunks;

@@ -56,6 +56,11 @@ impl TableFiles {
         &self.storage
     }
 
+    /// Opens a table that no version names yet.
+    pub fn open_unnamed(&self, database: u64, meta: &TableMeta) -> Result<Arc<Table>> {
+        Table::open(&self.storage, &self.dir, database, meta)
+    }
+
     /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed; whoever does
     /// that calls [`TableFiles::removed`].
     pub fn take_garbage(&self) -> Vec<Arc<TableMeta>> {

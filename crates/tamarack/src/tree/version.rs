@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use super::chunks::Chunks;
 use super::run::Run;
+use super::skips::{Skip, Skips};
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use crate::entry::Sequence;
@@ -70,6 +71,7 @@ pub struct TreeVersion {
     pub(super) flushed_through: Sequence,
     pub(super) shape: Option<ShapeBlob>,
     pub(super) ages_mixed: bool,
+    pub(super) skips: Skips,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
 }
@@ -227,6 +229,11 @@ impl TreeVersion {
         self.ages_mixed
     }
 
+    /// How many writes came after the one with sequence `from`, if the last one has sequence `now`; never more than there were.
+    pub fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
+        self.skips.writes_since(from, now)
+    }
+
     /// The deleted ranges, which every read asks for even where filters say that no run holds the key.
     pub fn range_deletes(&self) -> &[RangeDelete] {
         &[]
@@ -260,6 +267,11 @@ impl TreeVersion {
         if self.ages_mixed {
             changes.push(Change::AgesMixed { tree });
         }
+        changes.extend(self.skips.iter().map(|&Skip { through, count }| Change::SequencesSkipped {
+            tree,
+            through,
+            count,
+        }));
         changes.extend(self.tables().map(|file| Change::TableAdded { tree, meta: file.meta().clone() }));
         for (level, runs) in self.levels.iter().enumerate() {
             for (index, run) in runs.runs.iter().enumerate() {

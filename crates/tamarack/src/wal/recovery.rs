@@ -71,6 +71,8 @@ pub struct RecoverySettings {
 pub struct Recovered {
     /// The last sequence that is in the log or in tables.
     pub last_sequence: Sequence,
+    /// The last sequence that is in the log; or the one before the first that could be.
+    pub last_logged: Sequence,
     /// Where the log ends.
     pub end: Position,
     /// What was dropped behind that, if anything was.
@@ -137,7 +139,14 @@ pub fn recover(
     make_durable(settings, &garbage, kept, past_end, &chain)?;
     let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
     let segments = found.collect::<Result<_>>()?;
-    Ok(Recovered { last_sequence: chain.last_sequence, end: chain.end, dropped: chain.dropped, segments, next_number })
+    Ok(Recovered {
+        last_sequence: chain.last_sequence,
+        last_logged: chain.last_logged,
+        end: chain.end,
+        dropped: chain.dropped,
+        segments,
+        next_number,
+    })
 }
 
 /// What one segment holds.
@@ -342,6 +351,8 @@ struct Chain {
     end_offset: u64,
     /// Its last sequence, or what was flushed if that is more.
     last_sequence: Sequence,
+    /// Its last sequence.
+    last_logged: Sequence,
     /// What ended it, if not simply the end of what was written.
     dropped: Option<Dropped>,
     /// D: up to where the log is known to have been durable.
@@ -355,6 +366,7 @@ impl Chain {
             end: Position(0),
             end_offset: 0,
             last_sequence: flushed_through,
+            last_logged: flushed_through,
             dropped: None,
             durable: Position(0),
         };
@@ -390,7 +402,8 @@ impl Chain {
                 chain.end_offset = offset + head.stride();
             }
             next = Some(expected);
-            chain.last_sequence = chain.last_sequence.max(Sequence(expected.0 - 1));
+            chain.last_logged = Sequence(expected.0 - 1);
+            chain.last_sequence = chain.last_sequence.max(chain.last_logged);
             chain.end = Position(header.base.0 + chain.end_offset);
             if !in_order {
                 chain.drop_from(survey, chain.end_offset, "a record does not follow the one before");

@@ -54,6 +54,8 @@ struct Segments {
     all: VecDeque<Segment>,
     next_number: u64,
     last_sequence: Sequence,
+    /// Sequences were skipped since the last entry, so what comes next needs a segment of its own.
+    skipped: bool,
     /// Why nothing is written any more.
     failure: Option<Arc<Error>>,
 }
@@ -93,6 +95,7 @@ impl Log {
             all: VecDeque::new(),
             next_number: after.next_number,
             last_sequence: after.last_sequence,
+            skipped: false,
             failure: None,
         };
         for found in &after.segments {
@@ -115,7 +118,8 @@ impl Log {
             syncing: Mutex::new(false),
             synced: Condvar::new(),
         };
-        if after.segments.is_empty() {
+        // The next entry does not follow the last one in the log if everything up to a later sequence is in tables: that of an ingested run.
+        if after.segments.is_empty() || after.last_logged < after.last_sequence {
             log.rotate(after.last_sequence.next(), last_edit)?;
             // Nothing but a header, which is durable.
             log.durable.store(log.end().0, Ordering::Release);
@@ -155,6 +159,7 @@ impl Log {
         let mut segments = self.segments.lock();
         segments.check()?;
         assert_eq!(first, segments.last_sequence.next(), "the log has no gaps");
+        assert!(!segments.skipped, "a segment has no gaps: {first:?} begins another");
         let entries = group.entries();
         segments.cut_rest()?;
         let segment = segments.all.back_mut().expect("a log has a segment to append to");
@@ -238,6 +243,14 @@ impl Log {
         Ok(())
     }
 
+    /// The next entry comes after `last`. Everything up to `last` is in tables, also after a crash. Unless nothing was skipped, the next call must be [`Log::rotate`].
+    pub fn skip_to(&self, last: Sequence) {
+        let mut segments = self.segments.lock();
+        assert!(segments.last_sequence <= last, "the log is at {:?} already, past {last:?}", segments.last_sequence);
+        segments.skipped |= segments.last_sequence < last;
+        segments.last_sequence = last;
+    }
+
     /// Begins a new segment, for entries from `first_sequence` on. Its header and its name are durable when this returns.
     ///
     /// # Errors
@@ -257,6 +270,7 @@ impl Log {
             Err(error) => return Err(error),
         };
         segments.all.push_back(segment);
+        segments.skipped = false;
         self.end.store(header.base.0 + SEGMENT_HEADER_BYTES, Ordering::Release);
         Ok(())
     }

@@ -23,6 +23,7 @@
 //! * A group whose sync failed is never applied and never visible; its fate is unknown until the database is opened again, and nothing is written any more.
 //! * A buffer is sealed only between groups; so no group, and no batch, is divided between two buffers.
 //! * The leader never waits for background work. Writers wait for flushes before they join.
+//! * A run that is ingested is installed between groups, by who holds the lead and leads no group; that one waits for a flush, and writers with it.
 //! * Before a sync the leader gives writers that were there a moment ago a little time to join; see `gather`.
 //!
 //! # Costs
@@ -44,12 +45,21 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::memory::{Budget, Charge, Part};
+use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::throttle::Throttle;
+
+/// Writers came to the sequence that was reserved for a run: it would not be younger than what they wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overtaken;
+
+/// So many sequences lie between the last one and one that is reserved, at least: an hour of a million writes per second. There are 2^55 of them, and so room
+/// for eight million runs.
+pub const RESERVED: u64 = 1 << 32;
 
 /// When a write is acknowledged, and what it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -136,6 +146,10 @@ struct Lead {
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
     number: u64,
+    /// The last sequence that was reserved for an ingested run.
+    reserved: Sequence,
+    /// Sequences were skipped since the last entry, so the next one needs a segment of the log of its own.
+    skipped: bool,
 }
 
 /// One commit group, as its members share it.
@@ -206,7 +220,14 @@ impl CommitQueue {
                 sync_time: Duration::ZERO,
                 charge,
             }),
-            lead: Mutex::new(Lead { next: last.next(), buffer, filled_bytes, number: 0 }),
+            lead: Mutex::new(Lead {
+                next: last.next(),
+                buffer,
+                filled_bytes,
+                number: 0,
+                reserved: last,
+                skipped: false,
+            }),
             publisher: Mutex::new(Publisher { next: 0, applied: VecDeque::new() }),
             interval,
         }
@@ -240,6 +261,81 @@ impl CommitQueue {
             self.interval.sync_within(at_most);
         }
         Ok(())
+    }
+
+    /// Refuses what may not be written: a key or a value that is too large.
+    pub fn check(&self, write: &Write<'_>) -> Result<()> {
+        write.check(self.settings.write_bytes_max)
+    }
+
+    /// A sequence for all entries of a run that is built ahead, beside writers: they stay below it for at least [`RESERVED`] entries, and no other run gets it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if sequences run short; what is left is for writers.
+    pub fn reserve(&self) -> Result<Sequence> {
+        let mut lead = self.lead.lock();
+        let reserved = lead.next.0.max(lead.reserved.0) + RESERVED;
+        if reserved > Sequence::MAX.0 / 2 {
+            let what = "half of all sequence numbers are used up, and no more runs are ingested; write the entries, or export and import the database";
+            return Err(Error::InvalidArgument(what.to_owned()));
+        }
+        lead.reserved = Sequence(reserved);
+        Ok(lead.reserved)
+    }
+
+    /// How much has been written since the last buffer was sealed, in raw bytes.
+    pub fn filled_bytes(&self) -> u64 {
+        self.lead.lock().filled_bytes
+    }
+
+    /// Makes a run that was built under `reserved` the youngest of the tree, between two groups: everything acknowledged before is in older runs, what is
+    /// written from now on gets later sequences. `install` commits the edit, given the last sequence of a write; when it has, the run is durable, and this makes it visible.
+    ///
+    /// Nobody writes meanwhile: the active buffer is sealed, and its flush is waited for. What is in buffers should have been flushed right before. Returns how long
+    /// writers were held.
+    ///
+    /// # Errors
+    /// [`Overtaken`] if writers have come to `reserved`. Other errors as [`CommitQueue::seal`] and `install`; nothing has changed then, unless it is [`Error::Stopped`].
+    pub fn install_run(
+        &self,
+        reserved: Sequence,
+        install: impl FnOnce(Sequence) -> Result<()>,
+    ) -> Result<Result<Duration, Overtaken>> {
+        let mut lead = self.lead.lock();
+        let began = self.env.now();
+        self.tree.check_running()?;
+        if lead.next > reserved && !mistake::is_planted(Mistake::RunOvertaken) {
+            return Ok(Err(Overtaken));
+        }
+        if !mistake::is_planted(Mistake::RunBelowBuffers) {
+            if lead.filled_bytes > 0 {
+                self.seal_buffer(&mut lead)?;
+            }
+            self.wait_for_flushes()?;
+        }
+        install(Sequence(lead.next.0 - 1))?;
+        self.log.skip_to(reserved);
+        (lead.next, lead.skipped) = (reserved.next(), true);
+        let number = lead.number;
+        lead.number += 1;
+        let (group, buffer) = (Arc::new(Group::new()), lead.buffer.clone());
+        drop(lead);
+        let held = self.env.now() - began;
+        group.finish(Ok(Logged { first: reserved, last: reserved, number, buffer }));
+        self.publish(&group, number);
+        group.wait(|phase| phase == PUBLISHED);
+        Ok(Ok(held))
+    }
+
+    /// Waits until no sealed buffer is left.
+    fn wait_for_flushes(&self) -> Result<()> {
+        let flushed = || self.tree.pin().sealed.is_empty();
+        let mut outcome = Ok(());
+        self.env.wait(&self.tree.progress, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.tree.check_progress(Activity::Flush) };
+            outcome.is_err() || flushed()
+        });
+        outcome
     }
 
     /// The size at which buffers are sealed from now on, in raw bytes.
@@ -415,6 +511,10 @@ impl CommitQueue {
         let first = lead.next;
         let entries = forming.bytes.entries();
         if entries > 0 {
+            if lead.skipped {
+                self.log.rotate(first, self.tree.durable_edit()).inspect_err(|error| self.report_log(error))?;
+                lead.skipped = false;
+            }
             self.append(forming, first, sync_time)?;
             self.counters.commit_groups.add(1);
             lead.next = Sequence(first.0 + u64::from(entries));

@@ -8,5 +8,5 @@ pub mod interval;
 pub mod throttle;
 
 pub use batch::{Batch, KEY_BYTES_MAX, Write};
-pub use commit::{CommitQueue, CommitSettings, Durability};
+pub use commit::{CommitQueue, CommitSettings, Durability, Overtaken};
 pub use interval::IntervalSync;

@@ -76,7 +76,7 @@ fn custom(random: &Random) -> String {
 }
 
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 25] = [
+const KINDS: [(Kind, u64); 28] = [
     (Kind::Write, 24),
     (Kind::Burst, 2),
     (Kind::Get, 6),
@@ -86,6 +86,9 @@ const KINDS: [(Kind, u64); 25] = [
     (Kind::DropSnapshot, 1),
     (Kind::OpenScan, 2),
     (Kind::StepScan, 4),
+    (Kind::OpenIngest, 2),
+    (Kind::FinishIngest, 2),
+    (Kind::Ingest, 1),
     (Kind::Flush, 2),
     (Kind::Compact, 1),
     (Kind::CompactRange, 1),
@@ -116,6 +119,9 @@ enum Kind {
     DropSnapshot,
     OpenScan,
     StepScan,
+    OpenIngest,
+    FinishIngest,
+    Ingest,
     Flush,
     Compact,
     CompactRange,
@@ -194,6 +200,10 @@ impl<'a> Generator<'a> {
             Kind::OpenScan => Operation::OpenScan { slot: self.slot(), reader: self.reader(), range: self.range() },
             Kind::StepScan if self.random.below(8) == 0 => Operation::DropScan(self.slot()),
             Kind::StepScan => Operation::StepScan { slot: self.slot(), turns: self.turns() },
+            Kind::OpenIngest => Operation::OpenIngest { slot: self.slot(), writes: self.sorted() },
+            Kind::FinishIngest if self.random.below(10) == 0 => Operation::DropIngest(self.slot()),
+            Kind::FinishIngest => Operation::FinishIngest(self.slot()),
+            Kind::Ingest => Operation::Ingest(self.sorted()),
             Kind::Flush => Operation::Flush,
             Kind::Compact => Operation::Compact,
             Kind::CompactRange => Operation::CompactRange(self.range()),
@@ -210,6 +220,9 @@ impl<'a> Generator<'a> {
                 let kinds = [
                     Kind::Write,
                     Kind::Write,
+                    Kind::Ingest,
+                    Kind::Ingest,
+                    Kind::FinishIngest,
                     Kind::Flush,
                     Kind::Compact,
                     Kind::CompactRange,
@@ -246,6 +259,15 @@ impl<'a> Generator<'a> {
     fn writes(&mut self) -> Vec<Write> {
         let count = if self.random.below(3) > 0 { 1 } else { self.random.below(6) };
         (0..count).map(|_| self.write()).collect()
+    }
+
+    /// Puts of different keys, in order.
+    fn sorted(&mut self) -> Vec<Write> {
+        let count = self.random.below([4, 30][self.random.below(2) as usize]);
+        let mut keys: Vec<_> = (0..count).map(|_| self.key()).collect();
+        keys.sort();
+        keys.dedup();
+        keys.into_iter().map(|key| Write { key, value: Some(self.value()) }).collect()
     }
 
     fn write(&mut self) -> Write {

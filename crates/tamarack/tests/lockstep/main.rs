@@ -50,6 +50,7 @@ fn simulator() {
     let coverage = check(Environment::Simulator, 35);
     assert_met(coverage.recovered_less, "unsynced writes were lost", coverage);
     assert_met(coverage.recovered_more, "interrupted writes were kept", coverage);
+    assert_met(coverage.ingested_again, "an ingest overtook another", coverage);
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Model {
     pub(crate) snapshots: BTreeMap<u8, Arc<State>>,
     /// What open scans have not delivered yet.
     pub(crate) scans: BTreeMap<u8, VecDeque<Pair>>,
+    /// What is to be ingested.
+    pub(crate) ingests: BTreeMap<u8, Vec<Write>>,
 }
 
 /// What an end must leave.
@@ -72,6 +74,7 @@ impl Model {
             stopped: false,
             snapshots: BTreeMap::new(),
             scans: BTreeMap::new(),
+            ingests: BTreeMap::new(),
         }
     }
 
@@ -146,6 +149,7 @@ impl Model {
         self.stopped = false;
         self.snapshots.clear();
         self.scans.clear();
+        self.ingests.clear();
     }
 
     fn after(&self, writes: &[Write]) -> Arc<State> {

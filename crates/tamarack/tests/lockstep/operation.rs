@@ -92,6 +92,15 @@ pub(crate) enum Operation {
         turns: Vec<Turn>,
     },
     DropScan(u8),
+    /// Sorted puts, in tables of their own, that are not part of the database yet.
+    OpenIngest {
+        slot: u8,
+        writes: Vec<Write>,
+    },
+    FinishIngest(u8),
+    DropIngest(u8),
+    /// From the beginning to the end.
+    Ingest(Vec<Write>),
     Flush,
     /// Flush, and merge everything.
     Compact,
@@ -231,10 +240,7 @@ impl fmt::Display for Operation {
         match self {
             Self::Write { writes, level } => {
                 write!(f, "write {level}")?;
-                writes.iter().try_for_each(|write| match &write.value {
-                    Some(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
-                    None => write!(f, " delete {}", Quoted(&write.key)),
-                })
+                fmt_writes(f, writes)
             }
             Self::Get { reader, key } => write!(f, "get {reader} {}", Quoted(key)),
             Self::Contains { reader, key } => write!(f, "contains {reader} {}", Quoted(key)),
@@ -246,6 +252,16 @@ impl fmt::Display for Operation {
             Self::OpenScan { slot, reader, range } => write!(f, "open-scan {slot} {reader} {range}"),
             Self::StepScan { slot, turns } => write!(f, "step-scan {slot} {}", Turns(turns)),
             Self::DropScan(slot) => write!(f, "drop-scan {slot}"),
+            Self::OpenIngest { slot, writes } => {
+                write!(f, "open-ingest {slot}")?;
+                fmt_writes(f, writes)
+            }
+            Self::FinishIngest(slot) => write!(f, "finish-ingest {slot}"),
+            Self::DropIngest(slot) => write!(f, "drop-ingest {slot}"),
+            Self::Ingest(writes) => {
+                f.write_str("ingest")?;
+                fmt_writes(f, writes)
+            }
             Self::Flush => f.write_str("flush"),
             Self::Compact => f.write_str("compact"),
             Self::CompactRange(range) => write!(f, "compact-range {range}"),
@@ -266,6 +282,13 @@ impl fmt::Display for Operation {
             Self::Limit(None) => f.write_str("no-limit"),
         }
     }
+}
+
+fn fmt_writes(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
+    writes.iter().try_for_each(|write| match &write.value {
+        Some(value) => write!(f, " put {} {}", Quoted(&write.key), Quoted(value)),
+        None => write!(f, " delete {}", Quoted(&write.key)),
+    })
 }
 
 impl fmt::Display for Level {
@@ -413,6 +436,10 @@ impl<'a> Words<'a> {
             }
             "step-scan" => Operation::StepScan { slot: self.number()? as u8, turns: self.turns()? },
             "drop-scan" => Operation::DropScan(self.number()? as u8),
+            "open-ingest" => Operation::OpenIngest { slot: self.number()? as u8, writes: self.writes()? },
+            "finish-ingest" => Operation::FinishIngest(self.number()? as u8),
+            "drop-ingest" => Operation::DropIngest(self.number()? as u8),
+            "ingest" => Operation::Ingest(self.writes()?),
             "flush" => Operation::Flush,
             "compact" => Operation::Compact,
             "compact-range" => Operation::CompactRange(self.range()?),

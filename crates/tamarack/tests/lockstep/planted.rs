@@ -34,7 +34,7 @@ fn a_disordered_scan_is_noticed() {
 
 #[test]
 fn a_moving_snapshot_is_noticed() {
-    is_noticed(Sabotage::MovingSnapshot, Environment::Memory, 3);
+    is_noticed(Sabotage::MovingSnapshot, Environment::Memory, 4);
 }
 
 #[test]
@@ -93,6 +93,18 @@ fn a_slice_that_is_moved_twice_is_noticed() {
 #[test]
 fn inputs_that_keep_their_levels_are_noticed() {
     is_noticed_in_merges(Mistake::InputsNotRelabelled);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_run_that_comes_before_what_is_in_buffers_is_noticed() {
+    is_noticed_in_merges(Mistake::RunBelowBuffers);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_run_that_others_have_overtaken_is_noticed() {
+    is_noticed_in_merges(Mistake::RunOvertaken);
 }
 
 /// Fails if no history notices a mistake that is not in the harness but in the engine itself. The simulator's workers run on this thread, and so make it.

@@ -14,6 +14,9 @@ use crate::model::{Model, Pair, Promise, Recovered, State, pairs, show};
 use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
 use crate::world::{Items, Sabotage, Survives, World, is_stop};
 
+/// The slot of ingests that are begun and finished at once.
+const INGEST_SLOT: u8 = 200;
+
 /// Where a history and the model parted.
 #[derive(Clone, Debug)]
 pub(crate) struct Mismatch {
@@ -35,6 +38,9 @@ pub(crate) struct Coverage {
     pub(crate) errors: u64,
     pub(crate) stops: u64,
     pub(crate) items_scanned: u64,
+    pub(crate) ingests: u64,
+    /// Ingests whose sequence another had passed.
+    pub(crate) ingested_again: u64,
     pub(crate) flushes: u64,
     pub(crate) merges: u64,
     /// Runs that went down as they were.
@@ -111,6 +117,17 @@ impl<'a> Run<'a> {
                 self.world.scans.remove(slot);
                 self.model.scans.remove(slot);
                 Ok(())
+            }
+            Operation::OpenIngest { slot, writes } => self.open_ingest(*slot, writes),
+            Operation::FinishIngest(slot) => self.finish_ingest(*slot),
+            Operation::DropIngest(slot) => {
+                self.world.drop_ingest(*slot);
+                self.model.ingests.remove(slot);
+                Ok(())
+            }
+            Operation::Ingest(writes) => {
+                self.open_ingest(INGEST_SLOT, writes)?;
+                self.finish_ingest(INGEST_SLOT)
             }
             Operation::Flush => {
                 let outcome = self.world.flush();
@@ -195,6 +212,40 @@ impl<'a> Run<'a> {
             }
             // Nothing was written, so the model does not change.
             Err(error) => self.excuse(error, "write"),
+        }
+    }
+
+    fn open_ingest(&mut self, slot: u8, writes: &[Write]) -> Result<(), String> {
+        self.model.ingests.remove(&slot);
+        match self.world.open_ingest(slot, writes) {
+            Ok(()) if self.model.stopped => Err("an ingest began after writing had ended".to_owned()),
+            Ok(()) => {
+                self.model.ingests.insert(slot, writes.to_vec());
+                Ok(())
+            }
+            Err(error) => self.excuse(error, "ingest"),
+        }
+    }
+
+    /// As one large batch that is synced.
+    fn finish_ingest(&mut self, slot: u8) -> Result<(), String> {
+        let Some(writes) = self.model.ingests.remove(&slot) else { return Ok(()) };
+        match self.world.finish_ingest(slot) {
+            Ok(_) if self.model.stopped => Err("something was ingested after writing had ended".to_owned()),
+            Ok(again) => {
+                self.coverage.ingests += 1;
+                self.coverage.ingested_again += u64::from(again);
+                if !writes.is_empty() {
+                    self.model.acknowledge(&writes, Level::Sync, self.world.now());
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if is_stop(&error) && !self.model.stopped {
+                    self.model.lose_track(&writes);
+                }
+                self.excuse(error, "finishing an ingest")
+            }
         }
     }
 
@@ -384,10 +435,15 @@ impl<'a> Run<'a> {
         outcome?;
         self.coverage.interrupted += 1;
         self.model = before;
-        if let Operation::Write { writes, .. } = operation
+        let writes = match operation {
+            Operation::Write { writes, .. } | Operation::Ingest(writes) => Some(writes.clone()),
+            Operation::FinishIngest(slot) => self.model.ingests.get(slot).cloned(),
+            _ => None,
+        };
+        if let Some(writes) = writes
             && !self.model.stopped
         {
-            self.model.lose_track(writes);
+            self.model.lose_track(&writes);
         }
         self.open(match survives {
             Survives::WhatWasWritten => Promise::Acknowledged,

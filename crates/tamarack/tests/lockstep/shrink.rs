@@ -95,6 +95,13 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
                 }
             }
         }
+        Operation::OpenIngest { slot, writes } => {
+            found.extend(fewer(writes).map(|writes| Operation::OpenIngest { slot: *slot, writes }));
+        }
+        Operation::Ingest(writes) => {
+            found.push(Operation::Write { writes: writes.clone(), level: Level::Sync });
+            found.extend(fewer(writes).map(Operation::Ingest));
+        }
         Operation::Get { reader, key } => {
             found.extend(now(*reader).map(|reader| Operation::Get { reader, key: key.clone() }));
             found.extend(simpler_key(key).map(|key| Operation::Get { reader: *reader, key }));
@@ -149,6 +156,11 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
         _ => {}
     }
     found
+}
+
+/// All but one.
+fn fewer(writes: &[Write]) -> impl Iterator<Item = Vec<Write>> {
+    (0..writes.len()).map(|at| [&writes[..at], &writes[at + 1..]].concat())
 }
 
 fn simpler_writes(write: &Write) -> Vec<Write> {

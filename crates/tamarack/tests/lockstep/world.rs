@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{
-    Batch, Db, Durability, Error, Expert, MEMORY_BYTES_MIN, MergePause, Options, Result, Snapshot, Stats, VerifyReport,
+    Batch, Db, Durability, Error, Expert, Ingest, MEMORY_BYTES_MIN, MergePause, Options, Result, Snapshot, Stats,
+    VerifyReport,
 };
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
@@ -29,6 +30,7 @@ pub(crate) struct World {
     db: Option<Db>,
     snapshots: BTreeMap<u8, Snapshot>,
     pub(crate) scans: BTreeMap<u8, Items>,
+    ingests: BTreeMap<u8, Ingest>,
     pause: Option<MergePause>,
     /// The failure that was injected last.
     failure: Option<Failure>,
@@ -120,6 +122,7 @@ impl World {
             db: None,
             snapshots: BTreeMap::new(),
             scans: BTreeMap::new(),
+            ingests: BTreeMap::new(),
             pause: None,
             failure: None,
             faults_at_open: 0,
@@ -279,6 +282,27 @@ impl World {
 
     pub(crate) fn drop_snapshot(&mut self, slot: u8) {
         self.snapshots.remove(&slot);
+    }
+
+    /// Replaces the one that is open there.
+    pub(crate) fn open_ingest(&mut self, slot: u8, writes: &[Write]) -> Result<()> {
+        self.ingests.remove(&slot);
+        let mut ingest = self.db().ingest()?;
+        for Write { key, value } in writes {
+            ingest.put(key, value.as_ref().expect("only puts are ingested"))?;
+        }
+        self.ingests.insert(slot, ingest);
+        Ok(())
+    }
+
+    /// Whether another that was finished made this one write its tables again.
+    pub(crate) fn finish_ingest(&mut self, slot: u8) -> Result<bool> {
+        let ingest = self.ingests.remove(&slot).expect("the world has the ingests that the model has");
+        Ok(ingest.finish()?.written_again)
+    }
+
+    pub(crate) fn drop_ingest(&mut self, slot: u8) {
+        self.ingests.remove(&slot);
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
@@ -460,6 +484,7 @@ impl World {
 
     fn drop_handles(&mut self) {
         self.scans.clear();
+        self.ingests.clear();
         self.snapshots.clear();
         self.pause = None;
         self.db = None;

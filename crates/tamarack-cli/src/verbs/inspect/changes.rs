@@ -52,6 +52,7 @@ fn kind(change: &Change) -> &'static str {
         Change::LogReopened => "log reopened",
         Change::LogDurable { .. } => "log durable",
         Change::AgesMixed { .. } => "ages mixed",
+        Change::SequencesSkipped { .. } => "sequences skipped",
         _ => "another change",
     }
 }
@@ -86,6 +87,9 @@ pub(super) fn words(change: &Change) -> String {
         Change::LogReopened => "log reopened".to_owned(),
         Change::LogDurable { position } => format!("log durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
+        Change::SequencesSkipped { through, count, .. } => {
+            format!("{count} of the sequences up to {} skipped", through.0)
+        }
         other => format!("{other:?}"),
     }
 }

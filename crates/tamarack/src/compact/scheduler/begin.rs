@@ -69,11 +69,15 @@ impl Scheduler {
                 return Ok(());
             }
         }
-        let something_arrived = !desk.arrivals.is_empty();
+        let something_arrived = !desk.arrivals.is_empty() || !desk.ingested.is_empty();
         while let Some(level) = desk.arrivals.front().copied() {
             self.examine(desk, level)?;
             self.sink_tombstones(desk)?;
             desk.arrivals.pop_front();
+        }
+        while let Some(run) = desk.ingested.front().copied() {
+            self.join_ingested(desk, run)?;
+            desk.ingested.pop_front();
         }
         if something_arrived && desk.jobs.is_empty() {
             // Somebody may wait for just that.
@@ -96,6 +100,34 @@ impl Scheduler {
         };
         let (occupancy, in_progress) = desk.counts(&version);
         match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Arrived { level }) {
+            Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// A run was ingested.
+    fn join_ingested(&self, desk: &mut Desk, run: RunId) -> Result<()> {
+        // Where it stands now: if it made the tree grow, it was relabelled, and nothing has looked at that level yet.
+        let level_of = |version: &Version| {
+            let tree = tree_of(version);
+            let is_idle = tree.merge_of(run).is_none();
+            tree.run(run).filter(|_| is_idle).map(|(_, level, _)| level as usize)
+        };
+        let mut examined = None;
+        let version = loop {
+            let version = self.manifest.version();
+            let level = level_of(&version);
+            if level == examined {
+                break version;
+            }
+            if let Some(level) = level {
+                self.examine(desk, level)?;
+            }
+            examined = level;
+        };
+        let (occupancy, in_progress) = desk.counts(&version);
+        let occasion = Occasion::Ingested { run: RunName(run.0) };
+        match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
             Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
             None => Ok(()),
         }
@@ -179,7 +211,11 @@ impl Scheduler {
         }
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
-        let flush = planner::flush(&desk.shape, &occupancy, &in_progress, Bytes(sealed.buffer.raw_bytes()));
+        let mut flush = planner::flush(&desk.shape, &occupancy, &in_progress, Bytes(sealed.buffer.raw_bytes()));
+        if self.runs_expected.load(Ordering::Relaxed) > 0 {
+            // The active run is not idle: a run that somebody waits for is to come above it, and above this flush.
+            flush.inputs.clear();
+        }
         tracing::debug!(%flush, "begins");
         let input = flush.inputs.first().map(|run| RunId(run.0));
         let task = Task::Flush { sealed: sealed.clone(), input };

@@ -36,11 +36,13 @@
 
 mod begin;
 mod carry;
+mod ingest;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::AtomicU64;
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::planner;
 use tamarack_model::policy::Policy;
@@ -102,6 +104,8 @@ pub struct Scheduler {
     throttle: Arc<Throttle>,
     settings: SchedulerSettings,
     desk: Mutex<Desk>,
+    /// So many runs are about to be ingested: until they are, flushes become runs of their own.
+    runs_expected: AtomicU64,
     flush_retry: Retry,
     merge_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
@@ -176,6 +180,7 @@ impl Scheduler {
             throttle,
             settings,
             desk,
+            runs_expected: AtomicU64::new(0),
             flush_retry,
             merge_retry,
             workers,
@@ -283,7 +288,9 @@ impl Scheduler {
     pub fn wait_for_merges(&self) -> Result<()> {
         self.desk.lock().refuse_if_paused()?;
         self.wake();
-        self.wait(|desk| desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.requests.is_empty())
+        self.wait(|desk| {
+            desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.ingested.is_empty() && desk.requests.is_empty()
+        })
     }
 
     fn wait(&self, is_done: impl Fn(&Desk) -> bool) -> Result<()> {

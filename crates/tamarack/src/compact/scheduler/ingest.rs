@@ -1,0 +1,119 @@
+//! How a run that was built outside becomes part of the tree: one edit, under the desk's lock, while nobody writes and nothing is in buffers.
+
+use tamarack_env::sync::atomic::Ordering;
+use tamarack_model::assign::Standing;
+use tamarack_model::{Bytes, Entries, growth, planner};
+
+use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
+use crate::compact::TREE;
+use crate::compact::desk::tree_of;
+use crate::compact::edits;
+use crate::compact::filters::Filters;
+use crate::compact::output::Output;
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::format::edit::Change;
+use crate::table::FilterSettings;
+use crate::tree::state::Activity;
+
+/// How many tables of a run that is ingested may wait for their sync: by then the device has written them.
+const SYNCED_BEHIND: usize = 2;
+
+/// How large a run is shows only in the end, so its tables grow with it: each has this part of what is there, within the usual bounds.
+const TABLE_SHARE: u64 = 8;
+
+/// Before the first entry of a run has come.
+const ENTRY_BYTES_GUESSED: f64 = 128.0;
+
+/// While it lives, flushes become runs of their own; see [`Scheduler::expect_run`].
+pub struct RunExpected<'a>(&'a Scheduler);
+
+impl Drop for RunExpected<'_> {
+    fn drop(&mut self) {
+        self.0.runs_expected.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Scheduler {
+    /// Where the tables of a run go that is built outside, and that will have at least so much.
+    pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Output {
+        let (table_bytes, filter) = self.ingest_tables(raw_bytes, entries);
+        self.workshop.output(table_bytes, filter).syncing_behind(SYNCED_BEHIND)
+    }
+
+    /// The size of such a run's next table, and its filter, now that it has so much. A run that is to be large gives its first tables, which are small, the filters of a
+    /// smaller one.
+    pub fn ingest_tables(&self, raw_bytes: u64, entries: u64) -> (u64, Option<FilterSettings>) {
+        let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
+        let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
+        let filters = &self.settings.filters;
+        if let Filters::Alike(settings) = filters {
+            return (table_bytes, Some(*settings));
+        }
+        let mut desk = self.desk.lock();
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let bytes = Bytes(raw_bytes + table_bytes);
+        let all = occupancy.bytes() + bytes;
+        let grown = (all > desk.shape.holds()).then(|| growth::grown(&*desk.policy, &desk.shape, all)).flatten();
+        let shape = grown.as_ref().unwrap_or(&desk.shape);
+        let level = planner::entrance(shape, &occupancy, &in_progress, bytes);
+        // Of what comes, each entry is about as large as those that came.
+        let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
+        let entries = Entries((bytes.as_f64() / entry_bytes) as u64).max(Entries(1));
+        let run = Standing { level, bytes, entries, filter_bits: 0.0 };
+        (table_bytes, filters.of_youngest(shape, tree_of(&version), run))
+    }
+
+    /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in
+    /// the end all writers do.
+    pub fn expect_run(&self) -> RunExpected<'_> {
+        self.runs_expected.fetch_add(1, Ordering::Relaxed);
+        RunExpected(self)
+    }
+
+    /// Makes the finished tables of `output`, whose entries all have the sequence `through`, the youngest run of the tree. `last` is the last sequence of a write, and
+    /// everything up to that is in tables; writing goes on after `through`. Returns the level where the run arrives.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if nothing has changed; [`Error::Stopped`] if that is unknown.
+    pub fn install_run(&self, output: &mut Output, last: Sequence, through: Sequence) -> Result<usize> {
+        assert!(last < through, "writers and other runs stay below {through:?}, but {last:?} is written");
+        let mut desk = self.desk.lock();
+        // Closing the database waits for this lock once it has ended writing.
+        self.tree.check_running()?;
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let tables = output.finished();
+        let raw_bytes: u64 = tables.iter().map(|table| table.raw_bytes).sum();
+        let entries: u64 = tables.iter().map(|table| table.entries).sum();
+        let level = planner::entrance(&desk.shape, &occupancy, &in_progress, Bytes(raw_bytes));
+        let run = self.manifest.new_run_id();
+        let skipped = (through.0 - last.0).saturating_sub(entries);
+        let mut changes: Vec<Change> = edits::added(tables).collect();
+        changes.push(Change::RunAdded { tree: TREE, run, level: level as u32, index: 0 });
+        changes.push(Change::SlicesAdded { tree: TREE, run, slices: edits::whole(tables).collect() });
+        changes.push(Change::FlushedThrough { tree: TREE, sequence: through });
+        let skip = Change::SequencesSkipped { tree: TREE, through, count: skipped };
+        changes.extend((skipped > 0).then_some(skip));
+        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        self.tree.publish(version, Activity::Flush);
+        let tables = output.installed();
+        self.counters.ingests.add(1);
+        self.counters.ingest_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
+        self.counters.ingested_raw_bytes.add(raw_bytes);
+        self.counters.level_bytes.add(level, raw_bytes);
+        desk.ingested.push_back(run);
+        drop(desk);
+        self.wake();
+        tracing::debug!(level, raw_bytes, "ingested a run");
+        Ok(level)
+    }
+
+    /// Notes that a failed sync, or an edit whose fate is unknown, ends writing.
+    pub fn report_stop(&self, error: &Error) {
+        if let Error::Stopped { .. } = error {
+            self.tree.report_stop(error.clone());
+        }
+    }
+}
