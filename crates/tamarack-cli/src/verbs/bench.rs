@@ -58,9 +58,10 @@ than it needs. The models know no cache; beside writes that are not spread evenl
 they say nothing.
 
 The second table is about workloads that wrote: how many bytes were written into
-levels for each byte that was flushed, and what the models say to that; how much
-space the tables take for what is live in them; and in what time the tree settled
-afterwards, which is not part of the rate. Below is the tree as it was in the end.
+levels for each byte that was flushed, and what the models say to that (where no
+buffer was filled, that is one small flush, and says little); how much space the
+tables take for what is live in them; and in what time the tree settled afterwards,
+which is not part of the rate. Below is the tree as it was in the end.
 --json prints one object for each workload.
 
 --threads is how many threads flush and merge; --clients is how many threads do

@@ -148,7 +148,13 @@ impl Measurement<'_> {
         let began = self.env.now();
         self.db.flush()?;
         self.db.wait_for_merges()?;
-        Ok(self.env.now().saturating_sub(began))
+        let took = self.env.now().saturating_sub(began);
+        // Files of tables that merges used up are removed in the background, right after; space is counted without them.
+        let patience = self.env.now() + REMOVAL;
+        while self.db.stats().space.pending_delete_bytes > 0 && self.env.now() < patience {
+            self.env.sleep_until(self.env.now() + REMOVAL / 100);
+        }
+        Ok(took)
     }
 
     /// Runs all clients, and the writer beside them if there is one.
@@ -204,6 +210,9 @@ impl Predictions {
 fn join(client: thread::ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
     client.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
+
+/// How long files of tables may take to be removed.
+const REMOVAL: Duration = Duration::from_secs(2);
 
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(200);
