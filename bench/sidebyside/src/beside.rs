@@ -272,17 +272,23 @@ impl Run<'_> {
             let Participant { name, worker, .. } = &mut all[place];
             let Some(asked) = worker else { continue };
             match asked.ask(&Question::Slice { row: number, round: 1 + round as u64 }) {
-                Ok(Answer::Sliced { sample, marks }) => {
+                Ok(Answer::Sliced { sample, marks, rest_s }) => {
                     answers.insert(*name, marks);
-                    self.results.slices.push(SliceResult {
+                    let result = |row_name: &str, sample| SliceResult {
                         database: database.to_owned(),
                         reads: reads.name().to_owned(),
-                        row: row.name.to_owned(),
+                        row: row_name.to_owned(),
                         threads: row.threads,
                         engine: (*name).to_owned(),
                         round,
                         sample,
-                    });
+                    };
+                    self.results.slices.push(result(row.name, sample));
+                    if let Some(name) = row.settled_name {
+                        let operations = sample.operations as f64;
+                        let ops_per_s = operations / (operations / sample.ops_per_s + rest_s);
+                        self.results.slices.push(result(name, Sample { ops_per_s, ..sample }));
+                    }
                 }
                 answer => {
                     let what = format!(

@@ -163,7 +163,11 @@ fn rows(threads: &[u64]) -> Vec<Row> {
         Row::new("YCSB E", Keys::Zipfian, &[(95, ScanUpTo(100)), (5, Insert)]),
         Row::new("YCSB A", Keys::Zipfian, &[(50, Get), (50, Put)]),
         Row::new("YCSB F", Keys::Zipfian, &[(50, Get), (50, ReadModifyWrite)]),
-        Row { longer: 3, ..Row::new("overwrite", Keys::Uniform, &[(100, Put)]) },
+        Row {
+            longer: 3,
+            settled_name: Some("overwrite, settled"),
+            ..Row::new("overwrite", Keys::Uniform, &[(100, Put)])
+        },
     ];
     let with = |row: &Row| threads.iter().map(|threads| Row { threads: *threads as usize, ..*row }).collect::<Vec<_>>();
     rows.iter().flat_map(with).collect()

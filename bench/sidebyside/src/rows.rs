@@ -45,6 +45,8 @@ pub struct Row {
     pub beside_puts_per_s: u64,
     /// How many times as long as others its slices are.
     pub longer: u32,
+    /// The same slice gives another row: with the time until nothing is merged.
+    pub settled_name: Option<&'static str>,
 }
 
 /// What one thread does in one slice.
@@ -68,7 +70,7 @@ pub struct Maker {
 impl Row {
     /// A row for one thread.
     pub const fn new(name: &'static str, keys: Keys, mix: &'static [(u64, Operation)]) -> Self {
-        Self { name, mix, keys, threads: 1, beside_puts_per_s: 0, longer: 1 }
+        Self { name, mix, keys, threads: 1, beside_puts_per_s: 0, longer: 1, settled_name: None }
     }
 
     pub fn writes(&self) -> bool {

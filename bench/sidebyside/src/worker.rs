@@ -39,8 +39,15 @@ pub enum Question {
 #[derive(Serialize, Deserialize, Debug)]
 pub enum Answer {
     Loaded(Loaded),
-    Opened { tree: String },
-    Sliced { sample: Sample, marks: Vec<Marks> },
+    Opened {
+        tree: String,
+    },
+    /// And how long it took after the slice until nothing was merged.
+    Sliced {
+        sample: Sample,
+        marks: Vec<Marks>,
+        rest_s: f64,
+    },
     Closed(Closed),
 }
 
@@ -88,8 +95,7 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
             }
             Question::Slice { row, round } => {
                 let open = open.as_mut().expect("it is opened before");
-                let (sample, marks) = open.slice(&plan.rows[row], round, plan.slice, &noise)?;
-                Answer::Sliced { sample, marks }
+                open.slice(&plan.rows[row], round, plan.slice, &noise)?
             }
             Question::Close => Answer::Closed(open.take().expect("it is opened before").close()?),
         };
@@ -181,7 +187,7 @@ impl Open {
         }
     }
 
-    fn slice(&mut self, row: &Row, round: u64, time: Duration, noise: &[u8]) -> io::Result<(Sample, Vec<Marks>)> {
+    fn slice(&mut self, row: &Row, round: u64, time: Duration, noise: &[u8]) -> io::Result<Answer> {
         if self.evicts {
             machine::evict(&self.dir)?;
         }
@@ -194,10 +200,10 @@ impl Open {
         for number in self.maker.missing(&works, &done) {
             self.store.put(&data.key(number), data.value(noise, number));
         }
-        if row.writes() {
-            self.store.rest();
-        }
-        Ok((sample, ran.into_iter().map(|ran| ran.marks).collect()))
+        let began = Instant::now();
+        let only_to_be_sure = if row.writes() { self.store.rest() } else { Duration::ZERO };
+        let rest_s = (began.elapsed().saturating_sub(only_to_be_sure)).as_secs_f64();
+        Ok(Answer::Sliced { sample, marks: ran.into_iter().map(|ran| ran.marks).collect(), rest_s })
     }
 
     fn close(self) -> io::Result<Closed> {

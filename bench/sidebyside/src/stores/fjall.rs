@@ -84,12 +84,11 @@ impl Store for Open {
     }
 
     fn settle(&self) -> Duration {
-        self.wait(QUIET);
-        QUIET
+        self.wait(QUIET)
     }
 
-    fn rest(&self) {
-        self.wait(QUIET_BETWEEN_SLICES);
+    fn rest(&self) -> Duration {
+        self.wait(QUIET_BETWEEN_SLICES)
     }
 
     fn get(&self, key: &[u8], seen: &mut Seen) {
@@ -119,7 +118,7 @@ impl Store for Open {
 }
 
 impl Open {
-    fn wait(&self, quiet: Duration) {
+    fn wait(&self, quiet: Duration) -> Duration {
         let (mut quiet_since, mut completed) = (Instant::now(), self.db.compactions_completed());
         while quiet_since.elapsed() < quiet {
             thread::sleep(Duration::from_millis(10));
@@ -128,5 +127,6 @@ impl Open {
                 quiet_since = Instant::now();
             }
         }
+        quiet_since.elapsed()
     }
 }

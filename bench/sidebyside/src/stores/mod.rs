@@ -104,9 +104,9 @@ pub trait Store: Sync {
     /// Waits until nothing is left to be merged, and returns how long of that was only to be sure.
     fn settle(&self) -> Duration;
 
-    /// Waits until nothing is merged, though something may be left.
-    fn rest(&self) {
-        self.settle();
+    /// Waits until nothing is merged, as a store does by itself, and returns how long of that was only to be sure.
+    fn rest(&self) -> Duration {
+        self.settle()
     }
 
     /// Gets one value, without a copy if the store can do that.
