@@ -94,7 +94,7 @@ impl Plan {
                 runs: 1,
             },
         ];
-        let slice_ms = words.positive("slice-ms", if quick { 50 } else { 300 });
+        let slice_ms = words.positive("slice-ms", if quick { 50 } else { 200 });
         Self {
             databases,
             rows: rows(&words.numbers("threads", &[1, 2])),

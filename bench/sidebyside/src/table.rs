@@ -266,14 +266,18 @@ fn behind(results: &Results, lines: &[Line<'_>], notes: &str) -> String {
         let Some(own) = &line.own else { continue };
         for other in line.rivals.iter().flatten().filter(|other| own.times(other) < 1.0) {
             let both = |of: &dyn Fn(&Cell<'_>) -> String| format!("{} / {}", of(own), of(other));
-            let overlap = own.spread().1 >= other.spread().0;
+            let overlap = match own.samples.len() {
+                1 => "",
+                _ if own.spread().1 >= other.spread().0 => "yes",
+                _ => "no",
+            };
             rows.push(vec![
                 line.place(),
                 line.row.to_owned(),
                 other.engine.to_owned(),
                 line.threads.to_string(),
                 format!("{:.2}", own.times(other)),
-                if overlap { "yes" } else { "no" }.to_owned(),
+                overlap.to_owned(),
                 both(&|cell| count(cell.ops_per_s())),
                 both(&|cell| cell.us(|sample| sample.p99_ns as f64)),
                 both(&|cell| cell.us(|sample| sample.cpu_ns)),
@@ -388,7 +392,8 @@ fn databases(results: &Results) -> String {
                 closed(0, &|closed| mib(closed.peak_memory_bytes)),
                 closed(1, &|closed| mib(closed.peak_memory_bytes)),
             ]);
-            if let Some(tree) = opened.iter().flatten().map(|open| &open.tree).next() {
+            let as_loaded = loads[0].map(|load| &load.loaded.tree);
+            if let Some(tree) = as_loaded.or(opened.iter().flatten().map(|open| &open.tree).next()) {
                 trees.push(format!("* {}: {tree}.\n", engine.name));
             }
         }

@@ -31,10 +31,10 @@ const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("measured");
 const WORKS: &str = "redb works";
 
 /// Puts of a commit while only loading.
-const BATCH: usize = 100_000;
+const BATCH: usize = 250_000;
 
-/// Commits that are not synced keep the pages that they replace; so many of them are followed by one that is.
-const SYNC_EVERY: u64 = 10_000;
+/// Commits that are not synced keep the pages that they replace, so there must be one that is from time to time.
+const SYNC_EVERY: u64 = 100_000;
 
 impl Kind for Redb {
     fn name(&self) -> &'static str {
@@ -47,7 +47,7 @@ impl Kind for Redb {
 
     fn setup(&self) -> &'static str {
         "a B-tree of pages of 4 KiB in one file, without filters, levels or runs: its one tree stands for both shapes. Its cache has the size of the others' caches and filters together. A put is a write transaction of its own with \
-         `Durability::None`, which leaves it in the memory of the process until a later commit (every 10,000th) is synced: less than the others promise, whose puts survive the end of the process. Loaded by transactions of 100,000 puts, the last of which is synced; \
+         `Durability::None`, which leaves it in the memory of the process until a later commit is synced (the last after a slice that writes, and every 100,000th): less than the others promise, whose puts survive the end of the process. Loaded by transactions of 250,000 puts, sorted, the last of which is synced; \
          writers exclude each other. A read transaction is kept until the next commit. It has no direct I/O: where others read past the page cache, its file is \
          evicted before each slice. It does not count blocks; what is shown are calls of its process that read"
     }
@@ -88,6 +88,7 @@ impl Open {
     }
 
     fn commit_batch(&self, batch: &mut Vec<Pair>) {
+        batch.sort_unstable();
         let entries: Vec<(&[u8], &[u8])> = batch.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         self.commit(&entries, Durability::Buffered);
         batch.clear();
@@ -113,22 +114,20 @@ impl Store for Open {
             }
             return;
         }
-        let durability = match self.commits.fetch_add(1, Ordering::Relaxed) % SYNC_EVERY {
-            0 => Durability::Sync,
-            _ => self.durability,
-        };
+        let commits = 1 + self.commits.fetch_add(1, Ordering::Relaxed);
+        let durability = if commits.is_multiple_of(SYNC_EVERY) { Durability::Sync } else { self.durability };
         self.commit(&[(key, value)], durability);
     }
 
-    /// There is no buffer; but what was not synced is not safe before this.
     fn flush(&self) {
         if let Some(batch) = &self.batch {
             self.commit_batch(&mut batch.lock().expect(WORKS));
         }
-        self.commit(&[], Durability::Sync);
     }
 
+    /// Nothing is merged; but what was not synced is kept in memory until then.
     fn settle(&self) -> Duration {
+        self.commit(&[], Durability::Sync);
         Duration::ZERO
     }
 

@@ -78,18 +78,19 @@ impl Store for Db {
         }
     }
 
+    /// With what was written to each level since it was opened.
     fn tree(&self) -> String {
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         let levels = self.stats().levels.into_iter().zip(1..).filter(|(level, _)| !level.runs.is_empty());
         let levels = levels.map(|(level, number)| {
             let bytes = level.runs.iter().map(|run| run.raw_bytes).sum();
-            let runs = level.runs.len();
-            format!(
-                "level {number}: {runs} run{}, {:.0} of {:.0} MiB",
-                if runs == 1 { "" } else { "s" },
-                mib(bytes),
-                mib(level.capacity_bytes)
-            )
+            let (runs, capacity) = (level.runs.len(), mib(level.capacity_bytes));
+            let plural = if runs == 1 { "" } else { "s" };
+            let written = match level.written_raw_bytes {
+                0 => String::new(),
+                written => format!(", {} MiB written", mib(written)),
+            };
+            format!("level {number}: {runs} run{plural}, {} of {capacity} MiB{written}", mib(bytes))
         });
         levels.collect::<Vec<_>>().join("; ")
     }
