@@ -5,8 +5,6 @@
 //!
 //! `cargo run --release -p shape --bin ingest -- --help`
 
-mod words;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::words::Words;
 use tamarack::{Compression, Db, Expert, IngestReport, Options, Result};
 use tamarack_env::Random;
-use words::Words;
 
 const HELP: &str = "\
 usage: ingest [--dir DIR] [--entries N] [--value-bytes N] [--rounds N] [--lz4 1] [--writer 1] [--before N]
@@ -30,7 +28,7 @@ usage: ingest [--dir DIR] [--entries N] [--value-bytes N] [--rounds N] [--lz4 1]
   --before N         entries that are in the database before, ingested and merged                                   [0]";
 
 fn main() -> Result<()> {
-    let words = Words::read(&["dir", "entries", "value-bytes", "rounds", "lz4", "writer", "before"], HELP);
+    let words = Words::read(HELP);
     let dir = words.dir().join(format!("tamarack-ingest-{}", std::process::id()));
     let settings = Settings {
         entries: words.number("entries", 10_000_000),
@@ -127,11 +125,7 @@ fn load(db: &Db, settings: &Settings, pool: &[u8], first: u64) -> Result<IngestR
 }
 
 /// Into a new database. Returns how long it took, and if there was a writer, how often it put and the longest put.
-fn ingest(
-    settings: &Settings,
-    pool: &[u8],
-    dir: &PathBuf,
-) -> Result<(IngestReport, Duration, Option<(u64, Duration)>)> {
+fn ingest(settings: &Settings, pool: &[u8], dir: &PathBuf) -> Result<(IngestReport, Duration, Option<Puts>)> {
     let compression = if settings.lz4 { Compression::Lz4 } else { Compression::None };
     let db = Options::new().compression(compression).expert(Expert::new()).open(dir)?;
     if settings.before > 0 {
@@ -153,7 +147,10 @@ fn ingest(
     Ok((report?, took, slowest))
 }
 
-fn write(db: &Db, pool: &[u8], done: &AtomicBool) -> (u64, Duration) {
+/// How many there were, and the longest.
+type Puts = (u64, Duration);
+
+fn write(db: &Db, pool: &[u8], done: &AtomicBool) -> Puts {
     let (random, mut puts, mut slowest) = (Random::new(2), 0, Duration::ZERO);
     while !done.load(Ordering::Relaxed) {
         let began = Instant::now();

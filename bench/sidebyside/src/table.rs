@@ -207,7 +207,7 @@ fn matrix(results: &Results, lines: &[Line<'_>], rival: usize, name: &str) -> St
             rows.push((line.row, line.threads));
         }
     }
-    let shown = |ratio: f64| if ratio < 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") };
+    let shown = |ratio: f64| if ratio < 1.0 { format!("**{}**", times(ratio)) } else { times(ratio) };
     let mut words: Vec<Vec<String>> = Vec::new();
     let mut threads: Vec<usize> = results.loads.iter().map(|load| load.threads).collect();
     threads.sort_unstable();
@@ -276,7 +276,7 @@ fn behind(results: &Results, lines: &[Line<'_>], notes: &str) -> String {
                 line.row.to_owned(),
                 other.engine.to_owned(),
                 line.threads.to_string(),
-                format!("{:.2}", own.times(other)),
+                times(own.times(other)),
                 overlap.to_owned(),
                 both(&|cell| count(cell.ops_per_s())),
                 both(&|cell| cell.us(|sample| sample.p99_ns as f64)),
@@ -321,7 +321,7 @@ fn loads_behind(results: &Results) -> Vec<Vec<String>> {
                 let us = |load: &LoadResult| format!("{:.1}", load.loaded.p99_ns as f64 / 1e3);
                 let mut row =
                     vec![database.name.clone(), "load".to_owned(), engine.to_owned(), own.threads.to_string()];
-                row.extend([format!("{:.2}", own_rate / rate), String::new()]);
+                row.extend([times(own_rate / rate), String::new()]);
                 row.push(format!("{} / {}", count(own_rate), count(rate)));
                 row.push(format!("{} / {}", us(own), us(other)));
                 row.resize(11, String::new());
@@ -435,7 +435,7 @@ fn all_figures(results: &Results, lines: &[Line<'_>]) -> String {
                         count(cell.ops_per_s()),
                         count(least),
                         count(greatest),
-                        line.own.as_ref().map_or_else(String::new, |own| format!("{:.2}", own.times(cell))),
+                        line.own.as_ref().map_or_else(String::new, |own| times(own.times(cell))),
                         cell.us(|sample| sample.p50_ns as f64),
                         cell.us(|sample| sample.p99_ns as f64),
                         cell.us(|sample| sample.cpu_ns),
@@ -496,6 +496,11 @@ fn table(heading: &[&str], left: usize, rows: &[Vec<String>]) -> String {
     let rule = widths.iter().enumerate().map(rule).collect::<String>() + "|\n";
     let rows = rows.iter().map(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
     line(heading) + &rule + &rows.collect::<String>()
+}
+
+/// What is less than 1 does not look like 1.
+fn times(ratio: f64) -> String {
+    format!("{:.2}", if ratio < 1.0 { (ratio * 100.0).floor() / 100.0 } else { ratio })
 }
 
 /// A whole number, with commas.
