@@ -71,7 +71,15 @@ pub trait Env: Send + Sync + Debug {
     /// Renames a file, replacing `to` atomically if it exists. Both must be in the same directory.
     fn rename(&self, from: &Path, to: &Path, step: Step) -> io::Result<()>;
 
-    /// Removes the name of a file. Files that are open stay readable through their handles.
+    /// Gives a file another name, `to`, in another directory of the same file system. Both names are then the file's in the same way: what is written under one is
+    /// read under the other, a sync under either is one of the file, and it is there until the last of them is removed. The new
+    /// name is durable after [`Env::sync_dir`] of its directory. `AlreadyExists` if it is taken.
+    ///
+    /// Where a file cannot have that name, though a copy of it could, the answer is one of `CrossesDevices` (it is in another file system), `Unsupported` (the
+    /// file system has no such names, or does not give them to us), and `TooManyLinks`. [`is_unlinkable`] tells.
+    fn hard_link(&self, from: &Path, to: &Path, step: Step) -> io::Result<()>;
+
+    /// Removes the name of a file. Files that are open, or have another name, stay readable through that.
     fn remove(&self, path: &Path, step: Step) -> io::Result<()>;
 
     /// Creates an empty file for reading and writing. `AlreadyExists` if the name is taken.
@@ -83,6 +91,10 @@ pub trait Env: Send + Sync + Debug {
     /// Takes the lock file at `path`, creating it if needed. `WouldBlock` if another holder, in this process or another,
     /// has it. The lock ends when the value is dropped or the process dies, and is not part of what a crash can keep.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+
+    /// Takes a share of the lock file at `path`: any number of holders, in this process and others, have one at the same time, but none beside a holder
+    /// of [`Env::lock`]. `WouldBlock` if there is one. Changes nothing: `NotFound` if there is no such file, and the right to read it is enough.
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 
     /// The space of the file system that `dir` is on; `None` if there is no limit, or none that could be asked for.
     fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
@@ -127,6 +139,12 @@ pub trait Env: Send + Sync + Debug {
     fn sleep_until(&self, deadline: Duration) {
         self.wait(&Event::new(), Some(deadline), &mut || false);
     }
+}
+
+/// True for the errors of [`Env::hard_link`] that say that the file cannot have such a name, though a copy of it could.
+pub fn is_unlinkable(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | Unsupported | TooManyLinks)
 }
 
 /// Where [`Env::read_queue`] gets its reads, and where it leaves what they brought.

@@ -12,7 +12,7 @@
 //!                                  └────────────┘     what lies between the bytes and the length reads as zero
 //! ```
 //!
-//! A removed file lives on as long as a handle does. The root and the empty path exist from the start; all other
+//! A file lives on as long as it has a name or a handle. The root and the empty path exist from the start; all other
 //! directories must be created. Paths are compared part by part, and `..` means nothing special.
 //!
 //! One lock protects the names, one more each file; no call holds two at a time. A file takes memory up to its last
@@ -20,7 +20,7 @@
 //!
 //! Tested by the contract suite.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -59,8 +59,8 @@ impl MemoryEnv {
 #[derive(Debug, Default)]
 struct Names {
     nodes: BTreeMap<PathBuf, Node>,
-    /// The lock files that are held.
-    locked: BTreeSet<PathBuf>,
+    /// The lock files that are held, each with how many share it; 0 is one holder who does not.
+    locked: BTreeMap<PathBuf, usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +108,13 @@ impl Env for MemoryEnv {
         self.names.lock().rename(from, to)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path, _step: Step) -> io::Result<()> {
+        assert_ne!(from.parent(), to.parent(), "links {from:?} as {to:?}, in the same directory");
+        let mut names = self.names.lock();
+        let contents = names.file(from)?;
+        names.insert_new(to, Node::File(contents))
+    }
+
     fn remove(&self, path: &Path, _step: Step) -> io::Result<()> {
         let mut names = self.names.lock();
         names.file(path)?;
@@ -128,6 +135,11 @@ impl Env for MemoryEnv {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.names.lock().take_lock(path)?;
+        Ok(Box::new(MemoryLock { names: self.names.clone(), path: path.into() }))
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.names.lock().share_lock(path)?;
         Ok(Box::new(MemoryLock { names: self.names.clone(), path: path.into() }))
     }
 
@@ -201,7 +213,11 @@ impl Lock for MemoryLock {}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.names.lock().locked.remove(&self.path);
+        let locked = &mut self.names.lock().locked;
+        match locked.get_mut(&self.path) {
+            Some(shares) if *shares > 1 => *shares -= 1,
+            _ => drop(locked.remove(&self.path)),
+        }
     }
 }
 
@@ -262,10 +278,21 @@ impl Names {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        if self.locked.insert(path.into()) {
-            return Ok(());
+        if self.locked.contains_key(path) {
+            return Err(is_locked(path));
         }
-        Err(io::Error::new(ErrorKind::WouldBlock, format!("{} is locked by another handle", path.display())))
+        self.locked.insert(path.into(), 0);
+        Ok(())
+    }
+
+    fn share_lock(&mut self, path: &Path) -> io::Result<()> {
+        self.file(path)?;
+        match self.locked.get_mut(path) {
+            Some(0) => return Err(is_locked(path)),
+            Some(shares) => *shares += 1,
+            None => drop(self.locked.insert(path.into(), 1)),
+        }
+        Ok(())
     }
 }
 
@@ -299,6 +326,10 @@ impl Contents {
         self.bytes.truncate(length as usize);
         Ok(())
     }
+}
+
+fn is_locked(path: &Path) -> io::Error {
+    io::Error::new(ErrorKind::WouldBlock, format!("{} is locked by another handle", path.display()))
 }
 
 fn check_len(length: u64) -> io::Result<u64> {

@@ -97,7 +97,7 @@
 //!
 //! # Not shown
 //!
-//! Links, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss
+//! Symbolic links, several names of a file within one directory, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss
 //! of power (bits can be flipped instead), and the effects of real threads: those belong to a schedule explorer.
 //!
 //! # How it is tested
@@ -487,6 +487,10 @@ impl Env for SimEnv {
         self.change(CallKind::Rename, step, from, Operation::Rename { to: to.to_owned() }).map(|_| ())
     }
 
+    fn hard_link(&self, from: &Path, to: &Path, step: Step) -> io::Result<()> {
+        self.change(CallKind::HardLink, step, from, Operation::HardLink { to: to.to_owned() }).map(|_| ())
+    }
+
     fn remove(&self, path: &Path, step: Step) -> io::Result<()> {
         self.change(CallKind::Remove, step, path, Operation::Remove).map(|_| ())
     }
@@ -512,6 +516,11 @@ impl Env for SimEnv {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.observe(CallKind::Lock, path)?;
         SimLock::take(self.machine.clone(), path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.observe(CallKind::Lock, path)?;
+        SimLock::share(self.machine.clone(), path)
     }
 
     /// All that the queue has at a time is read, and then handed over, in an order drawn from the seed. Each request is a call of its own, which can fail and

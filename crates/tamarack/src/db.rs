@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tamarack_model::planner::Merge;
 use tamarack_model::{Occupancy, Shape};
 
+use crate::checkpoint::{self, CheckpointReport};
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
@@ -306,6 +307,41 @@ impl Db {
     /// [`Error::Stopped`] if that failed, now or before.
     pub fn sync(&self) -> Result<()> {
         self.engine.commits.sync()
+    }
+
+    /// Makes a database of its own in `dir`, a directory that is empty or not there yet, as this one is at one moment after the call: all commits up to some
+    /// one, in their order, those acknowledged before the call among them, and no part of a batch. When this returns it is complete and durable; it is
+    /// opened like any other, and the two have nothing to do with each other from then on.
+    ///
+    /// Writes what is in memory to tables first, as [`Db::flush`], and waits for that. Then it takes no copy: the tables' files get a second name (a hard link) in `dir`, so
+    /// a checkpoint costs hardly any time and space at first, and more as this database replaces tables that the checkpoint still has.
+    /// Where files cannot have one, since `dir` is in another file system or that knows no links, they are copied, and the report says why. Readers, writers and merges
+    /// go on meanwhile; [`Db::close`] may, too: then it is made of what was flushed before, or not at all.
+    ///
+    /// The moment `dir` has a file named `CURRENT`, the checkpoint is complete; a crash before leaves a directory without, which is to be removed.
+    ///
+    /// ```
+    /// # let env = tamarack_env::MemoryEnv::new(1);
+    /// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+    /// let db = options.open("/prices")?;
+    /// db.put("oak", "9.80")?;
+    /// db.checkpoint("/prices-of-today")?;
+    /// db.put("oak", "11.20")?;
+    ///
+    /// let of_today = options.open("/prices-of-today")?;
+    /// assert_eq!(of_today.get("oak")?.as_deref(), Some(&b"9.80"[..]));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if something stands in `dir`, or it cannot be made because the directory above it is missing; [`Error::Locked`] if another checkpoint is
+    /// being made there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what is in memory cannot be written then. This database is
+    /// none the worse for it, and in `dir` is no database: what was made is removed, up to the directory and its lock file, and it can be tried again.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.engine.tree.check_running()?;
+        let site = checkpoint::Site::claim(self.engine.env.as_ref(), dir.as_ref())?;
+        self.flush()?;
+        site.fill(&self.engine)
     }
 
     /// What the database looks like and what it did since it was opened.

@@ -27,6 +27,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `db` | [`Db`]: wires the parts |
+//! | `checkpoint` | a database of its own that shares the tables' files |
 //! | `open` | opening and recovery |
 //! | `options` | [`Options`], [`Expert`] |
 //! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
@@ -50,6 +51,7 @@
 pub mod buffer;
 #[doc(hidden)]
 pub mod cache;
+mod checkpoint;
 #[doc(hidden)]
 pub mod compact;
 mod db;
@@ -89,6 +91,7 @@ pub mod wal;
 #[doc(hidden)]
 pub mod write;
 
+pub use checkpoint::CheckpointReport;
 pub use db::{Db, MergePause};
 pub use engine::RecoveryReport;
 #[doc(hidden)]

@@ -90,7 +90,7 @@ struct Recovery {
 }
 
 /// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
-fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
+pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
         Ok(names) if !create && !names.iter().any(is_of_a_database) => Err(no_database(dir)),
@@ -118,7 +118,7 @@ fn is_of_a_database(name: &OsString) -> bool {
 }
 
 /// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
-fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
+pub(crate) fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
         .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
@@ -131,7 +131,8 @@ fn no_database(dir: &Path) -> Error {
     ))
 }
 
-fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
+/// Keeps everybody else away from `dir`.
+pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     let path = FileName::Lock.path(dir);
     env.lock(&path).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Error::Locked { path },

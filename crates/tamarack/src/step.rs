@@ -107,4 +107,19 @@ steps! {
     CURRENT_SYNC_DIRECTORY = "current: sync directory";
     /// A temporary file left by a crash is removed.
     CURRENT_REMOVE = "current: remove temporary";
+
+    /// A table's file gets a name in a checkpoint's directory.
+    CHECKPOINT_LINK = "checkpoint: link table";
+    /// Where a file cannot have one, a copy is made.
+    CHECKPOINT_COPY_CREATE = "checkpoint: create copy";
+    /// The copy is written.
+    CHECKPOINT_COPY_WRITE = "checkpoint: write copy";
+    /// The copy becomes durable.
+    CHECKPOINT_COPY_SYNC = "checkpoint: sync copy";
+    /// `CURRENT` of a checkpoint that failed in the end is removed, so that there is no database any more.
+    CHECKPOINT_REMOVE_CURRENT = "checkpoint: remove CURRENT";
+    /// That becomes durable before anything is removed that it leads to.
+    CHECKPOINT_SYNC_REMOVED = "checkpoint: sync removal";
+    /// What else there is of a checkpoint that failed is removed.
+    CHECKPOINT_REMOVE = "checkpoint: remove";
 }

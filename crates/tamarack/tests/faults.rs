@@ -86,6 +86,11 @@ fn every_call_of_a_tree_that_takes_shapes() {
 }
 
 #[test]
+fn every_call_of_checkpoints() {
+    try_all(&[workload::checkpoints()]);
+}
+
+#[test]
 fn every_call_of_closing_and_opening() {
     try_all(&[workload::reopening()]);
 }
@@ -112,6 +117,7 @@ fn a_disk_that_is_full_and_freed_again() {
         workload::snapshots(),
         workload::merging(),
         workload::shaping(),
+        workload::checkpoints(),
         workload::reopening(),
         workload::rolling(),
     ];
@@ -338,8 +344,11 @@ impl<'a> Trial<'a> {
         matches!(self.failure, Failure::LostWrite | Failure::MisdirectedWrite { .. })
     }
 
-    /// What fails is a sync, surely; and not one that only lacked space, of a file that another can take the place of.
+    /// What fails is a sync of the database, surely: not of a checkpoint, whose files are none of it; and not one that only lacked space, of a file that another can take the place of.
     fn must_stop(&self) -> bool {
+        if !self.call.path.starts_with(DIR) {
+            return false;
+        }
         if self.failure == Failure::StorageFull && self.call.step.is_some_and(|step| OF_NEW_FILES.contains(&step)) {
             return false;
         }
@@ -352,7 +361,14 @@ impl<'a> Trial<'a> {
 
     /// Whether writing may have ended for the handle. A failure for ever strikes syncs, too, if it can.
     fn may_stop(&self) -> bool {
-        let strikes_syncs = matches!(self.failure, Failure::Io | Failure::ErrorAfterEffect);
+        let strikes_syncs = matches!(
+            self.failure,
+            Failure::Io
+                | Failure::ErrorAfterEffect
+                | Failure::SyncKeepsPages
+                | Failure::SyncDropsPages
+                | Failure::SyncKeepsLengthOnly
+        );
         self.must_stop() || self.forever && strikes_syncs || self.is_damage()
     }
 
@@ -365,8 +381,10 @@ impl<'a> Trial<'a> {
         let kept = if self.failure == Failure::SyncKeepsLengthOnly { durable } else { history.acknowledged() };
         for crash in [Crash::LoseAll, Crash::draw(self.call.number, env.unsynced_changes())] {
             self.check_image(env.image(crash), &history, durable).map_err(|why| format!("{crash:?}: {why}"))?;
+            session.check_checkpoints(&env.image(crash)).map_err(|why| format!("{crash:?}: {why}"))?;
         }
         self.check_image(env.process_image(), &history, kept).map_err(|why| format!("process ended: {why}"))?;
+        session.check_checkpoints(&env.process_image()).map_err(|why| format!("process ended: {why}"))?;
         env.clear_faults();
         session.wait(Duration::from_secs(1));
         if !self.may_stop() {

@@ -1,4 +1,4 @@
-//! Eight threads on one database, each checking all it reads while the others go on.
+//! Nine threads on one database, each checking all it reads while the others go on.
 //!
 //! # How it knows what is right
 //!
@@ -21,6 +21,7 @@
 //! * for each reader `n` never goes back;
 //! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and key by key, whatever is flushed and merged meanwhile;
 //! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that much of the neighbour;
+//! * a checkpoint holds a state like any other, no older than what was acknowledged before it was asked for, and is none the worse for what both databases do next;
 //! * changes of policy, pauses and compactions in the middle of it change nothing of this;
 //! * closed and opened again, everything is there, and [`Db::verify`] finds nothing wrong.
 //!
@@ -42,7 +43,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, OsEnv, Random, TempDir};
 
-/// With two snapshot readers, one lookup reader and one thread for everything else: eight.
+/// With two snapshot readers, one lookup reader, one thread for checkpoints and one for everything else: nine.
 const WRITERS: u64 = 4;
 
 /// Keys of a writer: few, so that each has many versions and is deleted and written again often.
@@ -53,6 +54,9 @@ const WRITES: u64 = 1500;
 
 /// Snapshots that a reader holds while it goes on.
 const HELD: usize = 6;
+
+/// Checkpoints that are looked at again and again.
+const CHECKPOINTS_HELD: usize = 3;
 
 /// Keys and their values.
 type View = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -112,6 +116,7 @@ impl Round {
                 scope.spawn(|| self.read_snapshots(11)),
                 scope.spawn(|| self.look_up(12)),
                 scope.spawn(|| self.keep_house(13)),
+                scope.spawn(|| self.take_checkpoints(14)),
             ];
             threads.into_iter().try_for_each(|thread| thread.join().expect("the thread's own message says more"))
         })?;
@@ -259,6 +264,47 @@ impl Round {
         Ok(())
     }
 
+    /// Takes checkpoints, opens each, checks it in full, and goes on with some of them.
+    fn take_checkpoints(&self, thread: u64) -> Result<()> {
+        let random = Random::for_purpose(self.seed, thread);
+        let mut reader = Reader::new(self.seed);
+        let mut held: VecDeque<(Db, View)> = VecDeque::new();
+        for number in 0.. {
+            if self.writers_are_done() {
+                assert!(number > 2, "only {number} checkpoints were taken");
+                println!("{number} checkpoints");
+                break;
+            }
+            for (replica, acknowledged) in reader.replicas.iter_mut().zip(&self.acknowledged) {
+                replica.advance(acknowledged.load(Ordering::SeqCst));
+            }
+            let dir = self.dir.with_extension(format!("checkpoint{number}"));
+            self.db.checkpoint(&dir)?;
+            let db = options(&self.env, &random).create_if_missing(false).open(dir)?;
+            assert_eq!((db.recovery().dropped.len(), db.recovery().entries_replayed), (0, 0));
+            let mut view = collect(db.scan::<&[u8]>(..), &random)?;
+            reader.check(&view);
+            db.write(Batch::new().put("of the checkpoint", "alone").delete(key_of(0, 0)))?;
+            view.remove(&key_of(0, 0));
+            view.insert(b"of the checkpoint".to_vec(), b"alone".to_vec());
+            if random.below(2) == 0 {
+                db.compact()?;
+            }
+            if held.len() == CHECKPOINTS_HELD {
+                held.remove(random.below(held.len() as u64) as usize);
+            }
+            held.push_back((db, view));
+            for (db, view) in &held {
+                assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
+            }
+        }
+        held.iter().try_for_each(|(db, view)| {
+            assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
+            assert_eq!(db.verify(&mut |_, _| {})?.problems.len(), 0);
+            Ok(())
+        })
+    }
+
     fn writers_are_done(&self) -> bool {
         self.acknowledged.iter().all(|acknowledged| acknowledged.load(Ordering::SeqCst) == WRITES)
     }
@@ -274,6 +320,7 @@ impl Round {
             "{} flushes, {} merges, {} stalls, {} groups of {} entries",
             stats.flushes, stats.merges, stats.write_stalls, stats.commit_groups, stats.entries_written
         );
+        assert!(db.get("of the checkpoint")?.is_none());
         let expect_all = |db: &Db| -> Result<()> {
             Reader::new(seed).check_end(&collect(db.scan::<&[u8]>(..), &random)?);
             assert_eq!(db.verify(&mut |_, _| {})?.problems.len(), 0);

@@ -53,6 +53,7 @@ const LAYERS: &[Layer] = &[
             "lib",
             "fuzz",
             "db",
+            "checkpoint",
             "open",
             "options",
             "verify",

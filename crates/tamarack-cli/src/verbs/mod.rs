@@ -4,6 +4,7 @@
 //! examples in the help) follow from that, and so does the manual: `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual` makes it again.
 
 mod bench;
+mod checkpoint;
 mod compact;
 mod delete;
 mod export;
@@ -35,6 +36,7 @@ const VERBS: &[Verb] = &[
     scan::VERB,
     stats::VERB,
     compact::VERB,
+    checkpoint::VERB,
     verify::VERB,
     inspect::VERB,
     bench::VERB,

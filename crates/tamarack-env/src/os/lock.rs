@@ -1,4 +1,4 @@
-//! The lock file that keeps a second process, or a second handle in this one, away.
+//! The lock file that keeps a second process, or a second handle in this one, away; or, shared, those that would write.
 //!
 //! The file itself says nothing: it is empty, and stays when the lock ends, so its presence means nothing either. What
 //! counts is the `flock` on it, which the kernel releases with the last descriptor, so also when the process is killed.
@@ -20,7 +20,19 @@ impl LockFile {
     #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
     pub(super) fn take(path: &Path) -> io::Result<Self> {
         let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        match file.try_lock() {
+        Self::held(file.try_lock(), file, path)
+    }
+
+    /// Takes a share of the lock at `path`, which must be there, or fails with `WouldBlock`.
+    #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+    pub(super) fn share(path: &Path) -> io::Result<Self> {
+        let file = std::fs::OpenOptions::new().read(true).open(path)?;
+        Self::held(file.try_lock_shared(), file, path)
+    }
+
+    #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
+    fn held(outcome: Result<(), TryLockError>, file: std::fs::File, path: &Path) -> io::Result<Self> {
+        match outcome {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(io::Error::new(
                 io::ErrorKind::WouldBlock,

@@ -131,6 +131,18 @@ impl Env for OsEnv {
         std::fs::rename(from, to)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path, _step: Step) -> io::Result<()> {
+        assert_ne!(from.parent(), to.parent(), "links {from:?} as {to:?}, in the same directory");
+        match rustix::fs::link(from, to) {
+            // What Linux answers for file systems without links (FAT), and where links to the files of others are not allowed.
+            Err(rustix::io::Errno::PERM) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("{} cannot be given another name here", from.display()),
+            )),
+            linked => Ok(linked?),
+        }
+    }
+
     fn remove(&self, path: &Path, _step: Step) -> io::Result<()> {
         std::fs::remove_file(path)
     }
@@ -164,6 +176,10 @@ impl Env for OsEnv {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         Ok(Box::new(LockFile::take(path)?))
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        Ok(Box::new(LockFile::share(path)?))
     }
 
     fn read_queue(&self, queue: &mut dyn ReadQueue) {

@@ -110,8 +110,9 @@ pub(super) fn crashed(disk: &Disk, crash: Crash) -> Disk {
         for node in names.values() {
             match *node {
                 Node::Directory(child) => directories.push(child),
+                // A file has what it has under all of its names.
                 Node::File(file) => {
-                    image.files.insert(file, FileState::durable(judge.content(file, disk.file(file))));
+                    image.files.entry(file).or_insert_with(|| FileState::durable(judge.content(file, disk.file(file))));
                 }
             }
         }

@@ -79,6 +79,15 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = Node::File(self.file_at(from)?);
+        let (parent, name) = self.vacant(to)?;
+        // A rename in the journal of a directory moves the node from whatever name it has there.
+        assert_ne!(self.parent_of(from)?.0, parent, "links {from:?} as {to:?}, in the same directory");
+        self.change_names(parent, NameChange::Set { name, node });
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.file_at(path)?;
         let (parent, name) = self.parent_of(path)?;

@@ -20,7 +20,7 @@ pub struct Call {
     pub kind: CallKind,
     /// The caller's name for it; `None` for calls that carry none because they change nothing durable.
     pub step: Option<Step>,
-    /// The file or directory; for a rename, the old name.
+    /// The file or directory; for a rename or a link, the old name.
     pub path: Arc<Path>,
     /// Where in the file, in bytes; the new length for [`CallKind::SetLen`], and up to where for [`CallKind::Allocate`] and
     /// [`CallKind::Reserve`].
@@ -37,6 +37,7 @@ pub enum CallKind {
     SyncDir,
     List,
     Rename,
+    HardLink,
     Remove,
     Create,
     Open,
@@ -58,6 +59,8 @@ pub enum Failure {
     Io,
     /// The disk is full; nothing happened.
     StorageFull,
+    /// A link that cannot be made because the new name would be in another file system.
+    CrossesDevices,
     /// An input/output error, although the thing was done. Not for creates.
     ErrorAfterEffect,
     /// A write that writes only a first part and says so.
@@ -98,9 +101,10 @@ impl CallKind {
 
 impl Failure {
     /// All failures that need no parameter.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Io,
         Self::StorageFull,
+        Self::CrossesDevices,
         Self::ErrorAfterEffect,
         Self::ShortWrite,
         Self::PartialWrite,
@@ -116,6 +120,7 @@ impl Failure {
         match self {
             Self::Io => true,
             Self::StorageFull => call.kind.changes_storage(),
+            Self::CrossesDevices => call.kind == CallKind::HardLink,
             Self::ErrorAfterEffect => {
                 call.kind.changes_storage() && !matches!(call.kind, CallKind::Create | CallKind::CreateDir)
             }

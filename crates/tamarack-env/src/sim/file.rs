@@ -132,6 +132,12 @@ impl SimLock {
         let (inode, number) = machine.lock(path)?;
         Ok(Box::new(Self { machine, inode, number }))
     }
+
+    /// Takes a share of the lock of a file.
+    pub(super) fn share(machine: Arc<Machine>, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let (inode, number) = machine.share_lock(path)?;
+        Ok(Box::new(Self { machine, inode, number }))
+    }
 }
 
 impl Lock for SimLock {}

@@ -55,8 +55,8 @@ pub(super) struct State {
     deferred: Vec<Deferred>,
     pub(super) faults: Vec<Fault>,
     pub(super) faults_shown: u64,
-    /// Locked files, each with the number of its lock.
-    locks: BTreeMap<Inode, u64>,
+    /// Locked files, each with who holds the lock.
+    locks: BTreeMap<Inode, Holders>,
     locks_taken: u64,
     /// The time of whoever makes calls now: with a device, each background step has a time of its own.
     clock: Duration,
@@ -67,6 +67,12 @@ pub(super) struct State {
     pub(super) random: Random,
     fault_random: Random,
     batch_random: Random,
+}
+
+/// Who holds a lock: one, or any number of those that share it.
+struct Holders {
+    share: bool,
+    numbers: BTreeSet<u64>,
 }
 
 /// A call that has returned `Ok` and not happened yet.
@@ -82,6 +88,7 @@ pub(super) enum Operation {
     CreateDir,
     SyncDir,
     Rename { to: PathBuf },
+    HardLink { to: PathBuf },
     Remove,
     Create,
     Write { inode: Inode, bytes: Arc<[u8]> },
@@ -218,18 +225,27 @@ impl Machine {
         if state.locks.contains_key(&inode) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        state.locks_taken += 1;
-        let number = state.locks_taken;
-        state.locks.insert(inode, number);
-        state.disk_mut().opened(inode);
-        Ok((inode, number))
+        Ok((inode, state.hold(inode, false)))
+    }
+
+    /// Takes a share of the lock of a file that is there.
+    pub(super) fn share_lock(&self, path: &Path) -> io::Result<(Inode, u64)> {
+        let mut state = self.state.lock();
+        let inode = state.disk.file_at(path)?;
+        if state.locks.get(&inode).is_some_and(|holders| !holders.share) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok((inode, state.hold(inode, true)))
     }
 
     /// Gives a lock back, unless the end of its process has done so already.
     pub(super) fn unlock(&self, inode: Inode, number: u64) {
         let mut state = self.state.lock();
-        if state.locks.get(&inode) == Some(&number) {
-            state.locks.remove(&inode);
+        if let Some(holders) = state.locks.get_mut(&inode) {
+            holders.numbers.remove(&number);
+            if holders.numbers.is_empty() {
+                state.locks.remove(&inode);
+            }
         }
         state.disk_mut().closed(inode);
     }
@@ -303,6 +319,15 @@ impl State {
         Arc::make_mut(&mut self.disk)
     }
 
+    /// Notes one more holder of a lock, and gives it a number.
+    fn hold(&mut self, inode: Inode, share: bool) -> u64 {
+        self.locks_taken += 1;
+        let numbers = &mut self.locks.entry(inode).or_insert(Holders { share, numbers: BTreeSet::new() }).numbers;
+        numbers.insert(self.locks_taken);
+        self.disk_mut().opened(inode);
+        self.locks_taken
+    }
+
     fn enter(&mut self, mut call: Call) -> Call {
         call.number = self.next_call;
         self.next_call += 1;
@@ -363,6 +388,7 @@ impl State {
     fn fail(&mut self, call: &Call, operation: Operation, failure: Failure) -> io::Result<Outcome> {
         match (failure, operation) {
             (Failure::StorageFull, _) => Err(io::ErrorKind::StorageFull.into()),
+            (Failure::CrossesDevices, _) => Err(io::ErrorKind::CrossesDevices.into()),
             (Failure::ErrorAfterEffect, operation) => {
                 operation.apply(call, self.disk_mut())?;
                 Err(input_output_error())
@@ -435,6 +461,7 @@ impl Operation {
             Self::CreateDir => disk.create_dir(&call.path)?,
             Self::SyncDir => disk.sync_dir(&call.path)?,
             Self::Rename { to } => disk.rename(&call.path, to)?,
+            Self::HardLink { to } => disk.hard_link(&call.path, to)?,
             Self::Remove => disk.remove(&call.path)?,
             Self::Create => return disk.create(&call.path).map(Outcome::Created),
             Self::Write { inode, bytes } => return disk.write(*inode, call.offset, bytes).map(Outcome::Wrote),

@@ -30,6 +30,7 @@ const SYNC_DIR: Step = Step("test: sync directory");
 const CREATE: Step = Step("test: create");
 const CUT: Step = Step("test: cut");
 const RENAME: Step = Step("test: rename");
+const LINK: Step = Step("test: link");
 const REMOVE: Step = Step("test: remove");
 const OTHER: Step = Step("test: something else");
 

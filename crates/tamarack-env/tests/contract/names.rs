@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use tamarack_env::Access;
+use tamarack_env::{Access, is_unlinkable};
 
 use crate::{Place, STEP, bytes_of};
 
@@ -81,6 +81,43 @@ pub(crate) fn removed_files_stay_readable(place: &Place) {
     removed.write_all_at(b"R", 0, STEP).unwrap();
     assert_eq!(bytes_of(&*reader), b"Removed");
     assert_eq!(bytes_of(&*other), b"other");
+}
+
+/// Both names are the file's: written under one, read under the other, there until both are gone.
+pub(crate) fn a_link_is_another_name(place: &Place) {
+    let (here, there) = (place.path("here"), place.path("dir/there"));
+    place.env.create_dir(&place.path("dir"), STEP).unwrap();
+    let file = place.create("here", b"bytes");
+    place.env.hard_link(&here, &there, STEP).unwrap();
+    assert_eq!(place.env.list(&place.path("dir")).unwrap(), ["there"]);
+    let other = place.env.open(&there, Access::ReadWrite).unwrap();
+    other.write_all_at(b"B", 0, STEP).unwrap();
+    assert_eq!(bytes_of(&*file), b"Bytes");
+    other.sync(STEP).unwrap();
+    place.env.sync_dir(&place.path("dir"), STEP).unwrap();
+
+    place.env.remove(&here, STEP).unwrap();
+    assert_eq!(place.env.open(&here, Access::Read).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(bytes_of(&*place.env.open(&there, Access::Read).unwrap()), b"Bytes");
+    // A rename moves the one name and not the other.
+    place.env.hard_link(&there, &here, STEP).unwrap();
+    place.env.rename(&here, &place.path("elsewhere"), STEP).unwrap();
+    assert_eq!(place.env.list(&place.dir).unwrap(), ["dir", "elsewhere"]);
+    place.env.remove(&there, STEP).unwrap();
+    assert_eq!(bytes_of(&*place.env.open(&place.path("elsewhere"), Access::Read).unwrap()), b"Bytes");
+}
+
+pub(crate) fn a_link_needs_a_free_name_and_a_file(place: &Place) {
+    place.env.create_dir(&place.path("dir"), STEP).unwrap();
+    place.create("file", b"kept");
+    place.create("dir/taken", b"kept as well");
+    let link = |from: &str, to: &str| place.env.hard_link(&place.path(from), &place.path(to), STEP).unwrap_err();
+    assert_eq!(link("file", "dir/taken").kind(), ErrorKind::AlreadyExists);
+    assert_eq!(link("missing", "dir/name").kind(), ErrorKind::NotFound);
+    assert_eq!(link("file", "missing/name").kind(), ErrorKind::NotFound);
+    assert!(!is_unlinkable(&link("file", "dir/taken")), "a copy would not help either");
+    assert_eq!(bytes_of(&*place.env.open(&place.path("dir/taken"), Access::Read).unwrap()), b"kept as well");
+    assert_eq!(place.env.list(&place.path("dir")).unwrap(), ["taken"]);
 }
 
 /// What is written through one handle is read through all, at once.

@@ -162,9 +162,18 @@ impl Manifest {
         // 0 stands for "not known yet" where checksums are seeded.
         let database = env.random().max(1);
         let version = Version::new(database, files);
-        let file = OpenManifest::create(&**env, dir, FIRST_NUMBER, &version)?;
-        switch_current(&**env, dir, FIRST_NUMBER)?;
+        let file = OpenManifest::create_first(&**env, dir, &version)?;
         Ok(Self::new(env, dir, EditLog::new(Arc::new(version), file)))
+    }
+
+    /// Makes a database of what `version` says in `dir`, in which nothing stands but all of its tables: each is durable, but for its name. A crash meanwhile leaves
+    /// the whole database, or none.
+    pub fn create_with(env: &dyn Env, dir: &Path, version: &Version) -> Result<()> {
+        match OpenManifest::create_first(env, dir, version) {
+            // That is the end of this attempt, and of nothing else.
+            Err(Error::Stopped { cause }) => Err(Error::clone(&cause)),
+            created => created.map(drop),
+        }
     }
 
     /// Opens the manifest of the database in `dir`; `None` if there is no database, in which case whatever an attempt to make one left behind
@@ -356,6 +365,13 @@ impl Manifest {
 }
 
 impl OpenManifest {
+    /// Makes the first manifest of a database, and that the current one. Before that it makes all names durable that stand beside it.
+    fn create_first(env: &dyn Env, dir: &Path, version: &Version) -> Result<Self> {
+        let file = Self::create(env, dir, FIRST_NUMBER, version)?;
+        switch_current(env, dir, FIRST_NUMBER)?;
+        Ok(file)
+    }
+
     /// Makes a manifest whose base is `version`; when it returns, the file and its name are durable. [`Error::Io`] if what was made can be thrown away.
     fn create(env: &dyn Env, dir: &Path, number: u64, version: &Version) -> Result<Self> {
         let path = FileName::Manifest(number).path(dir);
@@ -493,7 +509,10 @@ fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Versio
     // The base of a new database has the same length whatever its id.
     let unfinished_bytes_max = base_bytes(FIRST_NUMBER, new).0.len() as u64;
     let lost = |name: FileName| {
-        let what = format!("the file is missing, though {} is there", name.name());
+        let what = format!(
+            "the file is missing, though {} is there; if this was to be a checkpoint, it was cut short: remove it, and make another",
+            name.name()
+        );
         Error::corruption(&FileName::Current.path(dir), 0, what)
     };
     for name in names {

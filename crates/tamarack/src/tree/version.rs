@@ -164,6 +164,11 @@ impl Version {
         self.log_durable
     }
 
+    /// The same without a log, of which nothing is known then: what a database begins with that has these tables and a log of its own.
+    pub fn without_log(&self) -> Self {
+        Self { log_end: None, log_durable: 0, ..self.clone() }
+    }
+
     /// All tables of all trees.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
         self.trees.values().flat_map(|tree| tree.tables())

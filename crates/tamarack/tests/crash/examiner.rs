@@ -32,7 +32,7 @@ use tamarack_env::{Random, SimEnv, Step};
 use crate::death::Death;
 use crate::edits::{ByEdit, Follower};
 use crate::history::Commit;
-use crate::session::{Ledger, Outcome, Session, Settings};
+use crate::session::{Found, Ledger, Outcome, Session, Settings};
 
 /// How thoroughly to look.
 #[derive(Clone, Copy, Debug)]
@@ -123,13 +123,13 @@ pub(crate) struct Examiner {
     mutation: Mutation,
     /// Only the images on this trail.
     replay: Option<Trail>,
-    found: Mutex<Found>,
+    found: Mutex<Seen>,
 }
 
 #[derive(Default)]
-struct Found {
-    /// By what tells an image apart: how many commits were recovered, and the digest of what was there.
-    outcomes: HashMap<u64, (usize, u64)>,
+struct Seen {
+    /// By what tells an image apart.
+    outcomes: HashMap<u64, Found>,
     tally: Tally,
     failure: Option<Failure>,
 }
@@ -230,10 +230,10 @@ impl Examiner {
             Death::Process => identity.rotate_left(1) ^ image.unsynced_changes() as u64,
             Death::Power(_) => identity,
         };
-        if let Some(&(recovered, digest)) = self.record(identity, key, &ledger, &trail).as_ref() {
-            let again = ledger.check(death, recovered).and_then(|()| match ledger.line.digest(recovered) == digest {
-                true => Ok(()),
-                false => Err(format!("after {recovered} commits there is what belongs to another history")),
+        if let Some(Found { commits, digest, checkpoints }) = self.record(identity, key, &ledger, &trail) {
+            let again = ledger.check(death, commits).and_then(|()| match ledger.line.digest(commits) == digest {
+                true => ledger.check_checkpoints(&checkpoints),
+                false => Err(format!("after {commits} commits there is what belongs to another history")),
             });
             again.unwrap_or_else(|what| self.fail(&trail, what));
             return;
@@ -249,7 +249,7 @@ impl Examiner {
     }
 
     /// Counts an image, and returns what is known of it.
-    fn record(&self, identity: u64, key: u64, ledger: &Ledger, trail: &Trail) -> Option<(usize, u64)> {
+    fn record(&self, identity: u64, key: u64, ledger: &Ledger, trail: &Trail) -> Option<Found> {
         let mut found = self.found.lock();
         let tally = &mut found.tally;
         tally.taken += 1;
@@ -258,17 +258,11 @@ impl Examiner {
             *tally.by_step.entry(Row { recovering: ledger.recovering, step }).or_default() += 1;
             tally.by_depth[trail.len() - 1] += 1;
         }
-        found.outcomes.get(&key).copied()
+        found.outcomes.get(&key).cloned()
     }
 
-    /// Opens the database on an image, uses it, and says what was found on it: how many commits, and their digest.
-    fn probe(
-        self: &Arc<Self>,
-        image: SimEnv,
-        ledger: Ledger,
-        trail: &Trail,
-        settings: Settings,
-    ) -> Outcome<(usize, u64)> {
+    /// Opens the database on an image, uses it, and says what was found on it.
+    fn probe(self: &Arc<Self>, image: SimEnv, ledger: Ledger, trail: &Trail, settings: Settings) -> Outcome<Found> {
         let random = Random::for_purpose(self.seed_of(trail), 1);
         let death = trail.last().expect("an image has a trail").death;
         let lost = ledger.line.clone();
@@ -279,6 +273,8 @@ impl Examiner {
         }
         let recovered = session.open(vary(settings, &random), death)?;
         let digest = lost.digest(recovered);
+        let checkpoints = session.open_checkpoints()?;
+        session.ledger.lock().check_checkpoints(&checkpoints)?;
         // Now the lost commits are made again, so that their records fall onto the old ones, with other content.
         for number in 0..1 + random.below(3) {
             let salt = random.next();
@@ -301,7 +297,7 @@ impl Examiner {
         }
         session.verify()?;
         self.count_calls(&session.env);
-        Ok((recovered, digest))
+        Ok(Found { commits: recovered, digest, checkpoints })
     }
 
     /// One crash of a database that went on after a crash; here it suffices that it opens and that all is there.
@@ -426,6 +422,7 @@ pub(crate) fn kind(row: Row) -> &'static str {
         step::LOG_APPEND | step::LOG_ALLOCATE | step::LOG_SYNC | step::LOG_CUT | step::LOG_SYNC_CUT => "log append",
         step::LOG_CREATE | step::LOG_HEADER | step::LOG_SYNC_HEADER | step::LOG_SYNC_PREVIOUS => "rotation",
         step::LOG_TRIM => "close",
+        _ if step.0.starts_with("checkpoint") => "checkpoint",
         step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => "table",
         step::LOG_REMOVE | step::TABLE_REMOVE | step::MANIFEST_REMOVE | step::CURRENT_REMOVE => "deletion",
         step::DATABASE_CREATE

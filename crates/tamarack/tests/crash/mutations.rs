@@ -40,6 +40,8 @@ const SYNCS: &[(Step, &str)] = &[
     (MANIFEST_RECOVERY_SYNC_DIRECTORY, "the old manifest is removed only when CURRENT names the new one for good"),
     (CURRENT_SYNC, "CURRENT is never torn or empty"),
     (CURRENT_SYNC_DIRECTORY, "edits go where CURRENT points to"),
+    (CHECKPOINT_COPY_SYNC, "a copied table that the manifest names is whole"),
+    (CHECKPOINT_SYNC_REMOVED, "CURRENT does not come back without what it leads to"),
 ];
 
 /// Pairs of steps: the first must have happened before the second, because of the state between them if it has not.
@@ -69,6 +71,11 @@ const ORDERED: &[(Step, Step, &str)] = &[
     (CURRENT_RENAME, MANIFEST_REMOVE, "the old manifest is needed until CURRENT names the new one"),
     (CURRENT_SYNC_DIRECTORY, MANIFEST_REMOVE, "for good"),
     (CURRENT_SYNC_DIRECTORY, MANIFEST_SYNC, "an edit counts where CURRENT points to"),
+    // Checkpoints.
+    (CHECKPOINT_LINK, CURRENT_RENAME, "CURRENT leads to tables that are there"),
+    (CHECKPOINT_COPY_SYNC, CURRENT_RENAME, "and whole"),
+    (CHECKPOINT_REMOVE_CURRENT, CHECKPOINT_REMOVE, "nothing is removed that CURRENT leads to"),
+    (CHECKPOINT_SYNC_REMOVED, CHECKPOINT_REMOVE, "or may lead to after a crash"),
     // Recovery.
     (LOG_RECOVERY_SYNC, LOG_APPEND, "what was read back was shown, and records are built on it"),
     (LOG_RECOVERY_SYNC_DIRECTORY, LOG_SYNC, "a dropped segment that comes back could pass for newer records"),
@@ -96,6 +103,8 @@ const NEVER_LATE: &[(Step, Step, &str)] = &[
     (MANIFEST_RECOVERY_WRITE, MANIFEST_RECOVERY_SYNC, "the sync is for what was written again"),
     (CURRENT_WRITE, CURRENT_SYNC, "the sync is for the line"),
     (CURRENT_RENAME, CURRENT_SYNC_DIRECTORY, "the sync is for the name"),
+    (CHECKPOINT_LINK, MANIFEST_SYNC_DIRECTORY, "the sync is for the names"),
+    (CHECKPOINT_COPY_WRITE, CHECKPOINT_COPY_SYNC, "the sync is for the copy"),
     // A late cut takes away what came after it was asked for.
     (LOG_CUT, LOG_APPEND, "it would cut off newer records"),
     (LOG_TRIM, LOG_APPEND, "it would cut off newer records"),

@@ -4,7 +4,9 @@
 //! machine reads there what must be found. The ledger is shared with the simulator's hook, which is called in the midst of whatever the
 //! session is doing: so a commit stands in it before it is begun, and counts as acknowledged only after.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,8 +51,30 @@ pub(crate) struct Ledger {
     pub(crate) durable: usize,
     /// So many will be durable once the clock says so and background work had its turn.
     intervals: Vec<(usize, Duration)>,
+    /// All checkpoints that were ever begun.
+    checkpoints: Vec<Checkpoint>,
     /// True while an existing database is being opened.
     pub(crate) recovering: bool,
+}
+
+/// A checkpoint, by its place in the ledger.
+#[derive(Clone, Copy, Debug)]
+struct Checkpoint {
+    /// Of what it holds if it is there.
+    digest: u64,
+    /// It was acknowledged, so it is there.
+    done: bool,
+}
+
+/// What was found on an image.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// How many commits.
+    pub(crate) commits: usize,
+    /// What was there.
+    pub(crate) digest: u64,
+    /// Which checkpoints.
+    pub(crate) checkpoints: BTreeSet<usize>,
 }
 
 /// A machine and, while it is open, the database on it.
@@ -103,7 +127,14 @@ impl Settings {
 
 impl Ledger {
     pub(crate) fn new() -> Self {
-        Self { line: Arc::new(Timeline::new()), acknowledged: 0, durable: 0, intervals: Vec::new(), recovering: false }
+        Self {
+            line: Arc::new(Timeline::new()),
+            acknowledged: 0,
+            durable: 0,
+            intervals: Vec::new(),
+            checkpoints: Vec::new(),
+            recovering: false,
+        }
     }
 
     /// How many commits must be there at least, whatever else is.
@@ -124,6 +155,15 @@ impl Ledger {
             return Err(format!("{found} commits are there, but only {most} were ever begun"));
         }
         Ok(())
+    }
+
+    /// Checks those checkpoints that were found against what is owed. Nothing makes one go away, not even a loss of power.
+    pub(crate) fn check_checkpoints(&self, found: &BTreeSet<usize>) -> Outcome {
+        let mut owed = self.checkpoints.iter().enumerate().filter(|(_, checkpoint)| checkpoint.done);
+        match owed.find(|(number, _)| !found.contains(number)) {
+            Some((number, _)) => Err(format!("checkpoint {number} was complete, and is not there")),
+            None => Ok(()),
+        }
     }
 
     fn make_durable(&mut self, count: usize) {
@@ -243,6 +283,47 @@ impl Session {
         }
     }
 
+    /// Makes a checkpoint of all that is there.
+    pub(crate) fn checkpoint(&mut self) -> Outcome {
+        let number = {
+            let checkpoints = &mut self.ledger.lock().checkpoints;
+            checkpoints.push(Checkpoint { digest: digest_all(&self.state), done: false });
+            checkpoints.len() - 1
+        };
+        let made = self.db().checkpoint(checkpoint_dir(number)).map(drop);
+        self.ledger.lock().checkpoints[number].done = made.is_ok();
+        self.made_durable("checkpoint", made)
+    }
+
+    /// Opens all checkpoints that are there, and returns their numbers. Each must be what it was to be; and a directory without one must not pass for one.
+    pub(crate) fn open_checkpoints(&self) -> Outcome<BTreeSet<usize>> {
+        let checkpoints = self.ledger.lock().checkpoints.clone();
+        let mut there = BTreeSet::new();
+        for (number, Checkpoint { digest, .. }) in checkpoints.into_iter().enumerate() {
+            let dir = checkpoint_dir(number);
+            let wrong = |what: String| format!("checkpoint {number}: {what}");
+            let Ok(names) = self.env.list(Path::new(&dir)) else { continue };
+            let opened = self.settings.options(&self.env).create_if_missing(false).open(&dir);
+            if !names.iter().any(|name| name == "CURRENT") {
+                match opened {
+                    Err(_) => continue,
+                    Ok(_) => return Err(wrong("a database without CURRENT".to_owned())),
+                }
+            }
+            let db = opened.map_err(|error| wrong(format!("opening it failed: {error}")))?;
+            let found = scan(&db).map_err(wrong)?;
+            if digest_all(&found) != digest {
+                return Err(wrong(format!("it holds something else: {found:?}")));
+            }
+            let report = db.verify(&mut |_, _| {}).map_err(|error| wrong(error.to_string()))?;
+            if !report.is_ok() {
+                return Err(wrong(format!("verification found {:?}", report.problems)));
+            }
+            there.insert(number);
+        }
+        Ok(there)
+    }
+
     pub(crate) fn close(&mut self) -> Outcome {
         let closed = self.db.take().expect("it is open").close();
         self.made_durable("close", closed)
@@ -315,6 +396,11 @@ impl Session {
     fn db(&self) -> &Db {
         self.db.as_ref().expect("the database is open")
     }
+}
+
+/// Where the checkpoint with that number is made.
+fn checkpoint_dir(number: usize) -> String {
+    format!("/checkpoint{number}")
 }
 
 /// All that is there, which must come in the order of keys.

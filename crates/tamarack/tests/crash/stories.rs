@@ -213,6 +213,39 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("ranges of several levels are merged", |a| {
         ranges(a, "custom:buffer 100; level 400 in 4 runs; level 1600 in 2 runs; level 9000 in 2 runs");
     }),
+    // Checkpoints.
+    ("checkpoints", |a| {
+        a.checkpoint().write(4, Buffered).checkpoint().write(3, Buffered).flush().write(1, Sync).checkpoint();
+        a.compact().write(2, Buffered).power_cut(DEFAULT()).checkpoint();
+    }),
+    ("checkpoints while merges go on", |a| {
+        a.begin_with("custom:buffer 100; level 400 in 2 runs; level 9000 in 2 runs").keys = 40;
+        for _ in 0..4 {
+            a.write(8, Buffered).background(3).checkpoint().background(2);
+        }
+        a.delete_all(Buffered).compact();
+    }),
+    ("checkpoints are copied", |a| {
+        a.settings().manifest_bytes = 1 << 20;
+        for _ in 0..3 {
+            a.write(9, Buffered).flush().fail(step::CHECKPOINT_LINK, Failure::CrossesDevices);
+            a.fail(step::CHECKPOINT_LINK, Failure::CrossesDevices).checkpoint();
+        }
+        a.fail(step::CHECKPOINT_LINK, Failure::CrossesDevices)
+            .fail(step::CHECKPOINT_COPY_SYNC, Failure::SyncDropsPages);
+        a.checkpoint().write(2, Sync);
+    }),
+    ("checkpoints fail in the end", |a| {
+        // Its own manifest is not to be rolled: the calls that fail are those of checkpoints.
+        a.settings().manifest_bytes = 1 << 20;
+        for failure in [Failure::ErrorAfterEffect, Failure::Io, Failure::ErrorAfterEffect] {
+            a.write(4, Buffered).fail(step::CURRENT_SYNC_DIRECTORY, failure.clone()).checkpoint();
+            a.write(1, Sync).fail(step::CURRENT_RENAME, failure).checkpoint().checkpoint();
+        }
+        a.fail(step::MANIFEST_SYNC_BASE, Failure::SyncDropsPages).checkpoint();
+        a.fail(step::CURRENT_SYNC_DIRECTORY, Failure::Io).fail(step::CHECKPOINT_SYNC_REMOVED, Failure::Io).checkpoint();
+        a.write(2, Buffered);
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.

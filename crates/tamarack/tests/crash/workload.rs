@@ -28,6 +28,8 @@ pub(crate) enum Action {
     CompactRange(Range<Vec<u8>>),
     /// Waits until no merge is called for.
     Settle,
+    /// A checkpoint is made.
+    Checkpoint,
     /// The tree gets the shape of another policy.
     Policy(&'static str),
     /// So many steps of background work.
@@ -93,6 +95,7 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
             Action::Compact => session.compact()?,
             Action::CompactRange(range) => session.compact_range(range.clone())?,
             Action::Settle => session.settle()?,
+            Action::Checkpoint => session.checkpoint()?,
             Action::Policy(words) => session.set_policy(words)?,
             Action::Background(steps) => session.step_background(*steps),
             Action::Pass(time) => session.pass_time(*time),
@@ -203,6 +206,10 @@ impl Author {
 
     pub(crate) fn settle(&mut self) -> &mut Self {
         self.act(Action::Settle)
+    }
+
+    pub(crate) fn checkpoint(&mut self) -> &mut Self {
+        self.act(Action::Checkpoint)
     }
 
     pub(crate) fn policy(&mut self, words: &'static str) -> &mut Self {

@@ -1,10 +1,10 @@
 //! A user who works on a machine that fails, believes no answer unchecked, and remembers what was promised.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot};
-use tamarack_env::SimEnv;
+use tamarack_env::{Env, SimEnv};
 
 use crate::answers::{Answers, collect, lookups_contradiction, multi_get, scan_contradiction};
 use crate::history::{Change, History, Model, apply};
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     /// What a reader of the open handle must see.
     visible: Model,
     snapshot: Option<(Snapshot, Model)>,
+    /// What each checkpoint holds, and whether it was acknowledged.
+    checkpoints: Vec<(Model, bool)>,
     /// A write was answered with `Stopped`, or a sync failed: so must be all later ones.
     stopped: bool,
     interval_pending: bool,
@@ -71,6 +73,7 @@ impl Session {
             struck,
             visible: Model::new(),
             snapshot: None,
+            checkpoints: Vec::new(),
             stopped: false,
             interval_pending: false,
             refused: std::cell::Cell::new(0),
@@ -139,6 +142,11 @@ impl Session {
                 let outcome = db.set_policy(words);
                 self.end(outcome)
             }
+            Op::Checkpoint => {
+                let made = db.checkpoint(checkpoint_dir(self.checkpoints.len())).map(drop);
+                self.checkpoints.push((self.visible.clone(), made.is_ok()));
+                self.end_durable(made)
+            }
             Op::Get(key) => match db.get(key) {
                 Ok(value) if value.as_deref() == self.visible.get(key).map(Vec::as_slice) => Ok(()),
                 Ok(value) => Err(format!("get {} gives {value:?}", key.escape_ascii())),
@@ -192,6 +200,33 @@ impl Session {
                 self.open()
             }
         }
+    }
+
+    /// In the directory of each checkpoint that was asked for is on `env` all that it was to hold, or no database: the latter only if it was not acknowledged.
+    pub(crate) fn check_checkpoints(&self, env: &SimEnv) -> Checked {
+        for (number, (model, acknowledged)) in self.checkpoints.iter().enumerate() {
+            let dir = checkpoint_dir(number);
+            let wrong = |what: String| Err(format!("checkpoint {number}: {what}"));
+            let names = env.list(Path::new(&dir)).unwrap_or_default();
+            let opened = options(env, self.direct).create_if_missing(false).open(&dir);
+            match (names.iter().any(|name| name == "CURRENT"), opened) {
+                (false, Ok(_)) => return wrong("a database without CURRENT".to_owned()),
+                (false, Err(_)) if *acknowledged => return wrong("it was acknowledged, and is gone".to_owned()),
+                (false, Err(_)) => {}
+                (true, Err(error)) if self.expect == Expect::Damage => self.check_error(&error)?,
+                (true, Err(error)) => return wrong(format!("it does not open: {error}")),
+                (true, Ok(db)) => {
+                    let answers = Answers::of(&db, &self.history.keys());
+                    if let Some(contradiction) = answers.contradiction(model) {
+                        return wrong(contradiction);
+                    }
+                    if let Some(error) = answers.errors().next().filter(|_| self.expect != Expect::Damage) {
+                        return wrong(error.to_string());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets time pass and the background work do what it can.
@@ -285,6 +320,10 @@ impl Session {
         };
         complaint.map_or(Ok(()), Err)
     }
+}
+
+fn checkpoint_dir(number: usize) -> String {
+    format!("/checkpoint{number}")
 }
 
 /// A write that no workload does.

@@ -27,6 +27,8 @@ pub(crate) enum Op {
     Settle,
     /// `Db::set_policy`.
     Policy(&'static str),
+    /// `Db::checkpoint`, each in a directory of its own.
+    Checkpoint,
     /// `Db::get` of one key.
     Get(Vec<u8>),
     /// `Db::multi_get` of every key that there is, and of one that there is not.
@@ -137,6 +139,23 @@ pub(crate) fn shaping() -> Workload {
     Workload { name: "shaping".to_owned(), ops }
 }
 
+/// Checkpoints of nothing, of what is in the log, of a tree that is merged right after.
+pub(crate) fn checkpoints() -> Workload {
+    use Durability::{Buffered, Sync};
+    let mut ops = vec![Op::Checkpoint];
+    ops.extend(puts(Buffered, 0, 9));
+    ops.extend([Op::Checkpoint, write(Sync, [put(1, 60), delete(7)]), Op::Checkpoint, Op::Compact]);
+    ops.extend(puts(Buffered, 9, 5));
+    ops.extend([
+        Op::Get(key(7)),
+        Op::Checkpoint,
+        Op::Scan { reverse: false },
+        write(Buffered, [delete(2)]),
+        Op::Verify,
+    ]);
+    Workload { name: "checkpoints".to_owned(), ops }
+}
+
 /// What a snapshot sees, while flushes pass beneath it.
 pub(crate) fn snapshots() -> Workload {
     use Durability::Buffered;
@@ -184,6 +203,7 @@ pub(crate) fn drawn(seed: u64) -> Workload {
 fn draw(random: &Random, at: u64) -> Op {
     match random.below(37) {
         35 => Op::GetAll,
+        36 => Op::Checkpoint,
         32 => Op::Settle,
         33 => Op::Policy(["tiering:T=2", "leveling:T=2", "lazy-leveling:T=3"][random.below(3) as usize]),
         34 => Op::CompactRange(key(random.below(8)), key(8 + random.below(8))),

@@ -106,6 +106,10 @@ impl Env for WatchedEnv {
         self.inner.rename(from, to, step)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path, step: Step) -> io::Result<()> {
+        self.inner.hard_link(from, to, step)
+    }
+
     fn remove(&self, path: &Path, step: Step) -> io::Result<()> {
         self.inner.remove(path, step)?;
         self.watch.files.lock().remove(path);
@@ -125,6 +129,10 @@ impl Env for WatchedEnv {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.inner.lock(path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.inner.lock_shared(path)
     }
 
     fn now(&self) -> Duration {

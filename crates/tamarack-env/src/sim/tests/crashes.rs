@@ -141,6 +141,45 @@ fn a_file_never_has_two_names() {
     assert_eq!(found(&env, names), [["/a"].map(PathBuf::from), ["/b"].map(PathBuf::from), ["/c"].map(PathBuf::from)]);
 }
 
+/// A link's name is lost or kept with its own directory's changes, and the other name with those of its own; the bytes are the same under both.
+#[test]
+fn a_link_is_lost_until_its_directory_is_synced() {
+    let env = SimEnv::new(20);
+    env.create_dir(Path::new("/d"), CREATE).unwrap();
+    let file = create_durable(&env, "f", b"old");
+    let names = |image: &SimEnv| (content(image, "f"), content(image, "d/l"));
+    let old = || Some(b"old".to_vec());
+    env.hard_link(Path::new("/f"), Path::new("/d/l"), LINK).unwrap();
+    assert_eq!(found(&env, names), [(old(), None), (old(), old())]);
+    env.sync_dir(Path::new("/d"), SYNC_DIR).unwrap();
+    assert_eq!(found(&env, names), [(old(), old())]);
+
+    file.write_all_at(b"new", 0, WRITE).unwrap();
+    let new = || Some(b"new".to_vec());
+    assert_eq!(found(&env, names), [(new(), new()), (old(), old())], "it is one file");
+    file.sync(SYNC).unwrap();
+    env.remove(Path::new("/f"), REMOVE).unwrap();
+    assert_eq!(found(&env, names), [(None, new()), (new(), new())]);
+    sync_root(&env);
+    assert_eq!(found(&env, names), [(None, new())]);
+}
+
+/// A file takes its space once, as long as it has a name.
+#[test]
+fn a_link_takes_no_space() {
+    let env = SimEnv::new(21);
+    env.create_dir(Path::new("/d"), CREATE).unwrap();
+    drop(create_durable(&env, "f", &[1; 5000]));
+    let used = env.used_bytes();
+    env.set_capacity(Some(used));
+    env.hard_link(Path::new("/f"), Path::new("/d/l"), LINK).unwrap();
+    assert_eq!(env.used_bytes(), used);
+    env.remove(Path::new("/f"), REMOVE).unwrap();
+    assert_eq!(env.used_bytes(), used);
+    env.remove(Path::new("/d/l"), REMOVE).unwrap();
+    assert_eq!(env.used_bytes(), 0);
+}
+
 #[test]
 fn a_removed_file_comes_back_until_its_removal_is_synced() {
     let env = SimEnv::new(12);

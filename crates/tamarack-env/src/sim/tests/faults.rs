@@ -102,6 +102,7 @@ fn every_call_can_fail_in_every_way_that_fits() {
         let written = file.write_at(b"bytes", 0, WRITE)?;
         file.sync(SYNC)?;
         file.set_len(written as u64, CUT)?;
+        env.hard_link(a, Path::new("/link"), LINK)?;
         env.rename(a, b, RENAME)?;
         env.sync_dir(d, SYNC_DIR)?;
         let _lock = env.lock(&d.join("LOCK"))?;
@@ -115,7 +116,7 @@ fn every_call_can_fail_in_every_way_that_fits() {
     env.start_log();
     workload(&env).unwrap();
     let calls = env.take_log();
-    assert_eq!(calls.iter().map(|call| call.number).collect::<Vec<_>>(), Vec::from_iter(0..14));
+    assert_eq!(calls.iter().map(|call| call.number).collect::<Vec<_>>(), Vec::from_iter(0..15));
     let silent = [Failure::ShortWrite, Failure::ShortRead, Failure::LostWrite];
     for call in &calls {
         for failure in Failure::ALL {

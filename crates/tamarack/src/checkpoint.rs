@@ -1,0 +1,169 @@
+//! Checkpoints: a database of its own in another directory, as of one moment, which shares the files of tables with the one that it was made of.
+//!
+//! ```text
+//! claim the directory ─▶ flush ─▶ pin the version ─▶ link its tables ─▶ manifest, synced ─▶ all names synced ─▶ CURRENT
+//! ```
+//!
+//! * **As of one moment.** After the flush, everything that was acknowledged before is in tables, and the version names them. What is flushed ends between two
+//!   commit groups, so no batch is divided. The checkpoint's manifest begins with that version: its tables, its shape, its merges in progress, which go on
+//!   there as after a crash. It has no log: what the other database has in its own is past that moment.
+//! * **Sharing.** A table's file never changes, so it may belong to two databases; each removes its own name of it, and the space is free
+//!   when both have. Whoever holds the version keeps the files' names here until they have theirs there.
+//! * **Copies.** Where the file system cannot give a file a name in that directory (it is another one, or knows no such names), the table is copied.
+//! * **Cut short.** `CURRENT` comes last, after all that it leads to is durable under its name. Without it a directory is no database. A checkpoint that fails takes
+//!   back what it made in the opposite order: were `CURRENT` there after a crash without what it leads to, that would be a database that is damaged.
+//!
+//! Both databases have the same id, to which the checksums in the shared files are bound, and each goes on counting tables, edits and entries from the
+//! same numbers. So files must not be carried from one to the other by hand: some would fit.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::{Access, Env, Lock, is_unlinkable};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::format::names::FileName;
+use crate::open::{prepare_directory, sync_parent, take_lock};
+use crate::step;
+use crate::tree::manifest::Manifest;
+use crate::tree::version::Version;
+
+/// What a checkpoint is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// The youngest sequence that it holds: the number of entries ever written before.
+    pub sequence: u64,
+    /// Tables whose files belong to both databases.
+    pub tables_shared: u64,
+    /// Bytes of these files, which take space once.
+    pub bytes_shared: u64,
+    /// Tables that had to be copied.
+    pub tables_copied: u64,
+    /// Bytes of the copies.
+    pub bytes_copied: u64,
+    /// Why, if any was: the first file that could not be shared, and what the file system said.
+    pub why_copied: Option<String>,
+}
+
+/// Copies are made in pieces of this many bytes.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A directory in which a checkpoint is to be made, and nothing else.
+pub(crate) struct Site<'a> {
+    env: &'a dyn Env,
+    dir: &'a Path,
+    _lock: Box<dyn Lock>,
+}
+
+impl<'a> Site<'a> {
+    /// Makes the directory if it is not there, and keeps others away from it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if something stands in it, or it cannot be made; [`Error::Locked`] if another has it.
+    pub(crate) fn claim(env: &'a dyn Env, dir: &'a Path) -> Result<Self> {
+        prepare_directory(env, dir, true)?;
+        refuse_unless_empty(env, dir)?;
+        let lock = take_lock(env, dir)?;
+        // Somebody may have been faster.
+        refuse_unless_empty(env, dir)?;
+        sync_parent(env, dir)?;
+        Ok(Self { env, dir, _lock: lock })
+    }
+
+    /// Makes a database here of the version that `engine` has now, without what is in its log and buffers.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if storage refused. Then there is no database here: what was made of it is removed, as far as storage lets us.
+    pub(crate) fn fill(&self, engine: &Engine) -> Result<CheckpointReport> {
+        let version = engine.tree.pin_owned().version.clone();
+        let filled = self.fill_with(&engine.dir, &version);
+        if filled.is_err()
+            && let Err(error) = self.take_back()
+        {
+            tracing::warn!(%error, dir = %self.dir.display(), "what a failed checkpoint made could not be removed");
+        }
+        filled
+    }
+
+    fn fill_with(&self, from: &Path, version: &Arc<Version>) -> Result<CheckpointReport> {
+        let flushed = version.trees().map(|(_, tree)| tree.flushed_through().0).max();
+        let mut report = CheckpointReport { sequence: flushed.unwrap_or(0), ..CheckpointReport::default() };
+        for table in version.tables() {
+            let (name, bytes) = (FileName::Table(table.id().0), table.meta().file_bytes);
+            let (here, there) = (name.path(from), name.path(self.dir));
+            match self.env.hard_link(&here, &there, step::CHECKPOINT_LINK) {
+                Ok(()) => {
+                    report.tables_shared += 1;
+                    report.bytes_shared += bytes;
+                }
+                Err(error) if is_unlinkable(&error) => {
+                    self.copy(&here, &there)?;
+                    report.tables_copied += 1;
+                    report.bytes_copied += bytes;
+                    report.why_copied.get_or_insert_with(|| format!("{}: {error}", here.display()));
+                }
+                Err(error) => return Err(Error::io(step::CHECKPOINT_LINK.0, &here, error)),
+            }
+        }
+        Manifest::create_with(self.env, self.dir, &version.without_log())?;
+        Ok(report)
+    }
+
+    /// Copies a file; the copy is durable then, but for its name.
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let read = |source| Error::io("checkpoint: read table", from, source);
+        let source = self.env.open(from, Access::Read).map_err(read)?;
+        let length = source.len().map_err(read)?;
+        let target = self.env.create(to, step::CHECKPOINT_COPY_CREATE);
+        let target = target.map_err(|error| Error::io(step::CHECKPOINT_COPY_CREATE.0, to, error))?;
+        let mut piece = vec![0; length.min(PIECE_BYTES as u64) as usize];
+        let mut at = 0;
+        while at < length {
+            let bytes = &mut piece[..(length - at).min(PIECE_BYTES as u64) as usize];
+            source.read_exact_at(bytes, at).map_err(read)?;
+            let written = target.write_all_at(bytes, at, step::CHECKPOINT_COPY_WRITE);
+            written.map_err(|error| Error::io(step::CHECKPOINT_COPY_WRITE.0, to, error))?;
+            target.start_writeback(at, bytes.len() as u64);
+            at += bytes.len() as u64;
+        }
+        target.sync(step::CHECKPOINT_COPY_SYNC).map_err(|error| Error::io(step::CHECKPOINT_COPY_SYNC.0, to, error))
+    }
+
+    /// Removes all that stands here but the lock; the directory was empty, and is ours.
+    fn take_back(&self) -> Result<()> {
+        let names = database_files(self.env, self.dir)?;
+        let remove = |name: FileName, step: tamarack_env::Step| {
+            let path = name.path(self.dir);
+            self.env.remove(&path, step).map_err(|error| Error::io(step.0, &path, error))
+        };
+        if names.contains(&FileName::Current) {
+            remove(FileName::Current, step::CHECKPOINT_REMOVE_CURRENT)?;
+            let synced = self.env.sync_dir(self.dir, step::CHECKPOINT_SYNC_REMOVED);
+            synced.map_err(|error| Error::io(step::CHECKPOINT_SYNC_REMOVED.0, self.dir, error))?;
+        }
+        let rest = names.into_iter().filter(|name| *name != FileName::Current);
+        rest.map(|name| remove(name, step::CHECKPOINT_REMOVE)).fold(Ok(()), Result::and)
+    }
+}
+
+/// The files of a database that stand in `dir`, but for the lock.
+fn database_files(env: &dyn Env, dir: &Path) -> Result<Vec<FileName>> {
+    let names = env.list(dir).map_err(|error| Error::io("checkpoint: list directory", dir, error))?;
+    let files = names.iter().filter_map(|name| FileName::parse(name.to_str()?));
+    Ok(files.filter(|name| *name != FileName::Lock).collect())
+}
+
+/// A lock may have been left by an attempt that failed.
+fn refuse_unless_empty(env: &dyn Env, dir: &Path) -> Result<()> {
+    let names = env.list(dir).map_err(|error| Error::io("checkpoint: list directory", dir, error))?;
+    match names.iter().find(|name| **name != *FileName::Lock.name()) {
+        None => Ok(()),
+        Some(name) => Err(Error::InvalidArgument(format!(
+            "{}: a checkpoint needs a directory that is empty or not there yet, and this one has {}; name another, or empty it first",
+            dir.display(),
+            name.display()
+        ))),
+    }
+}
