@@ -107,8 +107,13 @@ pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
 /// What the engine takes if it is told nothing.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
-/// Opens a database that must be there already.
-pub(crate) fn open(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+/// Opens a database that must be there already, for reading only: several programs can do so at once, and nothing is changed by it.
+pub(crate) fn open_to_read(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    opened(Options::new().expert(expert(matches)).open_read_only(path(matches)), output)
+}
+
+/// Opens a database that must be there already, with the options that it has.
+pub(crate) fn open_as_it_is(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     open_with(&Options::new().create_if_missing(false).expert(expert(matches)), matches, output)
 }
 
@@ -214,8 +219,16 @@ fn expert(matches: &ArgMatches) -> Expert {
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let path: &PathBuf = matches.get_one("db").expect("it is required");
-    let db = options.open(path).map_err(|error| match damage(&error) {
+    opened(options.open(path(matches)), output)
+}
+
+fn path(matches: &ArgMatches) -> &PathBuf {
+    matches.get_one("db").expect("it is required")
+}
+
+/// Says what there is to say of opening.
+fn opened(outcome: tamarack::Result<Db>, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let db = outcome.map_err(|error| match damage(&error) {
         Some(damage) => {
             Failure::Storage(format!("{damage}; the database cannot be opened like this: restore it from a copy"))
         }
@@ -239,7 +252,7 @@ pub(crate) fn damage(error: &Error) -> Option<String> {
 fn report_recovery(db: &Db, output: &mut Output<'_>) {
     for dropped in &db.recovery().dropped {
         output.note(&format!(
-            "{}: a crash left the end torn: {} from byte {} on dropped ({}); nothing that was durable is lost",
+            "{}: a crash left the end torn: {} from byte {} on left out ({}); nothing that was durable is lost",
             dropped.path.display(),
             plural(dropped.bytes, "byte"),
             dropped.offset,

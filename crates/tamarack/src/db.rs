@@ -88,7 +88,7 @@ impl Options {
     /// Opens the database in `dir`, recovering what an earlier process left.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open elsewhere; [`Error::Corruption`] if files are damaged (nothing is changed then);
+    /// [`Error::Locked`] if it is open elsewhere, also for reading only; [`Error::Corruption`] if files are damaged (nothing is changed then);
     /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or
     /// if there is no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
@@ -98,6 +98,35 @@ impl Options {
             other => other,
         });
         Ok(Db { engine: Arc::new(opened?) })
+    }
+
+    /// Opens the database in `dir` for reading only: nothing on storage is changed, not even a byte, so it may be on a file system that cannot be written to. Any number of processes
+    /// can have a database open like this at the same time, but none while it is open for writing, and the other way round.
+    ///
+    /// What is in the log is read into memory, and stays there as long as the database is open: if the log holds more than [`Options::memory_bytes`], more than that is taken. A torn
+    /// end that a crash left is left out, told by [`Db::recovery`], and stays where it is; damage is an error as usual. No flushes, merges or other background work take place. All that
+    /// reads works as usual; all that would change something, as [`Db::put`], [`Db::flush`], [`Db::compact`] or [`Db::checkpoint`], is answered with [`Error::ReadOnly`].
+    ///
+    /// The options for writing have no effect, nor has [`Options::create_if_missing`]: no database is made. The lock file is shared if it is there. One that is missing (in a copy of
+    /// a database, say) is not made, and then nobody is kept away: do not open such a directory for writing meanwhile.
+    ///
+    /// What is read after a crash need not have reached storage yet, until the database is opened for writing, which sees to that: should the machine stop before, some of what was written last may
+    /// be gone then after all, as far as its [`Durability`] allows.
+    ///
+    /// ```
+    /// # let env = tamarack_env::MemoryEnv::new(1);
+    /// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+    /// # options.open("/prices")?.put("oak", "9.80")?;
+    /// let (one, another) = (options.open_read_only("/prices")?, options.open_read_only("/prices")?);
+    /// assert_eq!(one.get("oak")?.as_deref(), Some(&b"9.80"[..]));
+    /// assert!(matches!(another.put("oak", "11.20"), Err(tamarack::Error::ReadOnly { .. })));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open for writing; [`Error::InvalidArgument`] if there is no database; else as [`Options::open`].
+    pub fn open_read_only(&self, dir: impl AsRef<Path>) -> Result<Db> {
+        Ok(Db { engine: Arc::new(open::open_read_only(dir.as_ref(), &self.resolve()?)?) })
     }
 }
 
@@ -278,7 +307,11 @@ impl Db {
     /// # Errors
     /// As [`Db::compact`].
     pub fn wait_for_merges(&self) -> Result<()> {
-        self.engine.scheduler.wait_for_merges()
+        match self.engine.tree.check_running() {
+            // Merges that were in progress would never end.
+            Err(error @ Error::ReadOnly { .. }) => Err(error),
+            _ => self.engine.scheduler.wait_for_merges(),
+        }
     }
 
     /// Gives the tree the shape of another policy, by the words that [`Expert::policy`](crate::Expert::policy) takes, also from then on. Moves nothing by itself:
@@ -335,7 +368,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if something stands in `dir`, or it cannot be made because the directory above it is missing; [`Error::Locked`] if another checkpoint is
-    /// being made there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what is in memory cannot be written then. This database is
+    /// being made there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what is in memory cannot be written then, and [`Error::ReadOnly`] for the same reason. This database is
     /// none the worse for it, and in `dir` is no database: what was made is removed, up to the directory and its lock file, and it can be tried again.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.engine.tree.check_running()?;
@@ -374,12 +407,15 @@ impl Db {
     /// Clones, snapshots and iterators can still read; another process can open the database when the last of them is dropped.
     ///
     /// Dropping the last handle without this closes the database as the end of the process would: nothing is lost that
-    /// its durability promised, but what fails meanwhile is not told, and recovery has less to check the log against.
+    /// its durability promised, but what fails meanwhile is not told, and recovery has less to check the log against. One that was opened for reading only is left as it is.
     ///
     /// # Errors
     /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.
     pub fn close(self) -> Result<()> {
         let engine = &self.engine;
+        if engine.tree.is_read_only() {
+            return Ok(());
+        }
         engine.tree.check_running()?;
         engine.tree.report_stop(Error::Closed);
         engine.stop_workers();

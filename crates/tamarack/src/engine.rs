@@ -17,7 +17,7 @@ use crate::tree::manifest::Manifest;
 use crate::tree::state::{Activity, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::wal::{Dropped, Log};
-use crate::write::{CommitQueue, Durability};
+use crate::write::{CommitQueue, Durability, IntervalSync};
 
 /// The parts of an open database.
 pub(crate) struct Engine {
@@ -32,8 +32,10 @@ pub(crate) struct Engine {
     pub(crate) account: Arc<Account>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) interval: Arc<IntervalSync>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
+    /// None if the database is open for reading only.
     pub(crate) workers: Vec<Arc<dyn Worker>>,
 }
 
@@ -70,10 +72,11 @@ impl Engine {
 /// What opening found.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
-    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised.
+    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised. A database that is open for reading only leaves
+    /// them out, and where they are.
     pub dropped: Vec<Dropped>,
     /// Entries read back from the log.
     pub entries_replayed: u64,
-    /// Files that nothing named, left by a crash, and removed.
+    /// Files that nothing named, left by a crash, and removed; none if the database is open for reading only.
     pub orphans_removed: Vec<PathBuf>,
 }

@@ -50,6 +50,12 @@ pub enum Error {
         /// Which version or feature.
         what: String,
     },
+    /// The database was opened for reading only, so nothing can be changed. Trying again does not help: open it with
+    /// [`Options::open`](crate::Options::open).
+    ReadOnly {
+        /// Its directory.
+        dir: PathBuf,
+    },
     /// The database was closed through this or another handle. Writers get it as the cause of an [`Error::Stopped`].
     Closed,
     /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
@@ -119,6 +125,9 @@ impl fmt::Display for Error {
                     "{}: {what}; open it with a newer version of Tamarack, or a build that has what is missing",
                     path.display()
                 )
+            }
+            Self::ReadOnly { dir } => {
+                write!(f, "{}: opened for reading only, so nothing can be changed; open it for writing", dir.display())
             }
             Self::Closed => f.write_str("the database was closed; open it again"),
             Self::Stopped { cause } if matches!(**cause, Self::Closed) => fmt::Display::fmt(cause, f),

@@ -8,6 +8,9 @@
 //! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
 //!    manifest, has what it holds.
 //! 6. Put the parts together and start the background work.
+//!
+//! For reading only, the same steps look and change nothing: no directory is made, the lock is shared, torn ends and orphans stay, and the parts are put together without
+//! background work, so that nobody is there who could change something; the log and the manifest refuse it besides.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Env, Lock, Work, Worker};
+use tamarack_model::policy::Policy;
 use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
@@ -53,13 +57,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let env = &options.env;
     prepare_directory(env.as_ref(), dir, options.create_if_missing)?;
     let lock = take_lock(env.as_ref(), dir)?;
-    let account = Account::new(options.budget);
-    account.reserve_for_buffers(reserved_for_buffers(options.buffer_bytes));
-    let cache = Arc::new(BlockCache::new(account.cache_share()));
-    account.set_cache(&cache);
-    let index_bytes = account.cache_share() / INDEX_SHARE;
-    let storage = TableStorage::new(env.clone(), cache.clone(), account.clone(), index_bytes, options.direct_io);
-    let tables = TableFiles::new(storage, dir);
+    let (account, cache, tables) = table_files(dir, options);
     let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
     let files = Files::look(env.as_ref(), dir)?;
@@ -67,26 +65,77 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     files.skip_ids(&manifest);
     let options = &with_kept_buffer(dir, options, &version)?;
     let mut replay = Replay::new(&account, options.buffer_bytes, flushed_through(&version));
-    let recovered = recover_log(env, dir, options, &version, &mut replay)?;
+    let recovered = recover_log(wal::recover, env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
         dropped: manifest_dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let parts = Recovery { account, cache, tables, manifest, replay, recovered, report };
-    assemble(dir, options, lock, parts)
+    let log = Log::start(log_settings(dir, options, &version), &recovered, version.edit_number())?;
+    let version = note_birth(&manifest, &log, version)?;
+    let (version, shape) = settle_shape(dir, options, &manifest, version)?;
+    let last = recovered.last_sequence;
+    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
+    let mut engine = assemble(dir, options, parts)?;
+    start_background(&mut engine, options)?;
+    Ok(engine)
 }
 
-/// What recovery brought together.
-struct Recovery {
+/// Opens the database in `dir` and changes nothing.
+pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
+    let env = &options.env;
+    prepare_directory(env.as_ref(), dir, false)?;
+    let lock = share_lock(env.as_ref(), dir)?;
+    let (account, cache, tables) = table_files(dir, options);
+    let found = Manifest::read(env, dir, options.tail, tables.clone())?.ok_or_else(|| no_database(dir))?;
+    let version = found.manifest.version();
+    Files::look(env.as_ref(), dir)?.check_against(env.as_ref(), dir, &version)?;
+    // A database gets its shape before its first write.
+    let (_, shape) = stored_shape(dir, &version)?.ok_or_else(|| no_database(dir))?;
+    let mut replay = Replay::new(&account, shape.buffer().0, flushed_through(&version));
+    let recovered = recover_log(wal::read, env, dir, options, &version, &mut replay)?;
+    let report = RecoveryReport {
+        dropped: found.dropped.into_iter().chain(recovered.dropped.clone()).collect(),
+        entries_replayed: replay.entries,
+        orphans_removed: Vec::new(),
+    };
+    let why = Error::ReadOnly { dir: dir.to_owned() };
+    let log = Log::ended(log_settings(dir, options, &version), &recovered, why.clone());
+    let (manifest, last) = (found.manifest, recovered.last_sequence);
+    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
+    let engine = assemble(dir, options, parts)?;
+    engine.tree.report_stop(why);
+    Ok(engine)
+}
+
+/// What opening brought together.
+struct Parts {
+    lock: Box<dyn Lock>,
     account: Arc<Account>,
     cache: Arc<BlockCache>,
     tables: Arc<TableFiles>,
     manifest: Manifest,
+    version: Arc<Version>,
+    shape: Shape,
     replay: Replay,
-    recovered: Recovered,
+    /// The last sequence that is in the log or in tables.
+    last: Sequence,
+    log: Log,
     report: RecoveryReport,
+}
+
+/// What reads the tables in `dir`, and what it is charged to.
+fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>, Arc<TableFiles>) {
+    let account = Account::new(options.budget);
+    account.reserve_for_buffers(reserved_for_buffers(options.buffer_bytes));
+    let cache = Arc::new(BlockCache::new(account.cache_share()));
+    account.set_cache(&cache);
+    let index_bytes = account.cache_share() / INDEX_SHARE;
+    let env = options.env.clone();
+    let storage = TableStorage::new(env, cache.clone(), account.clone(), index_bytes, options.direct_io);
+    let tables = TableFiles::new(storage, dir);
+    (account, cache, tables)
 }
 
 /// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
@@ -139,6 +188,23 @@ pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
         _ => Error::io("database: lock", &path, error),
     })
 }
+
+/// Keeps away those who would write. Where there is no file to lock, nobody has the database open for writing: that would have made it.
+fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
+    let path = FileName::Lock.path(dir);
+    match env.lock_shared(&path) {
+        Ok(lock) => Ok(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(NothingToLock)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked { path }),
+        Err(error) => Err(Error::io("database: lock", &path, error)),
+    }
+}
+
+/// Stands for the lock of a directory without a file for it.
+#[derive(Debug)]
+struct NothingToLock;
+
+impl Lock for NothingToLock {}
 
 /// What stands in the directory.
 struct Files {
@@ -250,7 +316,11 @@ impl Replay {
     }
 }
 
+/// One of [`wal::recover`] and [`wal::read`].
+type RecoverLog = fn(&RecoverySettings, &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>) -> Result<Recovered>;
+
 fn recover_log(
+    recover: RecoverLog,
     env: &Arc<dyn Env>,
     dir: &Path,
     options: &Resolved,
@@ -267,7 +337,7 @@ fn recover_log(
         durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
         tail: options.tail,
     };
-    wal::recover(&settings, &mut |tree, entry| {
+    recover(&settings, &mut |tree, entry| {
         if tree != TREE {
             let what = format!("the log has an entry of tree {}; this program knows one tree", tree.0);
             return Err(Error::Unsupported { path: dir.to_owned(), what });
@@ -296,23 +366,22 @@ fn flushed_through(version: &Version) -> Sequence {
     version.tree(TREE).map_or(Sequence::ZERO, |tree| tree.flushed_through())
 }
 
-/// Puts the parts together and starts the background work.
-fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery) -> Result<Engine> {
-    let Recovery { account, cache, tables, manifest, replay, recovered, report } = parts;
-    let version = manifest.version();
+fn log_settings(dir: &Path, options: &Resolved, version: &Version) -> LogSettings {
+    LogSettings {
+        env: options.env.clone(),
+        dir: dir.to_owned(),
+        database: version.database(),
+        allocate_bytes: options.buffer_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
+    }
+}
+
+/// Puts the parts together, without background work.
+fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
+    let Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report } = parts;
     let env = options.env.clone();
     let database = version.database();
-    let last = recovered.last_sequence;
-    let log_settings = LogSettings {
-        env: env.clone(),
-        dir: dir.to_owned(),
-        database,
-        allocate_bytes: options.buffer_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
-    };
-    let log = Arc::new(Log::start(log_settings, &recovered, version.edit_number())?);
+    let log = Arc::new(log);
     let counters = Arc::new(Counters::default());
-    let version = note_birth(&manifest, &log, version)?;
-    let (version, shape) = settle_shape(dir, options, &manifest, version)?;
     account.reserve_for_buffers(reserved_for_buffers(shape.buffer().0));
     let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
     let manifest = Arc::new(manifest);
@@ -365,12 +434,6 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         last,
     );
 
-    let workers = start_workers(dir, options, &scheduler, &interval)?;
-    tree.set_flusher(workers.merging.clone());
-    tables.set_collector(workers.merging.clone());
-    scheduler.set_workers(workers.merging.clone());
-    // There may be a buffer to flush, and a merge to go on with.
-    workers.merging.wake();
     Ok(Engine {
         env,
         dir: dir.to_owned(),
@@ -385,8 +448,21 @@ fn assemble(dir: &Path, options: &Resolved, lock: Box<dyn Lock>, parts: Recovery
         counters,
         recovery: report,
         scheduler,
-        workers: vec![workers.merging, workers.syncing],
+        interval,
+        workers: Vec::new(),
     })
+}
+
+/// Starts the background work.
+fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
+    let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
+    engine.tree.set_flusher(merging.clone());
+    engine.tables.set_collector(merging.clone());
+    engine.scheduler.set_workers(merging.clone());
+    // There may be a buffer to flush, and a merge to go on with.
+    merging.wake();
+    engine.workers = vec![merging, syncing];
+    Ok(())
 }
 
 /// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is missed.
@@ -399,10 +475,18 @@ fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<A
 
 /// The options, with the size of buffers that the database has, if they leave it that.
 fn with_kept_buffer(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
-    let stored = version.tree(TREE).and_then(|tree| tree.shape()).filter(|_| options.keeps_buffer);
-    let stored = stored.map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let stored = if options.keeps_buffer { stored_shape(dir, version)? } else { None };
     let buffer_bytes = stored.map_or(options.buffer_bytes, |(_, shape)| shape.buffer().0);
     Ok(Resolved { buffer_bytes, ..options.clone() })
+}
+
+/// The policy and the shape that the tree has, if it has one; and an error if its runs do not stand in that.
+fn stored_shape(dir: &Path, version: &Version) -> Result<Option<(Arc<dyn Policy>, Shape)>> {
+    let tree = version.tree(TREE).expect("every database has the one tree");
+    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let levels = stored.as_ref().map_or(usize::MAX, |(_, shape)| shape.last());
+    tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
+    Ok(stored)
 }
 
 /// Gives the tree the shape that the options want, if it has another or none. Moves no bytes.
@@ -413,9 +497,7 @@ fn settle_shape(
     version: Arc<Version>,
 ) -> Result<(Arc<Version>, Shape)> {
     let tree = version.tree(TREE).expect("every database has the one tree");
-    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| error.at(dir))?;
-    let levels = stored.as_ref().map_or(usize::MAX, |(_, shape)| shape.last());
-    tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
+    let stored = stored_shape(dir, &version)?;
     let policy = match (&options.policy, &stored) {
         (Some(policy), _) | (None, Some((policy, _))) => policy.clone(),
         (None, None) => parse_policy(DEFAULT_POLICY)?,

@@ -302,7 +302,9 @@ impl Stats {
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
-        let trouble = [Activity::Flush, Activity::Merge].map(|activity| engine.tree.check_progress(activity).err());
+        // Who opened it for reading only wants none.
+        let trouble = |activity| engine.tree.check_progress(activity).err().filter(|_| !engine.tree.is_read_only());
+        let trouble = [Activity::Flush, Activity::Merge].map(trouble);
         Self {
             policy: policy.to_string(),
             buffer_capacity_bytes: shape.buffer().0,

@@ -120,6 +120,32 @@ fn of_nothing_and_of_another() -> Result<()> {
     Ok(())
 }
 
+/// Ingested runs have their sequences far ahead of the log: one that was installed is there, one that was not is not, and both databases go on after it.
+#[test]
+fn beside_ingested_runs() -> Result<()> {
+    let (_, env) = simulated();
+    let db = options(&env).open("/db")?;
+    put(&db, 0..50, "value")?;
+    let (mut one, mut another) = (db.ingest()?, db.ingest()?);
+    (50..150).try_for_each(|key| one.put(format!("key {key:04}"), "ingested"))?;
+    (150..250).try_for_each(|key| another.put(format!("key {key:04}"), "ingested"))?;
+    one.finish()?;
+    put(&db, 0..20, "after it")?;
+    let before = all(&db);
+    db.checkpoint("/checkpoint")?;
+    another.finish()?;
+    drop(db);
+    for (dir, count) in [("/checkpoint", 150), ("/db", 250)] {
+        let db = options(&env).open(dir)?;
+        assert_eq!(all(&db).len(), count, "{dir}");
+        assert!(dir == "/db" || all(&db) == before);
+        put(&db, 500..520, "later")?;
+        db.close()?;
+        assert_eq!(all(&options(&env).open(dir)?).len(), count + 20, "{dir}");
+    }
+    Ok(())
+}
+
 /// Merges that are in progress go on in both.
 #[test]
 fn in_the_midst_of_a_merge() -> Result<()> {

@@ -40,7 +40,7 @@ fn arguments() -> Vec<Arg> {
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let dir: &PathBuf = matches.get_one("dir").expect("it is required");
-    let db = database::open(matches, output)?;
+    let db = database::open_as_it_is(matches, output)?;
     let report = db.checkpoint(dir)?;
     db.close()?;
     let mut text = format!(

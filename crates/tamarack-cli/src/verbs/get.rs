@@ -38,7 +38,7 @@ fn arguments() -> Vec<Arg> {
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let key = required_text(matches, "key")?;
-    let db = database::open(matches, output)?;
+    let db = database::open_to_read(matches, output)?;
     let found = db.get(&key)?;
     let Some(value) = &found else {
         let absent = [json::bytes_member("key", &key), ("value".to_owned(), serde_json::Value::Null)];

@@ -112,6 +112,32 @@ fn a_locked_database() {
     run_ok(&["put", db, "a", "1"]);
 }
 
+/// Those who only look do not mind each other, and change nothing; who would write is told to wait.
+#[test]
+fn a_database_that_others_look_at() {
+    let dir = TestDir::new("a_database_that_others_look_at");
+    let db = &dir.join("db");
+    run_ok(&["put", db, "a", "1"]);
+    drop(Db::open(db).and_then(|open| open.put("b", "2").map(|()| open)).expect("it can be written to"));
+    let files = || -> Vec<_> {
+        let names = fs::read_dir(db).expect("it is there").map(|name| name.expect("it can be listed").path());
+        let mut files: Vec<_> = names.map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let held = tamarack::Options::new().open_read_only(db).expect("it is there");
+    for words in [&["get", db, "b"][..], &["scan", db], &["export", db], &["stats", db], &["verify", db]] {
+        run_ok(words);
+    }
+    for words in [&["put", db, "a", "1"][..], &["compact", db], &["checkpoint", db, &dir.join("new")]] {
+        refused(words, 3, &["another process", "has the database open", "close it there first"]);
+    }
+    assert!(files() == before, "nothing is changed");
+    drop(held);
+    run_ok(&["put", db, "a", "1"]);
+}
+
 /// A newer format is named as that, not as damage.
 #[test]
 fn a_newer_format() {

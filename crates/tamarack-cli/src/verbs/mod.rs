@@ -46,6 +46,9 @@ const ABOUT: &str = "An embedded, durable, ordered key-value store, from the com
 
 const POINTERS: &str = "\
 Each verb explains itself: tamarack VERB --help
+
+get, scan, export, stats and verify change nothing, and may look at a database
+at the same time; verbs that write must have it for themselves.
 All of it on one page: docs/MANUAL.md";
 
 const STATUSES: &str = "\

@@ -64,7 +64,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let range = given_range(matches)?;
     let limit =
         matches.get_one::<u64>("limit").map_or(usize::MAX, |limit| usize::try_from(*limit).unwrap_or(usize::MAX));
-    let db = database::open(matches, output)?;
+    let db = database::open_to_read(matches, output)?;
     let format = export::format(matches, output);
     if let Some(range) = range {
         let entries = db.scan(range);

@@ -64,7 +64,7 @@ tamarack stats names.db --json",
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let path: &PathBuf = matches.get_one("db").expect("it is required");
     let name = path.display().to_string();
-    let db = database::open(matches, output)?;
+    let db = database::open_to_read(matches, output)?;
     let keys: Option<&PathBuf> = matches.get_one("lookups");
     if let Some(keys) = keys {
         look_up(&db, keys)?;
@@ -191,7 +191,7 @@ fn opening(recovery: &RecoveryReport) -> String {
     }
     if !recovery.dropped.is_empty() {
         let bytes = recovery.dropped.iter().map(|dropped| dropped.bytes).sum();
-        found.push(format!("{} of a torn end dropped", show_bytes(bytes)));
+        found.push(format!("{} of a torn end left out", show_bytes(bytes)));
     }
     found.join("; ")
 }

@@ -27,7 +27,7 @@ tamarack verify names.db --json",
 };
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
-    let db = database::open(matches, output)?;
+    let db = database::open_to_read(matches, output)?;
     let progress = Progress::bytes("checking", Some(0));
     let report = db.verify(&mut |done_bytes, all_bytes| {
         progress.set_total(all_bytes);

@@ -194,6 +194,23 @@ impl Manifest {
         Ok(Some(Recovered { manifest, dropped }))
     }
 
+    /// As [`Manifest::recover`], but changes nothing, and what it opens takes no edits: [`Error::ReadOnly`] is the cause. What stands past the last whole edit is
+    /// told, and left where it is; what was read need not be durable.
+    pub fn read(env: &Arc<dyn Env>, dir: &Path, tail: Tail, files: Arc<TableFiles>) -> Result<Option<Recovered>> {
+        let Some(names) = list(&**env, dir)? else { return Ok(None) };
+        if !names.contains(&FileName::Current) {
+            refuse_finished(&**env, dir, &names, &Version::new(1, files))?;
+            return Ok(None);
+        }
+        let content = Content::read(&**env, dir, read_current(&**env, dir)?, files)?;
+        let dropped = content.torn_tail(tail)?;
+        let (version, file) = content.left_alone(&**env)?;
+        let failure = Some(Arc::new(Error::ReadOnly { dir: dir.to_owned() }));
+        let log = EditLog { failure, ..EditLog::new(Arc::new(version), file) };
+        let manifest = Self::new(env, dir, log);
+        Ok(Some(Recovered { manifest, dropped }))
+    }
+
     fn new(env: &Arc<dyn Env>, dir: &Path, log: EditLog) -> Self {
         let NextIds { table, run, merge } = log.version.next_ids();
         Self {
@@ -503,9 +520,24 @@ fn list(env: &dyn Env, dir: &Path) -> Result<Option<Vec<FileName>>> {
     }
 }
 
-/// Removes what is left of a database whose making was cut short. Anything that such an attempt cannot have left means that `CURRENT` was
-/// there once.
+/// Removes what is left of a database whose making was cut short.
 fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Version) -> Result<()> {
+    refuse_finished(env, dir, names, new)?;
+    for name in names {
+        let step = match name {
+            FileName::Lock | FileName::Current => continue,
+            FileName::CurrentNew => step::CURRENT_REMOVE,
+            FileName::Manifest(_) => step::MANIFEST_REMOVE,
+            FileName::Log(_) => step::LOG_RECOVERY_REMOVE,
+            FileName::Table(_) => step::TABLE_REMOVE,
+        };
+        remove(env, &name.path(dir), step)?;
+    }
+    Ok(())
+}
+
+/// An error about anything that a database whose making was cut short cannot have left: it means that `CURRENT` was there once.
+fn refuse_finished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Version) -> Result<()> {
     // The base of a new database has the same length whatever its id.
     let unfinished_bytes_max = base_bytes(FIRST_NUMBER, new).0.len() as u64;
     let lost = |name: FileName| {
@@ -525,16 +557,6 @@ fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Versio
         if length(env, &name.path(dir))? > bytes_max {
             return Err(lost(*name));
         }
-    }
-    for name in names {
-        let step = match name {
-            FileName::Lock | FileName::Current => continue,
-            FileName::CurrentNew => step::CURRENT_REMOVE,
-            FileName::Manifest(_) => step::MANIFEST_REMOVE,
-            FileName::Log(_) => step::LOG_RECOVERY_REMOVE,
-            FileName::Table(_) => step::TABLE_REMOVE,
-        };
-        remove(env, &name.path(dir), step)?;
     }
     Ok(())
 }
@@ -662,6 +684,13 @@ impl Content {
         }
         let why = "what stands here is not a whole edit".to_owned();
         Ok(Some(Dropped { path: self.path.clone(), offset, bytes: length - offset, commit_groups: 0, why }))
+    }
+
+    /// What was read, of a file that is left as it is.
+    fn left_alone(self, env: &dyn Env) -> Result<(Version, OpenManifest)> {
+        let Self { path, number, place, version, base_end, durable, end, .. } = self;
+        let file = open(env, &path, Access::Read)?;
+        Ok((version, OpenManifest { path, file, number, place, base_end, durable, end, reserved: end, uncut: false }))
     }
 
     /// Makes what was read durable, without the torn tail, and the name `CURRENT` as well.

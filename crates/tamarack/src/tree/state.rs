@@ -230,6 +230,11 @@ impl Tree {
         *self.trouble.lock().of(activity) = None;
     }
 
+    /// True if the database was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.check_running(), Err(Error::ReadOnly { .. }))
+    }
+
     /// Notes that the database takes no more writes (rule: a failed sync is never retried as if it could succeed).
     pub fn report_stop(&self, error: Error) {
         let cause = match error {
@@ -244,6 +249,7 @@ impl Tree {
     /// An error if the database takes no more writes.
     pub fn check_running(&self) -> Result<()> {
         match &self.trouble.lock().stopped {
+            Some(cause) if matches!(**cause, Error::ReadOnly { .. }) => Err(Error::clone(cause)),
             Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`Log`] appends commit groups, makes them durable when asked, begins a new segment when a buffer is sealed, and
-//! removes segments whose entries are all in tables. [`recover`] reads it back.
+//! removes segments whose entries are all in tables. [`recover`] reads it back, and [`read`] does, too, without touching it.
 //!
 //! # What holds
 //!
@@ -30,5 +30,5 @@ mod recovery;
 mod writer;
 
 pub use crate::format::record::Position;
-pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, recover};
+pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, read, recover};
 pub use writer::{Log, LogSettings, SegmentStats};

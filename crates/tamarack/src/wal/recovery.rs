@@ -90,7 +90,7 @@ pub struct FoundSegment {
     pub header: SegmentHeader,
     /// Its file.
     pub path: PathBuf,
-    /// The file, open for writing.
+    /// The file, open for writing if it may be.
     pub file: Arc<dyn File>,
     /// Where its records end, in bytes of the file.
     pub end: u64,
@@ -123,7 +123,23 @@ pub fn recover(
     settings: &RecoverySettings,
     replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
 ) -> Result<Recovered> {
-    let surveys = survey_all(settings)?;
+    carry_out(settings, Access::ReadWrite, replay)
+}
+
+/// As [`recover`], but changes nothing: a torn end is left out and told of, and stays where it is; what was read need not be durable.
+///
+/// # Errors
+/// As [`recover`].
+pub fn read(settings: &RecoverySettings, replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>) -> Result<Recovered> {
+    carry_out(settings, Access::Read, replay)
+}
+
+fn carry_out(
+    settings: &RecoverySettings,
+    access: Access,
+    replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
+) -> Result<Recovered> {
+    let surveys = survey_all(settings, access)?;
     let next_number = surveys.last().map_or(1, |survey| survey.number + 1);
     let youngest = surveys.last().map(|survey| survey.path.clone());
     let (unborn, mut surveys): (Vec<_>, Vec<_>) = surveys.into_iter().partition(Survey::is_unborn);
@@ -136,7 +152,9 @@ pub fn recover(
     for (index, survey) in kept.iter().enumerate() {
         survey.replay(settings, chain.end_in(index, survey), replay)?;
     }
-    make_durable(settings, &garbage, kept, past_end, &chain)?;
+    if access == Access::ReadWrite {
+        make_durable(settings, &garbage, kept, past_end, &chain)?;
+    }
     let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
     let segments = found.collect::<Result<_>>()?;
     Ok(Recovered {
@@ -173,7 +191,7 @@ struct Survey {
 }
 
 /// Surveys all segments, in the order of their numbers.
-fn survey_all(settings: &RecoverySettings) -> Result<Vec<Survey>> {
+fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>> {
     let RecoverySettings { env, dir, .. } = settings;
     let names = env.list(dir).map_err(|error| Error::io("log: list directory", dir, error))?;
     let mut numbers: Vec<u64> = names
@@ -184,14 +202,14 @@ fn survey_all(settings: &RecoverySettings) -> Result<Vec<Survey>> {
         })
         .collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| Survey::of(settings, number)).collect()
+    numbers.into_iter().map(|number| Survey::of(settings, number, access)).collect()
 }
 
 impl Survey {
-    fn of(settings: &RecoverySettings, number: u64) -> Result<Self> {
+    fn of(settings: &RecoverySettings, number: u64, access: Access) -> Result<Self> {
         let path = FileName::Log(number).path(&settings.dir);
         let io_error = |error| Error::io("log: read segment", &path, error);
-        let file = settings.env.open(&path, Access::ReadWrite).map_err(io_error)?;
+        let file = settings.env.open(&path, access).map_err(io_error)?;
         let bytes = read_all(file.as_ref()).map_err(io_error)?;
         let header = SegmentHeader::decode(&bytes, settings.database, number);
         match header {

@@ -91,12 +91,28 @@ pub struct SegmentStats {
 impl Log {
     /// Goes on with a log that was recovered, or begins one. `last_edit` is the last durable edit of the manifest.
     pub fn start(settings: LogSettings, after: &Recovered, last_edit: EditNumber) -> Result<Self> {
+        let log = Self::standing(settings, after, None);
+        // The next entry does not follow the last one in the log if everything up to a later sequence is in tables: that of an ingested run.
+        if after.segments.is_empty() || after.last_logged < after.last_sequence {
+            log.rotate(after.last_sequence.next(), last_edit)?;
+            // Nothing but a header, which is durable.
+            log.durable.store(log.end().0, Ordering::Release);
+        }
+        Ok(log)
+    }
+
+    /// A log that was read and is left as it is, because of `why`: nothing can be appended to it.
+    pub fn ended(settings: LogSettings, after: &Recovered, why: Error) -> Self {
+        Self::standing(settings, after, Some(Arc::new(why)))
+    }
+
+    fn standing(settings: LogSettings, after: &Recovered, failure: Option<Arc<Error>>) -> Self {
         let mut segments = Segments {
             all: VecDeque::new(),
             next_number: after.next_number,
             last_sequence: after.last_sequence,
             skipped: false,
-            failure: None,
+            failure,
         };
         for found in &after.segments {
             segments.all.push_back(Segment {
@@ -110,21 +126,14 @@ impl Log {
                 uncut: false,
             });
         }
-        let log = Self {
+        Self {
             settings,
             end: AtomicU64::new(after.end.0),
             durable: AtomicU64::new(after.end.0),
             segments: Mutex::new(segments),
             syncing: Mutex::new(false),
             synced: Condvar::new(),
-        };
-        // The next entry does not follow the last one in the log if everything up to a later sequence is in tables: that of an ingested run.
-        if after.segments.is_empty() || after.last_logged < after.last_sequence {
-            log.rotate(after.last_sequence.next(), last_edit)?;
-            // Nothing but a header, which is durable.
-            log.durable.store(log.end().0, Ordering::Release);
         }
-        Ok(log)
     }
 
     /// Up to where the log is durable.
