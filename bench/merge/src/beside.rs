@@ -124,7 +124,7 @@ fn merge(engine: &dyn Engine, filled: &Path, copy: &Path, data: &Data, threads: 
 fn check(db: &dyn engines::Filled, data: &Data) {
     let mut seen = 0_u64;
     data.for_each_of_run(0, |entry| {
-        if seen % 10_000 == 0 {
+        if seen.is_multiple_of(10_000) {
             assert_eq!(db.get(entry.key).as_deref(), Some(entry.value), "an entry is lost");
         }
         seen += 1;

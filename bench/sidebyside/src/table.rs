@@ -134,6 +134,11 @@ impl Line<'_> {
         Some(self.own.as_ref()?.times(self.rivals[rival].as_ref()?))
     }
 
+    /// The same by processor time, which a busy machine disturbs less.
+    fn ratio_by_cpu(&self, rival: usize) -> Option<f64> {
+        Some(self.rivals[rival].as_ref()?.of(|sample| sample.cpu_ns) / self.own.as_ref()?.of(|sample| sample.cpu_ns))
+    }
+
     fn place(&self) -> String {
         format!("{}, {}", self.database.name, self.reads)
     }
@@ -161,7 +166,7 @@ fn preface(results: &Results) -> String {
 }
 
 fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {
-    let mut text = "## At a glance\n\nHow many times as fast as the others Tamarack is, by operations per second; below 1 it is behind, in **bold**. RocksDB is the faster of its two \
+    let mut text = "## At a glance\n\nHow many times as fast as the others Tamarack is, by operations per second; below 1 it is behind, in **bold**. `by cpu`: the median by processor time of the threads that work. RocksDB is the faster of its two \
                     caches in each row. `leveled`, `runs` and `large` are [databases](#databases); `cached`: everything in the engine's cache; `direct`: a small cache, past the page cache.\n\n"
         .to_owned();
     let mut summary = Vec::new();
@@ -171,6 +176,7 @@ fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {
         if ratios.is_empty() {
             continue;
         }
+        let by_cpu: Vec<f64> = lines.iter().filter_map(|line| line.ratio_by_cpu(rival)).collect();
         let ahead = ratios.iter().filter(|ratio| **ratio >= 1.0).count();
         let great = ratios.iter().filter(|ratio| **ratio >= 1.5).count();
         summary.push(vec![
@@ -182,10 +188,11 @@ fn at_a_glance(results: &Results, lines: &[Line<'_>]) -> String {
             format!("{:.2} x", ratios.iter().copied().fold(f64::INFINITY, f64::min)),
             format!("{:.2} x", median(ratios.iter().copied())),
             format!("{:.2} x", ratios.iter().copied().fold(0.0, f64::max)),
+            if by_cpu.is_empty() { String::new() } else { format!("{:.2} x", median(by_cpu.into_iter())) },
         ]);
     }
     text += &table(
-        &["beside", "rows", "1.5 x and more", "ahead by less", "behind", "least", "median", "greatest"],
+        &["beside", "rows", "1.5 x and more", "ahead by less", "behind", "least", "median", "greatest", "by cpu"],
         1,
         &summary,
     );
