@@ -216,6 +216,9 @@ impl Run<'_> {
     fn ask_all(&mut self, number: usize, reads: Reads) -> io::Result<()> {
         let database = &self.plan.databases[number];
         let rows: Vec<(usize, Row)> = self.rows(database.name, reads).map(|(n, row)| (n, *row)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
         let mut all = Vec::new();
         let bases: Vec<_> =
             self.kinds_for(database).iter().map(|kind| (kind.name(), self.base(*kind, database))).collect();
