@@ -95,7 +95,9 @@ pub fn serve(engine: &str, plan: &Plan) -> io::Result<()> {
             }
             Question::Slice { row, round } => {
                 let open = open.as_mut().expect("it is opened before");
-                open.slice(&plan.rows[row], round, plan.slice, &noise)?
+                // No slice asks for what another has just asked for.
+                let seed = round * plan.rows.len() as u64 + row as u64;
+                open.slice(&plan.rows[row], seed, plan.slice, &noise)?
             }
             Question::Close => Answer::Closed(open.take().expect("it is opened before").close()?),
         };
@@ -168,7 +170,7 @@ impl Open {
             Reads::Cached => open.touch_everything(),
             Reads::Direct => {
                 let skewed = Row::new("warming", Keys::Zipfian, &[(100, crate::rows::Operation::Get)]);
-                open.slice(&skewed, 1000, Duration::from_secs(1), noise)?;
+                open.slice(&skewed, 0, Duration::from_secs(1), noise)?;
             }
         }
         Ok(open)
@@ -187,12 +189,12 @@ impl Open {
         }
     }
 
-    fn slice(&mut self, row: &Row, round: u64, time: Duration, noise: &[u8]) -> io::Result<Answer> {
+    fn slice(&mut self, row: &Row, seed: u64, time: Duration, noise: &[u8]) -> io::Result<Answer> {
         if self.evicts {
             machine::evict(&self.dir)?;
         }
         let time = time * row.longer;
-        let works = self.maker.slice(row, round, self.reads.most_operations(time));
+        let works = self.maker.slice(row, seed, self.reads.most_operations(time));
         let (data, direct_io) = (&self.database.data, self.reads == Reads::Direct);
         let bench = Bench { store: self.store.as_ref(), data, noise, direct_io };
         let (sample, ran) = bench.run(row, &works, time);
