@@ -397,3 +397,18 @@ fn a_failure_changes_nothing() -> Result<()> {
     }
     Ok(())
 }
+
+/// A run that is moved as soon as it has come arrives where it is moved to, and that is looked at, too: nobody who waits for merges waits for ever.
+#[test]
+fn a_run_that_is_moved_at_once_arrives_once_more() -> Result<()> {
+    let env = SimEnv::new(1347);
+    let expert = Expert::new().env(Arc::new(env.clone())).buffer_bytes(189).block_bytes(200).table_bytes(34);
+    let db = Options::new().threads(1).expert(expert).open("/db")?;
+    let mut ingest = db.ingest()?;
+    ingest.put("key", "v".repeat(1287))?;
+    ingest.finish()?;
+    db.set_policy("tiering:T=2")?;
+    db.wait_for_merges()?;
+    assert_eq!(all(&db).len(), 1);
+    Ok(())
+}

@@ -70,12 +70,14 @@ impl Scheduler {
             }
         }
         let something_arrived = !desk.arrivals.is_empty() || !desk.ingested.is_empty();
-        while let Some(level) = desk.arrivals.front().copied() {
-            self.examine(desk, level)?;
-            self.sink_tombstones(desk)?;
-            desk.arrivals.pop_front();
-        }
-        while let Some(run) = desk.ingested.front().copied() {
+        loop {
+            while let Some(level) = desk.arrivals.front().copied() {
+                self.examine(desk, level)?;
+                self.sink_tombstones(desk)?;
+                desk.arrivals.pop_front();
+            }
+            // What only has to be moved arrives at another level at once.
+            let Some(run) = desk.ingested.front().copied() else { break };
             self.join_ingested(desk, run)?;
             desk.ingested.pop_front();
         }
