@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tamarack::{Db, Error, Expert, Options, Result, step};
 use tamarack_env::sim::{Failure, Fault};
-use tamarack_env::{Env, OsEnv, SimEnv, TempDir};
+use tamarack_env::sync::{Mutex, thread};
+use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 
 fn options(env: &Arc<dyn Env>) -> Options {
     Options::new().threads(2).expert(expert(env))
@@ -322,6 +323,68 @@ fn each_call_failing_while_copying() -> Result<()> {
         }
         assert!(struck > 0, "{failure:?} struck no call");
         println!("{failure:?}: {struck} of {calls} calls");
+    }
+    Ok(())
+}
+
+/// Closed by another thread while a checkpoint is being made: that is of all that was acknowledged before it was asked for, or says that the database is closed.
+#[test]
+fn closed_meanwhile() -> Result<()> {
+    let (mut made, mut refused) = (0, 0);
+    for round in 0..60 {
+        let env = MemoryEnv::new(round);
+        let db = options(&env).open("/db")?;
+        put(&db, 0..300, "value")?;
+        let before = all(&db);
+        let closing = db.clone();
+        let outcome = thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| db.checkpoint("/checkpoint"));
+            env.sleep_until(env.now() + Duration::from_micros(round * 20));
+            closing.close().expect("it closes");
+            checkpoint.join().expect("it does not panic")
+        });
+        assert_eq!(all(&db), before);
+        drop(db);
+        assert_eq!(all(&options(&env).open("/db")?), before);
+        match outcome {
+            Ok(_) => {
+                made += 1;
+                assert_eq!(all(&options(&env).create_if_missing(false).open("/checkpoint")?), before);
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("closed"), "{error}");
+                let rest = env.list(Path::new("/checkpoint")).unwrap_or_default();
+                assert!(rest.iter().all(|name| name == "LOCK"), "{rest:?}");
+            }
+        }
+    }
+    println!("{made} made, {refused} refused");
+    Ok(())
+}
+
+/// Closed when all is flushed, before each of the calls that make it: it is made all the same, and the clean close is one.
+#[test]
+fn closed_while_tables_are_linked() -> Result<()> {
+    for step in [step::CHECKPOINT_LINK, step::MANIFEST_CREATE, step::CURRENT_RENAME, step::CURRENT_SYNC_DIRECTORY] {
+        let (sim, env) = simulated();
+        let db = options(&env).open("/db")?;
+        put(&db, 0..300, "value")?;
+        db.flush()?;
+        let closing = Mutex::new(Some(db.clone()));
+        sim.set_hook(move |moment| {
+            if moment.call.step == Some(step) {
+                closing.lock().take().into_iter().for_each(|db| db.close().expect("it closes"));
+            }
+        });
+        db.checkpoint("/checkpoint")?;
+        sim.clear_hook();
+        assert!(db.put("key", "value").is_err(), "{step:?}: it was closed");
+        drop(db);
+        for dir in ["/db", "/checkpoint"] {
+            let db = options(&env).open(dir)?;
+            assert_eq!((all(&db).len(), db.recovery().entries_replayed), (300, 0), "{step:?}, {dir}");
+        }
     }
     Ok(())
 }

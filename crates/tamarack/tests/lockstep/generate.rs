@@ -76,7 +76,7 @@ fn custom(random: &Random) -> String {
 }
 
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 28] = [
+const KINDS: [(Kind, u64); 29] = [
     (Kind::Write, 24),
     (Kind::Burst, 2),
     (Kind::Get, 6),
@@ -93,6 +93,7 @@ const KINDS: [(Kind, u64); 28] = [
     (Kind::Compact, 1),
     (Kind::CompactRange, 1),
     (Kind::Settle, 1),
+    (Kind::Checkpoint, 1),
     (Kind::Pause, 1),
     (Kind::Resume, 1),
     (Kind::Policy, 1),
@@ -126,6 +127,7 @@ enum Kind {
     Compact,
     CompactRange,
     Settle,
+    Checkpoint,
     Pause,
     Resume,
     Policy,
@@ -208,6 +210,7 @@ impl<'a> Generator<'a> {
             Kind::Compact => Operation::Compact,
             Kind::CompactRange => Operation::CompactRange(self.range()),
             Kind::Settle => Operation::Settle,
+            Kind::Checkpoint => Operation::Checkpoint,
             Kind::Pause => Operation::Pause,
             Kind::Resume => Operation::Resume,
             Kind::Policy => Operation::Policy(policy(self.random)),
@@ -227,6 +230,7 @@ impl<'a> Generator<'a> {
                     Kind::Compact,
                     Kind::CompactRange,
                     Kind::Settle,
+                    Kind::Checkpoint,
                     Kind::Policy,
                     Kind::Sync,
                     Kind::Reopen,

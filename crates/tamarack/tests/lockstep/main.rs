@@ -51,6 +51,8 @@ fn simulator() {
     assert_met(coverage.recovered_less, "unsynced writes were lost", coverage);
     assert_met(coverage.recovered_more, "interrupted writes were kept", coverage);
     assert_met(coverage.ingested_again, "an ingest overtook another", coverage);
+    assert_met(coverage.checkpoints, "checkpoints were made", coverage);
+    assert_met(coverage.looks, "databases were looked at", coverage);
 }
 
 #[test]

@@ -108,6 +108,8 @@ pub(crate) enum Operation {
     CompactRange(Range),
     /// Wait until no merge is called for.
     Settle,
+    /// A checkpoint is made, opened, compared, written to and closed; later it is looked at once more.
+    Checkpoint,
     /// Merges are held from now on, or go on again.
     Pause,
     Resume,
@@ -266,6 +268,7 @@ impl fmt::Display for Operation {
             Self::Compact => f.write_str("compact"),
             Self::CompactRange(range) => write!(f, "compact-range {range}"),
             Self::Settle => f.write_str("settle"),
+            Self::Checkpoint => f.write_str("checkpoint"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Policy(words) => write!(f, "policy {words}"),
@@ -444,6 +447,7 @@ impl<'a> Words<'a> {
             "compact" => Operation::Compact,
             "compact-range" => Operation::CompactRange(self.range()?),
             "settle" => Operation::Settle,
+            "checkpoint" => Operation::Checkpoint,
             "pause" => Operation::Pause,
             "resume" => Operation::Resume,
             "policy" => Operation::Policy(self.rest_of_line()),

@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tamarack::Error;
+use tamarack::{Batch, Db, Durability, Error};
 
 use crate::model::{Model, Pair, Promise, Recovered, State, pairs, show};
 use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
@@ -47,6 +48,9 @@ pub(crate) struct Coverage {
     pub(crate) moves: u64,
     /// Changes of shape while a database was open.
     pub(crate) reshapes: u64,
+    /// Checkpoints that were made and compared, and looks at databases before they were opened for writing.
+    pub(crate) checkpoints: u64,
+    pub(crate) looks: u64,
     /// The most levels, and the most runs, that a tree had when it was looked at.
     pub(crate) levels_max: u64,
     pub(crate) runs_max: u64,
@@ -66,6 +70,7 @@ pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut 
         }
         run.apply(&Operation::Reopen)?;
         run.apply(&Operation::Verify)?;
+        run.look_at_checkpoint()?;
         run.count();
         Ok(())
     }));
@@ -77,6 +82,8 @@ pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut 
 struct Run<'a> {
     world: World,
     model: Model,
+    /// The last checkpoint, and what was in it when it was closed.
+    checkpoint: Option<(PathBuf, State)>,
     coverage: &'a mut Coverage,
 }
 
@@ -84,7 +91,7 @@ impl<'a> Run<'a> {
     fn new(history: &History, sabotage: Option<Sabotage>, coverage: &'a mut Coverage) -> Result<Self, String> {
         let mut world = World::new(&history.setup, sabotage);
         world.open().map_err(|error| format!("a new database cannot be opened: {error}"))?;
-        Ok(Self { world, model: Model::new(), coverage })
+        Ok(Self { world, model: Model::new(), checkpoint: None, coverage })
     }
 
     fn apply(&mut self, operation: &Operation) -> Result<(), String> {
@@ -149,6 +156,7 @@ impl<'a> Run<'a> {
                     outcome.or_else(|error| run.excuse(error, "waiting for merges"))
                 })
             }
+            Operation::Checkpoint => self.make_checkpoint(),
             Operation::Pause => {
                 self.world.pause();
                 Ok(())
@@ -270,6 +278,102 @@ impl<'a> Run<'a> {
             Err(Error::InvalidArgument(_)) if self.world.is_paused() => Ok(()),
             Ok(()) if self.world.is_paused() => Err("merges were waited for while they were paused".to_owned()),
             outcome => otherwise(self, outcome),
+        }
+    }
+
+    /// Makes a checkpoint, which must be what the database is now, and goes on with both of them.
+    fn make_checkpoint(&mut self) -> Result<(), String> {
+        self.look_at_checkpoint()?;
+        let dir = self.world.next_checkpoint();
+        if let Err(error) = self.world.checkpoint(&dir) {
+            return self.excuse(error, "checkpoint");
+        }
+        if self.model.stopped {
+            return Err("a checkpoint was made after writing had ended".to_owned());
+        }
+        self.model.make_durable();
+        let mut state = (*self.model.state(Reader::Now).expect("there is always a state")).clone();
+        match self.use_checkpoint(&dir, &mut state) {
+            Ok(true) => {
+                self.coverage.checkpoints += 1;
+                self.checkpoint = Some((dir, state));
+                Ok(())
+            }
+            Ok(false) => Err("a checkpoint does not hold what the database held".to_owned()),
+            // It may have got the write, or not.
+            Err(error) => self.excuse_of_another(error, "a checkpoint"),
+        }
+    }
+
+    /// Opens a checkpoint, writes to it and closes it; false if it does not hold what it should before or after.
+    fn use_checkpoint(&self, dir: &Path, state: &mut State) -> tamarack::Result<bool> {
+        let db = self.world.open_checkpoint(dir)?;
+        if all_of(&db)? != *state {
+            return Ok(false);
+        }
+        change_checkpoint(state);
+        let mut batch = Batch::new();
+        batch.put(ALONE, b"in the checkpoint");
+        batch.delete(b"");
+        db.write_with(&batch, Durability::Buffered)?;
+        if state.len().is_multiple_of(2) {
+            db.compact()?;
+        }
+        let same = all_of(&db)? == *state;
+        db.close()?;
+        Ok(same)
+    }
+
+    /// The last checkpoint is still what it was, whatever has become of the database that it was made of.
+    fn look_at_checkpoint(&mut self) -> Result<(), String> {
+        let Some((dir, state)) = self.checkpoint.take() else { return Ok(()) };
+        match self.world.open_checkpoint(&dir).and_then(|db| all_of(&db)) {
+            Ok(found) if found == state => Ok(()),
+            Ok(found) => Err(format!("a checkpoint holds {}, not {}", show(&found), show(&state))),
+            Err(error) => self.excuse_of_another(error, "an old checkpoint"),
+        }
+    }
+
+    /// A checkpoint that was cut short is the whole, or no database.
+    fn check_cut_checkpoint(&mut self, dir: &Path, before: &State) -> Result<(), String> {
+        if !self.world.is_complete(dir) {
+            return Ok(());
+        }
+        let mut after = before.clone();
+        change_checkpoint(&mut after);
+        match self.world.open_checkpoint(dir).and_then(|db| all_of(&db)) {
+            Ok(found) if found == *before || found == after => Ok(()),
+            Ok(found) => Err(format!("a checkpoint that was cut short holds {}, not {}", show(&found), show(before))),
+            Err(error) => self.excuse_of_another(error, "a checkpoint that was cut short"),
+        }
+    }
+
+    /// Opens the database for reading only, reads it, and sees that nothing has changed by that. `None` if a fault has kept it from that.
+    fn look_first(&mut self) -> Result<Option<State>, String> {
+        let before = self.world.bytes();
+        let looked = self.world.open_to_look().and_then(|[one, another]| {
+            let found = all_of(&one)?;
+            if all_of(&another)? != found {
+                return Err(Error::InvalidArgument("two readers see different things".to_owned()));
+            }
+            match one.put(b"key", b"value") {
+                Err(Error::ReadOnly { .. }) => Ok(found),
+                other => Err(Error::InvalidArgument(format!("a write to what is open for reading only: {other:?}"))),
+            }
+        });
+        match (looked, before, self.world.bytes()) {
+            (Ok(found), Ok(before), Ok(after)) if before == after => {
+                self.coverage.looks += 1;
+                Ok(Some(found))
+            }
+            (Ok(_), Ok(_), Ok(_)) => Err("looking at a database has changed it".to_owned()),
+            (Err(error), ..) if !self.world.is_troubled() => {
+                Err(format!("the database cannot be opened for reading only: {error}"))
+            }
+            (_, before, after) if !self.world.is_troubled() => {
+                Err(format!("files cannot be read: {:?}, {:?}", before.err(), after.err()))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -426,6 +530,7 @@ impl<'a> Run<'a> {
     /// If the end comes in the middle of the operation, nobody has heard its answer: a write that it makes may be there or not.
     fn interrupt(&mut self, calls: u64, ending: Ending, operation: &Operation) -> Result<(), String> {
         let before = self.model.clone();
+        let checkpoint = self.checkpoint.clone();
         self.world.start_watch(calls, ending);
         let outcome = self.apply(operation);
         let Some(survives) = self.world.end_watch(ending) else {
@@ -435,6 +540,12 @@ impl<'a> Run<'a> {
         outcome?;
         self.coverage.interrupted += 1;
         self.model = before;
+        let cut = self.checkpoint.take().filter(|made| Some(made) != checkpoint.as_ref());
+        self.checkpoint = checkpoint;
+        if let (Operation::Checkpoint, Some((dir, _))) = (operation, cut) {
+            let state = self.model.state(Reader::Now).expect("there is always a state");
+            self.check_cut_checkpoint(&dir, &state)?;
+        }
         let writes = match operation {
             Operation::Write { writes, .. } | Operation::Ingest(writes) => Some(writes.clone()),
             Operation::FinishIngest(slot) => self.model.ingests.get(slot).cloned(),
@@ -457,7 +568,10 @@ impl<'a> Run<'a> {
         if self.world.has_lost_pages() {
             self.lose_power(&mut promise);
         }
+        let mut seen = if self.world.looks_first() { self.look_first()? } else { None };
         if let Err(error) = self.world.open() {
+            // After a second crash there may be less.
+            seen = None;
             if !self.world.is_troubled() {
                 return Err(format!("the database cannot be opened: {error}"));
             }
@@ -471,6 +585,9 @@ impl<'a> Run<'a> {
                 .map_err(|error| format!("the database cannot be opened after a failed attempt: {error}"))?;
         }
         let found = self.read_all()?;
+        if let Some(seen) = seen.filter(|seen| *seen != found) {
+            return Err(format!("for reading only it holds {}, and then {}", show(&seen), show(&found)));
+        }
         match self.model.recover(found, promise)? {
             Recovered::All => {}
             Recovered::Less => self.coverage.recovered_less += 1,
@@ -512,6 +629,14 @@ impl<'a> Run<'a> {
         self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
     }
 
+    /// As [`Run::excuse`], for an error of another database, which says nothing of this one.
+    fn excuse_of_another(&mut self, error: Error, what: &str) -> Result<(), String> {
+        let stopped = self.model.stopped;
+        let outcome = self.excuse(error, what);
+        self.model.stopped = stopped;
+        outcome
+    }
+
     /// An error is all right if something was made to go wrong, and if it is of the right kind.
     fn excuse(&mut self, error: Error, what: &str) -> Result<(), String> {
         self.coverage.errors += 1;
@@ -522,6 +647,19 @@ impl<'a> Run<'a> {
         let kind_is_right = matches!(error, Error::Io { .. } | Error::Stopped { .. });
         if kind_is_right && self.world.is_troubled() { Ok(()) } else { Err(format!("{what} failed: {error}")) }
     }
+}
+
+/// A key that no history writes.
+const ALONE: &[u8] = b"written to a checkpoint";
+
+/// What is written to every checkpoint.
+fn change_checkpoint(state: &mut State) {
+    state.insert(ALONE.into(), b"in the checkpoint".as_slice().into());
+    state.remove(b"".as_slice());
+}
+
+fn all_of(db: &Db) -> tamarack::Result<State> {
+    db.scan::<&[u8]>(..).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

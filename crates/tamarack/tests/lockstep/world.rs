@@ -4,6 +4,7 @@
 //! simulator has background steps, faults, and crashes that lose something.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
 use tamarack_env::sim::{Crash, Failure, Fault, Moment};
 use tamarack_env::sync::Mutex;
-use tamarack_env::{Env, SimEnv};
+use tamarack_env::{Access, Env, SimEnv};
 
 use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, TreeSetup, Write};
 
@@ -46,11 +47,30 @@ pub(crate) struct World {
     sabotage: Option<Sabotage>,
     writes_seen: u64,
     flushed: bool,
+    /// How many were asked for.
+    checkpoints: u64,
 }
 
 enum Place {
     Real { env: Arc<dyn Env>, dir: PathBuf, _temporary: Option<TempDir> },
     Simulated(SimEnv),
+}
+
+impl Place {
+    fn env(&self) -> Arc<dyn Env> {
+        match self {
+            Self::Real { env, .. } => env.clone(),
+            Self::Simulated(env) => Arc::new(env.clone()),
+        }
+    }
+
+    /// Where the database is.
+    fn dir(&self) -> PathBuf {
+        match self {
+            Self::Real { dir, .. } => dir.clone(),
+            Self::Simulated(_) => "/database".into(),
+        }
+    }
 }
 
 /// Waits for one call, and takes both kinds of image before it.
@@ -134,15 +154,23 @@ impl World {
             sabotage,
             writes_seen: 0,
             flushed: false,
+            checkpoints: 0,
         }
     }
 
     /// Opens the database, making it the first time.
     pub(crate) fn open(&mut self) -> Result<()> {
-        let (env, dir): (Arc<dyn Env>, _) = match &self.place {
-            Place::Real { env, dir, .. } => (env.clone(), dir.clone()),
-            Place::Simulated(env) => (Arc::new(env.clone()), "/database".into()),
-        };
+        let options = self.options();
+        self.look_for_faults();
+        let faults_before = self.faults_at_last_look;
+        self.db = Some(options.open(self.place.dir())?);
+        self.faults_at_open = faults_before;
+        self.was_limited = self.limited;
+        Ok(())
+    }
+
+    fn options(&self) -> Options {
+        let env = self.place.env();
         let TreeSetup { buffer_bytes, threads, policy } = &self.setup.tree;
         let mut expert = Expert::new()
             .env(env)
@@ -155,13 +183,49 @@ impl World {
         if let Some(words) = policy {
             expert = expert.policy(words);
         }
-        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert);
-        self.look_for_faults();
-        let faults_before = self.faults_at_last_look;
-        self.db = Some(options.open(dir)?);
-        self.faults_at_open = faults_before;
-        self.was_limited = self.limited;
-        Ok(())
+        Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert)
+    }
+
+    /// Whether this history looks at each database before it is opened for writing.
+    pub(crate) fn looks_first(&self) -> bool {
+        self.setup.seed % 4 == 1
+    }
+
+    /// The database that is there and not open, twice, for reading only.
+    pub(crate) fn open_to_look(&self) -> Result<[Db; 2]> {
+        let open = || self.options().open_read_only(self.place.dir());
+        Ok([open()?, open()?])
+    }
+
+    /// All bytes of the database's files, by their names.
+    pub(crate) fn bytes(&self) -> std::io::Result<BTreeMap<OsString, Vec<u8>>> {
+        let (env, dir) = (self.place.env(), self.place.dir());
+        let read = |name: OsString| {
+            let file = env.open(&dir.join(&name), Access::Read)?;
+            let mut bytes = vec![0; file.len()? as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok((name, bytes))
+        };
+        env.list(&dir)?.into_iter().map(read).collect()
+    }
+
+    /// Where the next checkpoint is to be made: a directory that no attempt has used.
+    pub(crate) fn next_checkpoint(&mut self) -> PathBuf {
+        self.checkpoints += 1;
+        self.place.dir().with_extension(format!("checkpoint{}", self.checkpoints))
+    }
+
+    pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.db().checkpoint(dir).map(drop)
+    }
+
+    /// True if a checkpoint in that directory is complete.
+    pub(crate) fn is_complete(&self, dir: &Path) -> bool {
+        self.place.env().list(dir).is_ok_and(|names| names.iter().any(|name| name == "CURRENT"))
+    }
+
+    pub(crate) fn open_checkpoint(&self, dir: &Path) -> Result<Db> {
+        self.options().create_if_missing(false).open(dir)
     }
 
     /// Ends writing, then lets go of everything that was open.
