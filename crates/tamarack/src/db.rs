@@ -165,7 +165,8 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a key over 64 KiB, or a value or batch over an eighth of the memory budget or 1 GiB; [`Error::Io`] if
-    /// storage refused (nothing was written; trying again can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or before: then
+    /// storage refused, or has less space left than is kept for flushes and merges and the batch does not only delete (nothing was written; trying again
+    /// can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or before: then
     /// it is unknown whether this write is there after reopening.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.commit(Write::Many(batch))
@@ -191,7 +192,8 @@ impl Db {
         let tree = &self.engine.tree;
         let state = tree.pin();
         let query = Query::new(key.as_ref(), tree.visible.sequence());
-        Ok(get::get(&state, &self.engine.dir, query, &tree.lookups)?.and_then(|found| found.value))
+        let found = get::get(&state, &self.engine.dir, query, &tree.lookups);
+        Ok(found.inspect_err(|error| tree.events.noticed(error))?.and_then(|found| found.value))
     }
 
     /// The values of `keys`, in their order, as of one moment; `None` for those that have none. What has to be read for them is read together: where the
@@ -220,7 +222,8 @@ impl Db {
         let tree = &self.engine.tree;
         let state = tree.pin();
         let query = Query::new(key.as_ref(), tree.visible.sequence());
-        get::contains(&state, &self.engine.dir, query, &tree.lookups)
+        let found = get::contains(&state, &self.engine.dir, query, &tree.lookups);
+        found.inspect_err(|error| tree.events.noticed(error))
     }
 
     /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.

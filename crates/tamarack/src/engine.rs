@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) interval: Arc<IntervalSync>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
-    /// None if the database is open for reading only.
+    /// None if the database is open for reading only, but for that which calls a listener.
     pub(crate) workers: Vec<Arc<dyn Worker>>,
 }
 
@@ -66,6 +66,7 @@ impl Engine {
         for worker in &self.workers {
             worker.stop();
         }
+        self.tree.events.deliver_all();
     }
 }
 

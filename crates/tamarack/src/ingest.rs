@@ -91,6 +91,9 @@ impl Ingest {
             if let Err(error) = output.finish_table() {
                 return Err(self.fail(error));
             }
+            if let Err(error) = self.engine.scheduler.leave_reserve() {
+                return Err(self.fail(error));
+            }
             let (table_bytes, filter) = self.engine.scheduler.ingest_tables(self.raw_bytes, self.entries);
             output.set_tables(table_bytes, filter);
         }

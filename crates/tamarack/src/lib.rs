@@ -42,6 +42,7 @@
 //! | `buffer` | the memtable |
 //! | `merge` | sorted sources brought together |
 //! | `format` | bytes to values and back |
+//! | `events` | what happens, told to a listener |
 //! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed |
 //!
@@ -59,6 +60,8 @@ mod engine;
 #[doc(hidden)]
 pub mod entry;
 mod error;
+#[doc(hidden)]
+pub mod events;
 #[doc(hidden)]
 pub mod format;
 #[doc(hidden)]
@@ -97,6 +100,7 @@ pub use engine::RecoveryReport;
 #[doc(hidden)]
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
+pub use events::{EVENTS_MAX, Event, Listener};
 pub use format::block::Compression;
 pub use ingest::{Ingest, IngestReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
@@ -107,7 +111,7 @@ pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, Rea
 pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
 pub use verify::VerifyReport;
 pub use wal::Dropped;
-pub use write::{Batch, Durability};
+pub use write::{Batch, DiskStats, Durability};
 
 /// The program in the README, compiled with the documentation's examples.
 #[cfg(doctest)]

@@ -28,6 +28,7 @@ use crate::compact::{self, Crew, Filters, OutputSettings, Scheduler, SchedulerSe
 use crate::engine::{Engine, RecoveryReport};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
@@ -44,7 +45,7 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
 use crate::write::throttle::Throttle;
-use crate::write::{CommitQueue, CommitSettings, IntervalSync};
+use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBytes};
 
 /// The one tree there is.
 const TREE: TreeId = TreeId(0);
@@ -104,8 +105,9 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let log = Log::ended(log_settings(dir, options, &version), &recovered, why.clone());
     let (manifest, last) = (found.manifest, recovered.last_sequence);
     let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
-    let engine = assemble(dir, options, parts)?;
+    let mut engine = assemble(dir, options, parts)?;
     engine.tree.report_stop(why);
+    start_telling(&mut engine)?;
     Ok(engine)
 }
 
@@ -383,7 +385,14 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     let log = Arc::new(log);
     let counters = Arc::new(Counters::default());
     account.reserve_for_buffers(reserved_for_buffers(shape.buffer().0));
-    let tree = Arc::new(Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock));
+    let events = Arc::new(Events::new(options.listener.clone()));
+    let reserve_bytes = options
+        .reserve_bytes
+        .map_or(ReserveBytes::UpTo(shape.buffer().0.saturating_mul(RESERVED_BUFFERS)), ReserveBytes::Set);
+    let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
+    reserve.look();
+    let tree = Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock);
+    let tree = Arc::new(tree.telling(events.clone()));
     let manifest = Arc::new(manifest);
     let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
     let output = OutputSettings {
@@ -403,6 +412,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         workshop,
         counters: counters.clone(),
         throttle: throttle.clone(),
+        reserve: reserve.clone(),
     };
     let scheduler_settings = SchedulerSettings {
         threads: options.threads,
@@ -423,6 +433,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES.min(options.budget.total_bytes as usize / GROUP_SHARE),
         throttle,
+        reserve: Some(reserve),
     };
     let commits = CommitQueue::new(
         commit_settings,
@@ -462,6 +473,18 @@ fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     // There may be a buffer to flush, and a merge to go on with.
     merging.wake();
     engine.workers = vec![merging, syncing];
+    start_telling(engine)
+}
+
+/// Starts the worker that calls the listener, if there is one. It changes nothing on storage.
+fn start_telling(engine: &mut Engine) -> Result<()> {
+    let events = engine.tree.events.clone();
+    if events.is_heard() {
+        let started = engine.env.start("tamarack-events", events.clone());
+        let worker = started.map_err(|error| Error::io("database: start background work", &engine.dir, error))?;
+        events.set_worker(worker.clone());
+        engine.workers.push(worker);
+    }
     Ok(())
 }
 
@@ -549,6 +572,9 @@ fn start_workers(
 pub(crate) fn reserved_for_buffers(buffer_bytes: u64) -> u64 {
     buffer_bytes.saturating_mul(3)
 }
+
+/// So many full buffers fit the reserve: those that wait for their flush, and what their merging needs on the way.
+const RESERVED_BUFFERS: u64 = 4;
 
 /// The policy of a new database, unless another is asked for.
 const DEFAULT_POLICY: &str = "leveling:T=10";

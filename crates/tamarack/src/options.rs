@@ -19,6 +19,7 @@ use tamarack_model::filter::{FilterChoice, FilterError};
 use tamarack_model::policy::{self, Policy};
 
 use crate::error::{Error, Result};
+use crate::events::Listener;
 use crate::format::block::Compression;
 use crate::memory::Budget;
 use crate::tree::manifest::ROLL_BYTES_MIN;
@@ -74,6 +75,10 @@ options! {
 
         /// How many background threads flush and merge. More of them end merges sooner where the device can follow, and take more from whoever else computes.
         threads(threads: usize) -> usize, default "as many as the machine has cores, at most 4", range "at least 1";
+
+        /// Who is told what happens in the background and to storage: flushes, merges, delays, low and slow disks, damage, failures and their end. See
+        /// [`crate::Listener`] for what it may do, and [`crate::Event`] for what it is told.
+        listener(listener: Arc<dyn Listener>) -> Unshown<Arc<dyn Listener>>, default "nobody", range "any listener";
 
         /// Overrides what is otherwise derived.
         expert(expert: Expert) -> Expert, default "nothing overridden", range "see [`Expert`]";
@@ -132,6 +137,12 @@ options! {
         /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes. A larger one is rewritten
         /// less often and takes longer to read when the database is opened.
         manifest_bytes(bytes: u64) -> u64, default "1 MiB", range "from 0 on";
+
+        /// How many bytes of the disk are left alone by puts, so that flushes and merges can go on when the disk is nearly full. While less is free, puts
+        /// are refused with an error that [`crate::Error::is_storage_full`] is true for, deletes are taken, and background work goes on; once a quarter more than
+        /// this is free, puts are taken again. With 0, puts go on until the disk is full, which loses nothing either; but then merges that would free space
+        /// may find none to begin with.
+        reserve_bytes(bytes: u64) -> u64, default "four full buffers, but at most a twentieth of the disk", range "from 0 on";
 
         /// Whether tables are read past the operating system's page cache. Without it, the page cache takes whatever memory the machine has to spare, which
         /// is more than the budget that a database is given without being asked, and a database that fits it is read at the speed of memory.
@@ -209,6 +220,8 @@ impl Options {
             budget: Budget::new(budget_bytes, expert.cache_bytes.unwrap_or(u64::MAX)),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             direct_io: expert.direct_io.unwrap_or(false),
+            reserve_bytes: expert.reserve_bytes,
+            listener: self.listener.clone().map(|Unshown(listener)| listener),
             tail: if expert.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
@@ -256,6 +269,9 @@ pub(crate) struct Resolved {
     pub(crate) budget: Budget,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
+    /// `None` derives it.
+    pub(crate) reserve_bytes: Option<u64>,
+    pub(crate) listener: Option<Arc<dyn Listener>>,
     pub(crate) tail: Tail,
 }
 
@@ -296,7 +312,7 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others = ["threads", "expert", "env", "cache_bytes"];
+        let others = ["threads", "expert", "env", "cache_bytes", "listener", "reserve_bytes"];
         for row in Options::TABLE.iter().chain(Expert::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "say here what `{}` is if it is not set", row.name);

@@ -32,6 +32,7 @@ use crate::tree::run::Run;
 use crate::tree::state::Activity;
 use crate::tree::table_file::TableFile;
 use crate::tree::version::{TreeVersion, Version};
+use crate::write::DiskStats;
 
 /// What a database looks like and what it did since it was opened. See the words of each field for its unit.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,12 @@ pub struct Stats {
     pub merges_paused: bool,
     /// Why flushes or merges make no progress, if something keeps them; they are tried again by themselves unless writing has ended.
     pub trouble: Option<String>,
+    /// Why no more writes are taken until the database is opened again, if that is so.
+    pub writing_stopped: Option<String>,
+    /// The disk's space, and whether puts are refused because of it. `None` if the disk has no limit, or none that could be found.
+    pub disk: Option<DiskStats>,
+    /// What went wrong last in the background since opening, whether it was made up for or not.
+    pub last_background_error: Option<String>,
     /// What the tables take on storage, by kind.
     pub space: SpaceStats,
     /// Log segments on storage.
@@ -305,6 +312,8 @@ impl Stats {
         // Who opened it for reading only wants none.
         let trouble = |activity| engine.tree.check_progress(activity).err().filter(|_| !engine.tree.is_read_only());
         let trouble = [Activity::Flush, Activity::Merge].map(trouble);
+        // Whoever opened it for reading only knows that.
+        let stopped = engine.tree.check_running().err().filter(|_| !engine.tree.is_read_only());
         Self {
             policy: policy.to_string(),
             buffer_capacity_bytes: shape.buffer().0,
@@ -322,6 +331,9 @@ impl Stats {
             merge_bytes_per_second: *speed,
             merges_paused: *paused,
             trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
+            writing_stopped: stopped.map(|error| error.to_string()),
+            disk: engine.scheduler.disk(),
+            last_background_error: engine.tree.last_trouble().map(|error| error.to_string()),
             space: SpaceStats::of(&state.version, engine.tables.pending_bytes()),
             log_segments: engine.log.segments().len(),
             log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),

@@ -45,5 +45,6 @@ pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
         report.entries += table.meta().entries;
         report.bytes += table.meta().file_bytes;
     }
+    report.problems.iter().for_each(|problem| engine.tree.events.noticed(problem));
     Ok(report)
 }

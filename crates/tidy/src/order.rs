@@ -71,6 +71,7 @@ const LAYERS: &[Layer] = &[
             "merge",
             "format",
             "step",
+            "events",
             "stats",
             "memory",
             "entry",

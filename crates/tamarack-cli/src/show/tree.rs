@@ -180,6 +180,17 @@ pub(crate) fn jobs(stats: &Stats) -> Option<String> {
 /// What is amiss, the most urgent first, and what to do about it; `None` if all is as it should be. `db` is how the user names the database.
 pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
     let total = tamarack::RunStats::total(stats.levels.iter().flat_map(|level| &level.runs));
+    if let Some(why) = &stats.writing_stopped {
+        return Some(format!("no more writes are taken: {why}"));
+    }
+    if let Some(disk) = stats.disk.filter(|disk| disk.is_low) {
+        return Some(format!(
+            "the disk has {} free, less than the {} that are kept for flushes and merges: puts are refused, deletes are taken; free some space, or delete \
+             and run `tamarack compact {db}`",
+            show_bytes(disk.free_bytes),
+            show_bytes(disk.reserve_bytes)
+        ));
+    }
     if let Some(trouble) = &stats.trouble {
         return Some(format!("background work makes no progress: {trouble}"));
     }
@@ -375,6 +386,12 @@ mod tests {
         assert!(said(&stats).starts_with("merges are paused"), "{}", said(&stats));
         stats.trouble = Some("no space".to_owned());
         assert!(said(&stats).ends_with("no space"), "{}", said(&stats));
+        let disk =
+            tamarack::DiskStats { free_bytes: 1 << 20, total_bytes: 1 << 30, reserve_bytes: 2 << 20, is_low: true };
+        stats.disk = Some(disk);
+        assert!(said(&stats).contains("puts are refused, deletes are taken; free some space"), "{}", said(&stats));
+        stats.writing_stopped = Some("a sync failed".to_owned());
+        assert!(said(&stats).ends_with("a sync failed"), "{}", said(&stats));
     }
 
     /// Whatever is in a bar, it has its length, and every run that takes a cell is seen.

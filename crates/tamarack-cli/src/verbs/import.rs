@@ -31,6 +31,9 @@ the number of its last line to FILE: every line up to there is stored and
 survives what the durability level promises. A line that is no record ends the
 import with its number; the lines before it are stored.
 
+On a disk that is full the import ends with status 3 and says which lines are
+stored; free some space and run it again.
+
 An empty line is not a record. A line may end with a line feed or with a
 carriage return and a line feed.
 
@@ -146,12 +149,16 @@ impl Import {
         }
         self.store(self.lines.number())?;
         // What waits for its flush would be read back from the log by every command that follows.
+        let stored = |error| match Failure::from(error) {
+            Failure::Storage(what) => Failure::Storage(format!("{what}; all lines are stored")),
+            other => other,
+        };
         if self.db.stats().buffers.len() > 1 {
-            self.db.flush()?;
+            self.db.flush().map_err(stored)?;
         }
         let seconds = self.progress.elapsed().as_secs_f64();
         let stats = self.db.stats();
-        self.db.close()?;
+        self.db.close().map_err(stored)?;
         Ok((self.lines.number(), self.lines.read_bytes(), seconds, stats))
     }
 

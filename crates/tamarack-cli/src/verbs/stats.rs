@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde_json::{Map, Value};
-use tamarack::{Db, JobStats, LevelStats, MemoryStats, Percentiles, ReaderStats, RecoveryReport, RunStats, Stats};
+use tamarack::{
+    Db, DiskStats, JobStats, LevelStats, MemoryStats, Percentiles, ReaderStats, RecoveryReport, RunStats, Stats,
+};
 
 use crate::files::Lines;
 use crate::outcome::{Failure, Outcome};
@@ -216,6 +218,9 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("merge_bytes_per_second", stats.merge_bytes_per_second.into()),
         ("merges_paused", stats.merges_paused.into()),
         ("trouble", stats.trouble.clone().into()),
+        ("writing_stopped", stats.writing_stopped.clone().into()),
+        ("last_background_error", stats.last_background_error.clone().into()),
+        ("disk", stats.disk.map_or(Value::Null, |disk| Value::Object(disk_for_programs(disk)))),
         ("memory", Value::Object(memory_for_programs(&stats.memory))),
         ("live_bytes", space.live_bytes.into()),
         ("stale_bytes", space.stale_bytes.into()),
@@ -232,6 +237,15 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("since_opening", Value::Object(since_opening_for_programs(stats))),
         ("recovery", Value::Object(recovery_for_programs(recovery))),
         ("advice", tree::advice(stats, db).into()),
+    ])
+}
+
+fn disk_for_programs(disk: DiskStats) -> Map<String, Value> {
+    json::object([
+        ("free_bytes", disk.free_bytes.into()),
+        ("total_bytes", disk.total_bytes.into()),
+        ("reserve_bytes", disk.reserve_bytes.into()),
+        ("is_low", disk.is_low.into()),
     ])
 }
 
@@ -438,10 +452,11 @@ mod tests {
         };
         assert_eq!(
             names(&shown),
-            "advice buffer_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds jobs latencies levels live_bytes log_bytes \
+            "advice buffer_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes log_bytes \
              log_segments lookups memory merge_bytes_per_second merges_paused pending_delete_bytes policy reads recovery since_opening stale_bytes trouble visible_sequence \
-             write_amplification"
+             write_amplification writing_stopped"
         );
+        assert_eq!(names(&shown["disk"]), "free_bytes is_low reserve_bytes total_bytes");
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
         assert_eq!(
             names(&shown["memory"]),

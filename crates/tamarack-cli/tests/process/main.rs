@@ -13,6 +13,7 @@
     reason = "these tests are about real files, real processes and real time"
 )]
 
+mod full;
 mod killed;
 mod program;
 mod round_trip;

@@ -88,6 +88,10 @@ pub(super) struct Job {
     pub(super) resumed: bool,
     /// What the pieces of a flush came to, until all of them are installed together.
     pub(super) done: Vec<Done>,
+    /// When it began, on the clock of the environment.
+    pub(super) began: Duration,
+    /// Bytes of the tables that its parts made part of the tree.
+    pub(super) written: u64,
 }
 
 /// A finished piece of a flush.
@@ -118,6 +122,8 @@ pub(super) struct Part {
     pub(super) copied: u64,
     /// Whether a step of it was ever taken.
     pub(super) has_begun: bool,
+    /// Bytes of the tables that it made part of the tree.
+    pub(super) written: u64,
     open: Option<Open>,
 }
 
@@ -259,7 +265,7 @@ impl Part {
         table_bytes: u64,
         filter: Option<FilterSettings>,
     ) -> Self {
-        Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, open: None }
+        Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, written: 0, open: None }
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `version` is the tree's present one.

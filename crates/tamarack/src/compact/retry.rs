@@ -47,7 +47,7 @@ impl Retry {
             return;
         }
         outputs.into_iter().for_each(Output::discard);
-        self.tree.report_retry(self.activity, error);
+        self.tree.report_retry(self.activity, error, PAUSE);
         *self.pause_until.lock() = self.env.now() + PAUSE;
     }
 }

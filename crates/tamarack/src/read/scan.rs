@@ -33,7 +33,7 @@ use std::sync::Arc;
 use super::range::KeyRange;
 use super::visible::VisibleCursor;
 use crate::entry::Sequence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::merge::Source;
 
 /// What a scan reads from: makes a source over all versions of all keys, once for each end that is used.
@@ -45,6 +45,9 @@ pub trait Origin {
     /// # Errors
     /// Whatever stands in the way of reading; the scan hands it on and ends.
     fn open(&self, range: &KeyRange) -> Result<Self::Source>;
+
+    /// Told of an error before the scan hands it on.
+    fn failed(&self, _: &Error) {}
 }
 
 /// Any function that makes a source will do.
@@ -107,6 +110,9 @@ impl<O: Origin> Scan<O> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let found = end(open);
         if !matches!(found, Ok(true)) {
+            if let (Err(error), Some(open)) = (&found, &self.open) {
+                open.origin.failed(error);
+            }
             self.open = None;
         }
         found
@@ -167,7 +173,6 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::error::Error;
     use crate::merge::MergedSource;
     use crate::merge::sorted::{Random, SortedSource, Version};
     use crate::read::visible::tests::{dir, random_range, visible};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::entry::{Query, Sequence};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::read::range::KeyRange;
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
@@ -37,7 +37,8 @@ impl Snapshot {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let query = Query::new(key.as_ref(), self.held.sequence);
         let Held { tree, .. } = &self.held;
-        Ok(get::get(&tree.pin(), &self.dir, query, &tree.lookups)?.and_then(|found| found.value))
+        let found = get::get(&tree.pin(), &self.dir, query, &tree.lookups);
+        Ok(found.inspect_err(|error| tree.events.noticed(error))?.and_then(|found| found.value))
     }
 
     /// True if `key` had a value.
@@ -47,7 +48,8 @@ impl Snapshot {
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let query = Query::new(key.as_ref(), self.held.sequence);
         let Held { tree, .. } = &self.held;
-        get::contains(&tree.pin(), &self.dir, query, &tree.lookups)
+        let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
+        found.inspect_err(|error| tree.events.noticed(error))
     }
 
     /// The values that `keys` had: see [`crate::Db::multi_get`].
@@ -57,7 +59,8 @@ impl Snapshot {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let Held { tree, sequence } = &self.held;
         let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), *sequence)).collect();
-        multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups)
+        let found = multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups);
+        found.inspect_err(|error| tree.events.noticed(error))
     }
 
     /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a
@@ -181,5 +184,9 @@ impl Origin for PinnedState {
 
     fn open(&self, range: &KeyRange) -> Result<Self::Source> {
         Ok(StateSource::new(&self.state, range, &self.held.tree.lookups))
+    }
+
+    fn failed(&self, error: &Error) {
+        self.held.tree.events.noticed(error);
     }
 }

@@ -14,6 +14,7 @@
 //! see into it, so a [`schedule_point`] stands before each.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use tamarack_env::{Event, Lock, Worker};
 use crate::buffer::Buffer;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
+use crate::events::{Event as Happened, Events};
 use crate::format::meta::EditNumber;
 use crate::stats::LookupCounters;
 use crate::tree::version::Version;
@@ -71,6 +73,15 @@ pub enum Activity {
     Merge,
 }
 
+impl Activity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Merge => "merge",
+        }
+    }
+}
+
 /// What keeps background work from going on.
 #[derive(Debug, Default)]
 struct Trouble {
@@ -80,6 +91,10 @@ struct Trouble {
     flush: Option<Error>,
     /// The same for merges.
     merge: Option<Error>,
+    /// Which activities have failed and not succeeded since.
+    failing: [bool; 2],
+    /// What went wrong last, whether it was made up for or not.
+    last: Option<Error>,
 }
 
 impl Trouble {
@@ -88,6 +103,12 @@ impl Trouble {
             Activity::Flush => &mut self.flush,
             Activity::Merge => &mut self.merge,
         }
+    }
+
+    /// An activity succeeded. True if it had failed before.
+    fn made_up_for(&mut self, activity: Activity) -> bool {
+        *self.of(activity) = None;
+        std::mem::take(&mut self.failing[activity as usize])
     }
 }
 
@@ -104,6 +125,8 @@ pub struct Tree {
     pub lookups: LookupCounters,
     /// A flush or a merge was installed, or failed, or there will be no more of them.
     pub progress: Event,
+    /// Whom to tell what happens.
+    pub events: Arc<Events>,
     /// Whom to wake when a buffer was sealed.
     flusher: OnceLock<Arc<dyn Worker>>,
     /// Held while anything, a snapshot or an iterator too, can still read from the database's files.
@@ -128,9 +151,16 @@ impl Tree {
             visible: Visible::new(visible),
             lookups,
             progress: Event::new(),
+            events: Arc::default(),
             flusher: OnceLock::new(),
             _lock: lock,
         }
+    }
+
+    /// The same, with somebody to tell what happens.
+    #[must_use]
+    pub fn telling(self, events: Arc<Events>) -> Self {
+        Self { events, ..self }
     }
 
     /// The state now, for the duration of one operation.
@@ -186,7 +216,7 @@ impl Tree {
             let mut trouble = self.trouble.lock();
             let sealed = self.pin().sealed.clone();
             self.replace(sealed, version);
-            *trouble.of(by) = None;
+            self.tell_if(trouble.made_up_for(by), by);
         }
         self.progress.notify();
     }
@@ -204,7 +234,7 @@ impl Tree {
                 oldest.last
             );
             self.replace(younger.to_vec(), version);
-            trouble.flush = None;
+            self.tell_if(trouble.made_up_for(Activity::Flush), Activity::Flush);
         }
         self.progress.notify();
     }
@@ -219,10 +249,34 @@ impl Tree {
         self.state.store(Arc::new(State { active: state.active.clone(), sealed, version }));
     }
 
-    /// Notes that an activity failed and will be tried again.
-    pub fn report_retry(&self, activity: Activity, error: Error) {
-        *self.trouble.lock().of(activity) = Some(error);
+    /// Notes that an activity failed and will be tried again after some time.
+    pub fn report_retry(&self, activity: Activity, error: Error, again_in: Duration) {
+        self.events.noticed(&error);
+        let told = error.clone();
+        self.events.post(|| Happened::BackgroundFailed { doing: activity.name(), error: told, again_in });
+        {
+            let mut trouble = self.trouble.lock();
+            trouble.failing[activity as usize] = true;
+            trouble.last = Some(error.clone());
+            *trouble.of(activity) = Some(error);
+        }
         self.progress.notify();
+    }
+
+    /// Notes that whatever of an activity failed has been made up for, or is not called for any more.
+    pub fn report_recovery(&self, activity: Activity) {
+        self.tell_if(self.trouble.lock().made_up_for(activity), activity);
+    }
+
+    fn tell_if(&self, recovered: bool, activity: Activity) {
+        if recovered {
+            self.events.post(|| Happened::BackgroundRecovered { doing: activity.name() });
+        }
+    }
+
+    /// What went wrong last in the background, whether it was made up for or not.
+    pub fn last_trouble(&self) -> Option<Error> {
+        self.trouble.lock().last.clone()
     }
 
     /// What went wrong with an activity before is none of what is asked for from now on.
@@ -241,8 +295,18 @@ impl Tree {
             Error::Stopped { cause } => cause,
             other => Arc::new(other),
         };
-        // The first reason to stop is the one to tell.
-        self.trouble.lock().stopped.get_or_insert(cause);
+        {
+            // The first reason to stop is the one to tell.
+            let mut trouble = self.trouble.lock();
+            if trouble.stopped.is_none() {
+                if !matches!(*cause, Error::Closed | Error::ReadOnly { .. }) {
+                    let error = Error::Stopped { cause: cause.clone() };
+                    trouble.last = Some(error.clone());
+                    self.events.post(|| Happened::WritingStopped { error });
+                }
+                trouble.stopped = Some(cause);
+            }
+        }
         self.progress.notify();
     }
 

@@ -27,6 +27,7 @@ pub struct Batch {
     raw_bytes: u64,
     longest_key_bytes: usize,
     longest_value_bytes: usize,
+    has_puts: bool,
 }
 
 impl Batch {
@@ -70,6 +71,7 @@ impl Batch {
         record::put_entry(&mut self.body, TreeId(0), kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
         self.raw_bytes += raw_bytes(key.len(), value.len());
+        self.has_puts |= kind != EntryKind::Delete;
         self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         self.longest_value_bytes = self.longest_value_bytes.max(value.len());
         self
@@ -135,6 +137,14 @@ impl Write<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// True if it only deletes.
+    pub fn only_deletes(&self) -> bool {
+        match self {
+            Self::One { kind, .. } => *kind == EntryKind::Delete,
+            Self::Many(batch) => !batch.has_puts,
+        }
     }
 
     /// Appends the entries as the log stores them.

@@ -43,6 +43,7 @@ use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
 use crate::buffer::Buffer;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
+use crate::events::Event;
 use crate::format::record;
 use crate::memory::{Budget, Charge, Part};
 use crate::mistake::{self, Mistake};
@@ -51,6 +52,7 @@ use crate::tree::state::{Activity, Tree};
 use crate::wal::Log;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
+use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
 
 /// Writers came to the sequence that was reserved for a run: it would not be younger than what they wrote.
@@ -91,6 +93,8 @@ pub struct CommitSettings {
     pub group_bytes: usize,
     /// Holds writers back as far as merges need it.
     pub throttle: Arc<Throttle>,
+    /// Refuses puts while the disk has little space.
+    pub reserve: Option<Arc<Reserve>>,
 }
 
 /// Brings writes into the log and the buffer, in one order.
@@ -107,6 +111,8 @@ pub struct CommitQueue {
     lead: Mutex<Lead>,
     publisher: Mutex<Publisher>,
     interval: Arc<IntervalSync>,
+    /// Writers that wait for a flush.
+    stalled: AtomicU32,
 }
 
 /// The group that writers join now, and whether somebody leads.
@@ -230,13 +236,14 @@ impl CommitQueue {
             }),
             publisher: Mutex::new(Publisher { next: 0, applied: VecDeque::new() }),
             interval,
+            stalled: AtomicU32::new(0),
         }
     }
 
     /// Commits `write`, and returns once it has its durability and is visible.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a key, value or batch that is too large; [`Error::Io`] if the log could not be
+    /// [`Error::InvalidArgument`] for a key, value or batch that is too large; [`Error::Io`] if the disk has only its reserve left, the log could not be
     /// appended to (nothing was written, and trying again can help), or flushes are behind and fail; [`Error::Stopped`] if writing has ended.
     pub fn commit(&self, write: Write<'_>, durability: Durability) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
@@ -251,6 +258,11 @@ impl CommitQueue {
                     Ok(())
                 }
             };
+        }
+        if let Some(reserve) = &self.settings.reserve
+            && !write.only_deletes()
+        {
+            reserve.check()?;
         }
         self.wait_for_turn(write.raw_bytes());
         self.wait_for_room(write.raw_bytes())?;
@@ -353,7 +365,8 @@ impl CommitQueue {
     /// Makes everything acknowledged so far durable.
     pub fn sync(&self) -> Result<()> {
         self.tree.check_running()?;
-        self.log.sync_to(self.log.end()).inspect_err(|error| self.tree.report_stop(error.clone()))
+        let synced = self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end()));
+        synced.inspect_err(|error| self.tree.report_stop(error.clone()))
     }
 
     /// Syncs what was promised to be synced within some time. The background work has ended, and no commit is under way.
@@ -366,6 +379,11 @@ impl CommitQueue {
         let delay = self.settings.throttle.admit(&*self.env, bytes);
         if !delay.is_zero() {
             self.counters.write_delays.add(1);
+            let throttle = &self.settings.throttle;
+            if throttle.begins_to_hold_back() {
+                let bytes_per_second = throttle.rate().unwrap_or(f64::INFINITY);
+                self.tree.events.post(|| Event::WritersDelayed { bytes_per_second });
+            }
             self.counters.write_delay_ns.add(delay.as_nanos() as u64);
         }
     }
@@ -388,10 +406,16 @@ impl CommitQueue {
         }
         let began = self.env.now();
         let mut outcome = Ok(());
+        if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.tree.events.post(|| Event::WritersStalled);
+        }
         self.env.wait(&self.tree.progress, None, &mut || {
             outcome = self.tree.check_progress(Activity::Flush);
             outcome.is_err() || has_room()
         });
+        if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.tree.events.post(|| Event::WritersGoOn);
+        }
         self.counters.write_stalls.add(1);
         self.counters.write_stall_ns.add((self.env.now() - began).as_nanos() as u64);
         outcome
@@ -531,7 +555,8 @@ impl CommitQueue {
         if forming.sync {
             // Appended, but not durable and perhaps never: no later group may build on it.
             let began = self.env.now();
-            self.log.sync_to(end).inspect_err(|error| self.tree.report_stop(error.clone()))?;
+            let synced = self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(end));
+            synced.inspect_err(|error| self.tree.report_stop(error.clone()))?;
             *sync_time = Some(self.env.now() - began);
         }
         Ok(())

@@ -71,7 +71,7 @@ impl Work for IntervalSync {
         // Cleared before the log's end is read: a write that found the old deadline was appended before that. A swap, since it also
         // sees what the last one to find that deadline did before; a store would not.
         self.deadline_ns.swap(NONE, Ordering::AcqRel);
-        match self.log.sync_to(self.log.end()) {
+        match self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end())) {
             Ok(()) => Progress::More,
             Err(error) => {
                 self.tree.report_stop(error);

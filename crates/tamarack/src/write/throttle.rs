@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use tamarack_env::Env;
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A write waits for earlier ones at most that long.
 const QUEUE_MAX: Duration = Duration::from_millis(50);
@@ -29,6 +29,8 @@ pub struct Throttle {
     mib_ns: AtomicU64,
     /// When the next write may begin, in nanoseconds of the environment's clock.
     next_ns: AtomicU64,
+    /// Somebody was told that writers are held back, and not yet that they are free.
+    is_told: AtomicBool,
 }
 
 impl Throttle {
@@ -37,6 +39,16 @@ impl Throttle {
         let mib_ns = bytes_per_second.map_or(0.0, |rate| MIB / rate * 1e9);
         // From a float to an integer saturates.
         self.mib_ns.store(mib_ns as u64, Ordering::Relaxed);
+    }
+
+    /// True for the first writer that is held back since writers were free.
+    pub fn begins_to_hold_back(&self) -> bool {
+        !self.is_told.swap(true, Ordering::Relaxed)
+    }
+
+    /// True if a writer was held back and there is no rate any more; once.
+    pub fn frees_writers(&self) -> bool {
+        self.rate().is_none() && self.is_told.load(Ordering::Relaxed) && self.is_told.swap(false, Ordering::Relaxed)
     }
 
     /// The rate that is set, in bytes per second.

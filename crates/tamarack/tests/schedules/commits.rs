@@ -128,6 +128,7 @@ fn settings() -> CommitSettings {
         write_bytes_max,
         group_bytes,
         throttle: Arc::default(),
+        reserve: None,
     }
 }
 

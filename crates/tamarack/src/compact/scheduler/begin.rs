@@ -14,12 +14,18 @@ use crate::compact::TREE;
 use crate::compact::desk::{Desk, Request, tree_of};
 use crate::compact::edits;
 use crate::compact::job::{Inputs, Job, Part, Task};
+use crate::compact::progress::JobProgress;
 use crate::error::Result;
+use crate::events::Event;
 use crate::format::edit::{Change, KeyRange, RunId};
 use crate::format::shape;
 use crate::mistake::{self, Mistake};
 use crate::tree::state::Activity;
-use crate::tree::version::Version;
+use crate::tree::version::{TreeVersion, Version};
+
+/// What is being done when there is no space to begin.
+const FLUSH_ROOM: &str = "flush: find space";
+const MERGE_ROOM: &str = "merge: find space";
 
 /// A run has about so many tables, if the bounds of their size allow.
 const TABLES_PER_RUN: u64 = 32;
@@ -43,7 +49,7 @@ impl Scheduler {
         if desk.pauses == 0 && self.merge_retry.pause().is_none() {
             match self.begin_merges(desk) {
                 // What failed before has been made up for, or is not called for any more.
-                Ok(()) if desk.jobs.iter().all(Job::is_flush) => self.tree.forget_trouble(Activity::Merge),
+                Ok(()) if desk.jobs.iter().all(Job::is_flush) => self.tree.report_recovery(Activity::Merge),
                 Ok(()) => {}
                 Err(error) => {
                     self.counters.merge_failures.add(1);
@@ -162,6 +168,7 @@ impl Scheduler {
                 let job = if is_whole {
                     self.begin_merge(desk, &version, &merge)?
                 } else {
+                    self.check_merge_room(tree_of(&version), &merge)?;
                     let inputs = merge.inputs.iter().map(|run| RunId(run.0)).collect();
                     Some(self.open_job(
                         desk,
@@ -197,6 +204,7 @@ impl Scheduler {
             desk.arrived(merge.target);
             return Ok(None);
         }
+        self.check_merge_room(tree, merge)?;
         let id = self.manifest.new_merge_id();
         let version = self.commit(edits::begun(tree, merge, id, self.manifest.new_run_id()))?;
         self.open_job(desk, &version, Task::Merge { id }, merge.cause, &[KeyRange::ALL]).map(Some)
@@ -220,8 +228,29 @@ impl Scheduler {
         }
         tracing::debug!(%flush, "begins");
         let input = flush.inputs.first().map(|run| RunId(run.0));
+        let buffer = sealed.buffer.raw_bytes();
+        let active = input.and_then(|run| tree_of(&version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
+        // Where the active run cannot be written once more beside itself, the buffer becomes a run of its own.
+        let input = input.filter(|_| self.reserve.check_room(FLUSH_ROOM, buffer + active).is_ok());
+        if input.is_none() {
+            self.reserve.check_room(FLUSH_ROOM, buffer)?;
+        }
         let task = Task::Flush { sealed: sealed.clone(), input };
         self.open_job(desk, &version, task, Cause::Flush, &[KeyRange::ALL]).map(drop)
+    }
+
+    /// Whether there is space for what a merge needs before it gives some back: in each part that is open, a table of each input and one of the output.
+    fn check_merge_room(&self, tree: &TreeVersion, merge: &planner::Merge) -> Result<()> {
+        let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
+        let all: u64 = merge.inputs.iter().map(raw_bytes).sum();
+        let tables = (merge.inputs.len() as u64 + 1) * self.settings.threads as u64;
+        self.reserve.check_room(MERGE_ROOM, all.min(tables.saturating_mul(self.table_bytes(all))))
+    }
+
+    /// The size of the tables that a job writes whose inputs have so many raw bytes.
+    fn table_bytes(&self, raw_bytes: u64) -> u64 {
+        let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
+        self.settings.table_bytes.unwrap_or(derived)
     }
 
     /// Puts a job on the desk, divided into parts that can be worked on.
@@ -234,10 +263,7 @@ impl Scheduler {
         ranges: &[KeyRange],
     ) -> Result<u64> {
         let inputs = Inputs::of(&task, version);
-        let table_bytes = self
-            .settings
-            .table_bytes
-            .unwrap_or_else(|| (inputs.raw_bytes() / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX));
+        let table_bytes = self.table_bytes(inputs.raw_bytes());
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
@@ -259,9 +285,26 @@ impl Scheduler {
             left,
             resumed: false,
             done: Vec::new(),
+            began: self.env.now(),
+            written: 0,
         });
+        self.tell_of_begin(desk.job(number), version);
         self.wake();
         Ok(number)
+    }
+
+    fn tell_of_begin(&self, job: &Job, version: &Version) {
+        let event = || match &job.task {
+            Task::Flush { sealed, .. } => {
+                Event::FlushBegun { entries: sealed.buffer.entries(), raw_bytes: sealed.buffer.raw_bytes() }
+            }
+            Task::Merge { .. } | Task::Range { .. } => {
+                let JobProgress { inputs, target, .. } = JobProgress::of(job, tree_of(version));
+                let (number, cause, inputs) = (job.number, job.cause.to_string(), inputs.len());
+                Event::MergeBegun { number, cause, inputs, target, raw_bytes: job.total }
+            }
+        };
+        self.tree.events.post(event);
     }
 
     /// The tree has another shape from now on.

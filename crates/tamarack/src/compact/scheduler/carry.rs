@@ -13,6 +13,7 @@ use crate::compact::edits;
 use crate::compact::job::{Done, Job, Part, Reached, Task};
 use crate::compact::output::Output;
 use crate::error::{Error, Result};
+use crate::events::Event;
 use crate::format::edit::{Change, KeyRange};
 use crate::format::meta::TableMeta;
 use crate::mistake::{self, Mistake};
@@ -37,6 +38,9 @@ impl Scheduler {
             desk.pace(&self.manifest.version(), buffered, buffered_max, goes_on)
         };
         self.throttle.set_rate(pace.rate);
+        if self.throttle.frees_writers() {
+            self.tree.events.post(|| Event::WritersFree);
+        }
         let merges_now = desk.merges_from <= now;
         let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
@@ -58,6 +62,11 @@ impl Scheduler {
 
     /// One step of a part that was taken.
     pub(super) fn work(&self, mut part: Part) -> Progress {
+        let _span = match part.task {
+            Task::Flush { .. } => tracing::debug_span!("flush", job = part.job),
+            Task::Merge { .. } | Task::Range { .. } => tracing::debug_span!("merge", job = part.job),
+        }
+        .entered();
         match self.advance(&mut part) {
             Ok(Advanced { bytes, ended }) => {
                 let mut desk = self.desk.lock();
@@ -96,11 +105,14 @@ impl Scheduler {
         if !part.moved.is_empty() {
             return Ok(Advanced { bytes: 0, ended: true });
         }
-        let copied = part.copy(&*self.env, &self.tree, &self.manifest.version(), &self.workshop)?;
+        let (env, events) = (&*self.env, &self.tree.events);
+        let version = self.manifest.version();
+        let copied = events.timed(env, "table: copy", || part.copy(env, &self.tree, &version, &self.workshop))?;
+        drop(version);
         let ended = match copied.reached {
             Reached::Pause => false,
             Reached::Border(border) => {
-                part.finish()?;
+                events.timed(env, "table: finish", || part.finish())?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
                 // A range's handover says which runs there are, unlike a merge's.
                 let desk = matches!(part.task, Task::Range { .. }).then(|| self.desk.lock());
@@ -110,7 +122,7 @@ impl Scheduler {
                 false
             }
             Reached::End => {
-                part.finish()?;
+                events.timed(env, "table: finish", || part.finish())?;
                 true
             }
         };
@@ -141,7 +153,9 @@ impl Scheduler {
         };
         self.commit(changes)?;
         let tables = part.output().map(Output::installed).unwrap_or_default();
-        self.counters.merge_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
+        let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
+        part.written += file_bytes;
+        self.counters.merge_bytes.add(file_bytes);
         self.counters.level_bytes.add(target, raw_bytes(&tables));
         Ok(())
     }
@@ -169,8 +183,14 @@ impl Scheduler {
             }
             // Its cursors held the last of what it merged.
             part.close();
-            desk.job(part.job).taken -= 1;
+            let job = desk.job(part.job);
+            job.taken -= 1;
+            job.written += part.written;
             if is_last {
+                let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
+                let took = self.env.now().saturating_sub(job.began);
+                let event = || Event::MergeEnded { number, target, raw_bytes, file_bytes, took };
+                self.tree.events.post(event);
                 self.counters.merges.add(1);
                 self.end_merge(&mut desk, part.job, target);
             }
@@ -234,12 +254,17 @@ impl Scheduler {
         changes.extend(edits::installed(tree_of(&version), *input, self.manifest.new_run_id(), slices));
         changes.push(Change::FlushedThrough { tree: TREE, sequence: sealed.last });
         changes.push(Change::LogDurable { position: self.log.durable().0 });
-        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        let version = self.append_edit(changes)?;
         self.tree.publish_flush(sealed, version);
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
         self.counters.flushes.add(1);
         self.counters.flushed_raw_bytes.add(sealed.buffer.raw_bytes());
-        self.counters.flush_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
+        let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
+        self.counters.flush_bytes.add(file_bytes);
+        let took = self.env.now().saturating_sub(job.began);
+        let buffer = &sealed.buffer;
+        let (entries, raw_bytes_in) = (buffer.entries(), buffer.raw_bytes());
+        self.tree.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
         self.counters.level_bytes.add(1, raw_bytes(&tables));
         tracing::debug!(through = sealed.last.0, "flushed a buffer");
         Ok(())

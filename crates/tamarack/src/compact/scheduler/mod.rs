@@ -64,6 +64,7 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::Log;
 use crate::write::throttle::Throttle;
+use crate::write::{DiskStats, Reserve};
 
 /// How background work is done.
 #[derive(Clone, Debug)]
@@ -102,6 +103,7 @@ pub struct Scheduler {
     workshop: Arc<Workshop>,
     counters: Arc<Counters>,
     throttle: Arc<Throttle>,
+    reserve: Arc<Reserve>,
     settings: SchedulerSettings,
     desk: Mutex<Desk>,
     /// So many runs are about to be ingested: until they are, flushes become runs of their own.
@@ -129,6 +131,8 @@ pub struct Surroundings {
     pub counters: Arc<Counters>,
     /// Who is told how fast writers may go.
     pub throttle: Arc<Throttle>,
+    /// Knows how much space there is.
+    pub reserve: Arc<Reserve>,
 }
 
 impl Work for Scheduler {
@@ -147,7 +151,7 @@ impl Work for Scheduler {
         match part {
             Some(part) => self.work(part),
             None => {
-                let moments = [paused_until, self.paused_until(), look_again];
+                let moments = [paused_until, self.paused_until(), look_again, self.reserve.look_again()];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
             }
         }
@@ -160,7 +164,7 @@ impl Scheduler {
     /// # Errors
     /// [`Error::Corruption`] or [`Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
-        let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle } = around;
+        let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle, reserve } = around;
         let version = manifest.version();
         let stored = version.tree(TREE).and_then(|tree| tree.shape());
         let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
@@ -178,6 +182,7 @@ impl Scheduler {
             workshop,
             counters,
             throttle,
+            reserve,
             settings,
             desk,
             runs_expected: AtomicU64::new(0),
@@ -211,6 +216,25 @@ impl Scheduler {
     /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
     pub fn speed(&self) -> Option<f64> {
         self.desk.lock().speed()
+    }
+
+    /// The disk's space now, if it is known.
+    pub fn disk(&self) -> Option<DiskStats> {
+        let disk = self.reserve.look();
+        if disk.is_some_and(|disk| disk.is_low) {
+            // Somebody has to look again.
+            self.wake();
+        }
+        disk
+    }
+
+    /// For who writes tables of what is new.
+    ///
+    /// # Errors
+    /// [`Error::Io`] while the disk has little more space than its reserve.
+    pub fn leave_reserve(&self) -> Result<()> {
+        self.disk();
+        self.reserve.check()
     }
 
     /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
@@ -318,9 +342,14 @@ impl Scheduler {
     }
 
     fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
-        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        let version = self.append_edit(changes)?;
         self.tree.publish(version.clone(), Activity::Merge);
         Ok(version)
+    }
+
+    fn append_edit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
+        let changes = self.reopened().into_iter().chain(changes).collect();
+        self.tree.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(changes))
     }
 
     /// What the first edit after a clean close begins with.
