@@ -102,6 +102,7 @@ fn a_disk_that_becomes_full_at_any_call_and_is_freed_again() {
         workload::shaping(),
         workload::reopening(),
         workload::rolling(),
+        workload::checkpoints(),
     ];
     let mut refused: BTreeMap<Step, u64> = BTreeMap::new();
     for workload in scripts.into_iter().chain((0..drawn).map(workload::drawn)) {
