@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use tamarack::{Compression, Db, Durability, Error, Expert, Options};
+use tamarack::{Compression, Db, Dropped, Durability, Error, Expert, Options};
 
 use crate::outcome::Failure;
 use crate::show::Output;
@@ -107,9 +107,14 @@ pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
 /// What the engine takes if it is told nothing.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
+/// The database's directory.
+pub(crate) fn path(matches: &ArgMatches) -> &Path {
+    matches.get_one::<PathBuf>("db").expect("it is required")
+}
+
 /// Opens a database that must be there already, for reading only: several programs can do so at once, and nothing is changed by it.
 pub(crate) fn open_to_read(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    opened(Options::new().expert(expert(matches)).open_read_only(path(matches)), output)
+    opened(Options::new().expert(expert(matches)).open_read_only(path(matches)), path(matches), output)
 }
 
 /// Opens a database that must be there already, with the options that it has.
@@ -219,18 +224,17 @@ fn expert(matches: &ArgMatches) -> Expert {
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    opened(options.open(path(matches)), output)
-}
-
-fn path(matches: &ArgMatches) -> &PathBuf {
-    matches.get_one("db").expect("it is required")
+    opened(options.open(path(matches)), path(matches), output)
 }
 
 /// Says what there is to say of opening.
-fn opened(outcome: tamarack::Result<Db>, output: &mut Output<'_>) -> Result<Db, Failure> {
+fn opened(outcome: tamarack::Result<Db>, path: &Path, output: &mut Output<'_>) -> Result<Db, Failure> {
     let db = outcome.map_err(|error| match damage(&error) {
         Some(damage) => {
-            Failure::Storage(format!("{damage}; the database cannot be opened like this: restore it from a copy"))
+            let repair = format!("`tamarack repair {}` shows what can be saved", path.display());
+            Failure::Storage(format!(
+                "{damage}; the database cannot be opened like this: restore it from a copy, or {repair}"
+            ))
         }
         None => Failure::from(error),
     })?;
@@ -251,14 +255,14 @@ pub(crate) fn damage(error: &Error) -> Option<String> {
 /// Says what opening found damaged and left out: never silently.
 fn report_recovery(db: &Db, output: &mut Output<'_>) {
     for dropped in &db.recovery().dropped {
-        output.note(&format!(
-            "{}: a crash left the end torn: {} from byte {} on left out ({}); nothing that was durable is lost",
-            dropped.path.display(),
-            plural(dropped.bytes, "byte"),
-            dropped.offset,
-            dropped.why
-        ));
+        output.note(&format!("{}; that is left out, and nothing that was durable is lost", torn(dropped)));
     }
+}
+
+/// Which end of a file a crash left torn.
+pub(crate) fn torn(end: &Dropped) -> String {
+    let (path, bytes) = (end.path.display(), plural(end.bytes, "byte"));
+    format!("{path}: a crash left the end torn: {bytes} from byte {} on ({})", end.offset, end.why)
 }
 
 #[cfg(test)]

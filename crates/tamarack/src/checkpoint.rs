@@ -22,9 +22,10 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env, Lock, is_unlinkable};
 
 use crate::engine::Engine;
+use crate::engine::take_lock;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
-use crate::open::{prepare_directory, sync_parent, take_lock};
+use crate::open::{prepare_directory, sync_parent};
 use crate::step;
 use crate::tree::manifest::Manifest;
 use crate::tree::version::Version;

@@ -20,7 +20,7 @@ use crate::options::{Options, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
 use crate::tree::state::Activity;
-use crate::verify::{self, VerifyReport};
+use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
 /// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
@@ -127,6 +127,16 @@ impl Options {
     /// [`Error::Locked`] if it is open for writing; [`Error::InvalidArgument`] if there is no database; else as [`Options::open`].
     pub fn open_read_only(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Ok(Db { engine: Arc::new(open::open_read_only(dir.as_ref(), &self.resolve()?)?) })
+    }
+
+    /// Reads all files of the database in `dir`, which nobody has open, and checks them: every checksum and every invariant, and also what opening would refuse. Changes
+    /// nothing. `progress` is told the bytes of tables read so far and the bytes there are.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none; [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest
+    /// or the log cannot be read. Damage is not an error but part of the report, and so is a table that cannot be read.
+    pub fn verify(&self, dir: impl AsRef<Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+        Ok(Examination::of(&self.resolve()?.env, dir.as_ref(), false, progress)?.report)
     }
 }
 
@@ -391,8 +401,8 @@ impl Db {
         self.engine.scheduler.standing()
     }
 
-    /// Reads all tables and the manifest and checks them: every checksum and every invariant. The log is checked whenever a database is
-    /// opened, not here. `progress` is told the bytes read so far and the bytes
+    /// Reads all tables, the manifest, and the log as far as it is durable, and checks them: every checksum and every invariant. [`Options::verify`] does that
+    /// for a database that cannot be opened. `progress` is told the bytes read so far and the bytes
     /// there are.
     ///
     /// # Errors

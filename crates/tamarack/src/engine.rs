@@ -3,14 +3,16 @@
 //! Opening makes one, [`crate::Db`] and its handles share it, statistics and verification look at it. Background work holds some of
 //! the parts, never this; so the background work ends when the last handle is dropped.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::{Env, Worker};
+use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
 use crate::compact::Scheduler;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::format::names::FileName;
 use crate::memory::Account;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
@@ -68,6 +70,46 @@ impl Engine {
         }
         self.tree.events.deliver_all();
     }
+}
+
+/// Takes the lock of the database in `dir`; [`Error::Locked`] if somebody has it.
+pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
+    let path = FileName::Lock.path(dir);
+    env.lock(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked { path },
+        _ => Error::io("database: lock", &path, error),
+    })
+}
+
+/// Keeps away those who would write. Where there is no file to lock, nobody has the database open for writing: that would have made it.
+pub(crate) fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
+    let path = FileName::Lock.path(dir);
+    match env.lock_shared(&path) {
+        Ok(lock) => Ok(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(NothingToLock)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked { path }),
+        Err(error) => Err(Error::io("database: lock", &path, error)),
+    }
+}
+
+/// Stands for the lock of a directory without a file for it.
+#[derive(Debug)]
+struct NothingToLock;
+
+impl Lock for NothingToLock {}
+
+/// The error of who looks for a database where there is none.
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::InvalidArgument(format!(
+        "{}: there is no database here; check the path, or let opening, `tamarack put` or `tamarack import` make one",
+        dir.display()
+    ))
+}
+
+/// The error of who takes a file for a database.
+pub(crate) fn not_a_directory(dir: &Path) -> Error {
+    let what = "not a directory, and so no database; a database is a directory, name that";
+    Error::InvalidArgument(format!("{}: {what}", dir.display()))
 }
 
 /// What opening found.

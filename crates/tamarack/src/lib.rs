@@ -28,7 +28,7 @@
 //! |---|---|
 //! | `db` | [`Db`]: wires the parts |
 //! | `checkpoint` | a database of its own that shares the tables' files |
-//! | `open` | opening and recovery |
+//! | `open`, `repair` | opening and recovery; salvaging what is damaged |
 //! | `options` | [`Options`], [`Expert`] |
 //! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
@@ -80,6 +80,7 @@ pub mod options;
 pub mod prefixes;
 #[doc(hidden)]
 pub mod read;
+mod repair;
 mod stats;
 #[doc(hidden)]
 pub mod step;
@@ -105,6 +106,7 @@ pub use format::block::Compression;
 pub use ingest::{Ingest, IngestReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
+pub use repair::{Lost, RepairReport, Replaced};
 #[doc(hidden)]
 pub use stats::LookupTally;
 pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};

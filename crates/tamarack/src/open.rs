@@ -25,7 +25,7 @@ use tamarack_model::{Shape, planner};
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
 use crate::compact::{self, Crew, Filters, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
-use crate::engine::{Engine, RecoveryReport};
+use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -155,9 +155,7 @@ pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Resu
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_database(dir)),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            wrong("not a directory, and so no database; a database is a directory, name that")
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(not_a_directory(dir)),
         Err(error) => Err(Error::io("database: list directory", dir, error)),
     }
 }
@@ -174,39 +172,6 @@ pub(crate) fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
     env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
         .map_err(|error| Error::io(step::DATABASE_SYNC_PARENT.0, parent, error))
 }
-
-fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!(
-        "{}: there is no database here; check the path, or let opening, `tamarack put` or `tamarack import` make one",
-        dir.display()
-    ))
-}
-
-/// Keeps everybody else away from `dir`.
-pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
-    let path = FileName::Lock.path(dir);
-    env.lock(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => Error::Locked { path },
-        _ => Error::io("database: lock", &path, error),
-    })
-}
-
-/// Keeps away those who would write. Where there is no file to lock, nobody has the database open for writing: that would have made it.
-fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
-    let path = FileName::Lock.path(dir);
-    match env.lock_shared(&path) {
-        Ok(lock) => Ok(lock),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(NothingToLock)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked { path }),
-        Err(error) => Err(Error::io("database: lock", &path, error)),
-    }
-}
-
-/// Stands for the lock of a directory without a file for it.
-#[derive(Debug)]
-struct NothingToLock;
-
-impl Lock for NothingToLock {}
 
 /// What stands in the directory.
 struct Files {

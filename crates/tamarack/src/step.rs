@@ -122,4 +122,9 @@ steps! {
     CHECKPOINT_SYNC_REMOVED = "checkpoint: sync removal";
     /// What else there is of a checkpoint that failed is removed.
     CHECKPOINT_REMOVE = "checkpoint: remove";
+
+    /// A file that is damaged, or that others replace, gets another name.
+    REPAIR_SET_ASIDE = "repair: set aside";
+    /// Such names become durable: before anything else is set aside that of `CURRENT`, and all of them before there is a new one.
+    REPAIR_SYNC_DIRECTORY = "repair: sync directory";
 }

@@ -1,19 +1,52 @@
 //! Verification: everything on storage is read and checked.
+//!
+//! * Of a database that is open, what the current version names, and the log up to where it is durable ([`verify`]).
+//! * Of one that is not, all files ([`examine`]): also where opening would refuse the first damage that it meets. Repairing begins with the same examination.
+//!
+//! | what | where it is checked |
+//! |---|---|
+//! | checksums, order of entries, index, filter, properties of a table | [`crate::table::Table::verify`]; all places of a damaged one by [`crate::table::Salvage`] |
+//! | slices, runs, merges, ages by whole tables, ids, nothing past what is flushed | [`crate::tree::version::Version::check`] |
+//! | ages where ranges of keys were merged by themselves | [`ages`] |
+//! | `CURRENT`, the manifest, and that no edit is missing | [`crate::tree::manifest::survey`] |
+//! | the log: headers, records, positions, sequences | [`crate::wal::Findings`] |
+//! | files that are named and missing, or that show that edits are | [`examine`] |
+
+mod ages;
+mod examine;
+mod identity;
+
+pub(crate) use examine::{Examination, Found};
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::format::names::FileName;
+use crate::table::Salvage;
+use crate::tree::table_file::TableFile;
+use crate::wal::Dropped;
 
 /// What verification found.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
     /// Tables checked.
     pub tables: u64,
-    /// Entries checked.
+    /// Entries in them.
     pub entries: u64,
-    /// Bytes read.
+    /// Bytes of these tables.
     pub bytes: u64,
-    /// What is wrong: one error per damaged file, or per broken invariant.
+    /// Entries of the log that are in no table yet. Of an open database they are in buffers too, and are not counted.
+    pub log_entries: u64,
+    /// Bytes of the log's segments that were checked.
+    pub log_bytes: u64,
+    /// What is wrong: one error for each damaged place, or broken invariant.
     pub problems: Vec<Error>,
+    /// Ends of files that a crash left torn. Nothing in them was promised; opening the database cuts them off. Always empty for one that is open.
+    pub torn: Vec<Dropped>,
+    /// Files that nothing names, left by a crash; opening the database removes them. Always empty for one that is open.
+    pub unnamed: Vec<PathBuf>,
 }
 
 impl VerifyReport {
@@ -23,28 +56,67 @@ impl VerifyReport {
     }
 }
 
-/// Checks what the current version names. (What the log holds was checked when it was opened.)
+/// Checks what the current version of an open database names, and its log as far as that is durable.
 pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     let state = engine.tree.pin_owned();
     let mut report = VerifyReport::default();
     let all_bytes = state.version.tables().map(|table| table.meta().file_bytes).sum();
-    let note = |outcome: Result<()>, problems: &mut Vec<Error>| match outcome {
+    note(engine.manifest.verify(), &mut report.problems)?;
+    for table in state.version.tables() {
+        let before = report.bytes;
+        let problems = check_table(engine, table, &mut |bytes| progress(before + bytes, all_bytes))?;
+        report.problems.extend(problems);
+        report.tables += 1;
+        report.entries += table.meta().entries;
+        report.bytes += table.meta().file_bytes;
+    }
+    if report.is_ok() {
+        note(ages::check(&state.version, &engine.dir), &mut report.problems)?;
+    }
+    let log = engine.log.verify()?;
+    report.log_bytes = log.bytes;
+    report.problems.extend(log.problems);
+    report.problems.iter().for_each(|problem| engine.tree.events.noticed(problem));
+    Ok(report)
+}
+
+/// All that is wrong with a table.
+fn check_table(engine: &Engine, table: &Arc<TableFile>, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+    let mut problems = Vec::new();
+    note(table.open().and_then(|table| table.verify(progress)), &mut problems)?;
+    if let [Error::Corruption { .. }] = &problems[..] {
+        let (id, path) = (table.id(), FileName::Table(table.id().0).path(&engine.dir));
+        match Salvage::read(&*engine.env, &path, engine.manifest.version().database(), id, Some(table.meta())) {
+            Ok(salvage) => add_new(&mut problems, salvage.problems()),
+            // What is missing was said.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => note(Err(error), &mut problems)?,
+        }
+    }
+    Ok(problems)
+}
+
+/// Notes what is wrong; that storage fails is an error.
+fn note(outcome: Result<()>, problems: &mut Vec<Error>) -> Result<()> {
+    match outcome {
         Err(error @ Error::Io { .. }) => Err(error),
         Err(error) => {
             problems.push(error);
             Ok(())
         }
         Ok(()) => Ok(()),
-    };
-    note(engine.manifest.verify(), &mut report.problems)?;
-    for table in state.version.tables() {
-        let before = report.bytes;
-        let outcome = table.open().and_then(|table| table.verify(&mut |bytes| progress(before + bytes, all_bytes)));
-        note(outcome, &mut report.problems)?;
-        report.tables += 1;
-        report.entries += table.meta().entries;
-        report.bytes += table.meta().file_bytes;
     }
-    report.problems.iter().for_each(|problem| engine.tree.events.noticed(problem));
-    Ok(report)
+}
+
+/// Adds the problems of other places than those that are known.
+fn add_new(problems: &mut Vec<Error>, more: &[Error]) {
+    let known: Vec<_> = problems.iter().filter_map(offset).collect();
+    problems.extend(more.iter().filter(|error| offset(error).is_none_or(|offset| !known.contains(&offset))).cloned());
+}
+
+fn offset(error: &Error) -> Option<u64> {
+    match error {
+        Error::Corruption { offset, .. } => Some(*offset),
+        _ => None,
+    }
 }

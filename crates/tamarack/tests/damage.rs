@@ -30,7 +30,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use tamarack::Error;
+use tamarack::{Error, VerifyReport};
 use tamarack_env::{Env, Random, SimEnv, Step};
 
 use answers::Answers;
@@ -175,7 +175,19 @@ impl Damage {
     fn check(&self, scene: &Scene) -> Result<(), String> {
         let env = scene.machine();
         self.inflict(&env);
+        let at_rest = self.check_at_rest(scene, &env)?;
         let db = match options(&env).open(DIR) {
+            Ok(_) if !at_rest.is_ok() && !self.paths().iter().any(|path| is(path, "table")) => {
+                return Err(format!("it opens, but at rest there was {:?}", at_rest.problems));
+            }
+            Ok(db) if at_rest.torn.is_empty() != db.recovery().dropped.is_empty() => {
+                return Err(format!(
+                    "opening dropped {:?}, at rest that was {:?}",
+                    db.recovery().dropped,
+                    at_rest.torn
+                ));
+            }
+            Err(error) if at_rest.is_ok() => return Err(format!("at rest nothing was found, but: {error}")),
             Ok(db) => db,
             Err(error) if self.looks_torn(scene) => return Err(format!("it is no more than a torn end, but: {error}")),
             Err(error) => return self.check_error(scene, &error),
@@ -193,10 +205,27 @@ impl Damage {
         let report = db.verify(&mut |_, _| {}).map_err(|error| format!("verify: {error}"))?;
         report.problems.iter().try_for_each(|error| self.check_error(scene, error))?;
         let in_table = self.paths().iter().any(|path| is(path, "table"));
-        if in_table && report.is_ok() {
+        if in_table && (report.is_ok() || at_rest.is_ok()) {
             return Err("verify does not find it".to_owned());
         }
         Ok(())
+    }
+
+    /// Verifies the files before anybody opens the database: what it lists must be what is damaged, and nothing may change.
+    fn check_at_rest(&self, scene: &Scene, env: &SimEnv) -> Result<VerifyReport, String> {
+        let before = contents(env);
+        let report = options(env).verify(DIR, &mut |_, _| {}).map_err(|error| format!("verify at rest: {error}"))?;
+        if contents(env) != before {
+            return Err("verify at rest changed something".to_owned());
+        }
+        // A segment of the log that is no segment any more is missed by those beside it, too.
+        let names_log = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "log"));
+        let (of_log, others): (Vec<_>, Vec<_>) = report.problems.iter().partition(names_log);
+        others.into_iter().try_for_each(|error| self.check_error(scene, error))?;
+        if !of_log.iter().any(|error| self.check_error(scene, error).is_ok()) {
+            of_log.into_iter().try_for_each(|error| self.check_error(scene, error))?;
+        }
+        Ok(report)
     }
 
     /// The commits that must be there: those in tables, those before the first record that is damaged, and those that something undamaged says to
@@ -263,6 +292,12 @@ impl Damage {
         }
         Err(format!("the error names another file ({} of {}): {error}", named.display(), scene.name))
     }
+}
+
+/// All files but the lock, which is made.
+fn contents(env: &SimEnv) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = env.files().into_iter().filter(|(path, _)| !path.ends_with("LOCK"));
+    files.map(|(path, _)| (path.clone(), env.content(&path).expect("it is there"))).collect()
 }
 
 fn is(path: &Path, kind: &str) -> bool {

@@ -55,6 +55,7 @@ const LAYERS: &[Layer] = &[
             "db",
             "checkpoint",
             "open",
+            "repair",
             "options",
             "verify",
             "structure",

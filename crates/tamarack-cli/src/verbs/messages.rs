@@ -77,6 +77,7 @@ fn wrong_places() {
         &["export", none],
         &["stats", none],
         &["verify", none],
+        &["repair", none],
         &["compact", none],
         &["delete", none, "k"],
     ] {

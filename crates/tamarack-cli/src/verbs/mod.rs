@@ -16,6 +16,7 @@ mod manual;
 #[cfg(test)]
 mod messages;
 mod put;
+mod repair;
 mod scan;
 mod stats;
 mod verify;
@@ -38,6 +39,7 @@ const VERBS: &[Verb] = &[
     compact::VERB,
     checkpoint::VERB,
     verify::VERB,
+    repair::VERB,
     inspect::VERB,
     bench::VERB,
 ];

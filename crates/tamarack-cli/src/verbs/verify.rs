@@ -2,6 +2,7 @@
 
 use clap::ArgMatches;
 use serde_json::Value;
+use tamarack::Options;
 
 use crate::database;
 use crate::outcome::{Failure, Outcome};
@@ -15,10 +16,10 @@ pub(super) const VERB: Verb = Verb {
     name: "verify",
     summary: "Check every checksum and every invariant",
     help: "\
-Reads all that is stored and checks it: the tables, the manifest that names them,
-and, in opening the database, the log. What is damaged is listed with file and
-offset, and the exit status is then 1. Damage that keeps the database from being
-opened at all is reported as an error with status 3.",
+Reads all that is stored and checks it: every checksum; the order of entries,
+indexes and filters of each table; the manifest against the files that are there;
+the log. Changes nothing, and needs no database that can be opened: everything
+that is damaged is listed, with file and offset, and the exit status is then 1.",
     examples: "\
 tamarack verify names.db
 tamarack verify names.db --json",
@@ -27,16 +28,20 @@ tamarack verify names.db --json",
 };
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
-    let db = database::open_to_read(matches, output)?;
+    let path = database::path(matches);
     let progress = Progress::bytes("checking", Some(0));
-    let report = db.verify(&mut |done_bytes, all_bytes| {
+    let report = Options::new().verify(path, &mut |done_bytes, all_bytes| {
         progress.set_total(all_bytes);
         progress.set(done_bytes);
     })?;
     drop(progress);
-    // The log was read and checked when the database was opened; it would not be open otherwise.
-    let (replayed, log_bytes) = (db.recovery().entries_replayed, db.stats().log_bytes);
-    db.close()?;
+    for torn in &report.torn {
+        output.note(&format!("{}; opening the database drops that", database::torn(torn)));
+    }
+    if !report.unnamed.is_empty() {
+        let files = plural(report.unnamed.len() as u64, "file");
+        output.note(&format!("{files} that a crash left and nothing needs; opening the database removes them"));
+    }
 
     let problems: Vec<String> =
         report.problems.iter().map(|error| database::damage(error).unwrap_or_else(|| error.to_string())).collect();
@@ -45,54 +50,70 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         plural(report.entries, "entry"),
         plural(report.tables, "table"),
         show_bytes(report.bytes),
-        plural(replayed, "entry"),
-        show_bytes(log_bytes),
+        plural(report.log_entries, "entry"),
+        show_bytes(report.log_bytes),
         if problems.is_empty() { "no damage".to_owned() } else { plural(problems.len() as u64, "problem") }
     );
     let text: Vec<&str> = problems.iter().map(String::as_str).chain([checked.as_str()]).collect();
+    let texts = |items: Vec<String>| Value::from(items.into_iter().map(Value::from).collect::<Vec<_>>());
+    let unnamed = report.unnamed.iter().map(|path| path.display().to_string()).collect();
     let members = json::object([
         ("ok", report.is_ok().into()),
         ("tables", report.tables.into()),
         ("entries", report.entries.into()),
         ("bytes", report.bytes.into()),
-        ("log_entries", replayed.into()),
-        ("log_bytes", log_bytes.into()),
-        ("problems", problems.iter().map(|problem| Value::from(problem.as_str())).collect::<Vec<_>>().into()),
+        ("log_entries", report.log_entries.into()),
+        ("log_bytes", report.log_bytes.into()),
+        ("problems", texts(problems.clone())),
+        ("torn", texts(report.torn.iter().map(database::torn).collect())),
+        ("unnamed", texts(unnamed)),
     ]);
     output.result(Some(&text.join("\n")), members)?;
-    Ok(if report.is_ok() { Outcome::Done } else { Outcome::NotFound })
+    if report.is_ok() {
+        return Ok(Outcome::Done);
+    }
+    output.note(&format!("`tamarack repair {}` shows what can be saved, and changes nothing yet", path.display()));
+    Ok(Outcome::NotFound)
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "the test damages a real file")]
 
+    use std::path::PathBuf;
+
     use crate::testing::{TestDir, run, run_ok};
 
-    /// A sound database passes; after one byte of a table is changed, the file is named and the status is 1 or 3.
+    /// A sound database passes; after one byte of a table and one of the manifest are changed, both files are named and the status is 1, although the
+    /// database cannot be opened.
     #[test]
-    fn finds_a_changed_byte() {
-        let dir = TestDir::new("finds_a_changed_byte");
+    fn finds_changed_bytes() {
+        let dir = TestDir::new("finds_changed_bytes");
         let db = dir.join("db");
         let lines: String = (0..20_000).map(|i| format!("key {i}\t{}\n", "v".repeat(100))).collect();
         run_ok(&["import", &db, &dir.file("in.tsv", lines), "--memory", "1MiB"]);
         assert!(run_ok(&["verify", &db]).contains("no damage"));
         assert!(run_ok(&["verify", &db, "--json"]).contains("\"ok\":true"));
 
-        let files = std::fs::read_dir(&db)
+        let files: Vec<_> = std::fs::read_dir(&db)
             .expect("the database is a directory")
-            .map(|item| item.expect("it can be listed").path());
-        let table = files.max_by_key(|path| {
-            let is_table = path.extension().is_some_and(|ending| ending == "table");
-            (is_table, path.clone())
-        });
-        let table = table.expect("some of it was flushed");
-        let mut bytes = std::fs::read(&table).expect("it can be read");
-        bytes[100] ^= 1;
-        std::fs::write(&table, bytes).expect("it can be written");
-        let ran = run(&["verify", &db]);
-        assert!(matches!(ran.status, 1 | 3), "{ran:?}");
-        let name = table.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(format!("{}{}", ran.out, ran.err).contains(&name), "{name}: {ran:?}");
+            .map(|item| item.expect("it can be listed").path())
+            .collect();
+        let mut names = Vec::new();
+        for kind in ["table", "manifest"] {
+            let is_of_kind = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == kind);
+            let path = files.iter().rfind(is_of_kind).expect("there is one of each");
+            let mut bytes = std::fs::read(path).expect("it can be read");
+            bytes[100] ^= 1;
+            std::fs::write(path, bytes).expect("it can be written");
+            names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+        }
+        assert_eq!(run(&["get", &db, "key 1"]).status, 3);
+        for arguments in [&["verify", &db][..], &["verify", &db, "--json"]] {
+            let ran = run(arguments);
+            assert_eq!(ran.status, 1, "{ran:?}");
+            assert!(names.iter().all(|name| ran.out.contains(name)), "{names:?}: {ran:?}");
+            assert!(ran.err.contains("tamarack repair"), "{ran:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The seed binds bytes to their place: a block or record that a device returned from another file, another offset or another database
 //! fails its check even though it is whole.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 /// The kind of file that bytes belong to; part of the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,11 @@ impl Place {
         xxh3_64_with_seed(bytes, self.seed(offset))
     }
 
+    /// The checksums of ever more bytes that begin at `offset` of the file.
+    pub fn running(self, offset: u64) -> Running {
+        Running(Box::new(Xxh3::with_seed(self.seed(offset))))
+    }
+
     /// A number that only this offset of this file has: what records begin with, so that they can be found again after damage.
     pub fn marker(self, offset: u64) -> u32 {
         // Never zero, so that space which was only reserved does not look like a record.
@@ -49,5 +54,38 @@ impl Place {
     fn seed(self, offset: u64) -> u64 {
         let mixed = (self.0 ^ offset).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ (mixed >> 29)
+    }
+}
+
+/// Checksums of bytes that become more and more: for whoever knows where something begins, and not where it ends.
+#[derive(Clone)]
+pub struct Running(Box<Xxh3>);
+
+impl Running {
+    /// Adds bytes at the end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all bytes so far, as [`Place::checksum`] computes it.
+    pub fn checksum(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A running checksum is at each length what the bytes so far have at once.
+    #[test]
+    fn running_checksums_are_those_of_all_bytes_so_far() {
+        let bytes: Vec<u8> = (0..2000_u32).map(|number| (number * 7 % 251) as u8).collect();
+        let place = Place::new(5, FileKind::Table, 7);
+        let mut running = place.running(300);
+        for end in 0..bytes.len() {
+            assert_eq!(running.checksum(), place.checksum(300, &bytes[..end]), "{end} bytes");
+            running.add(&bytes[end..=end]);
+        }
     }
 }

@@ -46,6 +46,30 @@ impl FileName {
         dir.join(self.name())
     }
 
+    /// Its number, if it is a manifest.
+    pub fn manifest(&self) -> Option<u64> {
+        match self {
+            Self::Manifest(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Its number, if it is a segment of the log.
+    pub fn log(&self) -> Option<u64> {
+        match self {
+            Self::Log(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Its number, if it is a table.
+    pub fn table(&self) -> Option<u64> {
+        match self {
+            Self::Table(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// What `name` is; `None` if it is none of ours.
     pub fn parse(name: &str) -> Option<Self> {
         let file = match name {

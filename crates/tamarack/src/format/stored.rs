@@ -254,6 +254,88 @@ fn check(stored: &[u8], place: Place, handle: &BlockHandle) -> Result<(u8, usize
     Ok((checked[body_bytes], body_bytes))
 }
 
+/// Finds blocks in a file whose index is lost: by the length at which the bytes from some offset on have their checksum. In bytes that are no blocks each possible
+/// length costs a checksum, so it gives up after many of them, later the more it has found.
+#[derive(Debug)]
+pub struct Search<'a> {
+    file: &'a [u8],
+    place: Place,
+    checksums_left: u64,
+    /// How far it looks for the end of a block of which it does not know that it begins there.
+    reach: u64,
+}
+
+impl<'a> Search<'a> {
+    /// Searches `file`, whose checksums are bound to `place`.
+    pub fn new(file: &'a [u8], place: Place) -> Self {
+        Self { file, place, checksums_left: SEARCH_CHECKSUMS, reach: SEARCH_REACH_MAX }
+    }
+
+    /// True if it has given up. From then on it finds nothing.
+    pub fn is_exhausted(&self) -> bool {
+        self.checksums_left == 0
+    }
+
+    /// A block was found, by whomever. Most blocks of a table are about as long.
+    pub fn found(&mut self, block: &BlockHandle) {
+        let reach = (2 * block.bytes as u64 + SEARCH_REACH_MIN).min(SEARCH_REACH_MAX);
+        self.reach = if self.reach == SEARCH_REACH_MAX { reach } else { self.reach.max(reach) };
+        self.checksums_left = (self.checksums_left + SEARCH_CHECKSUMS / 4).min(SEARCH_CHECKSUMS_MAX);
+    }
+
+    /// The block that begins at `offset` and ends at or before `end`, if there is one.
+    pub fn block_at(&mut self, offset: u64, end: u64) -> Option<BlockHandle> {
+        let end = usize::try_from(end).ok()?.min(self.file.len());
+        let bytes = self.file.get(usize::try_from(offset).ok()?..end)?;
+        // No key of no bytes with a kind of 0, and no compressed payload of no bytes: so no block begins like this, but zeroed space does.
+        if bytes.starts_with(&[0, 0, 0]) {
+            return None;
+        }
+        let mut running = self.place.running(offset);
+        let (mut tag_at, mut added) = (0, 0);
+        while tag_at + TRAILER_BYTES <= bytes.len() {
+            // A checksum of zero is as unlikely as any other, and zeroed space is not.
+            if bytes[tag_at..].starts_with(&[0; 16]) {
+                tag_at += 8;
+                continue;
+            }
+            if bytes[tag_at] > TAG_ZSTD || bytes[tag_at + 1..].starts_with(&[0; 8]) {
+                tag_at += 1;
+                continue;
+            }
+            self.checksums_left = self.checksums_left.checked_sub(1)?;
+            running.add(&bytes[added..=tag_at]);
+            added = tag_at + 1;
+            let checksum = running.checksum();
+            if bytes[added..].starts_with(&checksum.to_le_bytes()) {
+                return BlockHandle::new(offset, (tag_at + TRAILER_BYTES) as u64, checksum).ok();
+            }
+            tag_at += 1;
+        }
+        None
+    }
+
+    /// The next block that begins after `offset` and ends at or before `end`. One that is much longer than those found so far is not found.
+    pub fn block_after(&mut self, offset: u64, end: u64) -> Option<BlockHandle> {
+        let mut offset = offset + 1;
+        while offset < end && !self.is_exhausted() {
+            if let Some(found) = self.block_at(offset, end.min(offset.saturating_add(self.reach))) {
+                return Some(found);
+            }
+            offset += 1;
+        }
+        None
+    }
+}
+
+/// The bounds of a search's reach, in bytes.
+const SEARCH_REACH_MIN: u64 = 1 << 10;
+const SEARCH_REACH_MAX: u64 = 64 << 10;
+
+/// The checksums after which a search that finds nothing gives up, and after which any does: a tenth of a second, and a second.
+const SEARCH_CHECKSUMS: u64 = 1 << 20;
+const SEARCH_CHECKSUMS_MAX: u64 = 1 << 23;
+
 /// What people call the compression with that tag.
 pub(super) fn name_of_tag(tag: u8) -> &'static str {
     match tag {

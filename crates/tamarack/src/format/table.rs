@@ -49,6 +49,8 @@ const VERSION_WITHOUT_FILTER: u32 = 1;
 /// The version of tables that carry a filter, and the newest that is read.
 const VERSION_WITH_FILTER: u32 = 2;
 pub(super) const MAGIC: [u8; 8] = *b"tamarTBL";
+/// How far before the end of the footer it stands.
+const MAGIC_END: usize = 16;
 
 /// The end of a table file, from which all else is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +118,17 @@ impl Footer {
             return Err(Flaw::Damaged("the footer names another version, database or table than its checksum"));
         }
         Ok((footer, checksum))
+    }
+
+    /// The last whole footer of table `table` of `database` that stands anywhere in `file`, with its checksum and the length that the file had with it:
+    /// for files that have grown.
+    pub fn search(file: &[u8], database: u64, table: TableId) -> Option<(Self, u64, u64)> {
+        let ends = (FOOTER_BYTES..=file.len()).rev();
+        let mut marked = ends.filter(|&end| file[end - MAGIC_END..].starts_with(&MAGIC));
+        marked.find_map(|end| {
+            let (footer, checksum) = Self::decode(&file[..end], end as u64, database, table).ok()?;
+            Some((footer, checksum, end as u64))
+        })
     }
 
     /// Where the top index's handle ends in the footer, and its checksum with it.

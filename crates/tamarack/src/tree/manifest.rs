@@ -41,6 +41,9 @@
 //! Tests: `tree/tests.rs`: every prefix, truncation and flipped bit of a small manifest; every step failing and every crash at a
 //! step.
 
+pub mod survey;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,6 +212,17 @@ impl Manifest {
         let log = EditLog { failure, ..EditLog::new(Arc::new(version), file) };
         let manifest = Self::new(env, dir, log);
         Ok(Some(Recovered { manifest, dropped }))
+    }
+
+    /// Writes a manifest that says nothing but `version`, under a number that no manifest has had; for who repairs. It and its name are durable when this
+    /// returns; what is current does not change.
+    pub fn write_base(env: &dyn Env, dir: &Path, number: u64, version: &Version) -> Result<()> {
+        OpenManifest::create(env, dir, number, version).map(drop)
+    }
+
+    /// Makes `CURRENT` name a manifest, atomically and durably; for who repairs.
+    pub fn make_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
+        switch_current(env, dir, number)
     }
 
     fn new(env: &Arc<dyn Env>, dir: &Path, log: EditLog) -> Self {
@@ -611,6 +625,8 @@ struct Content {
     bytes: Vec<u8>,
     place: Place,
     version: Version,
+    /// Every table that the manifest ever named.
+    named: BTreeSet<TableId>,
     base_end: u64,
     /// Up to where it is known to be durable.
     durable: u64,
@@ -621,6 +637,13 @@ struct Content {
 impl Content {
     /// Reads the manifest that `CURRENT` names, up to the first record that is not whole.
     fn read(env: &dyn Env, dir: &Path, number: u64, files: Arc<TableFiles>) -> Result<Self> {
+        let mut content = Self::read_base(env, dir, number, files)?;
+        content.read_edits()?;
+        Ok(content)
+    }
+
+    /// Reads the manifest up to the end of its base.
+    fn read_base(env: &dyn Env, dir: &Path, number: u64, files: Arc<TableFiles>) -> Result<Self> {
         let path = FileName::Manifest(number).path(dir);
         let file = match env.open(&path, Access::Read) {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -643,15 +666,14 @@ impl Content {
         let Some(base) = decode_record(place, &bytes, HEADER_BYTES) else {
             return Err(Error::corruption(&path, HEADER_BYTES, "the base is damaged"));
         };
-        let version = Version::from_base(&decode_edit(&path, HEADER_BYTES, &base)?, files)
-            .map_err(|Broken(why)| Error::corruption(&path, HEADER_BYTES, why))?;
+        let edit = decode_edit(&path, HEADER_BYTES, &base)?;
+        let version =
+            Version::from_base(&edit, files).map_err(|Broken(why)| Error::corruption(&path, HEADER_BYTES, why))?;
         if version.database() != header.database {
             return Err(Error::corruption(&path, HEADER_BYTES, "header and base name different databases"));
         }
-        let base_end = base.end;
-        let mut content = Self { path, number, bytes, place, version, base_end, durable: base_end, end: base_end };
-        content.read_edits()?;
-        Ok(content)
+        let (base_end, named) = (base.end, tables_named(&edit).collect());
+        Ok(Self { path, number, bytes, place, version, named, base_end, durable: base_end, end: base_end })
     }
 
     fn read_edits(&mut self) -> Result<()> {
@@ -660,6 +682,7 @@ impl Content {
                 let edit = decode_edit(&self.path, self.end, &record)?;
                 let applied = self.version.apply(&edit);
                 self.version = applied.map_err(|Broken(why)| Error::corruption(&self.path, self.end, why))?.version;
+                self.named.extend(tables_named(&edit));
             }
             // `CURRENT` named the file after its base was durable.
             self.durable = record.durable.max(self.base_end);
@@ -695,7 +718,7 @@ impl Content {
 
     /// Makes what was read durable, without the torn tail, and the name `CURRENT` as well.
     fn make_durable(self, env: &dyn Env, dir: &Path) -> Result<(Version, OpenManifest)> {
-        let Self { path, number, bytes, place, version, base_end, durable, end } = self;
+        let Self { path, number, bytes, place, version, base_end, durable, end, named: _ } = self;
         let file = open(env, &path, Access::ReadWrite)?;
         let failed = |step: Step| {
             let path = &path;
@@ -714,6 +737,14 @@ impl Content {
         let file = OpenManifest { path, file, number, place, base_end, durable: end, end, reserved: end, uncut: false };
         Ok((version, file))
     }
+}
+
+/// The tables that an edit adds.
+fn tables_named(edit: &Edit) -> impl Iterator<Item = TableId> {
+    edit.changes.iter().filter_map(|change| match change {
+        Change::TableAdded { meta, .. } => Some(meta.id),
+        _ => None,
+    })
 }
 
 fn decode_edit(path: &Path, offset: u64, record: &Record<'_>) -> Result<Edit> {

@@ -21,6 +21,8 @@
 //!
 //! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread.
 
+pub(super) mod findings;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -140,6 +142,7 @@ fn carry_out(
     replay: &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>,
 ) -> Result<Recovered> {
     let surveys = survey_all(settings, access)?;
+    surveys.iter().try_for_each(|survey| survey.check_header(settings))?;
     let next_number = surveys.last().map_or(1, |survey| survey.number + 1);
     let youngest = surveys.last().map(|survey| survey.path.clone());
     let (unborn, mut surveys): (Vec<_>, Vec<_>) = surveys.into_iter().partition(Survey::is_unborn);
@@ -168,6 +171,7 @@ fn carry_out(
 }
 
 /// What one segment holds.
+#[derive(Debug)]
 struct Survey {
     number: u64,
     path: PathBuf,
@@ -184,48 +188,33 @@ struct Survey {
     dirty: bool,
     /// True if nothing but zeros follows the place of the header.
     empty: bool,
-    /// Whole records found behind the end.
-    strays: u64,
+    /// Whole records found behind the end, with their offsets.
+    strays: Vec<(u64, RecordHead)>,
     /// The highest mark of all records, strays included.
     durable: Position,
 }
 
 /// Surveys all segments, in the order of their numbers.
 fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>> {
-    let RecoverySettings { env, dir, .. } = settings;
+    let numbers = numbers(settings.env.as_ref(), &settings.dir)?;
+    numbers.into_iter().map(|number| Survey::of(settings, access, number)).collect()
+}
+
+/// The numbers of all segments, in order.
+fn numbers(env: &dyn Env, dir: &Path) -> Result<Vec<u64>> {
     let names = env.list(dir).map_err(|error| Error::io("log: list directory", dir, error))?;
-    let mut numbers: Vec<u64> = names
-        .iter()
-        .filter_map(|name| match FileName::parse(name.to_str()?)? {
-            FileName::Log(number) => Some(number),
-            _ => None,
-        })
-        .collect();
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)?.log()).collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| Survey::of(settings, number, access)).collect()
+    Ok(numbers)
 }
 
 impl Survey {
-    fn of(settings: &RecoverySettings, number: u64, access: Access) -> Result<Self> {
+    fn of(settings: &RecoverySettings, access: Access, number: u64) -> Result<Self> {
         let path = FileName::Log(number).path(&settings.dir);
         let io_error = |error| Error::io("log: read segment", &path, error);
         let file = settings.env.open(&path, access).map_err(io_error)?;
         let bytes = read_all(file.as_ref()).map_err(io_error)?;
         let header = SegmentHeader::decode(&bytes, settings.database, number);
-        match header {
-            Err(HeaderFlaw::Newer(version)) => {
-                let what = format!("the log has format version {version}; this program knows only older ones");
-                return Err(Error::Unsupported { path, what });
-            }
-            Ok(SegmentHeader { created_after, .. }) if created_after > settings.last_edit => {
-                let what = format!(
-                    "this segment was made after edit {}, but the manifest ends with edit {}: the manifest has lost edits",
-                    created_after.0, settings.last_edit.0
-                );
-                return Err(Error::corruption(&path, 0, what));
-            }
-            _ => {}
-        }
         let mut survey = Self {
             number,
             path,
@@ -237,11 +226,29 @@ impl Survey {
             end: SEGMENT_HEADER_BYTES,
             dirty: false,
             empty: is_zero(bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default()),
-            strays: 0,
+            strays: Vec::new(),
             durable: Position(0),
         };
         survey.scan(settings.database, &bytes);
         Ok(survey)
+    }
+
+    /// An error if a newer version wrote the segment, or after an edit that the manifest does not have.
+    fn check_header(&self, settings: &RecoverySettings) -> Result<()> {
+        match self.header {
+            Err(HeaderFlaw::Newer(version)) => {
+                let what = format!("the log has format version {version}; this program knows only older ones");
+                Err(Error::Unsupported { path: self.path.clone(), what })
+            }
+            Ok(SegmentHeader { created_after, .. }) if created_after > settings.last_edit => {
+                let what = format!(
+                    "this segment was made after edit {}, but the manifest ends with edit {}: the manifest has lost edits",
+                    created_after.0, settings.last_edit.0
+                );
+                Err(Error::corruption(&self.path, 0, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn scan(&mut self, database: u64, bytes: &[u8]) {
@@ -260,7 +267,7 @@ impl Survey {
         while offset < bytes.len() as u64 {
             match record_at(bytes, offset, place) {
                 Some((head, _)) => {
-                    self.strays += 1;
+                    self.strays.push((offset, head));
                     self.durable = self.durable.max(head.durable);
                     offset += head.stride();
                 }
@@ -450,8 +457,8 @@ impl Chain {
         dropped.bytes = surveys[broken].written_bytes.saturating_sub(dropped.offset)
             + later.iter().map(|survey| survey.written_bytes).sum::<u64>();
         dropped.commit_groups = in_broken
-            + surveys[broken].strays
-            + later.iter().map(|survey| survey.records.len() as u64 + survey.strays).sum::<u64>();
+            + surveys[broken].strays.len() as u64
+            + later.iter().map(|survey| (survey.records.len() + survey.strays.len()) as u64).sum::<u64>();
     }
 
     /// Where the chain ends in one of its segments.

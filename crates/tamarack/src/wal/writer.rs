@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum::Place;
 use crate::format::meta::EditNumber;
 use crate::format::names::FileName;
-use crate::format::record::{Group, Position, SEGMENT_HEADER_BYTES, SegmentHeader, segment_place};
+use crate::format::record::{Group, Position, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
 use crate::step;
 use crate::wal::recovery::Recovered;
 
@@ -75,6 +75,15 @@ struct Segment {
     synced: u64,
     /// What an append left that found no space has still to be cut off.
     uncut: bool,
+}
+
+/// What [`Log::verify`] found.
+#[derive(Clone, Debug, Default)]
+pub struct LogCheck {
+    /// Bytes read.
+    pub bytes: u64,
+    /// What is wrong, at most one place in each segment.
+    pub problems: Vec<Error>,
 }
 
 /// A segment as statistics show it.
@@ -155,6 +164,34 @@ impl Log {
             first_sequence: segment.header.first_sequence,
         });
         stats.collect()
+    }
+
+    /// Reads all segments up to where the log is durable, and checks that what was written stands there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if storage fails. Damage is part of what it gives.
+    pub fn verify(&self) -> Result<LogCheck> {
+        let durable = self.durable();
+        let segments: Vec<_> = self.segments.lock().all.iter().cloned().collect();
+        let mut check = LogCheck::default();
+        let mut next = None;
+        for segment in &segments {
+            let end = segment.end.min(durable.0.saturating_sub(segment.header.base.0));
+            if end < SEGMENT_HEADER_BYTES {
+                // Nothing in it is known to be durable yet.
+                break;
+            }
+            check.bytes += end;
+            let read = segment.verify(end, self.settings.database, &mut next);
+            match read.map_err(|error| Error::io("log: read segment", &segment.path, error))? {
+                Ok(()) => {}
+                Err((offset, what)) => {
+                    check.problems.push(Error::corruption(&segment.path, offset, what));
+                    next = None;
+                }
+            }
+        }
+        Ok(check)
     }
 
     /// Appends `group`, whose first entry gets `first`, and returns where its record ends.
@@ -398,6 +435,44 @@ impl Segments {
 }
 
 impl Segment {
+    /// Checks the segment up to `end`, which must be where a record ends, and that its entries follow `next`; or says where and what is wrong.
+    fn verify(
+        &self,
+        end: u64,
+        database: u64,
+        next: &mut Option<Sequence>,
+    ) -> io::Result<std::result::Result<(), (u64, &'static str)>> {
+        let mut bytes = vec![0; usize::try_from(end).map_err(io::Error::other)?];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Err((self.file.len()?, "the file ends before what was durable")));
+            }
+            read => read?,
+        }
+        let header = SegmentHeader::decode(&bytes, database, self.header.number);
+        if header != Ok(self.header) {
+            return Ok(Err((0, "the segment does not have the header that was written")));
+        }
+        let mut expected = self.header.first_sequence;
+        // An ingested run may have taken those between.
+        if next.is_some_and(|next| expected < next) {
+            return Ok(Err((0, "the segment begins with a sequence that the one before has")));
+        }
+        let mut offset = SEGMENT_HEADER_BYTES;
+        while offset < end {
+            let Some((head, _)) = record_at(&bytes, offset, self.place) else {
+                return Ok(Err((offset, "what stands here is not the record that was written")));
+            };
+            if head.first != expected {
+                return Ok(Err((offset, "a record does not follow the one before")));
+            }
+            expected = head.last().next();
+            offset += head.stride();
+        }
+        *next = Some(expected);
+        Ok(Ok(()))
+    }
+
     /// Writes the header and makes it durable. [`Error::Io`] if the file can be thrown away, as nothing has been promised in it; [`Error::Stopped`] if writing
     /// has to end.
     fn begin(&mut self, database: u64, allocate_bytes: u64) -> Result<()> {

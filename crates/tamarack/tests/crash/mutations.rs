@@ -114,7 +114,8 @@ const NEVER_LATE: &[(Step, Step, &str)] = &[
 ];
 
 /// Steps that no workload makes, each with the reason.
-const NOT_EXERCISED: &[(Step, &str)] = &[];
+const NOT_EXERCISED: &[(Step, &str)] =
+    &[(REPAIR_SET_ASIDE, "the suite `repair` interrupts repairs at each call"), (REPAIR_SYNC_DIRECTORY, "the same")];
 
 const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 6, recoveries: 4 };
 

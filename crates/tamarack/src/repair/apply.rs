@@ -1,0 +1,329 @@
+//! [`apply`]: carries out a plan. The order in which it does that is on the page of [`super`].
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::Env;
+use tamarack_model::filter::FilterChoice;
+use tamarack_model::planner;
+
+use super::arrange::Unit;
+use super::names::Names;
+use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
+use crate::compact;
+use crate::entry::{Entry, Sequence, compare};
+use crate::error::{Error, Result};
+use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
+use crate::format::meta::{TableId, TableMeta};
+use crate::format::names::FileName;
+use crate::format::record::{Position, RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::shape;
+use crate::merge::Source;
+use crate::options::Resolved;
+use crate::step;
+use crate::table::{
+    FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
+};
+use crate::tree::broken::Broken;
+use crate::tree::manifest::Manifest;
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
+use crate::verify::Examination;
+
+/// A table ends when its file has this many bytes, unless the options say something else.
+const TABLE_BYTES: u64 = 64 << 20;
+
+/// Makes what is planned.
+pub(super) fn apply(options: &Resolved, dir: &Path, examination: &Examination, plan: &Plan) -> Result<()> {
+    let names = Names::of(&*options.env, dir, examination)?;
+    let storage = TableStorage::buffered(options.env.clone(), 0);
+    let mut maker = Maker { options, dir, examination, plan, names, storage };
+    let runs = maker.tables()?;
+    let log_durable = maker.log()?;
+    let (version, manifest) = maker.manifest(&runs, log_durable)?;
+    maker.switch(&version, manifest)
+}
+
+/// A run that was made: its level, and its slices with their tables.
+type Made = (u32, Vec<(Arc<TableMeta>, KeyRange)>);
+
+struct Maker<'a> {
+    options: &'a Resolved,
+    dir: &'a Path,
+    examination: &'a Examination,
+    plan: &'a Plan,
+    names: Names,
+    storage: Arc<TableStorage>,
+}
+
+impl Maker<'_> {
+    fn env(&self) -> &dyn Env {
+        &*self.options.env
+    }
+
+    /// Makes the tables of all runs. They and their names are durable.
+    fn tables(&mut self) -> Result<Vec<Made>> {
+        let mut runs = Vec::new();
+        for (level, units) in &self.plan.runs {
+            let mut slices = Vec::new();
+            for unit in units {
+                slices.extend(self.unit(unit)?);
+            }
+            runs.push((*level, slices));
+        }
+        self.sync_dir(step::TABLE_SYNC_DIRECTORY)?;
+        Ok(runs)
+    }
+
+    /// The slices of a unit, in order.
+    fn unit(&mut self, unit: &Unit<Part>) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
+        if let [part] = &unit.parts[..] {
+            return self.part(part);
+        }
+        let mut sources = Vec::new();
+        let mut made = Vec::new();
+        for part in &unit.parts {
+            let slices = self.part(part)?;
+            if !matches!(part, Part::Table { .. }) {
+                made.extend(slices.iter().map(|(meta, _)| meta.id));
+            }
+            sources.extend(slices);
+        }
+        let merged = self.merge(&sources)?;
+        for table in made {
+            let path = FileName::Table(table.0).path(self.dir);
+            let removed = self.env().remove(&path, step::TABLE_REMOVE);
+            removed.map_err(|error| Error::io(step::TABLE_REMOVE.0, &path, error))?;
+        }
+        Ok(merged)
+    }
+
+    /// The slices of a part.
+    fn part(&mut self, part: &Part) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
+        match part {
+            Part::Table { meta, range } => Ok(vec![(meta.clone(), range.clone())]),
+            Part::Damaged { id, meta, range } => {
+                let path = FileName::Table(id.0).path(self.dir);
+                let salvage = Salvage::read(self.env(), &path, self.plan.database, *id, meta.as_deref())?;
+                let mut writer = Writer::new(self);
+                salvage.visit(&mut |entry| if holds(range, entry.key) { writer.add(entry) } else { Ok(()) })?;
+                writer.finish()
+            }
+            Part::Log(chunk) => {
+                let log = self.examination.log.as_ref().expect("a chunk is one of a log");
+                let entries = chunk.entries(log, &mut Vec::new())?;
+                let mut writer = Writer::new(self);
+                for ((key, Reverse(sequence)), (kind, value)) in &entries {
+                    writer.add(Entry { key, sequence: Sequence(*sequence), kind: *kind, value })?;
+                }
+                writer.finish()
+            }
+        }
+    }
+
+    /// Merges slices of tables. What they have in common is there once.
+    fn merge(&mut self, sources: &[(Arc<TableMeta>, KeyRange)]) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
+        let mut cursors: Vec<(TableCursor, &KeyRange)> = Vec::new();
+        for (meta, range) in sources {
+            let table = Table::open(&self.storage, self.dir, self.plan.database, meta)?;
+            let mut cursor = table.cursor(ReadPolicy::Sequential);
+            match &range.from {
+                Some(from) => cursor.seek(from, Sequence::MAX)?,
+                None => cursor.seek_first()?,
+            }
+            cursors.push((cursor, range));
+        }
+        let mut writer = Writer::new(self);
+        let mut last: Option<(Vec<u8>, Sequence)> = None;
+        loop {
+            let standing = cursors.iter().enumerate().filter_map(|(at, (cursor, range))| {
+                let entry = cursor.entry().filter(|entry| holds(range, entry.key))?;
+                Some((at, entry))
+            });
+            let next = standing.min_by(|(_, a), (_, b)| compare((a.key, a.sequence), (b.key, b.sequence)));
+            let Some((at, entry)) = next else { break };
+            let is_new = last.as_ref().is_none_or(|(key, sequence)| (&**key, *sequence) != (entry.key, entry.sequence));
+            if is_new {
+                writer.add(entry)?;
+                let mut key = last.take().map(|(key, _)| key).unwrap_or_default();
+                key.clear();
+                key.extend_from_slice(entry.key);
+                last = Some((key, entry.sequence));
+            }
+            cursors[at].0.next()?;
+        }
+        writer.finish()
+    }
+
+    /// Begins a log anew, unless it stays. Gives up to where it is durable then.
+    fn log(&mut self) -> Result<u64> {
+        if self.plan.keeps_log {
+            let version = self.examination.version();
+            return Ok(version.map_or(0, |version| version.log_durable().max(version.log_end().unwrap_or(0))));
+        }
+        let end = self.examination.log.as_ref().map_or(0, |log| log.end.0);
+        let header = SegmentHeader {
+            number: self.names.next_log(),
+            base: Position(end.next_multiple_of(RECORD_ALIGNMENT)),
+            first_sequence: self.plan.flushed_through.next(),
+            // As with tables: whoever finds it, left by a repair that was interrupted, shall not take it for a sign of lost edits.
+            created_after: MADE_BY_REPAIR,
+        };
+        let path = FileName::Log(header.number).path(self.dir);
+        let failed = |step: tamarack_env::Step| {
+            let path = path.clone();
+            move |error| Error::io(step.0, &path, error)
+        };
+        let file = self.env().create(&path, step::LOG_CREATE).map_err(failed(step::LOG_CREATE))?;
+        let bytes = header.encode(self.plan.database);
+        file.write_all_at(&bytes, 0, step::LOG_HEADER).map_err(failed(step::LOG_HEADER))?;
+        file.sync(step::LOG_SYNC_HEADER).map_err(failed(step::LOG_SYNC_HEADER))?;
+        self.sync_dir(step::LOG_SYNC_DIRECTORY)?;
+        self.names.keep(FileName::Log(header.number));
+        Ok(header.base.0 + SEGMENT_HEADER_BYTES)
+    }
+
+    /// Writes the manifest that describes all of this; gives the version and the manifest's number.
+    fn manifest(&mut self, runs: &[Made], log_durable: u64) -> Result<(Version, u64)> {
+        let known = self.examination.version();
+        let next_run = known.map_or(1, |version| version.next_ids().run);
+        let merges = known.map_or(1, |version| version.next_ids().merge);
+        let ids = Change::IdsUsed { tables: self.names.next_table, runs: next_run + runs.len() as u64, merges };
+        let mut changes = vec![Change::Database { id: self.plan.database }, ids];
+        changes.extend((log_durable > 0).then_some(Change::LogDurable { position: log_durable }));
+        if let Some(position) = known.and_then(Version::log_end).filter(|_| self.plan.keeps_log) {
+            changes.push(Change::LogEnd { position });
+        }
+        changes.push(Change::TreeCreated { tree: TREE });
+        let (stored, shape) = match self.plan.shape.as_ref().map(|blob| (blob, shape::decode(blob))) {
+            Some((blob, Ok((_, shape)))) => (Some(blob.clone()), Some(shape)),
+            Some((_, Err(error @ shape::ShapeError::Newer(_)))) => return Err(error.at(self.dir)),
+            // Opening gives the tree another.
+            Some((_, Err(shape::ShapeError::Malformed(_)))) | None => (None, None),
+        };
+        changes.extend(stored.map(|shape| Change::ShapeSet { tree: TREE, shape }));
+        changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
+        let described = known.map(|version| version.state_edit().changes).unwrap_or_default();
+        let is_of_skip = |change: &Change| matches!(change, Change::SequencesSkipped { tree: TREE, .. });
+        changes.extend(described.into_iter().filter(is_of_skip));
+        let mut named = BTreeSet::new();
+        for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
+            if named.insert(meta.id) {
+                changes.push(Change::TableAdded { tree: TREE, meta: meta.clone() });
+            }
+        }
+        for (at, (level, slices)) in runs.iter().enumerate() {
+            let index = runs[..at].iter().filter(|(other, _)| other == level).count() as u32;
+            let run = RunId(next_run + at as u64);
+            let slices = slices.iter().map(|(meta, range)| SliceSpec { table: meta.id, range: range.clone() });
+            changes.push(Change::RunAdded { tree: TREE, run, level: *level, index });
+            changes.push(Change::SlicesAdded { tree: TREE, run, slices: slices.collect() });
+        }
+        if self.plan.flushed_through > Sequence::ZERO {
+            changes.push(Change::FlushedThrough { tree: TREE, sequence: self.plan.flushed_through });
+        }
+        let files = TableFiles::new(self.storage.clone(), self.dir);
+        let made = |changes: &[Change]| {
+            let edit = Edit { number: self.plan.edit, changes: changes.to_vec() };
+            let version = Version::from_base(&edit, files.clone());
+            version.and_then(|version| version.check().map(|()| version)).unwrap_or_else(|Broken(why)| {
+                panic!("what is left was put together wrongly: {why}: {:?}", edit.changes)
+            })
+        };
+        let mut version = made(&changes);
+        if let Some(shape) = shape {
+            let tree = version.tree(TREE).expect("it was created just now");
+            let (relabelled, _) = planner::relabel(&tree.occupancy(), &[], &shape);
+            changes.extend(compact::relabelled(tree, &relabelled));
+            version = made(&changes);
+        }
+        let number = self.names.next_manifest();
+        Manifest::write_base(self.env(), self.dir, number, &version)?;
+        self.names.keep(FileName::Manifest(number));
+        Ok((version, number))
+    }
+
+    /// Sets aside what is not part of the database any more, and names the new manifest.
+    fn switch(&mut self, version: &Version, manifest: u64) -> Result<()> {
+        for table in version.tables() {
+            self.names.keep(FileName::Table(table.id().0));
+        }
+        if self.plan.keeps_log {
+            self.names.keep_log();
+        }
+        let mut aside = self.names.to_set_aside(self.dir);
+        // From the moment when it is gone until it is back, nobody opens the database.
+        aside.sort_by_key(|(from, _)| !from.ends_with("CURRENT"));
+        for (from, to) in aside {
+            let moved = self.env().rename(&from, &to, step::REPAIR_SET_ASIDE);
+            moved.map_err(|error| Error::io(step::REPAIR_SET_ASIDE.0, &from, error))?;
+            if from.ends_with("CURRENT") {
+                self.sync_dir(step::REPAIR_SYNC_DIRECTORY)?;
+            }
+        }
+        self.sync_dir(step::REPAIR_SYNC_DIRECTORY)?;
+        Manifest::make_current(self.env(), self.dir, manifest)
+    }
+
+    fn sync_dir(&self, step: tamarack_env::Step) -> Result<()> {
+        self.env().sync_dir(self.dir, step).map_err(|error| Error::io(step.0, self.dir, error))
+    }
+}
+
+/// Writes entries into tables.
+struct Writer<'a, 'b> {
+    maker: &'a mut Maker<'b>,
+    open: Option<TableBuilder>,
+    last_key: Vec<u8>,
+    made: Vec<(Arc<TableMeta>, KeyRange)>,
+}
+
+impl<'a, 'b> Writer<'a, 'b> {
+    fn new(maker: &'a mut Maker<'b>) -> Self {
+        Self { maker, open: None, last_key: Vec::new(), made: Vec::new() }
+    }
+
+    fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        let table_bytes = self.maker.options.table_bytes.unwrap_or(TABLE_BYTES);
+        let is_full = self.open.as_ref().is_some_and(|table| table.file_bytes() >= table_bytes);
+        if is_full && entry.key != self.last_key {
+            self.end_table()?;
+        }
+        if self.open.is_none() {
+            let Resolved { block_bytes, compression, filter, .. } = *self.maker.options;
+            // As many bits as all runs have on average; merges share them out.
+            let filter = match filter {
+                FilterChoice::Each { kind, bits_per_entry, .. } => Some(FilterSettings { kind, bits_per_entry }),
+                FilterChoice::None => None,
+            };
+            let settings = TableSettings {
+                database: self.maker.plan.database,
+                id: TableId(self.maker.names.next_table),
+                created_after: MADE_BY_REPAIR,
+                block_bytes,
+                compression,
+                filter,
+            };
+            self.maker.names.next_table += 1;
+            self.open = Some(TableBuilder::create(self.maker.env(), self.maker.dir, settings)?);
+        }
+        self.open.as_mut().expect("opened above").add(entry)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(table) = self.open.take() {
+            self.made.push((Arc::new(table.finish()?), KeyRange::ALL));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
+        self.end_table()?;
+        Ok(self.made)
+    }
+}

@@ -1,0 +1,105 @@
+//! [`Chunk`]: records of a log that cannot be read as a log any more, as entries to be written into tables.
+//!
+//! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken in chunks that fit into memory; of two chunks, the later has the larger
+//! sequences.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::entry::{Entry, EntryKind, Sequence};
+use crate::error::{Error, Result};
+use crate::format::meta::TreeId;
+use crate::wal::{Findings, Record};
+
+/// The most bytes of records that a chunk has, unless a single one is larger.
+const CHUNK_BYTES: u64 = 32 << 20;
+
+/// Records that become a table together.
+#[derive(Clone, Debug)]
+pub(super) struct Chunk {
+    /// Each with the index of its segment.
+    records: Vec<(usize, Record)>,
+    /// Only entries after this one count.
+    after: Sequence,
+}
+
+/// Entries by key, young to old.
+pub(super) type Sorted = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
+
+/// What is left of a log.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Old to young.
+    pub(super) chunks: Vec<Chunk>,
+    /// Sequences that no record has, between the first that is wanted and the last that is there.
+    pub(super) missing: Vec<(u64, u64)>,
+    /// The last sequence that is there.
+    pub(super) last: Sequence,
+}
+
+/// All records with entries after `after`. If `from_first`, nothing is known of what is in tables, and sequences before the first record are not missed.
+pub(super) fn left(log: &Findings, after: Sequence, from_first: bool) -> Left {
+    let mut records: Vec<(usize, Record)> = Vec::new();
+    for (segment, found) in log.segments.iter().enumerate() {
+        records
+            .extend(found.records.iter().filter(|record| record.head.last() > after).map(|record| (segment, *record)));
+    }
+    records.sort_by_key(|(segment, record)| (record.head.first, *segment, record.offset));
+    let mut left = Left { last: after, ..Left::default() };
+    let mut bytes = 0;
+    for (segment, record) in records {
+        // Two records never have the same sequences, unless somebody put together files of different times; then the first counts.
+        if record.head.first <= left.last && !left.chunks.is_empty() {
+            continue;
+        }
+        let expected = left.last.next();
+        if record.head.first > expected && !(from_first && left.chunks.is_empty()) {
+            left.missing.push((expected.0, record.head.first.0 - 1));
+        }
+        left.last = record.head.last();
+        bytes += u64::from(record.head.body_bytes);
+        if left.chunks.is_empty() || bytes > CHUNK_BYTES {
+            left.chunks.push(Chunk { records: Vec::new(), after });
+            bytes = u64::from(record.head.body_bytes);
+        }
+        left.chunks.last_mut().expect("there is one now").records.push((segment, record));
+    }
+    left
+}
+
+impl Chunk {
+    /// How many of its entries stand in which file.
+    pub(super) fn counts<'a>(&self, log: &'a Findings) -> Vec<(&'a Path, u64)> {
+        let count = |(segment, record): &(usize, Record)| {
+            let first = record.head.first.0.max(self.after.0 + 1);
+            (&*log.segments[*segment].path, record.head.last().0 + 1 - first)
+        };
+        self.records.iter().map(count).collect()
+    }
+
+    /// Its entries. Records that are whole and hold no entries are noted as problems.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for what a newer version wrote; [`Error::Io`].
+    pub(super) fn entries(&self, log: &Findings, problems: &mut Vec<Error>) -> Result<Sorted> {
+        let mut sorted = Sorted::new();
+        for records in self.records.chunk_by(|a, b| a.0 == b.0) {
+            let (segment, path) = (records[0].0, &log.segments[records[0].0].path);
+            let heads: Vec<Record> = records.iter().map(|(_, record)| *record).collect();
+            let insert = &mut |tree, entry: Entry<'_>| {
+                if tree != TreeId(0) {
+                    let what = "the log has entries of several trees, and this program knows one; repair it with a newer version";
+                    return Err(Error::Unsupported { path: path.clone(), what: what.to_owned() });
+                }
+                if entry.sequence > self.after {
+                    let value = (entry.kind, entry.value.to_vec());
+                    sorted.insert((entry.key.to_vec(), Reverse(entry.sequence.0)), value);
+                }
+                Ok(())
+            };
+            problems.extend(log.visit(segment, &heads, insert)?);
+        }
+        Ok(sorted)
+    }
+}

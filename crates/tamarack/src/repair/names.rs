@@ -1,0 +1,76 @@
+//! [`Names`]: which numbers are free, and what files are called when they are set aside.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tamarack_env::Env;
+
+use crate::error::{Error, Result};
+use crate::format::names::FileName;
+use crate::verify::Examination;
+
+/// The names in the directory: which numbers are free, and what is set aside as what.
+pub(super) struct Names {
+    all: Vec<OsString>,
+    ours: BTreeSet<FileName>,
+    kept: BTreeSet<FileName>,
+    /// The number of the next table that is made.
+    pub(super) next_table: u64,
+    next_log: u64,
+    next_manifest: u64,
+}
+
+/// What the names of files that were set aside end with, but for a number.
+const ASIDE: &str = ".lost";
+
+impl Names {
+    pub(super) fn of(env: &dyn Env, dir: &Path, examination: &Examination) -> Result<Self> {
+        let all = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
+        // A number that was used is never used again, also if its file was set aside.
+        let ever = all.iter().filter_map(|name| {
+            let name = name.to_str()?;
+            FileName::parse(name.split_once(ASIDE).map_or(name, |(name, _)| name))
+        });
+        let ever: Vec<FileName> = ever.collect();
+        let next =
+            |number: fn(&FileName) -> Option<u64>| ever.iter().filter_map(number).max().map_or(1, |last| last + 1);
+        let known = examination.version().map_or(1, |version| version.next_ids().table);
+        Ok(Self {
+            ours: examination.manifest.names.iter().copied().collect(),
+            kept: BTreeSet::from([FileName::Lock]),
+            next_table: next(FileName::table).max(known),
+            next_log: next(FileName::log).max(examination.log.as_ref().map_or(1, |log| log.next_number)),
+            next_manifest: next(FileName::manifest),
+            all,
+        })
+    }
+
+    pub(super) fn next_log(&self) -> u64 {
+        self.next_log
+    }
+
+    pub(super) fn next_manifest(&self) -> u64 {
+        self.next_manifest
+    }
+
+    pub(super) fn keep(&mut self, name: FileName) {
+        self.kept.insert(name);
+    }
+
+    pub(super) fn keep_log(&mut self) {
+        self.kept.extend(self.ours.iter().filter(|name| name.log().is_some()));
+    }
+
+    /// What is to be set aside, and how it is to be called then.
+    pub(super) fn to_set_aside(&self, dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let aside = self.ours.difference(&self.kept).map(|name| {
+            let name = name.name();
+            let numbered = (2_u32..).map(|number| format!("{name}{ASIDE}-{number}"));
+            let mut free = std::iter::once(format!("{name}{ASIDE}")).chain(numbered);
+            let free = free.find(|name| !self.all.iter().any(|other| **other == **name));
+            (dir.join(&name), dir.join(free.expect("there are more numbers than files")))
+        });
+        aside.collect()
+    }
+}

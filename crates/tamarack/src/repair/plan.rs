@@ -1,0 +1,415 @@
+//! [`plan`]: what a repaired database consists of, before anything is written.
+//!
+//! Everything that is to stand in a run is a [`Unit`] of [`Part`]s: slices of tables that are whole, what is left of damaged ones, records of the log. A unit of one slice
+//! of a whole table stays as it is; all others become new tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack_env::Env;
+
+use super::arrange::{Unit, arrange};
+use super::log::{self, Chunk};
+use super::names::Names;
+use super::report::{Lost, RepairReport, Replaced};
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
+use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::format::names::FileName;
+use crate::format::table::Properties;
+use crate::table::{LostKeys, Salvage, Table, TableStorage};
+use crate::tree::version::TreeVersion;
+use crate::verify::{Examination, Found};
+
+/// The tree.
+pub(super) const TREE: TreeId = TreeId(0);
+
+/// The edit after which tables of repairs were made: none.
+pub(super) const MADE_BY_REPAIR: EditNumber = EditNumber(0);
+
+/// Where entries come from.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// A table that is whole.
+    Table { meta: Arc<TableMeta>, range: KeyRange },
+    /// A damaged one; what the manifest says about it, if that does.
+    Damaged { id: TableId, meta: Option<Arc<TableMeta>>, range: KeyRange },
+    /// Records of the log.
+    Log(Chunk),
+}
+
+/// A run with its level.
+type Planned = (u32, Vec<Unit<Part>>);
+
+/// What is to be.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) database: u64,
+    /// Young to old, each with its level.
+    pub(super) runs: Vec<Planned>,
+    pub(super) shape: Option<ShapeBlob>,
+    pub(super) ages_mixed: bool,
+    pub(super) flushed_through: Sequence,
+    /// The number of the edit that describes it.
+    pub(super) edit: EditNumber,
+    /// True if the log stays as it is.
+    pub(super) keeps_log: bool,
+    pub(super) report: RepairReport,
+}
+
+/// Makes the plan.
+pub(super) fn plan(env: &Arc<dyn Env>, dir: &Path, examination: &Examination) -> Result<Plan> {
+    let Some(database) = examination.database else {
+        let what = "no file says which database it belongs to, and without that no checksum can be checked; restore the database from a copy";
+        return Err(Error::corruption(dir, 0, what));
+    };
+    let storage = TableStorage::buffered(env.clone(), 0);
+    let mut planner = Planner { env, dir, examination, database, storage, report: RepairReport::default() };
+    planner.report.problems.clone_from(&examination.report.problems);
+    planner.plan()
+}
+
+struct Planner<'a> {
+    env: &'a Arc<dyn Env>,
+    dir: &'a Path,
+    examination: &'a Examination,
+    database: u64,
+    storage: Arc<TableStorage>,
+    report: RepairReport,
+}
+
+impl Planner<'_> {
+    fn plan(mut self) -> Result<Plan> {
+        let tree = self.examination.version().and_then(|version| version.tree(TREE)).cloned();
+        let known = tree.clone().filter(|_| !self.examination.lost_edits);
+        let kept = match &known {
+            Some(tree) => self.keep(tree)?,
+            None => None,
+        };
+        let rebuilt = kept.is_none();
+        let (mut runs, all) = match kept {
+            Some(runs) => (runs, Vec::new()),
+            None => (Vec::new(), self.rebuild(tree.as_deref())?),
+        };
+        self.report.rebuilt = rebuilt;
+        self.report.may_return = rebuilt;
+        let is_sound = self.examination.log.as_ref().is_some_and(|log| log.is_sound);
+        let keeps_log = !rebuilt && is_sound;
+        let mut flushed_through = self.examination.flushed_through();
+        if !keeps_log {
+            let in_tables = all.iter().map(|unit: &Unit<Part>| unit.largest).max().unwrap_or_default();
+            let (youngest, last) = self.log(rebuilt, in_tables)?;
+            flushed_through = flushed_through.max(last);
+            if rebuilt {
+                runs = levels(arrange(all.into_iter().chain(youngest).collect()));
+            } else {
+                runs.splice(0..0, youngest.into_iter().rev().map(|unit| (1, vec![unit])));
+            }
+        }
+        let largest = runs.iter().flat_map(|(_, units)| units).map(|unit| unit.largest).max();
+        flushed_through = flushed_through.max(largest.unwrap_or_default());
+        self.count_kept(&runs);
+        let mut plan = Plan {
+            database: self.database,
+            runs,
+            shape: tree.as_ref().and_then(|tree| tree.shape().cloned()),
+            ages_mixed: !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed()),
+            flushed_through,
+            edit: EditNumber(self.last_edit().0 + 1),
+            keeps_log,
+            report: self.report,
+        };
+        let mut names = Names::of(&**self.env, self.dir, self.examination)?;
+        for unit in plan.runs.iter().flat_map(|(_, units)| units) {
+            if let [Part::Table { meta, .. }] = &unit.parts[..] {
+                names.keep(FileName::Table(meta.id.0));
+            }
+        }
+        if plan.keeps_log {
+            names.keep_log();
+        }
+        for (path, aside) in names.to_set_aside(self.dir) {
+            match plan.report.replaced.iter_mut().find(|replaced| replaced.path == path) {
+                Some(replaced) => replaced.aside = Some(aside),
+                None => plan.report.replaced.push(Replaced { path, aside: Some(aside), entries: 0 }),
+            }
+        }
+        plan.report.replaced.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(plan)
+    }
+
+    /// The runs as the version has them, without what is lost; `None` if a table that the version does not name may have some of that.
+    fn keep(&mut self, tree: &TreeVersion) -> Result<Option<Vec<Planned>>> {
+        let before = self.report.clone();
+        let (mut runs, mut lost) = (Vec::new(), Vec::new());
+        let mut slices: BTreeMap<u64, Vec<SliceSpec>> = BTreeMap::new();
+        for slice in tree.runs().flat_map(|run| run.slices().iter()) {
+            slices.entry(slice.table().id().0).or_default().push(slice.spec());
+        }
+        let mut salvaged: BTreeMap<u64, Vec<Option<Unit<Part>>>> = BTreeMap::new();
+        for (number, specs) in &slices {
+            let units = self.units(*number, specs, &mut lost)?;
+            salvaged.insert(*number, units);
+        }
+        for (level, runs_of_level) in tree.levels().iter().enumerate() {
+            for run in runs_of_level.runs() {
+                let units = run.slices().iter().filter_map(|slice| {
+                    let (number, spec) = (slice.table().id().0, slice.spec());
+                    let at = slices[&number].iter().position(|other| *other == spec)?;
+                    salvaged.get_mut(&number)?[at].take()
+                });
+                let units: Vec<_> = units.collect();
+                if !units.is_empty() {
+                    runs.push((level as u32 + 1, units));
+                }
+            }
+        }
+        if self.unnamed_may_have(tree, &lost) {
+            self.report = before;
+            return Ok(None);
+        }
+        self.report.lost.extend(lost);
+        Ok(Some(runs))
+    }
+
+    /// True if a table that nothing names may hold some of what is lost: it may be the output of a merge, or of a flush, that the manifest knew.
+    fn unnamed_may_have(&self, tree: &TreeVersion, lost: &[Lost]) -> bool {
+        let named: BTreeSet<u64> = tree.tables().map(|table| table.id().0).collect();
+        let is_sound = self.examination.log.as_ref().is_some_and(|log| log.is_sound);
+        let flushed = self.examination.flushed_through();
+        self.examination.tables.iter().filter(|(number, _)| !named.contains(number)).any(|(_, found)| {
+            let meta = match found {
+                Found::Unnamed(meta) | Found::Whole(meta) | Found::Damaged(Some(meta)) => meta,
+                Found::Damaged(None) => return true,
+                Found::Unfinished | Found::Missing(_) => return false,
+            };
+            let may_have = |lost: &Lost| {
+                lost.from.as_ref().is_none_or(|from| *from <= meta.largest_key)
+                    && lost.to.as_ref().is_none_or(|to| meta.smallest_key <= *to)
+            };
+            meta.created_after != MADE_BY_REPAIR
+                && (!is_sound && meta.largest_sequence > flushed || lost.iter().any(may_have))
+        })
+    }
+
+    /// All tables that are there, as units in no order yet.
+    fn rebuild(&mut self, tree: Option<&TreeVersion>) -> Result<Vec<Unit<Part>>> {
+        let mut slices: BTreeMap<u64, Vec<SliceSpec>> = BTreeMap::new();
+        for slice in tree.into_iter().flat_map(TreeVersion::runs).flat_map(|run| run.slices().iter()) {
+            slices.entry(slice.table().id().0).or_default().push(slice.spec());
+        }
+        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        for (number, found) in &self.examination.tables {
+            let whole = || vec![SliceSpec { table: TableId(*number), range: KeyRange::ALL }];
+            let named = slices.get(number).cloned();
+            let is_left_by_repair = match found {
+                Found::Whole(meta) | Found::Unnamed(meta) => meta.created_after == MADE_BY_REPAIR,
+                Found::Damaged(_) | Found::Missing(_) | Found::Unfinished => false,
+            };
+            if tree.is_some() && named.is_none() && is_left_by_repair {
+                continue;
+            }
+            let units = self.units(*number, &named.unwrap_or_else(whole), &mut lost)?;
+            all.extend(units.into_iter().flatten());
+        }
+        self.report.lost.extend(lost);
+        Ok(all)
+    }
+
+    /// What is left of these slices of a table, one unit for each, and what is lost of them.
+    fn units(&mut self, number: u64, specs: &[SliceSpec], lost: &mut Vec<Lost>) -> Result<Vec<Option<Unit<Part>>>> {
+        let path = FileName::Table(number).path(self.dir);
+        let found = self.examination.tables.get(&number).unwrap_or(&Found::Unfinished);
+        let (meta, is_there) = match found {
+            Found::Whole(meta) => return Ok(specs.iter().map(|spec| Some(whole_unit(meta, &spec.range))).collect()),
+            Found::Unnamed(meta) if self.is_whole(meta) => {
+                return Ok(specs.iter().map(|spec| Some(whole_unit(meta, &spec.range))).collect());
+            }
+            Found::Unnamed(meta) => (Some(meta), true),
+            Found::Damaged(meta) => (meta.as_ref(), true),
+            Found::Missing(meta) => (Some(meta), false),
+            Found::Unfinished => return Ok(specs.iter().map(|_| None).collect()),
+        };
+        if !is_there {
+            let meta = meta.expect("what is missing is known by the manifest");
+            let all = LostKeys { from: Some(meta.smallest_key.clone()), to: Some(meta.largest_key.clone()) };
+            lost.extend(specs.iter().filter_map(|spec| loss(&path, &all, &spec.range, Some(meta), 0, specs.len())));
+            self.report.replaced.push(Replaced { path, aside: None, entries: 0 });
+            return Ok(specs.iter().map(|_| None).collect());
+        }
+        let salvage = Salvage::read(&**self.env, &path, self.database, TableId(number), meta)?;
+        let mut counted: Vec<Properties> = vec![Properties::default(); specs.len()];
+        salvage.visit(&mut |entry| {
+            for (_, counted) in specs.iter().zip(&mut counted).filter(|(spec, _)| holds(&spec.range, entry.key)) {
+                counted.count(&entry);
+                if counted.largest_key != entry.key {
+                    counted.largest_key = entry.key.to_vec();
+                }
+            }
+            Ok(())
+        })?;
+        let kept = salvage.counted().entries;
+        for spec in specs {
+            let of_slice = salvage.lost().iter();
+            lost.extend(of_slice.filter_map(|keys| loss(&path, keys, &spec.range, meta, kept, salvage.lost().len())));
+        }
+        self.report.replaced.push(Replaced { path, aside: None, entries: counted.iter().map(|c| c.entries).sum() });
+        let meta = meta.cloned().map(Arc::new);
+        let units = specs.iter().zip(counted).map(|(spec, counted)| {
+            (counted.entries > 0).then(|| Unit {
+                parts: vec![Part::Damaged { id: TableId(number), meta: meta.clone(), range: spec.range.clone() }],
+                first: counted.smallest_key,
+                end: counted.largest_key,
+                end_included: true,
+                smallest: counted.smallest_sequence,
+                largest: counted.largest_sequence,
+            })
+        });
+        Ok(units.collect())
+    }
+
+    fn is_whole(&self, meta: &TableMeta) -> bool {
+        let opened = Table::open(&self.storage, self.dir, self.database, meta);
+        opened.and_then(|table| table.verify(&mut |_| {})).is_ok()
+    }
+
+    /// What is left of the log, old to young, and the last sequence in it. If it is not known what was in tables, sequences up to `in_tables` are not missed.
+    fn log(&mut self, rebuilt: bool, in_tables: Sequence) -> Result<(Vec<Unit<Part>>, Sequence)> {
+        let Some(log) = &self.examination.log else { return Ok((Vec::new(), Sequence::ZERO)) };
+        let after = self.examination.flushed_through();
+        let left = log::left(log, after, rebuilt);
+        let mut saved: BTreeMap<&Path, u64> = log.segments.iter().map(|segment| (&*segment.path, 0)).collect();
+        let mut units = Vec::new();
+        for chunk in left.chunks {
+            let mut problems = Vec::new();
+            let entries = chunk.entries(log, &mut problems)?;
+            self.report.problems.extend(problems);
+            for (path, count) in chunk.counts(log) {
+                *saved.entry(path).or_default() += count;
+            }
+            let sequences = || entries.keys().map(|(_, sequence)| sequence.0);
+            let (Some(smallest), Some(largest)) = (sequences().min(), sequences().max()) else { continue };
+            let keys = || entries.keys().map(|(key, _)| key.clone());
+            let (first, end) = (keys().next().unwrap_or_default(), keys().next_back().unwrap_or_default());
+            let (smallest, largest) = (Sequence(smallest), Sequence(largest));
+            units.push(Unit { parts: vec![Part::Log(chunk)], first, end, end_included: true, smallest, largest });
+        }
+        let damaged = self.damaged_log();
+        for (first, last) in left.missing.iter().filter(|(_, last)| *last > in_tables.0) {
+            let path = damaged.first().cloned().unwrap_or_else(|| FileName::Log(1).path(self.dir));
+            let sequences = Some((*first, *last));
+            self.report.lost.push(Lost { path, from: None, to: None, sequences, entries: Some(last - first + 1) });
+        }
+        // What stood behind the last record that is there, nobody can count.
+        if !log.is_sound {
+            let tail =
+                damaged.into_iter().map(|path| Lost { path, from: None, to: None, sequences: None, entries: None });
+            self.report.lost.extend(tail);
+        }
+        let replaced =
+            saved.into_iter().map(|(path, entries)| Replaced { path: path.to_owned(), aside: None, entries });
+        self.report.replaced.extend(replaced);
+        Ok((units, left.last))
+    }
+
+    /// The log's files that are damaged.
+    fn damaged_log(&self) -> Vec<std::path::PathBuf> {
+        let paths = self.examination.report.problems.iter().filter_map(|error| match error {
+            Error::Corruption { path, .. } => Some(path.clone()),
+            _ => None,
+        });
+        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "log");
+        paths.filter(is_log).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The last edit that any file knows of.
+    fn last_edit(&self) -> EditNumber {
+        let tables = self.examination.tables.values().filter_map(|found| match found {
+            Found::Whole(meta) | Found::Unnamed(meta) | Found::Missing(meta) | Found::Damaged(Some(meta)) => {
+                Some(meta.created_after)
+            }
+            Found::Damaged(None) | Found::Unfinished => None,
+        });
+        let log = self.examination.log.iter().flat_map(|log| &log.segments);
+        let log = log.filter_map(|segment| Some(segment.header?.created_after));
+        tables.chain(log).max().unwrap_or_default().max(self.examination.last_edit())
+    }
+
+    /// Counts the tables that stay, and those that become part of others.
+    fn count_kept(&mut self, runs: &[Planned]) {
+        let (mut kept, mut merged) = (BTreeMap::new(), BTreeMap::new());
+        for unit in runs.iter().flat_map(|(_, units)| units) {
+            let place = if unit.parts.len() == 1 { &mut kept } else { &mut merged };
+            place.extend(unit.parts.iter().filter_map(|part| match part {
+                Part::Table { meta, .. } => Some((meta.id, meta.entries)),
+                Part::Damaged { .. } | Part::Log(_) => None,
+            }));
+        }
+        merged.retain(|table, _| !kept.contains_key(table));
+        self.report.tables_kept = kept.len() as u64;
+        self.report.entries_kept = kept.values().sum();
+        self.report.replaced.extend(merged.into_iter().map(|(table, entries)| Replaced {
+            path: FileName::Table(table.0).path(self.dir),
+            aside: None,
+            entries,
+        }));
+    }
+}
+
+/// A slice of a table that is whole.
+fn whole_unit(meta: &TableMeta, range: &KeyRange) -> Unit<Part> {
+    let first = range.from.as_deref().filter(|from| **from > *meta.smallest_key).unwrap_or(&meta.smallest_key).to_vec();
+    let cut = range.to.as_deref().filter(|to| **to <= *meta.largest_key);
+    Unit {
+        first,
+        end: cut.unwrap_or(&meta.largest_key).to_vec(),
+        end_included: cut.is_none(),
+        smallest: meta.smallest_sequence,
+        largest: meta.largest_sequence,
+        parts: vec![Part::Table { meta: Arc::new(meta.clone()), range: range.clone() }],
+    }
+}
+
+/// True if a key is in the range.
+pub(super) fn holds(range: &KeyRange, key: &[u8]) -> bool {
+    range.from.as_deref().is_none_or(|from| from <= key) && range.to.as_deref().is_none_or(|to| key < to)
+}
+
+/// What of `keys` lies in the slice, if anything does. `kept` entries of the table are left, and it is lost at so many places.
+fn loss(
+    path: &Path,
+    keys: &LostKeys,
+    slice: &KeyRange,
+    meta: Option<&TableMeta>,
+    kept: u64,
+    places: usize,
+) -> Option<Lost> {
+    let (slice_from, slice_to) = (slice.from.as_deref().map(<[u8]>::to_vec), slice.to.as_deref().map(<[u8]>::to_vec));
+    let is_outside = keys.to.as_ref().zip(slice_from.as_ref()).is_some_and(|(to, from)| to < from)
+        || keys.from.as_ref().zip(slice_to.as_ref()).is_some_and(|(from, to)| to <= from);
+    if is_outside {
+        return None;
+    }
+    Some(Lost {
+        path: path.to_owned(),
+        from: keys.from.clone().max(slice_from),
+        to: keys.to.iter().chain(&slice_to).min().cloned(),
+        sequences: meta.map(|meta| (meta.smallest_sequence.0, meta.largest_sequence.0)),
+        // Which of the lost entries belong to which place is not known.
+        entries: meta.filter(|_| places == 1 && *slice == KeyRange::ALL).map(|meta| meta.entries.saturating_sub(kept)),
+    })
+}
+
+/// Runs, old to young, as runs young to old with a level for each: the model's relabelling, which comes next, moves what stands in one level together.
+fn levels(runs: Vec<Vec<Unit<Part>>>) -> Vec<Planned> {
+    let count = runs.len() as u32;
+    let youngest_first = runs.into_iter().rev().zip(1_u32..);
+    youngest_first
+        .map(|(units, place)| ((place + LEVELS_MAX).saturating_sub(count.max(LEVELS_MAX)).max(1), units))
+        .collect()
+}
+
+/// As many levels as a tree may have.
+const LEVELS_MAX: u32 = 64;

@@ -1,0 +1,301 @@
+//! [`Examination`]: all files of a database that nobody has open, read and checked; what is damaged and what is whole. Changes nothing.
+//!
+//! 1. `CURRENT` and the manifest, as far as they can be read: the version.
+//! 2. Every table that the version names.
+//! 3. The log from the first entry on that is not in tables.
+//! 4. If something may be missing from the version, or is missing from the log, every other table as well.
+//!
+//! A table that the version does not name is what a crash left, or a sign that the manifest has lost edits: it is if it was made after
+//! a later edit than the manifest holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::{Env, Lock};
+
+use super::{VerifyReport, add_new, ages, identity};
+use crate::engine::{no_database, not_a_directory, share_lock, take_lock};
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::format::names::FileName;
+use crate::format::shape;
+use crate::table::{Salvage, Table, TableStorage};
+use crate::tree::broken::Broken;
+use crate::tree::manifest::survey::Survey;
+use crate::tree::table_file::TableFiles;
+use crate::tree::version::Version;
+use crate::wal::{self, Findings, Position, RecoverySettings, Tail};
+
+/// A database at rest, examined. Holds the lock.
+pub(crate) struct Examination {
+    pub(crate) manifest: Survey,
+    /// The database's id; `None` if no file names one.
+    pub(crate) database: Option<u64>,
+    /// All tables that are there or should be, by number.
+    pub(crate) tables: BTreeMap<u64, Found>,
+    /// The log; `None` if the database's id is not known.
+    pub(crate) log: Option<Findings>,
+    /// True if some file shows that the manifest has lost edits.
+    pub(crate) lost_edits: bool,
+    pub(crate) report: VerifyReport,
+    _lock: Box<dyn Lock>,
+}
+
+/// A table as it was found.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    /// Everything about it is as it should be.
+    Whole(TableMeta),
+    /// It is there, and it is damaged; what the manifest says about it, if that does.
+    Damaged(Option<TableMeta>),
+    /// The manifest names it, and it is not there.
+    Missing(TableMeta),
+    /// Nothing names it, so only its end was looked at, which is whole.
+    Unnamed(TableMeta),
+    /// Nothing names it, and it was never finished.
+    Unfinished,
+}
+
+impl Examination {
+    /// Examines the database in `dir`, alone or beside others who only read. `progress` is told the bytes of tables that were read and how many there are.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none; [`Error::Unsupported`] if a newer version wrote the manifest or the
+    /// log; [`Error::Io`] if these cannot be read. What is wrong with tables is part of the report, whatever it is.
+    pub(crate) fn of(
+        env: &Arc<dyn Env>,
+        dir: &Path,
+        exclusively: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self> {
+        let storage = TableStorage::buffered(env.clone(), 0);
+        let files = TableFiles::new(storage.clone(), dir);
+        // Before anything is made in a directory that is none of ours.
+        let found = Survey::of(&**env, dir, &files).map_err(|error| match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => not_a_directory(dir),
+            other => other,
+        });
+        found?.ok_or_else(|| no_database(dir))?;
+        let lock = if exclusively { take_lock(&**env, dir)? } else { share_lock(&**env, dir)? };
+        let manifest = Survey::of(&**env, dir, &files)?.ok_or_else(|| no_database(dir))?;
+        let database = match &manifest.version {
+            Some(version) => Some(version.database()),
+            None => identity::database_of(&**env, dir, &manifest.names)?,
+        };
+        let mut report = VerifyReport { problems: manifest.problems.clone(), ..VerifyReport::default() };
+        report.problems.extend(manifest.version.as_ref().and_then(|version| check_standing(&manifest, version)));
+        let (tables, lost_edits) = (BTreeMap::new(), !manifest.is_complete);
+        let mut all = Self { manifest, database, tables, log: None, lost_edits, report, _lock: lock };
+        if let Some(database) = database {
+            // Before tables are looked at: if edits are lost, those that nothing names matter too.
+            all.lost_edits |= wal::last_edit_named(&**env, dir, database)? > all.last_edit();
+            all.tables(env, dir, &storage, database, progress)?;
+        }
+        all.report.torn.extend(all.manifest.torn.clone());
+        all.note_unnamed(dir);
+        Ok(all)
+    }
+
+    /// The version, as far as it is known.
+    pub(crate) fn version(&self) -> Option<&Version> {
+        self.manifest.version.as_ref()
+    }
+
+    /// Up to which sequence everything is known to be in tables.
+    pub(crate) fn flushed_through(&self) -> Sequence {
+        let tree = self.version().and_then(|version| version.tree(TreeId(0)));
+        tree.map_or(Sequence::ZERO, |tree| tree.flushed_through())
+    }
+
+    /// The last edit that is known.
+    pub(crate) fn last_edit(&self) -> EditNumber {
+        self.version().map_or(EditNumber(0), Version::edit_number)
+    }
+
+    /// Checks tables and log. Tables that nothing names come last, and only if they may matter.
+    fn tables(
+        &mut self,
+        env: &Arc<dyn Env>,
+        dir: &Path,
+        storage: &Arc<TableStorage>,
+        database: u64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        let there: BTreeSet<u64> = self.manifest.names.iter().filter_map(FileName::table).collect();
+        let named: BTreeMap<u64, TableMeta> = self
+            .version()
+            .into_iter()
+            .flat_map(Version::tables)
+            .map(|t| (t.id().0, TableMeta::clone(t.meta())))
+            .collect();
+        let mut unnamed: BTreeMap<u64, Option<TableMeta>> = BTreeMap::new();
+        for number in there.iter().copied().filter(|number| !named.contains_key(number)) {
+            // What the manifest once named is obsolete for sure.
+            if self.manifest.named.contains(&TableId(number)) {
+                continue;
+            }
+            let path = FileName::Table(number).path(dir);
+            let meta = match Table::read_meta(&**env, &path, database) {
+                Ok(meta) => Some(meta),
+                Err(Error::Corruption { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            self.check_unnamed(&path, meta.as_ref());
+            unnamed.insert(number, meta);
+        }
+        let all_bytes: u64 = named.values().chain(unnamed.values().flatten()).map(|meta| meta.file_bytes).sum();
+        let is_incomplete = !self.manifest.is_complete;
+        let check = Check { env, dir, storage, database, all_bytes, is_incomplete };
+        for (number, meta) in named {
+            let found = check.named(meta, there.contains(&number), &mut self.report, progress)?;
+            self.tables.insert(number, found);
+        }
+        // Where one is missing and there are others that nothing names, one may have taken the other's place.
+        let is_missing = self.tables.values().any(|found| matches!(found, Found::Missing(_)));
+        self.lost_edits |= is_missing && !unnamed.is_empty();
+        let are_whole = self.tables.values().all(|found| !matches!(found, Found::Damaged(_) | Found::Missing(_)));
+        if let Some(version) = self.manifest.version.as_ref().filter(|_| are_whole)
+            && let Err(error) = ages::check(version, dir)
+        {
+            self.report.problems.push(error);
+        }
+        self.log(env, dir, database)?;
+        let needs_all = self.lost_edits || self.log.as_ref().is_some_and(|log| !log.is_sound);
+        for (number, meta) in unnamed {
+            let found = match meta {
+                Some(meta) if needs_all => check.named(meta, true, &mut self.report, progress)?,
+                Some(meta) => Found::Unnamed(meta),
+                // It may be one that nobody finished, or one that an edit named which is lost.
+                None if needs_all => {
+                    let path = FileName::Table(number).path(dir);
+                    let salvage = Salvage::read(&**env, &path, database, TableId(number), None)?;
+                    self.report.problems.extend_from_slice(salvage.problems());
+                    Found::Damaged(None)
+                }
+                None => Found::Unfinished,
+            };
+            self.tables.insert(number, found);
+        }
+        Ok(())
+    }
+
+    /// A table that was made after a later edit than the manifest holds.
+    fn check_unnamed(&mut self, path: &Path, meta: Option<&TableMeta>) {
+        let edit = self.last_edit();
+        if !self.manifest.is_complete {
+            // That is known, and said.
+            return;
+        }
+        if let Some(meta) = meta.filter(|meta| meta.created_after > edit) {
+            let (made, last) = (meta.created_after.0, edit.0);
+            let what = format!(
+                "this table was made after edit {made}, but the manifest ends with edit {last}: the manifest has lost edits"
+            );
+            self.report.problems.push(Error::corruption(path, 0, what));
+            self.lost_edits = true;
+        }
+    }
+
+    fn log(&mut self, env: &Arc<dyn Env>, dir: &Path, database: u64) -> Result<()> {
+        let version = self.version();
+        let durable = version.map_or(0, |version| version.log_durable().max(version.log_end().unwrap_or(0)));
+        let settings = RecoverySettings {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            database,
+            flushed_through: self.flushed_through(),
+            last_edit: self.last_edit(),
+            durable: Position(durable),
+            tail: Tail::MayBeTorn,
+        };
+        let log = Findings::of(settings, !self.manifest.is_complete)?;
+        self.report.problems.extend_from_slice(&log.problems);
+        self.report.torn.extend(log.torn.clone());
+        (self.report.log_bytes, self.report.log_entries) = (log.bytes(), log.entries);
+        self.log = Some(log);
+        Ok(())
+    }
+
+    /// What the next opening removes.
+    fn note_unnamed(&mut self, dir: &Path) {
+        if self.lost_edits {
+            return;
+        }
+        let named: BTreeSet<u64> =
+            self.version().into_iter().flat_map(Version::tables).map(|table| table.id().0).collect();
+        let current = self.manifest.path.clone();
+        let paths = self.manifest.names.iter().filter_map(|name| {
+            let path = name.path(dir);
+            let is_unnamed = match name {
+                FileName::Table(number) => !named.contains(number),
+                FileName::Manifest(_) => current.as_ref() != Some(&path),
+                FileName::CurrentNew => true,
+                _ => false,
+            };
+            is_unnamed.then_some(path)
+        });
+        self.report.unnamed = paths.collect::<Vec<PathBuf>>();
+    }
+}
+
+/// What tables are checked with.
+struct Check<'a> {
+    env: &'a Arc<dyn Env>,
+    dir: &'a Path,
+    storage: &'a Arc<TableStorage>,
+    database: u64,
+    all_bytes: u64,
+    /// True if the manifest is known to have lost edits.
+    is_incomplete: bool,
+}
+
+impl Check<'_> {
+    /// Reads and checks a table that is to be as `meta` says, and adds what is wrong to the report.
+    fn named(
+        &self,
+        meta: TableMeta,
+        is_there: bool,
+        report: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Found> {
+        let path = FileName::Table(meta.id.0).path(self.dir);
+        if !is_there {
+            let what = "the manifest names this table, but there is no such file";
+            // An edit that is lost may have let it go.
+            report.problems.extend((!self.is_incomplete).then(|| Error::corruption(&path, 0, what)));
+            return Ok(Found::Missing(meta));
+        }
+        let mut done_bytes = report.bytes;
+        report.bytes += meta.file_bytes;
+        report.tables += 1;
+        report.entries += meta.entries;
+        let advance = &mut |bytes| {
+            done_bytes += bytes;
+            progress(done_bytes, self.all_bytes);
+        };
+        let opened = Table::open(self.storage, self.dir, self.database, &meta);
+        let Err(error) = opened.and_then(|table| table.verify(advance)) else { return Ok(Found::Whole(meta)) };
+        let mut problems = vec![error];
+        match Salvage::read(&**self.env, &path, self.database, meta.id, Some(&meta)) {
+            Ok(salvage) => add_new(&mut problems, salvage.problems()),
+            Err(error) => {
+                let known = problems.iter().any(|problem| problem.to_string() == error.to_string());
+                problems.extend((!known).then_some(error));
+            }
+        }
+        report.problems.extend(problems);
+        Ok(Found::Damaged(Some(meta)))
+    }
+}
+
+/// What is wrong with the shapes of the trees, and with where their runs stand.
+fn check_standing(manifest: &Survey, version: &Version) -> Option<Error> {
+    let path = manifest.path.as_deref()?;
+    version.trees().find_map(|(_, tree)| match tree.shape().map(shape::decode)? {
+        Ok((_, shape)) => tree.check_standing(shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
+        Err(error) => Some(error.at(path)),
+    })
+}
