@@ -34,7 +34,7 @@ use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::shape;
 use crate::memory::Account;
-use crate::options::{Resolved, parse_policy};
+use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
 use crate::table::{Table, TableStorage};
@@ -540,9 +540,6 @@ pub(crate) fn reserved_for_buffers(buffer_bytes: u64) -> u64 {
 
 /// So many full buffers fit the reserve: those that wait for their flush, and what their merging needs on the way.
 const RESERVED_BUFFERS: u64 = 4;
-
-/// The policy of a new database, unless another is asked for.
-const DEFAULT_POLICY: &str = "leveling:T=10";
 
 /// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny database stays small, large enough that reserving is rare.
 const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;

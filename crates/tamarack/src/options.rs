@@ -36,6 +36,9 @@ pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// The filters of who asks for none: few false reads for little memory, and one cache line for each question.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 
+/// The policy of a new database, unless another is asked for.
+pub(crate) const DEFAULT_POLICY: &str = "leveling:T=10";
+
 /// The memory budget of who sets none, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 

@@ -125,6 +125,12 @@ impl Case<'_> {
         if !again.is_ok() {
             return Err(format!("after the repair there is {:?}", again.problems));
         }
+        let read_only = options.open_read_only(DIR).and_then(|db| db.verify(&mut |_, _| {}));
+        // Where nothing but the making of a database is left, there is none to be read.
+        let is_new = !repaired.applied && matches!(read_only, Err(Error::InvalidArgument(_)));
+        if !is_new && !read_only.as_ref().is_ok_and(VerifyReport::is_ok) {
+            return Err(format!("opened for reading only, there is {read_only:?} after {repaired:?}"));
+        }
         let answers = self.scene.answers(&self.env).map_err(|why| format!("{why}; {repaired:?}"))?;
         self.check_answers(&before, &repaired, &answers)?;
         tally.merging += u64::from(self.truth.is_merging);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tamarack_env::Env;
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::planner;
+use tamarack_model::{Shape, planner};
 
 use super::arrange::Unit;
 use super::names::Names;
@@ -15,13 +15,13 @@ use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
 use crate::compact;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::{Error, Result};
-use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
+use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::record::{Position, RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::format::shape;
 use crate::merge::Source;
-use crate::options::Resolved;
+use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
 use crate::step;
 use crate::table::{
     FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
@@ -29,7 +29,7 @@ use crate::table::{
 use crate::tree::broken::Broken;
 use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
-use crate::tree::version::Version;
+use crate::tree::version::{TreeVersion, Version};
 use crate::verify::Examination;
 
 /// A table ends when its file has this many bytes, unless the options say something else.
@@ -197,13 +197,6 @@ impl Maker<'_> {
             changes.push(Change::LogEnd { position });
         }
         changes.push(Change::TreeCreated { tree: TREE });
-        let (stored, shape) = match self.plan.shape.as_ref().map(|blob| (blob, shape::decode(blob))) {
-            Some((blob, Ok((_, shape)))) => (Some(blob.clone()), Some(shape)),
-            Some((_, Err(error @ shape::ShapeError::Newer(_)))) => return Err(error.at(self.dir)),
-            // Opening gives the tree another.
-            Some((_, Err(shape::ShapeError::Malformed(_)))) | None => (None, None),
-        };
-        changes.extend(stored.map(|shape| Change::ShapeSet { tree: TREE, shape }));
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
         let described = known.map(|version| version.state_edit().changes).unwrap_or_default();
         let is_of_skip = |change: &Change| matches!(change, Change::SequencesSkipped { tree: TREE, .. });
@@ -232,17 +225,32 @@ impl Maker<'_> {
                 panic!("what is left was put together wrongly: {why}: {:?}", edit.changes)
             })
         };
-        let mut version = made(&changes);
-        if let Some(shape) = shape {
-            let tree = version.tree(TREE).expect("it was created just now");
-            let (relabelled, _) = planner::relabel(&tree.occupancy(), &[], &shape);
-            changes.extend(compact::relabelled(tree, &relabelled));
-            version = made(&changes);
-        }
+        let version = made(&changes);
+        let tree = version.tree(TREE).expect("it was created just now");
+        let (blob, shape) = self.shape(tree)?;
+        let (relabelled, _) = planner::relabel(&tree.occupancy(), &[], &shape);
+        changes.extend(compact::relabelled(tree, &relabelled));
+        changes.push(Change::ShapeSet { tree: TREE, shape: blob });
+        let version = made(&changes);
         let number = self.names.next_manifest();
         Manifest::write_base(self.env(), self.dir, number, &version)?;
         self.names.keep(FileName::Manifest(number));
         Ok((version, number))
+    }
+
+    /// The tree's shape as it was; if that is lost, one of the policy that the options want.
+    fn shape(&self, tree: &TreeVersion) -> Result<(ShapeBlob, Shape)> {
+        if let Some(blob) = &self.plan.shape {
+            match shape::decode(blob) {
+                Ok((_, shape)) => return Ok((blob.clone(), shape)),
+                Err(error @ shape::ShapeError::Newer(_)) => return Err(error.at(self.dir)),
+                Err(shape::ShapeError::Malformed(_)) => {}
+            }
+        }
+        let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
+        let Resolved { buffer_bytes, buffer_bytes_max, .. } = *self.options;
+        let shape = shape::of_policy(&*policy, tree.occupancy().bytes(), buffer_bytes, buffer_bytes_max)?;
+        Ok((shape::encode(&*policy, &shape), shape))
     }
 
     /// Sets aside what is not part of the database any more, and names the new manifest.

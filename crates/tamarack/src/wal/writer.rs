@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::format::checksum::Place;
 use crate::format::meta::EditNumber;
 use crate::format::names::FileName;
-use crate::format::record::{Group, Position, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
+use crate::format::record::{
+    Group, Position, RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place,
+};
 use crate::step;
 use crate::wal::recovery::Recovered;
 
@@ -443,12 +445,12 @@ impl Segment {
         next: &mut Option<Sequence>,
     ) -> io::Result<std::result::Result<(), (u64, &'static str)>> {
         let mut bytes = vec![0; usize::try_from(end).map_err(io::Error::other)?];
-        match self.file.read_exact_at(&mut bytes, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Ok(Err((self.file.len()?, "the file ends before what was durable")));
-            }
-            read => read?,
+        let length = self.file.len()?;
+        // A file that was not made longer since it was recovered may end within the last record's padding.
+        if length + RECORD_ALIGNMENT <= end {
+            return Ok(Err((length, "the file ends before what was durable")));
         }
+        self.file.read_exact_at(&mut bytes[..end.min(length) as usize], 0)?;
         let header = SegmentHeader::decode(&bytes, database, self.header.number);
         if header != Ok(self.header) {
             return Ok(Err((0, "the segment does not have the header that was written")));
