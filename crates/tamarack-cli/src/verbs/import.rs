@@ -4,13 +4,15 @@
 //! lines ── Format::decode ──► batch (so many lines, or a sixteenth of the memory budget) ── Db::write ──► acks
 //! ```
 //!
+//! With `--sorted`, all lines are ingested as one run of tables instead, and stored at the end of the input.
+//!
 //! A batch is stored as a whole. Only then the number of its last line is appended to the acks file, in one write; so
 //! whatever that file names is stored, at any moment the process may end.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use tamarack::{Batch, Db, Stats};
 
 use crate::files::{Acks, Lines};
@@ -34,6 +36,11 @@ import with its number; the lines before it are stored.
 On a disk that is full the import ends with status 3 and says which lines are
 stored; free some space and run it again.
 
+--sorted is for lines whose keys ascend, compared byte by byte, each key once.
+They go past the log, and are written once where the database was empty. All are
+stored together, durably, when the last one was read; if one is out of order,
+none is.
+
 An empty line is not a record. A line may end with a line feed or with a
 carriage return and a line feed.
 
@@ -47,6 +54,7 @@ compact --help` for policies.",
     examples: "\
 tamarack import names.db examples/data/unicode-names.tsv
 tamarack import names.db - --format jsonl < names.jsonl
+LC_ALL=C sort -u big.tsv | tamarack import names.db --sorted
 tamarack import names.db big.tsv --durability sync --acks big.acks
 tamarack import names.db big.tsv --policy lazy-leveling:T=5 --threads 2",
     arguments,
@@ -67,6 +75,11 @@ fn arguments() -> Vec<Arg> {
             .value_name("FILE")
             .help("Append the number of the last stored line to FILE after each batch")
             .value_parser(value_parser!(PathBuf)),
+        Arg::new("sorted")
+            .long("sorted")
+            .help("The keys ascend: store all lines together, at the end")
+            .action(ArgAction::SetTrue)
+            .conflicts_with_all(["acks", "batch", "durability"]),
         Arg::new("batch")
             .long("batch")
             .value_name("LINES")
@@ -99,7 +112,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         batch_bytes_max: database::memory_bytes(matches) / 16,
         stored_lines: 0,
     };
-    let (lines, bytes, seconds, stats) = import.run()?;
+    let (lines, bytes, seconds, stats) = if matches.get_flag("sorted") { import.ingest()? } else { import.run()? };
     let text = format!("imported {} records from {} in {seconds:.2} s", table::grouped(lines), size::show_bytes(bytes));
     let members = json::object([
         ("records", lines.into()),
@@ -112,6 +125,17 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     output.result(Some(&text), members)?;
     Ok(Outcome::Done)
 }
+
+/// A failure after the last line.
+fn stored(error: tamarack::Error) -> Failure {
+    match Failure::from(error) {
+        Failure::Storage(what) => Failure::Storage(format!("{what}; all lines are stored")),
+        other => other,
+    }
+}
+
+/// The progress of sorted lines is shown after so many.
+const SHOWN_LINES: u64 = 1000;
 
 /// An import under way.
 struct Import {
@@ -149,17 +173,38 @@ impl Import {
         }
         self.store(self.lines.number())?;
         // What waits for its flush would be read back from the log by every command that follows.
-        let stored = |error| match Failure::from(error) {
-            Failure::Storage(what) => Failure::Storage(format!("{what}; all lines are stored")),
-            other => other,
-        };
         if self.db.stats().buffers.len() > 1 {
             self.db.flush().map_err(stored)?;
         }
+        self.end()
+    }
+
+    /// Closes the database.
+    fn end(self) -> Result<(u64, u64, f64, Stats), Failure> {
         let seconds = self.progress.elapsed().as_secs_f64();
         let stats = self.db.stats();
         self.db.close().map_err(stored)?;
         Ok((self.lines.number(), self.lines.read_bytes(), seconds, stats))
+    }
+
+    /// Stores all lines, whose keys ascend, together; returns what [`Import::run`] does.
+    fn ingest(mut self) -> Result<(u64, u64, f64, Stats), Failure> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut ingest = self.db.ingest()?;
+        while let Some(line) = self.lines.next_line()? {
+            let decoded = self.format.decode(line, &mut key, &mut value);
+            decoded.map_err(|what| self.lines.wrong(&format!("{what}; nothing is stored")))?;
+            ingest.put(&key, &value).map_err(|error| match Failure::from(error) {
+                Failure::Usage(what) => self.lines.wrong(&format!("{what}; nothing is stored")),
+                other => other,
+            })?;
+            if ingest.entries().is_multiple_of(SHOWN_LINES) {
+                self.progress.set(self.lines.read_bytes());
+            }
+        }
+        ingest.finish()?;
+        self.progress.set(self.lines.read_bytes());
+        self.end()
     }
 
     /// Stores the batch, which ends with line `last`, and acknowledges it.
@@ -194,6 +239,26 @@ mod tests {
         assert!(report.contains(r#""records":5"#), "{report}");
         assert_eq!(dir.read("acks"), "2\n4\n5\n");
         assert_eq!(run_ok(&["export", &db]), "a\t2\nb\t3\nc\t\n\\xff\tx\\ty\n");
+    }
+
+    /// Sorted lines are stored together; one that is out of order is named, and then none is stored.
+    #[test]
+    fn sorted_lines_are_ingested() {
+        let dir = TestDir::new("sorted_lines_are_ingested");
+        let lines: String = (0..5000).map(|i| format!("key {i:05}\tvalue {i}\n")).collect();
+        let (db, input) = (dir.join("db"), dir.file("in.tsv", &lines));
+        let report: serde_json::Value =
+            serde_json::from_str(&run_ok(&["import", &db, &input, "--sorted", "--json"])).expect("it is JSON");
+        assert_eq!((&report["records"], &report["write_amplification"]), (&5000.into(), &1.0.into()), "{report}");
+        assert_eq!(run_ok(&["export", &db]), lines);
+        let wrong = dir.file("wrong.tsv", "a\t1\nc\t2\nb\t3\n");
+        let ran = run(&["import", &db, &wrong, "--sorted"]);
+        assert_eq!(ran.status, 2);
+        for expected in ["wrong.tsv:3: ", "\"b\" does not come after the one before, \"c\"", "nothing is stored"] {
+            assert!(ran.err.contains(expected), "{}", ran.err);
+        }
+        assert_eq!(run_ok(&["export", &db]), lines);
+        assert_eq!(run(&["import", &db, &input, "--sorted", "--batch", "7"]).status, 2);
     }
 
     /// A wrong line ends the import with its place; what stands before it is stored and acknowledged.

@@ -35,13 +35,14 @@ pub(crate) enum Purpose {
     MergeAdvancesByMoves,
     MergeEnds,
     RangeIsMerged,
+    RunIsIngested,
     Relabelled,
     ShapeSet,
 }
 
 /// What must have been seen often: what is done, the steps towards it, and before each of them how many different images, both halves together.
 ///
-/// A range is merged when everything before it has been flushed, so at most of its calls there is little that a crash could tear.
+/// A range is merged, and a run ingested, when everything before it has been flushed, so at most of its calls there is little that a crash could tear.
 pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
     use Purpose::*;
     const EDIT: &[Step] = &[step::MANIFEST_APPEND, step::MANIFEST_SYNC];
@@ -60,6 +61,7 @@ pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
         (MergeAdvancesByMoves, EDIT, 500),
         (MergeEnds, EDIT, 500),
         (RangeIsMerged, TABLES, 100),
+        (RunIsIngested, TABLES, 100),
         (Relabelled, EDIT, 500),
         (ShapeSet, EDIT, 500),
     ]
@@ -138,12 +140,14 @@ fn sum_up(moment: &Moment<'_>, path: &Path, offset: u64) -> Option<Edit> {
 fn purposes(edit: &Edit) -> Vec<Purpose> {
     let has = |is: fn(&Change) -> bool| edit.changes.iter().any(is);
     let adds_tables = has(|change| matches!(change, Change::TableAdded { .. }));
+    let skips = has(|change| matches!(change, Change::SequencesSkipped { .. }));
     let removes_runs = has(|change| matches!(change, Change::RunRemoved { .. }));
     let flushes = has(|change| matches!(change, Change::FlushedThrough { .. }));
     let advances = has(|change| matches!(change, Change::MergeAdvanced { .. }));
     let moves = has(|change| matches!(change, Change::MergeAdvanced { outputs, .. } if !outputs.is_empty()));
     [
-        (flushes && !removes_runs, Purpose::FlushIntoNewRun),
+        (skips, Purpose::RunIsIngested),
+        (flushes && !removes_runs && !skips, Purpose::FlushIntoNewRun),
         (flushes && removes_runs, Purpose::FlushIntoActiveRun),
         (has(|change| matches!(change, Change::MergeBegun { .. })), Purpose::MergeBegins),
         (advances && adds_tables, Purpose::MergeAdvancesByTables),

@@ -1,6 +1,6 @@
 //! What should be there: the commits in their order, and what the database holds after each.
 //!
-//! A recovered database says how many entries were ever written ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
+//! A recovered database says how many entries were ever written, or which sequence a run had that was ingested since ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
 //! commit that was, and a digest of everything that must be there then. A number in the midst of a batch is a batch that was torn. The
 //! digest is a sum over all entries, so each commit changes it by little, and a scan is compared with one addition per entry; only if it
 //! differs is the state computed anew, to say how.
@@ -114,6 +114,13 @@ impl Timeline {
     pub(crate) fn push(&mut self, commit: Arc<Commit>, change: u64) {
         let Point { written, digest } = self.points[self.commits.len()];
         self.points.push(Point { written: written + commit.changes.len() as u64, digest: digest.wrapping_add(change) });
+        self.commits.push(commit);
+    }
+
+    /// Appends a run that is ingested under this sequence.
+    pub(crate) fn push_ingest(&mut self, commit: Arc<Commit>, change: u64, sequence: u64) {
+        let Point { digest, .. } = self.points[self.commits.len()];
+        self.points.push(Point { written: sequence, digest: digest.wrapping_add(change) });
         self.commits.push(commit);
     }
 

@@ -245,6 +245,40 @@ impl Session {
         }
     }
 
+    /// Ingests a run.
+    pub(crate) fn ingest(&mut self, commit: Commit) -> Outcome {
+        let mut ingest = match self.db().ingest() {
+            Ok(ingest) => ingest,
+            Err(_) if self.faulty => return Ok(()),
+            Err(error) => return Err(format!("an ingest could not begin: {error}")),
+        };
+        let commit = Arc::new(commit);
+        let before = if self.faulty { Some(self.state.clone()) } else { None };
+        let change = commit.apply(&mut self.state);
+        Arc::make_mut(&mut self.ledger.lock().line).push_ingest(commit.clone(), change, ingest.sequence());
+        let put = |change: &crate::history::Change| {
+            ingest.put(&change.key, change.value.as_ref().expect("only puts are ingested"))
+        };
+        let finished = commit.changes.iter().try_for_each(put).and_then(|()| ingest.finish());
+        let mut ledger = self.ledger.lock();
+        let count = ledger.line.len();
+        match finished {
+            Ok(_) => {
+                ledger.acknowledged = count;
+                ledger.make_durable(count);
+                Ok(())
+            }
+            Err(Error::Io { .. }) if self.faulty => {
+                Arc::make_mut(&mut ledger.line).truncate(count - 1);
+                drop(ledger);
+                self.state = before.expect("kept while there are faults");
+                Ok(())
+            }
+            Err(Error::Stopped { .. }) if self.faulty => Ok(()),
+            Err(error) => Err(format!("an ingest failed: {error}")),
+        }
+    }
+
     pub(crate) fn sync(&mut self) -> Outcome {
         let synced = self.db().sync();
         self.made_durable("sync", synced)

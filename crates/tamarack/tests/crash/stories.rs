@@ -207,6 +207,30 @@ const SCRIPTED: &[(&str, Script)] = &[
             a.power_cut(DEFAULT()).background(3);
         }
     }),
+    ("runs are ingested", |a| {
+        a.begin_with("leveling:T=3").keys = 40;
+        a.ingest(9).write(5, Buffered).ingest(20).write(2, Sync).ingest(4).ingest(30).write(3, Buffered).settle();
+        a.delete_all(Buffered).ingest(10).write(2, Buffered).compact().ingest(5).reopen(DEFAULT()).write(2, Buffered);
+    }),
+    ("ingests are cut short", |a| {
+        a.begin_with("tiering:T=4").keys = 40;
+        for _ in 0..4 {
+            a.write(4, Buffered).ingest(12).write(2, Buffered).power_cut(DEFAULT()).background(3);
+            a.ingest(6).die(DEFAULT()).write(3, Buffered).ingest(3).power_cut(DEFAULT()).write(1, Buffered);
+        }
+    }),
+    ("ingests fail", |a| {
+        a.keys = 40;
+        for (step, failure) in [
+            (step::TABLE_WRITE, Failure::Io),
+            (step::TABLE_SYNC, Failure::SyncDropsPages),
+            (step::MANIFEST_APPEND, Failure::ErrorAfterEffect),
+            (step::MANIFEST_SYNC, Failure::SyncDropsPages),
+        ] {
+            a.write(3, Buffered).ingest(5).fail(step, failure).ingest(9).write(2, Buffered).pass_ms(600).ingest(5);
+            a.die(DEFAULT()).write(2, Sync).power_cut(DEFAULT());
+        }
+    }),
     ("ranges are merged", |a| {
         ranges(a, "tiering:T=6");
     }),

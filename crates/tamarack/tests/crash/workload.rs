@@ -20,6 +20,8 @@ use crate::session::{Ledger, Outcome, Session, Settings};
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write(Commit, Durability),
+    /// The same, as a sorted run: its changes are puts of different keys, in order.
+    Ingest(Commit),
     Sync,
     Flush,
     /// Merges all runs into one.
@@ -90,6 +92,7 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
         }
         match action {
             Action::Write(commit, durability) => session.write(commit.clone(), *durability)?,
+            Action::Ingest(commit) => session.ingest(commit.clone())?,
             Action::Sync => session.sync()?,
             Action::Flush => session.flush()?,
             Action::Compact => session.compact()?,
@@ -166,6 +169,18 @@ impl Author {
         let shape: Vec<_> = (0..changes).map(|_| (self.key(), self.value_bytes())).collect();
         let salt = self.random.next();
         self.act(Action::Write(Commit::new(shape, salt), durability))
+    }
+
+    /// Ingests about so many puts.
+    pub(crate) fn ingest(&mut self, puts: u64) -> &mut Self {
+        let mut keys: Vec<_> = (0..puts).map(|_| self.key()).collect();
+        keys.sort();
+        keys.dedup();
+        let value_bytes = |_: &Vec<u8>| self.draw(self.value_bytes_max + 1) as usize;
+        let shape: Vec<_> =
+            keys.into_iter().map(|key| (value_bytes(&key), key)).map(|(n, key)| (key, Some(n))).collect();
+        let salt = self.random.next();
+        self.act(Action::Ingest(Commit::new(shape, salt)))
     }
 
     /// Deletes every key, in one commit.
