@@ -20,8 +20,12 @@ fn open(env: &SimEnv) -> Db {
 }
 
 fn open_with(env: &SimEnv, expert: Expert) -> Db {
+    options(env, expert).open("/db").expect("it opens")
+}
+
+fn options(env: &SimEnv, expert: Expert) -> Options {
     let expert = expert.env(Arc::new(env.clone())).buffer_bytes(2000).block_bytes(128).table_bytes(600);
-    Options::new().threads(2).expert(expert).open("/db").expect("it opens")
+    Options::new().threads(2).expert(expert)
 }
 
 fn all(db: &Db) -> Entries {
@@ -256,6 +260,30 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
     Ok(())
 }
 
+/// A checkpoint has what was ingested before it, and nothing of what is being ingested; both databases go on.
+#[test]
+fn checkpoints_have_what_was_finished() -> Result<()> {
+    let env = SimEnv::new(10);
+    let db = open(&env);
+    let mut model = Entries::new();
+    ingest(&db, 0, 100, 2, "first", &mut model)?;
+    let mut unfinished = db.ingest()?;
+    unfinished.put(key(3), "unfinished")?;
+    db.checkpoint("/copy")?;
+    let copy = options(&env, Expert::new()).open("/copy")?;
+    let mut copied = model.clone();
+    check(&copy, &copied);
+    unfinished.finish()?;
+    model.insert(key(3).into_bytes(), b"unfinished".into());
+    for (db, model) in [(&db, &mut model), (&copy, &mut copied)] {
+        db.put(key(5), "after")?;
+        model.insert(key(5).into_bytes(), b"after".into());
+        ingest(db, 1, 50, 3, "then", model)?;
+        check(db, model);
+    }
+    Ok(())
+}
+
 /// Merges that are paused stay so; the run arrives all the same.
 #[test]
 fn it_works_while_merges_are_paused() -> Result<()> {
@@ -316,8 +344,10 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
                 break;
             }
             for (crashed, image) in images {
+                let seen = all(&options(&image, Expert::new()).open_read_only("/db")?);
                 let db = open(&image);
                 let mut found = all(&db);
+                assert_eq!(found, seen, "call {calls}: who only reads sees what is recovered");
                 let is_whole = found.get(&b"key 00001"[..]).is_some_and(|value| value.starts_with(b"new"));
                 found.remove(&b"last"[..]);
                 if is_whole {
