@@ -374,6 +374,40 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
     Ok(())
 }
 
+/// After an ingest the log goes on in a segment of its own, which is begun when the database is opened, if the process ended before. The process that begins it may end in the
+/// midst of that, and the machine while the next one opens the database: what is older may be thrown away only when that segment is durable.
+#[test]
+fn crashes_while_the_log_goes_on_lose_nothing() -> Result<()> {
+    let images = |env: &SimEnv, take: fn(&tamarack_env::sim::Moment<'_>) -> Vec<SimEnv>| {
+        let images = Arc::new(Mutex::new(Vec::new()));
+        let taken = images.clone();
+        env.set_hook(move |moment| taken.lock().extend(take(moment)));
+        drop(open(env));
+        env.clear_hook();
+        std::mem::take(&mut *images.lock())
+    };
+    let env = SimEnv::new(11);
+    let db = open(&env);
+    let mut model = Entries::new();
+    db.put("older", "value")?;
+    model.insert(b"older".into(), b"value".into());
+    ingest(&db, 0, 5, 1, "run", &mut model)?;
+    let killed = env.kill();
+    drop(db);
+    let mut opened = 0;
+    for ended in images(&killed, |moment| vec![moment.process_image()]) {
+        let crashes = images(&ended, |moment| {
+            (0..moment.unsynced_changes()).map(|lost| moment.image(Crash::AllBut(lost))).collect()
+        });
+        for crashed in crashes {
+            assert_eq!(all(&open(&crashed)), model);
+            opened += 1;
+        }
+    }
+    assert!(opened > 100, "{opened}");
+    Ok(())
+}
+
 /// A call that fails: nothing has changed, no file is left, and the next attempt succeeds; or, if a sync failed, no more is written.
 #[test]
 fn a_failure_changes_nothing() -> Result<()> {

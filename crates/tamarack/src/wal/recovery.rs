@@ -19,7 +19,8 @@
 //! space ended: nothing was promised about it, since headers are durable before anything is appended. It is removed. For the same reason a segment
 //! with something in it and no whole header is damage, wherever D is.
 //!
-//! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread.
+//! Segments before the one that holds the first entry not in tables are garbage that a crash kept; they are removed unread, when what follows them is
+//! durable: after an ingested run, the segment that makes them garbage may be one that a process has just begun and not synced when it ended.
 
 pub(super) mod findings;
 
@@ -146,8 +147,7 @@ fn carry_out(
     let next_number = surveys.last().map_or(1, |survey| survey.number + 1);
     let youngest = surveys.last().map(|survey| survey.path.clone());
     let (unborn, mut surveys): (Vec<_>, Vec<_>) = surveys.into_iter().partition(Survey::is_unborn);
-    let mut garbage = drain_stale(settings.flushed_through, &mut surveys);
-    garbage.extend(unborn);
+    let stale = drain_stale(settings.flushed_through, &mut surveys);
     let mut chain = Chain::new(settings.flushed_through, &surveys);
     chain.durable = surveys.iter().map(|survey| survey.durable).max().unwrap_or_default().max(settings.durable);
     chain.check(settings, &surveys, youngest)?;
@@ -156,7 +156,8 @@ fn carry_out(
         survey.replay(settings, chain.end_in(index, survey), replay)?;
     }
     if access == Access::ReadWrite {
-        make_durable(settings, &garbage, kept, past_end, &chain)?;
+        make_durable(settings, &unborn, kept, past_end, &chain)?;
+        remove(settings, &stale)?;
     }
     let found = kept.iter().enumerate().map(|(index, survey)| survey.found(chain.end_in(index, survey)));
     let segments = found.collect::<Result<_>>()?;
@@ -503,16 +504,13 @@ impl Chain {
 /// directory.
 fn make_durable(
     settings: &RecoverySettings,
-    garbage: &[Survey],
+    unborn: &[Survey],
     kept: &[Survey],
     past_end: &[Survey],
     chain: &Chain,
 ) -> Result<()> {
     let env = settings.env.as_ref();
-    for survey in past_end.iter().rev().chain(garbage) {
-        let removed = env.remove(&survey.path, step::LOG_RECOVERY_REMOVE);
-        removed.map_err(|error| Error::io(step::LOG_RECOVERY_REMOVE.0, &survey.path, error))?;
-    }
+    remove(settings, past_end.iter().rev().chain(unborn))?;
     if let Some(last) = kept.last()
         && (last.dirty || last.end > chain.end_offset)
     {
@@ -527,6 +525,14 @@ fn make_durable(
     let dir: &Path = &settings.dir;
     env.sync_dir(dir, step::LOG_RECOVERY_SYNC_DIRECTORY)
         .map_err(|error| Error::io(step::LOG_RECOVERY_SYNC_DIRECTORY.0, dir, error))
+}
+
+/// Removes segments.
+fn remove<'a>(settings: &RecoverySettings, segments: impl IntoIterator<Item = &'a Survey>) -> Result<()> {
+    segments.into_iter().try_for_each(|survey| {
+        let removed = settings.env.remove(&survey.path, step::LOG_RECOVERY_REMOVE);
+        removed.map_err(|error| Error::io(step::LOG_RECOVERY_REMOVE.0, &survey.path, error))
+    })
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
