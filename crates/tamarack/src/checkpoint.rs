@@ -34,7 +34,7 @@ use crate::tree::version::Version;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The youngest sequence that it holds: the number of entries ever written before.
+    /// The youngest sequence that it holds; never smaller in a later checkpoint of the same database.
     pub sequence: u64,
     /// Tables whose files belong to both databases.
     pub tables_shared: u64,
