@@ -61,7 +61,7 @@ pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
         (MergeAdvancesByMoves, EDIT, 500),
         (MergeEnds, EDIT, 500),
         (RangeIsMerged, TABLES, 100),
-        (RunIsIngested, TABLES, 100),
+        (RunIsIngested, TABLES, 30),
         (Relabelled, EDIT, 500),
         (ShapeSet, EDIT, 500),
     ]
