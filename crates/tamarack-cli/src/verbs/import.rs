@@ -54,7 +54,7 @@ compact --help` for policies.",
     examples: "\
 tamarack import names.db examples/data/unicode-names.tsv
 tamarack import names.db - --format jsonl < names.jsonl
-LC_ALL=C sort -u big.tsv | tamarack import names.db --sorted
+tamarack import names.db big.tsv --sorted  # made with: LC_ALL=C sort -u
 tamarack import names.db big.tsv --durability sync --acks big.acks
 tamarack import names.db big.tsv --policy lazy-leveling:T=5 --threads 2",
     arguments,
