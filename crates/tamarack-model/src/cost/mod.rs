@@ -3,6 +3,7 @@
 //! These are the formulas of trees whose batches are nominal and whose ratios are whole numbers. Where that does not
 //! hold, the [simulation](crate::simulate) is exact and these are close; tests compare the two.
 
+pub mod autumn;
 pub mod hashing;
 pub mod lookup;
 pub mod monkey;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::steps::{DATA_MAX, Policy};
+use super::steps::{Policy, enlarge, enough};
 use super::words::PolicyError;
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -32,10 +32,7 @@ impl Policy for Custom {
     /// often as needed.
     fn shape(&self, data: Bytes, _buffer: Bytes) -> Shape {
         let mut levels = self.shape.levels().to_vec();
-        let last = levels.last_mut().expect("a shape has a level");
-        while last.capacity <= data.min(Bytes(DATA_MAX.0 - 1)) {
-            last.capacity = last.capacity * 2;
-        }
+        enlarge(&mut levels, enough(data));
         Shape::new(self.shape.buffer(), levels).expect("a larger last level breaks no rule")
     }
 }

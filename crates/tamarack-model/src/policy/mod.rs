@@ -7,6 +7,7 @@
 //! | `tiering:T=4` | T | T |
 //! | `lazy-leveling:T=5` | T | T; 1 in the last level |
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
+//! | `garnering:T=2,c=0.8` | T/c^(L-i) | 1; with `first=4` up to 4 in level 1 |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
@@ -22,6 +23,7 @@
 
 mod custom;
 mod dostoevsky;
+mod garnering;
 mod lazy_leveling;
 mod leveling;
 mod steps;
@@ -30,6 +32,7 @@ mod words;
 
 pub use custom::Custom;
 pub use dostoevsky::Dostoevsky;
+pub use garnering::Garnering;
 pub use lazy_leveling::LazyLeveling;
 pub use leveling::Leveling;
 pub use steps::{DATA_MAX, Policy};
@@ -65,8 +68,12 @@ pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
             let [ratio, inner, last] = words.only(["T", "K", "Z"])?;
             Box::new(Dostoevsky::new(ratio, inner, last)?)
         }
+        "garnering" => {
+            words.check(&["T", "c"], &["first"])?;
+            Box::new(Garnering::new(words.whole("T")?, words.number("c")?, words.whole_or("first", 1)?)?)
+        }
         other => {
-            let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, \
+            let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
                          custom:buffer 4MiB; level 16MiB in 4 runs";
             return Err(PolicyError::new(format!("there is no policy `{other}`; policies are {known}")));
         }
@@ -78,12 +85,16 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 6] = [
+    const ALL: [&str; 10] = [
         "leveling:T=10",
         "tiering:T=4",
         "lazy-leveling:T=5",
         "dostoevsky:T=10,K=3,Z=2",
         "dostoevsky:T=2,K=1,Z=1",
+        "garnering:T=2,c=0.8",
+        "garnering:T=10,c=0.4,first=4",
+        "garnering:T=65536,c=0.1",
+        "garnering:T=3,c=1",
         "custom:buffer 1MiB; level 4MiB in 2 runs; level 9MiB in 2 runs",
     ];
 
@@ -104,6 +115,14 @@ mod tests {
             ("leveling:T=10,K=3", "parameters T, each once"),
             ("dostoevsky:T=5,K=4,K=4", "parameters T, K, Z, each once"),
             ("leveling:T=ten", "`T=ten`"),
+            ("leveling:T", "`T` in `leveling:T`"),
+            ("garnering:T=2", "parameters T, c, each once, and may have first"),
+            ("garnering:T=2,c=0.8,c=0.8", "parameters T, c, each once"),
+            ("garnering:T=2,c=0,8", "`8` in `garnering:T=2,c=0,8`"),
+            ("garnering:T=2,c=much", "`c=much` in `garnering:T=2,c=much` is not understood; write a number"),
+            ("garnering:T=2,c=1.5", "c=1.5 is out of range"),
+            ("garnering:T=2,c=NaN", "is from 0.1 to 1"),
+            ("garnering:T=2,c=0.8,first=0", "first=0 is out of range"),
             ("tiering:T=1", "T=1 is out of range"),
             ("dostoevsky:T=5,K=5,Z=1", "from 1 to 4"),
             ("custom:buffer 4; level 5 in 1 run", "level 1 holds 5, but 4 arrive"),

@@ -1,4 +1,4 @@
-//! [`Policy`], and how capacities that grow by a fixed ratio come in size steps.
+//! [`Policy`], and how the shapes of a family come in size steps.
 
 use std::fmt;
 
@@ -19,10 +19,15 @@ pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
 /// 2^16, all capacities together can still be counted in 64 bits.
 pub const DATA_MAX: Bytes = Bytes(1 << 47);
 
+/// What a shape has to hold more than, for so much data.
+pub(super) fn enough(data: Bytes) -> Bytes {
+    data.min(Bytes(DATA_MAX.0 - 1))
+}
+
 /// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than `data`. `runs` says
 /// how many slots a level has, given whether it is the last one.
 pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bool) -> u32) -> Shape {
-    let enough = data.min(Bytes(DATA_MAX.0 - 1));
+    let enough = enough(data);
     let mut levels = Vec::new();
     let mut capacity = buffer;
     while levels.is_empty() || capacity <= enough {
@@ -30,4 +35,34 @@ pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bo
         levels.push(Level { capacity, runs: runs(capacity > enough) });
     }
     Shape::new(buffer, levels).unwrap_or_else(|error| panic!("ratio {ratio}, buffer {buffer}, data {data}: {error}"))
+}
+
+/// The first shape that holds more than `data` of a family in which all capacities depend on the number of levels.
+/// `levels` gives them for a number of levels, or `None` if they cannot be counted in 64 bits; then the last one that can be has its last level doubled
+/// as often as needed.
+pub(super) fn by_number_of_levels(data: Bytes, buffer: Bytes, levels: impl Fn(u32) -> Option<Vec<Level>>) -> Shape {
+    let enough = enough(data);
+    let mut found = levels(1).expect("a single level can be counted");
+    for number in 2.. {
+        if holds(&found) > enough {
+            break;
+        }
+        match levels(number) {
+            Some(next) => found = next,
+            None => enlarge(&mut found, enough),
+        }
+    }
+    Shape::new(buffer, found).unwrap_or_else(|error| panic!("buffer {buffer}, data {data}: {error}"))
+}
+
+/// Doubles the last level as often as needed to hold more than `enough`.
+pub(super) fn enlarge(levels: &mut [Level], enough: Bytes) {
+    let last = levels.last_mut().expect("a shape has a level");
+    while last.capacity <= enough {
+        last.capacity = last.capacity * 2;
+    }
+}
+
+fn holds(levels: &[Level]) -> Bytes {
+    levels.last().expect("a shape has a level").capacity
 }

@@ -8,37 +8,69 @@ pub struct PolicyError(String);
 
 /// A name and its parameters.
 pub(super) struct Words<'a> {
+    words: &'a str,
     name: &'a str,
-    parameters: Vec<(&'a str, u32)>,
+    parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Words<'a> {
     pub(super) fn read(words: &'a str) -> Result<Self, PolicyError> {
         let (name, list) = words.split_once(':').unwrap_or((words, ""));
         let parameters = list.split(',').filter(|part| !part.is_empty()).map(|part| {
-            let parsed = part.split_once('=').and_then(|(key, value)| Some((key, value.parse().ok()?)));
-            parsed.ok_or_else(|| {
-                PolicyError(format!("`{part}` in `{words}` is not understood; write a whole number, as in `T=10`"))
+            part.split_once('=').ok_or_else(|| {
+                PolicyError(format!("`{part}` in `{words}` is not understood; write a parameter as in `T=10`"))
             })
         });
-        Ok(Self { name, parameters: parameters.collect::<Result<_, _>>()? })
+        Ok(Self { words, name, parameters: parameters.collect::<Result<_, _>>()? })
     }
 
     pub(super) fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The values of these parameters; each must be there once, and no other.
+    /// The values of these parameters, all whole numbers; each must be there once, and no other.
     pub(super) fn only<const N: usize>(&self, keys: [&str; N]) -> Result<[u32; N], PolicyError> {
-        let refuse = || PolicyError(format!("`{}` has the parameters {}, each once", self.name, keys.join(", ")));
-        if self.parameters.len() != N {
-            return Err(refuse());
-        }
+        self.check(&keys, &[])?;
         let mut values = [0; N];
-        for (value, wanted) in values.iter_mut().zip(keys) {
-            *value = self.parameters.iter().find(|(key, _)| *key == wanted).ok_or_else(refuse)?.1;
+        for (value, key) in values.iter_mut().zip(keys) {
+            *value = self.whole(key)?;
         }
         Ok(values)
+    }
+
+    /// Refuses all but these parameters: each of `needed` must be there once, each of `optional` may be.
+    pub(super) fn check(&self, needed: &[&str], optional: &[&str]) -> Result<(), PolicyError> {
+        let times = |wanted: &&str| self.parameters.iter().filter(|(key, _)| key == wanted).count();
+        let known = |(key, _): &(&str, &str)| needed.iter().chain(optional).any(|one| one == key);
+        let right = self.parameters.iter().all(known)
+            && needed.iter().all(|key| times(key) == 1)
+            && optional.iter().all(|key| times(key) <= 1);
+        if right {
+            return Ok(());
+        }
+        let may = if optional.is_empty() { String::new() } else { format!(", and may have {}", optional.join(", ")) };
+        Err(PolicyError(format!("`{}` has the parameters {}, each once{may}", self.name, needed.join(", "))))
+    }
+
+    /// The whole number that this parameter, which [is there](Self::check), is set to.
+    pub(super) fn whole(&self, key: &str) -> Result<u32, PolicyError> {
+        self.value(key, "a whole number, as in `T=10`")
+    }
+
+    /// The same; `default` if it is not there.
+    pub(super) fn whole_or(&self, key: &str, default: u32) -> Result<u32, PolicyError> {
+        if self.parameters.iter().any(|(known, _)| *known == key) { self.whole(key) } else { Ok(default) }
+    }
+
+    /// The number that this parameter, which [is there](Self::check), is set to.
+    pub(super) fn number(&self, key: &str) -> Result<f64, PolicyError> {
+        self.value(key, "a number, as in `c=0.8`")
+    }
+
+    fn value<T: std::str::FromStr>(&self, key: &str, right: &str) -> Result<T, PolicyError> {
+        let text = self.parameters.iter().find(|(known, _)| *known == key).map_or("", |(_, text)| text);
+        let explain = || PolicyError(format!("`{key}={text}` in `{}` is not understood; write {right}", self.words));
+        text.parse().map_err(|_| explain())
     }
 }
 
@@ -48,7 +80,13 @@ impl PolicyError {
     }
 
     /// Refuses a parameter outside `least..=most`, saying what it means.
-    pub(super) fn unless_within(name: &str, value: u32, least: u32, most: u32, meaning: &str) -> Result<(), Self> {
+    pub(super) fn unless_within<T: PartialOrd + fmt::Display + Copy>(
+        name: &str,
+        value: T,
+        least: T,
+        most: T,
+        meaning: &str,
+    ) -> Result<(), Self> {
         if (least..=most).contains(&value) {
             return Ok(());
         }

@@ -1,0 +1,85 @@
+//! Garnering (Autumn, section 3.1): leveling whose size ratios grow towards the small levels. The last level is T times
+//! the one above, that one T/c times the next, then T/c², and so on: `C_i / C_(i-1) = T / c^(L-i)`, Eq. 4. So levels
+//! are fewer, √(log N) of them instead of log N, and a lookup or scan meets fewer runs; level 1 is rewritten most.
+//!
+//! ```text
+//!            T=2, c=0.8              all in buffers
+//! 1 level     2
+//! 2 levels    2.5   5
+//! 3 levels    3.1   7.8   15.6
+//! 4 levels    3.9  12.2   30.5   61
+//! ```
+//!
+//! All capacities grow with the number of levels. When the last level is full, one more level makes level i larger by
+//! c^(-i), and what was full is not full any more: so a new level moves nothing at first. That is Autumn's *delayed last-level compaction*; it needs
+//! no rule of its own, since [`relabel`](crate::planner::relabel) leaves runs where they fit.
+//!
+//! With `first` slots in level 1, flushes stay runs of their own there until its slots are taken (section 3.2); with as many as its ratio, level 1 is tiered.
+
+use std::fmt;
+
+use super::steps::{Policy, by_number_of_levels};
+use super::words::{PolicyError, check_ratio};
+use crate::shape::{Level, Shape};
+use crate::units::Bytes;
+
+/// `garnering:T=2,c=0.8`; with a first level of up to four runs, `garnering:T=2,c=0.8,first=4`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Garnering {
+    ratio: u32,
+    scaling: f64,
+    first: u32,
+}
+
+/// The least `c`: ratios grow tenfold from level to level then.
+const SCALING_MIN: f64 = 0.1;
+
+impl Garnering {
+    /// With the size ratio `T` of the last two levels, ratios that grow by `1/c` from level to level above them, and up to `first` run slots in level 1 (no
+    /// more than batches that fill it, though).
+    ///
+    /// # Errors
+    /// If the ratio is below 2, `c` is not from 0.1 to 1, or `first` is 0.
+    pub fn new(ratio: u32, scaling: f64, first: u32) -> Result<Self, PolicyError> {
+        check_ratio(ratio)?;
+        PolicyError::unless_within("c", scaling, SCALING_MIN, 1.0, "the factor between neighbouring size ratios")?;
+        PolicyError::unless_within("first", first, 1, u32::MAX, "the number of run slots of the first level")?;
+        Ok(Self { ratio, scaling, first })
+    }
+
+    /// The levels of a tree of so many: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None` if they cannot be counted.
+    fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
+        // `power` is T^i in whole numbers, so that c = 1 is leveling to the last byte; `stretch` the rest.
+        let (mut power, mut stretch) = (buffer.0, 1.0);
+        let (mut levels, mut sum) = (Vec::new(), 0_u64);
+        for number in 1..=count {
+            power = power.checked_mul(u64::from(self.ratio))?;
+            for _ in number..count {
+                stretch /= self.scaling;
+            }
+            let more = (power as f64 * (stretch - 1.0)).round();
+            if more >= 2_f64.powi(63) {
+                return None;
+            }
+            let capacity = power.checked_add(more as u64)?;
+            sum = sum.checked_add(capacity)?;
+            let batches = u32::try_from(capacity / buffer.0).unwrap_or(u32::MAX);
+            let runs = if number == 1 { self.first.min(batches) } else { 1 };
+            levels.push(Level { capacity: Bytes(capacity), runs });
+        }
+        Some(levels)
+    }
+}
+
+impl Policy for Garnering {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        by_number_of_levels(data, buffer, |count| self.levels(buffer, count))
+    }
+}
+
+impl fmt::Display for Garnering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "garnering:T={},c={}", self.ratio, self.scaling)?;
+        if self.first > 1 { write!(f, ",first={}", self.first) } else { Ok(()) }
+    }
+}
