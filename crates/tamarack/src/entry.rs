@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 
 use tamarack_filter::Digest;
 
+use crate::measure;
+
 /// The position of a write in the order of all commits; 1 is the first write. At most [`Sequence::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
@@ -111,7 +113,10 @@ impl<'a> Query<'a> {
     /// Asks for `key`, of which only versions up to `sequence` count. Computes the digest.
     #[inline]
     pub fn new(key: &'a [u8], sequence: Sequence) -> Self {
-        Self { key, digest: Digest::of(key), sequence }
+        let hashing = measure::lookup_begins();
+        let digest = Digest::of(key);
+        hashing.end();
+        Self { key, digest, sequence }
     }
 
     /// The key that is asked for.

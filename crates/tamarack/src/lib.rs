@@ -44,6 +44,7 @@
 //! | `format` | bytes to values and back |
 //! | `events` | what happens, told to a listener |
 //! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
+//! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed |
 //!
 //! Modules that are public but hidden from this page are for tests and tools; they may change at any time.
@@ -67,6 +68,8 @@ pub mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod ingest;
+#[doc(hidden)]
+pub mod measure;
 #[doc(hidden)]
 pub mod memory;
 #[doc(hidden)]

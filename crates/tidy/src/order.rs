@@ -78,6 +78,7 @@ const LAYERS: &[Layer] = &[
             "entry",
             "error",
             "prefixes",
+            "measure",
             "mistake",
         ],
     },

@@ -25,6 +25,7 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+use crate::measure;
 use crate::memory::{Charge, Part};
 use crate::mistake::{self, Mistake};
 use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
@@ -151,7 +152,11 @@ impl Table {
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let Some(filter) = &self.filter else { return self.search_cached(query, fetch, visit) };
-        if !filter.may_contain(query.digest()) {
+        let digest = measure::digest_for_filter(query.key(), query.digest());
+        let probing = measure::begin(measure::Part::Probe);
+        let may_contain = filter.may_contain(digest);
+        probing.end();
+        if !may_contain {
             fetch.tally().filter_negative();
             return Ok(Some(ControlFlow::Continue(())));
         }
@@ -182,7 +187,10 @@ impl Table {
         fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let Some(cached) = self.storage.cache().entry(self.meta.id, &query) else {
+        let searching = measure::begin(measure::Part::Block);
+        let cached = self.storage.cache().entry(self.meta.id, &query);
+        searching.end();
+        let Some(cached) = cached else {
             return self.search(query, fetch, visit);
         };
         fetch.tally().cached_entry();
@@ -208,9 +216,12 @@ impl Table {
         let sees_all = sequence >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
         let mut visited = false;
         loop {
+            let finding = measure::begin(measure::Part::Index);
             let top = self.index.top().floor(query.key(), sequence);
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
             let Found { handle, next } = self.index.find(top, &lower, query.key(), sequence);
+            finding.end();
+            let searching = measure::begin(measure::Part::Block);
             let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
             let mut youngest = None;
             let ended = block
@@ -221,6 +232,7 @@ impl Table {
                     visit(entry, Holder::Block(&block))
                 })
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
+            searching.end();
             // The next block begins with another version of the key: its fence is exactly that version's place.
             let next = next.filter(|&next| ended == Versions::BlockEnded && next < sequence);
             if origin == Origin::Storage {

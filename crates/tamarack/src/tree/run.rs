@@ -34,6 +34,7 @@ use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{KeyRange, RunId};
+use crate::measure;
 use crate::merge::{Place, Source};
 use crate::stats::LookupTally;
 use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
@@ -88,7 +89,10 @@ impl Run {
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        match self.table_of(query.key()) {
+        let finding = measure::begin(measure::Part::Index);
+        let table = self.table_of(query.key());
+        finding.end();
+        match table {
             Some(table) => table.open()?.get(query, tally, visit),
             None => Ok(ControlFlow::Continue(())),
         }
