@@ -6,11 +6,14 @@
 //!
 //! * version: 1. It stands for the digest's function and seed as well as for where the probes fall; if any of these change,
 //!   so does it.
-//! * kind: 1 standard, 2 blocked.
+//! * kind: 1 standard, 2 blocked, 3 elastic.
 //! * probes: at least 1, at most what the kind allows. Stored, so that readers need not agree with the writer on which number is best.
-//! * unit: 0. Reserved for filters that consist of several small ones, which derive different probes from one digest.
+//! * unit: the number of the unit, from 0 on; 0 for filters of one piece.
 //! * lines: at least 1. All numbers are little-endian.
 //! * entries: how many digests it was built from. Nothing depends on it but predictions.
+//!
+//! An elastic filter is its units, one after the other, each with a header of its own, so that each can be stored and read by itself; all have one number of probes, lines and
+//! entries.
 //!
 //! One filter has one encoding. Any bytes are either refused or a filter that answers something for every digest: there is no
 //! checksum here, because whoever stores the bytes has one.
@@ -19,8 +22,10 @@
 //! the filter would lie across two of the machine's; one copy when a table is opened makes "one line per lookup" true.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tamarack_model::FilterKind;
+use tamarack_model::filter::UNITS_MAX;
 
 use crate::filter::{Bits, Filter};
 use crate::lines::{LINE_BYTES, Line};
@@ -40,7 +45,7 @@ pub enum DecodeError {
     UnknownKind(u8),
     /// No probes, or more than the kind allows.
     Probes(u8),
-    /// A number of unit, which filters of this version do not have.
+    /// A unit whose number is not the next one, that is one too many, or that differs from those before it in more than its bits.
     Unit(u8),
     /// The header's number of lines is 0, or does not fit the number of bytes.
     Lines {
@@ -58,7 +63,7 @@ impl fmt::Display for DecodeError {
             Self::UnknownVersion(version) => write!(f, "version {version} of filters is not known, only {VERSION}"),
             Self::UnknownKind(kind) => write!(f, "kind {kind} of filters is not known"),
             Self::Probes(probes) => write!(f, "a filter of this kind cannot have {probes} probes"),
-            Self::Unit(unit) => write!(f, "unit {unit} of a filter is not known, only 0"),
+            Self::Unit(unit) => write!(f, "unit {unit} of a filter does not go on where those before it end"),
             Self::Lines { lines, bytes } => write!(f, "a filter of {lines} lines does not have {bytes} bytes"),
         }
     }
@@ -69,26 +74,42 @@ impl std::error::Error for DecodeError {}
 impl Filter {
     /// The number of bytes that [`encode`](Self::encode) gives.
     pub fn encoded_bytes(&self) -> usize {
-        HEADER_BYTES + self.lines() * LINE_BYTES
+        self.units() * HEADER_BYTES + self.lines() * LINE_BYTES
     }
 
-    /// As bytes.
+    /// As bytes: all of its units, if it is elastic.
     ///
     /// # Panics
     /// If it was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes would ask it with whole ones.
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.mask == u64::MAX, "{self:?} was made of shortened digests");
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
-        let lines = u32::try_from(self.lines()).expect("checked when the filter was made");
-        bytes.extend_from_slice(&[VERSION, kind_to_number(self.kind()), self.probes as u8, 0]);
+        (0..self.units()).for_each(|unit| self.encode_into(unit, &mut bytes));
+        bytes
+    }
+
+    /// One of its units as bytes; the first is, by itself, the filter of that unit only.
+    ///
+    /// # Panics
+    /// As [`encode`](Self::encode), and if there is no such unit.
+    pub fn encode_unit(&self, unit: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_bytes() / self.units());
+        self.encode_into(unit, &mut bytes);
+        bytes
+    }
+
+    fn encode_into(&self, unit: usize, bytes: &mut Vec<u8>) {
+        assert!(self.mask == u64::MAX, "{self:?} was made of shortened digests");
+        assert!(unit < self.units(), "unit {unit} of {self:?}");
+        let lines = u32::try_from(self.lines() / self.units()).expect("checked when the filter was made");
+        bytes.extend_from_slice(&[VERSION, kind_to_number(self.kind()), self.probes as u8, unit as u8]);
         bytes.extend_from_slice(&lines.to_le_bytes());
         bytes.extend_from_slice(&self.entries.to_le_bytes());
         let mut add = |word: &u64| bytes.extend_from_slice(&word.to_le_bytes());
         match &self.bits {
             Bits::Bloom(words) => words.iter().for_each(&mut add),
             Bits::Blocked(lines) => lines.iter().flat_map(|line| &line.0).for_each(&mut add),
+            Bits::Elastic(units) => units[unit].iter().flat_map(|line| &line.0).for_each(&mut add),
         }
-        bytes
     }
 
     /// The filter that these bytes are. Takes as much memory as they do.
@@ -96,6 +117,60 @@ impl Filter {
     /// # Errors
     /// If they are not the bytes of a filter, all of them.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (first, body) = Header::read(bytes)?;
+        if first.kind != FilterKind::Elastic {
+            let body = first.lines(body, bytes.len())?;
+            if first.unit != 0 {
+                return Err(DecodeError::Unit(first.unit));
+            }
+            let words = || body.as_flattened().as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+            let bits = match first.kind {
+                FilterKind::Bloom => Bits::Bloom(words().collect()),
+                _ => Bits::Blocked(body.iter().map(Line::from_bytes).collect()),
+            };
+            return Ok(first.filter(bits));
+        }
+        let unit_bytes = HEADER_BYTES + first.lines as usize * LINE_BYTES;
+        let mut units = Vec::new();
+        for unit in bytes.chunks(unit_bytes) {
+            units.push(first.unit(units.len(), unit)?);
+        }
+        Ok(first.filter(Bits::Elastic(units.into())))
+    }
+
+    /// The elastic filter that has one unit more, whose bytes these are; both share the others.
+    ///
+    /// # Errors
+    /// If they are not the bytes of its next unit, all of them.
+    pub fn with_next_unit(&self, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let Bits::Elastic(units) = &self.bits else {
+            return Err(DecodeError::UnknownKind(kind_to_number(self.kind())));
+        };
+        let first = Header {
+            kind: FilterKind::Elastic,
+            probes: self.probes as u8,
+            unit: 0,
+            lines: units[0].len() as u32,
+            entries: self.entries,
+        };
+        let next = first.unit(units.len(), bytes)?;
+        Ok(Self { bits: Bits::Elastic(units.iter().cloned().chain([next]).collect()), ..*self })
+    }
+}
+
+/// What stands before the lines of a filter, or of a unit of one.
+#[derive(Clone, Copy, PartialEq)]
+struct Header {
+    kind: FilterKind,
+    probes: u8,
+    unit: u8,
+    lines: u32,
+    entries: u64,
+}
+
+impl Header {
+    /// The header at the beginning, and what follows it.
+    fn read(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DecodeError::TooShort(bytes.len()))?;
         let [version, kind, probes, unit, l0, l1, l2, l3, entries @ ..] = *header;
         if version != VERSION {
@@ -105,20 +180,32 @@ impl Filter {
         if !(1..=kind.probes_max()).contains(&u32::from(probes)) {
             return Err(DecodeError::Probes(probes));
         }
-        if unit != 0 {
-            return Err(DecodeError::Unit(unit));
-        }
         let lines = u32::from_le_bytes([l0, l1, l2, l3]);
-        let (body, remainder) = rest.as_chunks::<LINE_BYTES>();
-        if lines == 0 || body.len() != lines as usize || !remainder.is_empty() {
-            return Err(DecodeError::Lines { lines, bytes: bytes.len() });
+        Ok((Self { kind, probes, unit, lines, entries: u64::from_le_bytes(entries) }, rest))
+    }
+
+    /// What follows the header, as lines; `bytes` is the length of both.
+    fn lines(self, body: &[u8], bytes: usize) -> Result<&[[u8; LINE_BYTES]], DecodeError> {
+        let (lines, remainder) = body.as_chunks::<LINE_BYTES>();
+        if self.lines == 0 || lines.len() != self.lines as usize || !remainder.is_empty() {
+            return Err(DecodeError::Lines { lines: self.lines, bytes });
         }
-        let entries = u64::from_le_bytes(entries);
-        let bits = match kind {
-            FilterKind::Bloom => Bits::Bloom(rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
-            FilterKind::Blocked => Bits::Blocked(body.iter().map(Line::from_bytes).collect()),
-        };
-        Ok(Self { bits, probes: u32::from(probes), entries, mask: u64::MAX })
+        Ok(lines)
+    }
+
+    /// The lines of unit `number` of the filter that has this header.
+    fn unit(self, number: usize, bytes: &[u8]) -> Result<Arc<[Line]>, DecodeError> {
+        let (header, body) = Self::read(bytes)?;
+        let lines = header.lines(body, bytes.len())?;
+        let expected = Self { unit: number as u8, ..self };
+        if header != expected || number >= UNITS_MAX as usize {
+            return Err(DecodeError::Unit(header.unit));
+        }
+        Ok(lines.iter().map(Line::from_bytes).collect())
+    }
+
+    fn filter(self, bits: Bits) -> Filter {
+        Filter { bits, probes: u32::from(self.probes), entries: self.entries, mask: u64::MAX }
     }
 }
 
@@ -127,6 +214,7 @@ pub const fn kind_to_number(kind: FilterKind) -> u8 {
     match kind {
         FilterKind::Bloom => 1,
         FilterKind::Blocked => 2,
+        FilterKind::Elastic => 3,
     }
 }
 

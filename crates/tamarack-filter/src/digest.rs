@@ -60,6 +60,12 @@ impl Digest {
         below(self.0, bound)
     }
 
+    /// Another digest of the same key, of which the high bits depend on all of this one's. `odd` loses none.
+    #[inline]
+    pub(crate) fn turned(self, odd: u64) -> Self {
+        Self(self.0.wrapping_mul(odd))
+    }
+
     /// Other 64 bits made of the digest, by a folded multiplication: the two halves of the product with a constant, one over the other. The high bits
     /// of a product modulo 2⁶⁴ depend on all bits of the digest, its low bits on the low bits only; for the high half it is the other way round.
     #[inline]

@@ -1,15 +1,18 @@
 //! A finished filter of any kind, and how it is made from digests.
 
+use std::sync::Arc;
+
 use tamarack_model::filter::{self, FilterKind, LINE_BITS};
 
 use crate::digest::Digest;
 use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
 use crate::set::DigestSet;
-use crate::{blocked, bloom};
+use crate::{blocked, bloom, elastic};
 
 /// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to the nearest number of
 /// lines, and what is not 0 gets at least one. So a filter is at most 256 bits larger or smaller than asked, and one for
-/// very few keys at most 511 larger.
+/// very few keys at most 511 larger. The units of an elastic filter are whole lines
+/// each, so it may be smaller by almost a line for each unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// So many bits for each entry, not negative; fractions count.
@@ -52,6 +55,8 @@ pub(crate) enum Bits {
     Bloom(Box<[u64]>),
     /// Aligned, so that one line of the filter is one line of the machine.
     Blocked(Box<[Line]>),
+    /// The lines of each unit in memory, the first ones; all have as many. Shared by the filters that have more or fewer of them.
+    Elastic(Box<[Arc<[Line]>]>),
 }
 
 impl Filter {
@@ -66,8 +71,13 @@ impl Filter {
         if lines == 0 {
             return None;
         }
+        let (lines, units) = match kind {
+            FilterKind::Elastic => elastic::split(lines, entries),
+            FilterKind::Bloom | FilterKind::Blocked => (lines, 1),
+        };
         let bits_per_entry = (lines as u64 * LINE_BITS) as f64 / entries.max(1) as f64;
-        let probes = filter::best_probes(kind, bits_per_entry);
+        let of_piece = if kind == FilterKind::Elastic { FilterKind::Blocked } else { kind };
+        let probes = filter::best_probes(of_piece, bits_per_entry);
         let bits = match kind {
             FilterKind::Bloom => {
                 let mut words = vec![0; lines * LINE_WORDS].into_boxed_slice();
@@ -79,6 +89,7 @@ impl Filter {
                 digests.iter().for_each(|digest| blocked::insert(&mut lines, probes, *digest));
                 Bits::Blocked(lines)
             }
+            FilterKind::Elastic => Bits::Elastic(elastic::build(units, lines, probes, digests)),
         };
         Some(Self { bits, probes, entries, mask: u64::MAX })
     }
@@ -98,6 +109,7 @@ impl Filter {
         match &self.bits {
             Bits::Bloom(words) => bloom::may_contain(words, self.probes, digest),
             Bits::Blocked(lines) => blocked::may_contain(lines, self.probes, digest),
+            Bits::Elastic(units) => elastic::may_contain(units, self.probes, digest),
         }
     }
 
@@ -108,6 +120,7 @@ impl Filter {
         match &self.bits {
             Bits::Bloom(words) => bloom::lines_touched(words, self.probes, digest),
             Bits::Blocked(_) => 1,
+            Bits::Elastic(units) => elastic::lines_touched(units, self.probes, digest),
         }
     }
 
@@ -116,10 +129,11 @@ impl Filter {
         match &self.bits {
             Bits::Bloom(_) => FilterKind::Bloom,
             Bits::Blocked(_) => FilterKind::Blocked,
+            Bits::Elastic(_) => FilterKind::Elastic,
         }
     }
 
-    /// Probes for each lookup, at least 1.
+    /// Probes for each lookup, at least 1; of an elastic filter, those in each unit.
     pub fn probes(&self) -> u32 {
         self.probes
     }
@@ -139,23 +153,53 @@ impl Filter {
         match &self.bits {
             Bits::Bloom(words) => words.len() / LINE_WORDS,
             Bits::Blocked(lines) => lines.len(),
+            Bits::Elastic(units) => units.len() * units[0].len(),
         }
+    }
+
+    /// How many units it has: 1 unless it is elastic.
+    pub fn units(&self) -> usize {
+        match &self.bits {
+            Bits::Bloom(_) | Bits::Blocked(_) => 1,
+            Bits::Elastic(units) => units.len(),
+        }
+    }
+
+    /// The filter of the first `units` of its units, whose memory both then share, or none if that is 0.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn with_units(&self, units: usize) -> Option<Self> {
+        assert!(units <= self.units(), "{units} units of {self:?}");
+        let Bits::Elastic(all) = &self.bits else { return (units > 0).then(|| self.clone()) };
+        (units > 0).then(|| Self { bits: Bits::Elastic(all[..units].into()), ..*self })
     }
 
     /// The bytes of memory it holds, those of this value included.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.lines() * LINE_BYTES
+        let beside = match &self.bits {
+            Bits::Bloom(_) | Bits::Blocked(_) => 0,
+            Bits::Elastic(units) => units.len() * elastic::UNIT_BYTES,
+        };
+        size_of::<Self>() + self.lines() * LINE_BYTES + beside
     }
 
     /// The false positive rate that its size promises.
     pub fn fpr(&self) -> f64 {
-        filter::fpr_of(self.kind(), self.entries, self.lines() as u64, self.probes)
+        let lines = self.lines() as u64;
+        match &self.bits {
+            Bits::Bloom(_) | Bits::Blocked(_) => filter::fpr_of(self.kind(), self.entries, lines, self.probes),
+            Bits::Elastic(units) => {
+                let units = units.len() as u64;
+                filter::fpr_of(FilterKind::Blocked, self.entries, lines / units, self.probes).powi(units as i32)
+            }
+        }
     }
 }
 
 impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (kind, lines, Self { probes, entries, .. }) = (self.kind(), self.lines(), self);
-        write!(f, "Filter {{ kind: {kind:?}, probes: {probes}, entries: {entries}, lines: {lines} }}")
+        let (kind, lines, units, Self { probes, entries, .. }) = (self.kind(), self.lines(), self.units(), self);
+        write!(f, "Filter {{ kind: {kind:?}, probes: {probes}, entries: {entries}, lines: {lines}, units: {units} }}")
     }
 }

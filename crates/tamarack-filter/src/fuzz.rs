@@ -1,7 +1,9 @@
 //! What the fuzz targets of this crate do with their input; also called by the test that replays the kept corpus.
 //!
-//! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers every digest, and reads no more cache
-//! lines for an answer than it makes probes.
+//! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers every digest, reads no more cache
+//! lines for an answer than it makes probes, and can be taken apart into its units and put together again.
+
+use tamarack_model::FilterKind;
 
 use crate::bytes;
 use crate::digest::Digest;
@@ -34,6 +36,14 @@ fn check(input: &[u8]) {
     let some = input.as_chunks::<8>().0.iter().take(16).map(|bytes| Digest::from_stored(u64::from_le_bytes(*bytes)));
     for digest in some.chain([0, 1, u64::MAX, 1 << 63].map(Digest::from_stored)) {
         let _ = filter.may_contain(digest);
-        assert!((1..=filter.probes()).contains(&filter.lines_touched(digest)), "{filter:?}");
+        let most = if filter.kind() == FilterKind::Elastic { filter.units() as u32 } else { filter.probes() };
+        assert!((1..=most).contains(&filter.lines_touched(digest)), "{filter:?}");
     }
+    let mut parts = Filter::decode(&filter.encode_unit(0)).expect("the first unit is a filter");
+    for unit in 1..filter.units() {
+        assert_eq!(Some(&parts), filter.with_units(unit).as_ref());
+        parts = parts.with_next_unit(&filter.encode_unit(unit)).expect("the next unit");
+    }
+    assert_eq!(parts, filter);
+    assert!(parts.with_next_unit(input).is_err(), "no unit comes twice");
 }

@@ -35,6 +35,7 @@
 //! | kind | a lookup reads | bits per entry for an FPR of 10 %, 1 %, 0.1 % | when |
 //! |---|---|---|---|
 //! | [blocked](FilterKind::Blocked) | 1 cache line | 4.8, 9.9, 15.6 | the filters do not fit the processor's cache, and a table read by mistake costs about as much as some cache misses: data in memory, or few bits |
+//! | [elastic](FilterKind::Elastic) | 1.4 lines for an absent key, one for each unit for a present one | 4.9, 9.7, 14.6 | some tables are asked much more often than others: a table's filter is several small ones, its *units*, of which it has more or fewer in memory |
 //! | [standard](FilterKind::Bloom) | 2 lines for an absent key, one for each probe for a present one | 4.8, 9.6, 14.4 | a read by mistake is a read of a device, and memory is what limits |
 //!
 //! At 5 bits the blocked filter has 1 % more false positives, at 8 bits 8 %, at 10 bits 18 %, at 16 bits 1.8 times as many, at 20 three times.
@@ -67,18 +68,21 @@
 //! of them wait for memory at the same time: there AVX-512 halves the time. It is left to a change of its own, with its `unsafe` call and its
 //! tests; neither the bytes nor the places of bits would change, nine bits for each probe in one word being what both variants take.
 //!
+//! # Units
+//!
+//! An elastic filter ([`Filter::with_units`], [`Filter::with_next_unit`]) can be had with fewer of its units, or, when one more has been read ([`Filter::encode_unit`]), with more. Filters that differ in that share
+//! the memory of what they have in common. Units share the digest, too, but no places: two filters of one size over the same keys would otherwise err for the same digests.
+//!
 //! # Made for what comes
 //!
 //! * **Filters rebuilt larger or smaller, or as another kind,** without reading data: a table may keep its keys' digests as a [`DigestSet`], in 26 to 27 bits each, and
 //!   [`Filter::rebuild`] makes filters of it.
-//! * **Several small filters for one table** (ElasticBF) share the digest, but must not share places: two filters of one size over the same keys would
-//!   err for the same digests. A unit's number, 0 today, has its byte in the [encoding](Filter::encode); unit u > 0 is to turn the digest before its use, by one multiplication.
 //! * **A filter over the whole tree** (Chucky) maps a digest to the runs it may be in. It stands beside [`Filter`], not below it: the tree asks either one filter
 //!   for each table, or one for all, and both take a [`Digest`], of which 64 bits are enough for buckets and fingerprints.
 //!
 //! # Map
 //!
-//! High to low: the builder (digests of a table), a filter as bytes, the filter (a kind, its size), the blocked and the standard
+//! High to low: the builder (digests of a table), a filter as bytes, the filter (a kind, its size), the elastic, the blocked and the standard
 //! kind, the lines of memory, sets of digests, the digest. Nothing here does I/O, holds a key, or knows a table.
 
 #![forbid(unsafe_code)]
@@ -88,6 +92,7 @@ mod bloom;
 mod builder;
 mod bytes;
 mod digest;
+mod elastic;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;

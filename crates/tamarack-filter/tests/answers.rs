@@ -66,7 +66,7 @@ fn none_and_empty() {
 #[test]
 fn sizes_are_rounded_to_lines() {
     let set = digests(0, 1000);
-    for kind in FilterKind::ALL {
+    for kind in FilterKind::OF_ONE_PIECE {
         for (size, lines) in [
             (Size::PerEntry(10.0), 20),
             (Size::PerEntry(0.001), 1),
@@ -83,6 +83,95 @@ fn sizes_are_rounded_to_lines() {
     }
 }
 
+/// Units are of one size, whole lines of it, and together not more than what was asked for, in whole lines; few lines are few units.
+#[test]
+fn units_are_whole_lines() {
+    for (entries, bits, units, lines) in
+        [(1000, 20.0, 6, 6), (1000, 10.0, 4, 5), (1000, 2.0, 1, 4), (5, 16.0, 1, 1), (100, 20.0, 4, 1)]
+    {
+        let filter = Filter::build(FilterKind::Elastic, Size::PerEntry(bits), &digests(0, entries)).expect("bits");
+        assert_eq!((filter.units(), filter.bits()), (units, units as u64 * lines * 512), "{entries} with {bits} bits");
+        assert!(entries < 10 || filter.bits() as f64 <= entries as f64 * bits + 256.0);
+        let bytes = filter.encode_unit(0).len();
+        assert_eq!(bytes as u64, 16 + lines * 64);
+        assert_eq!(filter.encoded_bytes(), units * bytes);
+        let first = filter.with_units(1).expect("a unit");
+        let unit = filter.memory_bytes() - filter.with_units(units - 1).map_or(0, |less| less.memory_bytes());
+        assert!(units == 1 || unit as u64 == lines * 64 + 80);
+        assert_eq!(first.memory_bytes() as u64, size_of::<Filter>() as u64 + lines * 64 + 80);
+    }
+}
+
+/// The units of a filter, each alone, lose nothing and err as often as one does; whether one errs says nothing about another, nor about any two others: for sizes that are
+/// powers of two and for others, for digests of keys and for shortened ones.
+#[test]
+fn units_are_independent() {
+    for (entries, mask) in [(20_000, u64::MAX), (26_214, u64::MAX), (20_000, u64::MAX << 24)] {
+        let short = |digest: Digest| Digest::from_stored(digest.stored() & mask);
+        let set: Vec<Digest> = digests(0, entries).into_iter().map(short).collect();
+        let filter = Filter::build(FilterKind::Elastic, Size::PerEntry(20.0), &set).expect("bits");
+        let units: Vec<Filter> = (0..filter.units()).map(|unit| alone(&filter, unit)).collect();
+        assert!(units.iter().all(|unit| set.iter().all(|digest| unit.may_contain(turned(*digest, &units, unit)))));
+        let promised = units[0].fpr();
+        let asked = 400_000;
+        let answers: Vec<u32> = digests(1 << 60, asked)
+            .into_iter()
+            .map(|digest| {
+                let answer = |(at, unit): (usize, &Filter)| {
+                    u32::from(unit.may_contain(turned(short(digest), &units, unit))) << at
+                };
+                units.iter().enumerate().map(answer).sum()
+            })
+            .collect();
+        for mask in 1_u32..1 << units.len() {
+            let together = mask.count_ones();
+            if together > 3 {
+                continue;
+            }
+            let count = answers.iter().filter(|answer| *answer & mask == mask).count() as f64;
+            let expected = asked as f64 * promised.powi(together as i32);
+            // Filters differ a little from their promise, each in its own proportion of set bits.
+            let allowed = expected * 0.015 * f64::from(together) + 4.5 * expected.sqrt();
+            assert!((count - expected).abs() < allowed, "{filter:?}, units {mask:b}: {count} instead of {expected}");
+        }
+    }
+}
+
+/// One unit as a filter of one piece.
+fn alone(filter: &Filter, unit: usize) -> Filter {
+    let mut bytes = filter.encode_unit(unit);
+    (bytes[1], bytes[3]) = (2, 0);
+    Filter::decode(&bytes).expect("a unit is a blocked filter")
+}
+
+/// The digest that the unit is asked with, if its place among the units says which one it is.
+fn turned(digest: Digest, units: &[Filter], unit: &Filter) -> Digest {
+    let number = units.iter().position(|other| std::ptr::eq(other, unit)).expect("it is among them");
+    (0..number).fold(digest, |digest, _| Digest::from_stored(digest.stored().wrapping_mul(0xD134_2543_DE82_EF95)))
+}
+
+/// Units in memory are the first ones, and their number decides how often they err together; more of them never let pass what fewer stopped.
+#[test]
+fn fewer_units_err_more_often() {
+    let set = digests(0, 30_000);
+    let all = Filter::build(FilterKind::Elastic, Size::PerEntry(20.0), &set).expect("bits");
+    assert_eq!(all.with_units(0), None);
+    let asked = digests(1 << 60, 300_000);
+    let mut passed = asked.len();
+    for units in 1..=all.units() {
+        let some = all.with_units(units).expect("units");
+        assert!(set.iter().all(|digest| some.may_contain(*digest)), "{some:?}");
+        let through: Vec<&Digest> = asked.iter().filter(|digest| some.may_contain(**digest)).collect();
+        assert!(units == 1 || through.len() < passed);
+        passed = through.len();
+        let expected = asked.len() as f64 * some.fpr();
+        let allowed = expected * 0.02 + 4.0 * expected.sqrt();
+        assert!((passed as f64 - expected).abs() < allowed, "{some:?}: {passed} instead of {expected}");
+        let more = (units < all.units()).then(|| some.with_next_unit(&all.encode_unit(units)).expect("the next"));
+        assert_eq!(more, (units < all.units()).then(|| all.with_units(units + 1).expect("units")));
+    }
+}
+
 /// Answers, and the lines read for them, equal those of a set of bits that follows the pages of `bloom` and `blocked` word by word.
 #[test]
 fn equals_the_slow_twin() {
@@ -90,14 +179,17 @@ fn equals_the_slow_twin() {
         for (count, size) in [(1, 10.0), (40, 10.0), (700, 3.3), (700, 12.0), (700, 18.0), (90, 45.0)] {
             let set = digests(1 << 40, count);
             let filter = Filter::build(kind, Size::PerEntry(size), &set).expect("bits");
-            let places = |digest| twin::places(kind, filter.bits(), filter.probes(), digest);
+            let places = |digest| twin::places(kind, &filter, digest);
             let bits: HashSet<u64> = set.iter().flat_map(|digest| places(*digest)).collect();
             for digest in set.iter().copied().chain(digests(2 << 40, 20_000)) {
                 let places = places(digest);
                 let expected = places.iter().all(|place| bits.contains(place));
                 assert_eq!(filter.may_contain(digest), expected, "{filter:?} {digest:?}");
-                let read =
+                let mut read =
                     places.iter().position(|place| !bits.contains(place)).map_or(places.len(), |first| first + 1);
+                if kind == FilterKind::Elastic {
+                    read = read.next_multiple_of(filter.probes() as usize);
+                }
                 let lines: HashSet<u64> = places[..read].iter().map(|place| place / 512).collect();
                 assert_eq!(filter.lines_touched(digest) as usize, lines.len(), "{filter:?} {digest:?}");
             }
@@ -107,7 +199,7 @@ fn equals_the_slow_twin() {
 
 /// Where bits are, in plain arithmetic.
 mod twin {
-    use super::{Digest, FilterKind};
+    use super::{Digest, Filter, FilterKind};
 
     const TWO_64: u128 = 1 << 64;
 
@@ -115,9 +207,22 @@ mod twin {
         (digest * odd / TWO_64) ^ (digest * odd % TWO_64)
     }
 
-    pub(crate) fn places(kind: FilterKind, bits: u64, probes: u32, digest: Digest) -> Vec<u64> {
-        let digest = u128::from(digest.stored());
+    pub(crate) fn places(kind: FilterKind, filter: &Filter, digest: Digest) -> Vec<u64> {
+        places_of(kind, filter.bits(), filter.units() as u64, filter.probes(), u128::from(digest.stored()))
+    }
+
+    fn places_of(kind: FilterKind, bits: u64, units: u64, probes: u32, digest: u128) -> Vec<u64> {
         match kind {
+            FilterKind::Elastic => {
+                let (mut digest, bits) = (digest, bits / units);
+                let mut places = Vec::new();
+                for unit in 0..units {
+                    let of_unit = places_of(FilterKind::Blocked, bits, 1, probes, digest);
+                    places.extend(of_unit.into_iter().map(|place| unit * bits + place));
+                    digest = digest * 0xD134_2543_DE82_EF95 % TWO_64;
+                }
+                places
+            }
             FilterKind::Bloom => {
                 let at = |i: u128| {
                     let step = folded(digest, 0x9E37_79B9_7F4A_7C15);

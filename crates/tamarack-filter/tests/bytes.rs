@@ -43,7 +43,8 @@ fn stored_bytes() {
 #[test]
 fn refuses_what_is_no_filter() {
     for kind in FilterKind::ALL {
-        let good = filter(kind, 100, 1024).encode();
+        // One unit of an elastic filter.
+        let good = filter(kind, if kind == FilterKind::Elastic { 500 } else { 100 }, 1024).encode();
         let bytes = good.len();
         assert!(Filter::decode(&good).is_ok());
         let with = |at: usize, value: u8| {
@@ -54,7 +55,7 @@ fn refuses_what_is_no_filter() {
         assert_eq!(with(0, 0), Err(DecodeError::UnknownVersion(0)));
         assert_eq!(with(0, 2), Err(DecodeError::UnknownVersion(2)));
         assert_eq!(with(1, 0), Err(DecodeError::UnknownKind(0)));
-        assert_eq!(with(1, 3), Err(DecodeError::UnknownKind(3)));
+        assert_eq!(with(1, 4), Err(DecodeError::UnknownKind(4)));
         assert_eq!(with(2, 0), Err(DecodeError::Probes(0)));
         let too_many = kind.probes_max() as u8 + 1;
         assert_eq!(with(2, too_many), Err(DecodeError::Probes(too_many)));
@@ -66,12 +67,51 @@ fn refuses_what_is_no_filter() {
             assert!(!error.to_string().is_empty());
         }
         let longer = [&good[..], &[0]].concat();
-        assert_eq!(Filter::decode(&longer), Err(DecodeError::Lines { lines: 2, bytes: bytes + 1 }));
+        let expected = match kind {
+            // It could have another unit.
+            FilterKind::Elastic => DecodeError::TooShort(1),
+            FilterKind::Bloom | FilterKind::Blocked => DecodeError::Lines { lines: 2, bytes: bytes + 1 },
+        };
+        assert_eq!(Filter::decode(&longer), Err(expected));
     }
     let mut none = filter(FilterKind::Bloom, 1, 512).encode();
     none.truncate(16);
     none[4] = 0;
     assert_eq!(Filter::decode(&none), Err(DecodeError::Lines { lines: 0, bytes: 16 }));
+}
+
+/// Units stand in order, are alike but for their bits, and are as many as there may be.
+#[test]
+fn refuses_units_that_do_not_go_together() {
+    let all = filter(FilterKind::Elastic, 100, 3072);
+    let (bytes, units) = (all.encode(), all.units());
+    assert_eq!((units, bytes.len()), (6, 6 * 80));
+    for cut in 1..units {
+        assert_eq!(Filter::decode(&bytes[..cut * 80]).map(Some), Ok(all.with_units(cut)));
+    }
+    let with = |at: usize, value: u8| {
+        let mut bad = bytes.clone();
+        bad[at] = value;
+        Filter::decode(&bad)
+    };
+    assert_eq!(with(80 + 3, 2), Err(DecodeError::Unit(2)));
+    assert_eq!(with(80 + 2, 3), Err(DecodeError::Unit(1)));
+    assert_eq!(with(80 + 1, 2), Err(DecodeError::Unit(1)));
+    assert_eq!(with(80 + 8, 99), Err(DecodeError::Unit(1)));
+    assert_eq!(with(80 + 4, 2), Err(DecodeError::Lines { lines: 2, bytes: 80 }));
+    assert_eq!(Filter::decode(&bytes[..479]), Err(DecodeError::Lines { lines: 1, bytes: 79 }));
+    assert_eq!(Filter::decode(&bytes[80..]), Err(DecodeError::Unit(1)));
+    let two = all.with_units(2).expect("units");
+    assert_eq!(two.with_next_unit(&all.encode_unit(3)), Err(DecodeError::Unit(3)));
+    assert_eq!(two.with_next_unit(&all.encode_unit(2)[..79]), Err(DecodeError::Lines { lines: 1, bytes: 79 }));
+    assert_eq!(
+        filter(FilterKind::Blocked, 1, 512).with_next_unit(&all.encode_unit(1)),
+        Err(DecodeError::UnknownKind(2))
+    );
+    let most = filter(FilterKind::Elastic, 1, 1 << 20);
+    let mut one_more = most.encode_unit(21);
+    one_more[3] = 22;
+    assert_eq!((most.units(), most.with_next_unit(&one_more)), (22, Err(DecodeError::Unit(22))));
 }
 
 /// Arbitrary bytes never panic: random ones of all lengths, and filters with random bytes changed. The checks are those of the fuzz target.
@@ -87,7 +127,7 @@ fn arbitrary_bytes_do_no_harm() {
         let mut bytes = if round % 2 == 0 {
             (0..draw(300)).map(|_| draw(256) as u8).collect()
         } else {
-            filter(FilterKind::ALL[draw(2)], draw(100) as u64, 1 + draw(2048) as u64).encode()
+            filter(FilterKind::ALL[draw(3)], draw(100) as u64, 1 + draw(2048) as u64).encode()
         };
         for _ in 0..draw(4) {
             let length = bytes.len().max(1);

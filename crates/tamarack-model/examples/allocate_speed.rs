@@ -17,12 +17,12 @@ fn main() {
         let entries: f64 = used(&loads, &vec![1.0; loads.len()]);
         let budgets: Vec<f64> = (1..=160).map(|tenths| entries * f64::from(tenths) / 10.0).collect();
         show("ideal", runs, &budgets, |bits| ideal(&loads, bits));
-        for kind in FilterKind::ALL {
+        for kind in FilterKind::OF_ONE_PIECE {
             let curve = Curve::new(kind);
             show(kind.name(), runs, &budgets, |bits| curve.allocate(&loads, bits));
         }
     }
-    for kind in FilterKind::ALL {
+    for kind in FilterKind::OF_ONE_PIECE {
         let began = Instant::now();
         std::hint::black_box(Curve::new(kind));
         println!("making the curve of {}: {:.1?}", kind.name(), began.elapsed());

@@ -30,6 +30,16 @@
 //! The terms alternate and are up to `C(14, 7)` = 3432; in double precision that leaves the rate with an absolute
 //! error below 10⁻¹²; with 100 bits per entry it is 5·10⁻¹⁰.
 //!
+//! **Elastic filter.** Several blocked filters over the same keys, its *units*, of `b/u` bits per entry each, which are asked one after the other until one
+//! says no. They err independently of each other:
+//!
+//! ```text
+//! FPR = FPR_blocked(b/u)^u          lines, absent = Σ_(i<u) FPR_blocked(b/u)^i          lines, present = u
+//! ```
+//!
+//! A filter of k probes loses nothing against the ideal where `b·ln 2` is k, and a unit that is blocked hardly more, since its bits are few: so units of about
+//! `2/ln 2` bits, two probes each ([`units`]), err less often together than one blocked filter of all their bits.
+//!
 //! **The number of probes** is the whole number with the smallest FPR, found by trying: for the standard filter that is
 //! `b·ln 2` rounded, except close to halves; the blocked filter wants fewer at many bits.
 //!
@@ -43,6 +53,9 @@ pub use words::{Allocation, BITS_MAX, FilterChoice, FilterError};
 /// Bits of a cache line, which is also the unit in which filters grow.
 pub const LINE_BITS: u64 = 512;
 
+/// The most units of an elastic filter: what [`BITS_MAX`] bits per entry come to.
+pub const UNITS_MAX: u32 = 22;
+
 /// A kind of filter. What each is good for is told in `tamarack-filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FilterKind {
@@ -50,12 +63,14 @@ pub enum FilterKind {
     Bloom,
     /// All bits of a key in one cache line: one cache line in all, more false positives, above all with many bits.
     Blocked,
+    /// Several small blocked filters over the same keys, of which as many are in memory as a table is worth: [`crate::elastic`].
+    Elastic,
 }
 
 /// What a filter of a kind and size does, on average over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// Probes for each key, the best whole number; 0 without a filter.
+    /// Probes for each key, the best whole number; 0 without a filter. Of an elastic filter, those in each unit.
     pub probes: u32,
     /// False positive rate, in (0, 1]; 1 without a filter.
     pub fpr: f64,
@@ -67,14 +82,17 @@ pub struct Promise {
 
 impl FilterKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Bloom, Self::Blocked];
+    pub const ALL: [Self; 3] = [Self::Bloom, Self::Blocked, Self::Elastic];
 
-    /// The most probes that a filter of this kind makes. So many are best at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits
+    /// The kinds whose filters are of one piece, so that their size is any number of bits per entry.
+    pub const OF_ONE_PIECE: [Self; 2] = [Self::Bloom, Self::Blocked];
+
+    /// The most probes that a filter of this kind makes, an elastic one in each unit. So many are best at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits
     /// (blocked, 10⁻⁵); with more bits than that the rate still falls, a little less than it could.
     pub const fn probes_max(self) -> u32 {
         match self {
             Self::Bloom => 30,
-            Self::Blocked => 14,
+            Self::Blocked | Self::Elastic => 14,
         }
     }
 
@@ -83,6 +101,7 @@ impl FilterKind {
         match self {
             Self::Bloom => "bloom",
             Self::Blocked => "blocked",
+            Self::Elastic => "elastic",
         }
     }
 }
@@ -99,6 +118,10 @@ pub fn promise(kind: FilterKind, bits_per_entry: f64) -> Promise {
     let fpr = fpr(kind, bits_per_entry, probes);
     let (lines_absent, lines_present) = match kind {
         FilterKind::Blocked => (1.0, 1.0),
+        FilterKind::Elastic => {
+            let (units, unit_fpr) = (units(bits_per_entry), fpr.powf(1.0 / f64::from(units(bits_per_entry))));
+            ((0..units).map(|earlier| unit_fpr.powi(earlier as i32)).sum(), f64::from(units))
+        }
         FilterKind::Bloom => {
             let set = bits_set(bits_per_entry, probes);
             ((0..probes).map(|earlier| set.powi(earlier as i32)).sum(), f64::from(probes))
@@ -116,6 +139,9 @@ pub fn best_probes(kind: FilterKind, bits_per_entry: f64) -> u32 {
     if bits_per_entry == 0.0 {
         return 0;
     }
+    if kind == FilterKind::Elastic {
+        return best_probes(FilterKind::Blocked, bits_per_entry / f64::from(units(bits_per_entry)));
+    }
     // The rate falls with the number of probes up to the best one, and rises from there on.
     let rate = |probes| fpr(kind, bits_per_entry, probes);
     (1..kind.probes_max()).find(|&probes| rate(probes) <= rate(probes + 1)).unwrap_or(kind.probes_max())
@@ -129,6 +155,21 @@ pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
             let keys_per_line = LINE_BITS as f64 / bits_per_entry;
             line_fpr(probes, |q| (-keys_per_line * (1.0 - q)).exp())
         }
+        FilterKind::Elastic => {
+            let units = units(bits_per_entry);
+            fpr(FilterKind::Blocked, bits_per_entry / f64::from(units), probes).powi(units as i32)
+        }
+    }
+}
+
+/// The number of units of an elastic filter of so many bits per entry: an even one, so that half of its bits are whole units, unless it is small, and such that each has
+/// about `2/ln 2` bits, 2.9: between 2.1 and 4.4 from 8 bits on.
+///
+/// Fewer and larger units cannot follow so closely what tables are worth; more and smaller ones take more cache lines. Never more than [`UNITS_MAX`].
+pub fn units(bits_per_entry: f64) -> u32 {
+    match (bits_per_entry * std::f64::consts::LN_2 / 4.0).round() as u32 {
+        0 => 1,
+        pairs => (2 * pairs).min(UNITS_MAX),
     }
 }
 
@@ -145,6 +186,11 @@ pub fn fpr_of(kind: FilterKind, entries: u64, lines: u64, probes: u32) -> f64 {
             (1.0 - clear).powi(probes as i32)
         }
         FilterKind::Blocked => line_fpr(probes, |q| (keys * ((q - 1.0) / lines as f64).ln_1p()).exp()),
+        FilterKind::Elastic => {
+            // As few as there are lines for.
+            let units = u64::from(units((lines * LINE_BITS) as f64 / keys)).min(lines);
+            fpr_of(FilterKind::Blocked, entries, lines / units, probes).powi(units as i32)
+        }
     }
 }
 
@@ -282,7 +328,7 @@ mod tests {
     /// No number of probes beats the chosen one; more bits never hurt; blocked is worse, but close at few bits.
     #[test]
     fn promises_are_the_best_and_fall() {
-        for kind in FilterKind::ALL {
+        for kind in FilterKind::OF_ONE_PIECE {
             let mut before = 1.0;
             for twentieths in 1..800 {
                 let bits = f64::from(twentieths) / 20.0;
@@ -296,6 +342,22 @@ mod tests {
         }
         let ratio = |bits| promise(FilterKind::Blocked, bits).fpr / promise(FilterKind::Bloom, bits).fpr;
         assert!(ratio(1.0) < 1.001 && ratio(10.0) < 1.3 && ratio(16.0) > 1.5 && ratio(20.0) > 2.0);
+    }
+
+    /// Units are two probes each, an even number; together they err about as seldom as the best filter of their bits, and less often than a blocked one.
+    #[test]
+    fn units_lose_little() {
+        assert_eq!([1.0, 4.0, 10.0, 16.0, 20.0, 32.0, BITS_MAX, 1e9].map(units), [1, 2, 4, 6, 6, 12, 22, 22]);
+        for tenths in 80..=320 {
+            let bits = f64::from(tenths) / 10.0;
+            let promise = promise(FilterKind::Elastic, bits);
+            let of_unit = bits / f64::from(units(bits));
+            assert!((2.1..4.4).contains(&of_unit), "{bits} bits in units of {of_unit}");
+            let efficiency = promise.fpr.ln() / (-bits * std::f64::consts::LN_2.powi(2));
+            assert!((0.95..1.0).contains(&efficiency), "{bits} bits: {promise:?} has an efficiency of {efficiency}");
+            assert!(bits < 12.0 || promise.fpr < super::promise(FilterKind::Blocked, bits).fpr, "{bits} bits");
+            assert!(promise.lines_absent < 1.7, "{bits} bits: {promise:?}");
+        }
     }
 
     /// Without bits there is no filter.

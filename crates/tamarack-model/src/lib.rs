@@ -73,6 +73,7 @@
 //! | [cost] | what does a shape cost, in closed form | |
 //! | [assign] | which filter does a run get when it is built | |
 //! | [allocate] | how many bits of filter does each run get | see a level |
+//! | [elastic] | how many units of its elastic filter has a table in memory | see a key |
 //! | [filter] | what does a filter of so many bits promise | see a key |
 //! | [growth] | when does a tree take its policy's next shape | |
 //! | [policy] | which shape | see a tree |
@@ -91,6 +92,7 @@ pub mod simulate;
 pub mod allocate;
 pub mod assign;
 pub mod cost;
+pub mod elastic;
 pub mod filter;
 pub mod growth;
 pub mod occupancy;

@@ -85,7 +85,9 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tamarack-filter",
         may_use: &["tamarack-model"],
-        modules: &["lib", "fuzz", "builder", "bytes", "filter", "set", "blocked", "bloom", "lines", "digest"],
+        modules: &[
+            "lib", "fuzz", "builder", "bytes", "filter", "set", "elastic", "blocked", "bloom", "lines", "digest",
+        ],
     },
     Layer {
         directory: "tamarack-env",
@@ -102,6 +104,7 @@ const LAYERS: &[Layer] = &[
             "cost",
             "assign",
             "allocate",
+            "elastic",
             "filter",
             "growth",
             "policy",

@@ -14,7 +14,7 @@ pub enum FilterChoice {
     Each {
         /// The kind of all of them.
         kind: FilterKind,
-        /// Bits for each entry of the tree; above 0 and at most [`BITS_MAX`].
+        /// Bits for each entry of the tree, in memory; above 0 and at most [`BITS_MAX`].
         bits_per_entry: f64,
         /// How the runs share them.
         allocation: Allocation,
@@ -65,7 +65,7 @@ impl FromStr for FilterChoice {
     /// One that says which words there are.
     fn from_str(words: &str) -> Result<Self, FilterError> {
         let (name, list) = words.split_once(':').unwrap_or((words, ""));
-        let kind = FilterKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = FilterKind::OF_ONE_PIECE.into_iter().find(|kind| kind.name() == name);
         match (name, kind) {
             ("none", _) if list.is_empty() => Ok(Self::None),
             ("none", _) => Err(FilterError(format!("`none` has no parameters, but `{words}` has"))),
