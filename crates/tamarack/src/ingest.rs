@@ -15,8 +15,8 @@
 //! **Several at a time** get sequences of their own. One that was reserved later but is installed earlier moves the others' sequence into the past: these
 //! write their tables again under a new one when they finish.
 //!
-//! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between an entry and the table's builder. Tables are synced two behind, so that the
-//! device writes while the next one is built. Memory: one table's builder, and what is known of each table.
+//! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between an entry and the table's builder. Files are written and synced by a worker of their own
+//! ([`WriteBehind`](crate::table::WriteBehind)), so that the device and one core write while another core builds. Memory: one table's builder, the pieces on their way, and what is known of each table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Ingest {
     pub(crate) fn new(engine: &Arc<Engine>) -> Result<Self> {
         engine.tree.check_running()?;
         let sequence = engine.commits.reserve()?;
-        let output = Some(engine.scheduler.ingest_output(0, 0));
+        let output = Some(engine.scheduler.ingest_output(0, 0)?);
         Ok(Self { engine: engine.clone(), output, sequence, entries: 0, raw_bytes: 0 })
     }
 
@@ -188,7 +188,7 @@ impl Ingest {
     fn write_again(&mut self) -> Result<()> {
         let engine = &self.engine;
         let sequence = engine.commits.reserve()?;
-        let mut again = engine.scheduler.ingest_output(self.raw_bytes, self.entries);
+        let mut again = engine.scheduler.ingest_output(self.raw_bytes, self.entries)?;
         let tables = self.output.as_ref().expect("it has not failed").finished();
         let database = engine.manifest.version().database();
         let copied = tables.iter().try_for_each(|meta| {

@@ -17,7 +17,7 @@ use crate::format::names::FileName;
 use crate::memory::Account;
 use crate::mistake::{self, Mistake};
 use crate::step;
-use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable};
+use crate::table::{FilterSettings, TableBuilder, TableSettings, UnsyncedTable, WriteBehind};
 use crate::tree::manifest::Manifest;
 
 /// How jobs write tables.
@@ -51,7 +51,7 @@ pub struct Output {
     filter: Option<FilterSettings>,
     /// The table being built.
     open: Option<TableBuilder>,
-    /// The last key written.
+    /// The last key added.
     last_key: Vec<u8>,
     /// Finished, but in no edit yet.
     finished: Vec<TableMeta>,
@@ -59,6 +59,8 @@ pub struct Output {
     unsynced: VecDeque<UnsyncedTable>,
     /// How many of them there may be.
     unsynced_max: usize,
+    /// Who writes and syncs the files, if not the thread that builds them.
+    writer: Option<Arc<WriteBehind>>,
     /// The tables made that are in no edit yet, finished or not.
     made: Vec<TableId>,
 }
@@ -78,7 +80,8 @@ impl Workshop {
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> Output {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
         let (workshop, unsynced) = (self.clone(), VecDeque::new());
-        Output { workshop, table_bytes, filter, open: None, last_key, finished, unsynced, unsynced_max: 0, made }
+        let (open, writer, unsynced_max) = (None, None, 0);
+        Output { workshop, table_bytes, filter, open, last_key, finished, unsynced, unsynced_max, writer, made }
     }
 
     /// Removes the file of a table that nothing names.
@@ -111,11 +114,15 @@ impl Output {
         full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 
-    /// Lets so many finished tables wait for their sync: the device has written most of them by then, and meanwhile the next ones are built.
-    #[must_use]
-    pub fn syncing_behind(mut self, tables: usize) -> Self {
+    /// Has files written and synced by a worker of their own, while the next ones are built. So many finished tables wait for their sync: by then the device has written most
+    /// of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no thread for it.
+    pub fn written_behind(mut self, tables: usize) -> Result<Self> {
         self.unsynced_max = tables;
-        self
+        self.writer = Some(WriteBehind::start(&self.workshop.env, &self.workshop.account)?);
+        Ok(self)
     }
 
     /// Tables that are begun from now on get this size and carry this filter.
@@ -123,22 +130,24 @@ impl Output {
         (self.table_bytes, self.filter) = (table_bytes, filter);
     }
 
-    /// The last key written; empty before the first.
+    /// The last key added; empty before the first.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// Adds an entry to the table being built, or begins one with it.
+    /// Adds an entry to the table being built, or begins one with it. After an error the output is to be discarded.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
             let (id, table) = self.workshop.create_table(self.filter)?;
             self.made.push(id);
-            self.open = Some(table);
+            self.open = Some(match &self.writer {
+                Some(writer) => table.behind(writer),
+                None => table,
+            });
         }
-        self.open.as_mut().expect("opened above").add(entry)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(entry.key);
-        Ok(())
+        self.open.as_mut().expect("opened above").add(entry)
     }
 
     /// Finishes the table being built, if there is one: it is durable then (unless it may wait for that), but not its name.
@@ -161,15 +170,19 @@ impl Output {
     /// As [`Output::finish_table`].
     pub fn finish_all(&mut self) -> Result<()> {
         self.finish_table()?;
-        self.sync_to(0)
+        self.sync_to(0)?;
+        self.writer.as_ref().map_or(Ok(()), |writer| writer.finish())
     }
 
     /// Makes finished tables durable until so many are left.
     fn sync_to(&mut self, left: usize) -> Result<()> {
         while self.unsynced.len() > left {
             let table = self.unsynced.pop_front().expect("there are more than that");
-            // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
-            table.sync().map_err(Error::of_sync_of_something_new)?;
+            match &self.writer {
+                Some(writer) => writer.sync(table),
+                // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
+                None => table.sync().map_err(Error::of_sync_of_something_new)?,
+            }
         }
         Ok(())
     }
@@ -202,7 +215,9 @@ impl Output {
     }
 
     /// Removes what no edit names.
-    pub fn discard(self) {
+    pub fn discard(mut self) {
+        // Nothing is written any more to what is removed.
+        (self.open, self.writer) = (None, None);
         for table in self.made {
             if let Err(error) = self.workshop.remove(table) {
                 tracing::warn!(%error, "an unfinished table could not be removed; the next open will try again");

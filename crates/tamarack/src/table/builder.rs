@@ -23,6 +23,7 @@ use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
 use crate::format::table::{Footer, Properties, fence, fence_entry, place};
 use crate::memory::{Account, Charge, Part};
 use crate::step;
+use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
 use crate::table::filter::{FilterBuilder, FilterSettings};
 
 /// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
@@ -52,20 +53,6 @@ pub struct TableSettings {
     pub compression: Compression,
     /// Which filter the table carries, if any.
     pub filter: Option<FilterSettings>,
-}
-
-/// A table whose file is whole, but not durable yet.
-#[derive(Debug)]
-pub struct UnsyncedTable {
-    file: Arc<dyn File>,
-    path: PathBuf,
-}
-
-impl UnsyncedTable {
-    /// Makes the file durable.
-    pub fn sync(&self) -> Result<()> {
-        self.file.sync(step::TABLE_SYNC).map_err(|source| Error::io(step::TABLE_SYNC.0, &self.path, source))
-    }
 }
 
 /// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
@@ -125,6 +112,13 @@ impl TableBuilder {
     pub fn on(mut self, account: &Arc<Account>) -> Self {
         self.charge = account.charge(Part::Merges, 0);
         self.output.write_bytes = account.piece_bytes();
+        self
+    }
+
+    /// Has the file written by that worker. The table is not whole before [`WriteBehind::finish`], and is to be synced by [`WriteBehind::sync`].
+    #[must_use]
+    pub fn behind(mut self, writer: &Arc<WriteBehind>) -> Self {
+        self.output.writer = Some(writer.clone());
         self
     }
 
@@ -214,7 +208,7 @@ impl TableBuilder {
         let root_checksum = u64::from_le_bytes(*bytes.last_chunk().expect("a footer is longer than its checksum"));
         self.output.write_pending()?;
         let Output { file, path, written_bytes, .. } = self.output;
-        Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable { file, path }))
+        Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable::new(file, path)))
     }
 
     /// False if the entry is another version of the key before.
@@ -303,20 +297,23 @@ fn fits(plan: &Plan, block_bytes: usize) -> bool {
 #[derive(Debug)]
 struct Output {
     file: Arc<dyn File>,
-    path: PathBuf,
-    /// What is in the file already.
+    path: Arc<PathBuf>,
+    /// What is in the file already, or on its way there.
     written_bytes: u64,
     /// What comes after that.
     pending: Vec<u8>,
     /// How much is collected before it is written.
     write_bytes: usize,
+    /// Who writes, if not this thread.
+    writer: Option<Arc<WriteBehind>>,
 }
 
 impl Output {
     fn create(env: &dyn Env, path: PathBuf) -> Result<Self> {
         let file =
             env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
-        Ok(Self { file, path, written_bytes: 0, pending: Vec::new(), write_bytes: WRITE_BYTES })
+        let path = Arc::new(path);
+        Ok(Self { file, path, written_bytes: 0, pending: Vec::new(), write_bytes: WRITE_BYTES, writer: None })
     }
 
     /// Where the next byte will stand.
@@ -337,6 +334,14 @@ impl Output {
     }
 
     fn write_pending(&mut self) -> Result<()> {
+        if let Some(writer) = &self.writer
+            && !self.pending.is_empty()
+        {
+            let (offset, bytes) = (self.written_bytes, self.pending.len());
+            writer.write(&self.file, &self.path, &mut self.pending, offset)?;
+            self.written_bytes += bytes as u64;
+            return Ok(());
+        }
         let mut pending = std::mem::take(&mut self.pending);
         let result = self.write(&pending);
         pending.clear();
@@ -344,15 +349,12 @@ impl Output {
         result
     }
 
+    /// Writes at once, on this thread: what a worker still has goes elsewhere in the file, and is synced later.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.file
-            .write_all_at(bytes, self.written_bytes, step::TABLE_WRITE)
-            .map_err(|source| Error::io(step::TABLE_WRITE.0, &self.path, source))?;
-        // Early, so that the sync at the end, and a sync of the log meanwhile, find little left to do.
-        self.file.start_writeback(self.written_bytes, bytes.len() as u64);
+        write_piece(&*self.file, &self.path, bytes, self.written_bytes)?;
         self.written_bytes += bytes.len() as u64;
         Ok(())
     }

@@ -16,6 +16,7 @@
 //!
 //! Every byte is described in `docs/FORMAT.md`, section "Tables".
 
+mod behind;
 mod blocks;
 mod builder;
 mod cursor;
@@ -27,8 +28,9 @@ mod storage;
 mod verify;
 mod window;
 
+pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, Progress};
-pub use builder::{TableBuilder, TableSettings, UnsyncedTable};
+pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterSettings;
 pub use index::IndexRoom;

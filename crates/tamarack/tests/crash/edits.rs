@@ -61,7 +61,7 @@ pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
         (MergeAdvancesByMoves, EDIT, 500),
         (MergeEnds, EDIT, 500),
         (RangeIsMerged, TABLES, 100),
-        (RunIsIngested, TABLES, 30),
+        (RunIsIngested, TABLES, 100),
         (Relabelled, EDIT, 500),
         (ShapeSet, EDIT, 500),
     ]
@@ -74,7 +74,9 @@ pub(crate) struct Follower {
     appended: Option<(Arc<Path>, u64, u64)>,
     /// Images on the way to tables that no edit has named yet.
     tables: BTreeMap<(u64, Step), u64>,
-    /// Images before the last sync of the directory.
+    /// The table that was synced last, if no edit has named it yet: a sync of the directory is for its name.
+    synced: Option<u64>,
+    /// Images before the last sync of the directory that came after tables' edits, and so is for one that is to come.
     directory: u64,
     /// What the last edit does.
     last: Vec<Purpose>,
@@ -94,10 +96,16 @@ impl Follower {
         match *step {
             step::MANIFEST_APPEND => self.appended = Some((path.clone(), *offset, images)),
             step::MANIFEST_SYNC => self.add(step::MANIFEST_SYNC, images, sum),
-            step::TABLE_SYNC_DIRECTORY => self.directory = images,
+            step::TABLE_SYNC_DIRECTORY => match self.synced {
+                Some(table) => *self.tables.entry((table, *step)).or_default() += images,
+                None => self.directory = images,
+            },
             step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => {
                 if let Some(FileName::Table(number)) = name_of(path) {
                     *self.tables.entry((number, *step)).or_default() += images;
+                    if *step == step::TABLE_SYNC {
+                        self.synced = Some(number);
+                    }
                 }
             }
             _ => {}
@@ -112,10 +120,11 @@ impl Follower {
             _ => None,
         });
         for TableId(number) in tables {
-            for step in [step::TABLE_CREATE, step::TABLE_WRITE, step::TABLE_SYNC] {
+            for step in [step::TABLE_CREATE, step::TABLE_WRITE, step::TABLE_SYNC, step::TABLE_SYNC_DIRECTORY] {
                 let images = self.tables.remove(&(number, step)).unwrap_or_default();
                 self.add(step, images, sum);
             }
+            self.synced = self.synced.filter(|synced| *synced != number);
         }
         let directory = std::mem::take(&mut self.directory);
         self.add(step::TABLE_SYNC_DIRECTORY, directory, sum);

@@ -270,6 +270,13 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.fail(step::CURRENT_SYNC_DIRECTORY, Failure::Io).fail(step::CHECKPOINT_SYNC_REMOVED, Failure::Io).checkpoint();
         a.write(2, Buffered);
     }),
+    ("runs are ingested beside what the log has not synced", |a| {
+        a.settings().table_bytes = 1 << 20;
+        a.settings().buffer_bytes = 4096;
+        for _ in 0..6 {
+            a.write(5, Buffered).ingest(3);
+        }
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.

@@ -36,9 +36,12 @@ impl Drop for RunExpected<'_> {
 
 impl Scheduler {
     /// Where the tables of a run go that is built outside, and that will have at least so much.
-    pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Output {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no thread to write them.
+    pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Result<Output> {
         let (table_bytes, filter) = self.ingest_tables(raw_bytes, entries);
-        self.workshop.output(table_bytes, filter).syncing_behind(SYNCED_BEHIND)
+        self.workshop.output(table_bytes, filter).written_behind(SYNCED_BEHIND)
     }
 
     /// The size of such a run's next table, and its filter, now that it has so much. A run that is to be large gives its first tables, which are small, the filters of a

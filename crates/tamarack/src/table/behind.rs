@@ -1,0 +1,265 @@
+//! [`WriteBehind`]: a worker that writes and syncs the files of tables while their builder goes on.
+//!
+//! ```text
+//! builder ── write(piece) ──► │ piece │ piece │ sync │ ──► worker ──► file
+//!    ▲                          at most PIECES_MAX          │
+//!    └────────────── an empty piece, to be filled ◄─────────┘
+//! ```
+//!
+//! What was asked for is done in that order, one thing at a time. The first failure is kept for the builder, and nothing is done after it: the files are to be thrown away.
+//!
+//! A table's file as its builder has left it, [`UnsyncedTable`], is here as well: synced by this worker, or by whoever has it.
+//!
+//! For whoever builds tables on a thread of its own and waits for nothing else, as an ingest does. A piece costs a lock and a wake-up, which for half a MiB are nothing; what is gained
+//! is the time that the copy into the page cache takes, and that of syncs. Merges need it not: while one of them waits, another one builds.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Env, Event, File, Progress, Work, Worker};
+
+use crate::error::{Error, Result};
+use crate::memory::{Account, Charge, Part};
+use crate::step;
+
+/// Pieces that wait or are being written: as many as a fast device writes during one sync.
+const PIECES_MAX: usize = 8;
+
+/// A table whose file is whole, but not durable yet.
+#[derive(Debug)]
+pub struct UnsyncedTable {
+    file: Arc<dyn File>,
+    path: Arc<PathBuf>,
+}
+
+impl UnsyncedTable {
+    pub(super) fn new(file: Arc<dyn File>, path: Arc<PathBuf>) -> Self {
+        Self { file, path }
+    }
+
+    /// Makes the file durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync(step::TABLE_SYNC).map_err(|source| Error::io(step::TABLE_SYNC.0, &self.path, source))
+    }
+}
+
+/// Writes and syncs files in the background, in the order in which it is asked to.
+pub struct WriteBehind {
+    env: Arc<dyn Env>,
+    queue: Arc<Queue>,
+    worker: Arc<dyn Worker>,
+    _charge: Charge,
+}
+
+/// What is to be done, and what became of it.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    /// Something was done.
+    advanced: Event,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    /// One more is being carried out.
+    busy: bool,
+    /// Pieces that were written, to be filled again.
+    empty: Vec<Vec<u8>>,
+    /// The first failure; from then on nothing is done.
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Task {
+    Write { file: Arc<dyn File>, path: Arc<PathBuf>, bytes: Vec<u8>, offset: u64 },
+    Sync(UnsyncedTable),
+}
+
+impl WriteBehind {
+    /// Starts the worker. Its pieces are charged to `account`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no thread for it.
+    pub fn start(env: &Arc<dyn Env>, account: &Arc<Account>) -> Result<Arc<Self>> {
+        let queue = Arc::new(Queue::default());
+        let worker = env.start("tamarack-writer", queue.clone());
+        let worker = worker.map_err(|error| Error::io("start a writer of tables", Path::new("(a thread)"), error))?;
+        let charge = account.charge(Part::Merges, PIECES_MAX * account.piece_bytes());
+        Ok(Arc::new(Self { env: env.clone(), queue, worker, _charge: charge }))
+    }
+
+    /// Has a piece written, waiting while there are too many. `bytes` is an empty piece afterwards.
+    ///
+    /// # Errors
+    /// What went wrong with an earlier one.
+    pub(super) fn write(
+        &self,
+        file: &Arc<dyn File>,
+        path: &Arc<PathBuf>,
+        bytes: &mut Vec<u8>,
+        offset: u64,
+    ) -> Result<()> {
+        self.wait(PIECES_MAX - 1)?;
+        let empty = self.queue.state.lock().empty.pop().unwrap_or_default();
+        let bytes = std::mem::replace(bytes, empty);
+        self.submit(Task::Write { file: file.clone(), path: path.clone(), bytes, offset });
+        Ok(())
+    }
+
+    /// Has a table synced after all that was asked for before.
+    pub fn sync(&self, table: UnsyncedTable) {
+        self.submit(Task::Sync(table));
+    }
+
+    fn submit(&self, task: Task) {
+        let mut state = self.queue.state.lock();
+        if state.failed.is_none() {
+            state.tasks.push_back(task);
+        }
+        drop(state);
+        self.worker.wake();
+    }
+
+    /// Waits until all is done.
+    ///
+    /// # Errors
+    /// The first failure: [`Error::Io`] if a write failed, or a sync found no space; [`Error::Stopped`] if a sync failed in another way.
+    pub fn finish(&self) -> Result<()> {
+        self.wait(0)
+    }
+
+    /// Waits until at most so much is left to do.
+    fn wait(&self, left: usize) -> Result<()> {
+        let queue = &self.queue;
+        let done = self.env.wait(&queue.advanced, None, &mut || {
+            let state = queue.state.lock();
+            state.failed.is_some() || state.tasks.len() + usize::from(state.busy) <= left
+        });
+        match &queue.state.lock().failed {
+            Some(error) => Err(error.clone()),
+            None => {
+                assert!(done, "without a deadline, waiting ends when something is done");
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for WriteBehind {
+    fn drop(&mut self) {
+        self.worker.stop();
+    }
+}
+
+impl fmt::Debug for WriteBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBehind").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl Work for Queue {
+    fn step(&self) -> Progress {
+        let mut state = self.state.lock();
+        let Some(task) = state.tasks.pop_front() else { return Progress::Idle };
+        state.busy = true;
+        drop(state);
+        let (outcome, empty) = task.carry_out();
+        let mut state = self.state.lock();
+        state.busy = false;
+        state.empty.extend(empty);
+        if let Err(error) = outcome {
+            state.failed = Some(error);
+            state.tasks.clear();
+        }
+        drop(state);
+        self.advanced.notify();
+        Progress::More
+    }
+}
+
+impl Task {
+    /// The outcome, and an empty piece.
+    fn carry_out(self) -> (Result<()>, Option<Vec<u8>>) {
+        match self {
+            Self::Write { file, path, mut bytes, offset } => {
+                let outcome = write_piece(&*file, &path, &bytes, offset);
+                bytes.clear();
+                (outcome, Some(bytes))
+            }
+            Self::Sync(table) => (table.sync().map_err(Error::of_sync_of_something_new), None),
+        }
+    }
+}
+
+/// Writes a piece of a table.
+pub(super) fn write_piece(file: &dyn File, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
+    file.write_all_at(bytes, offset, step::TABLE_WRITE)
+        .map_err(|source| Error::io(step::TABLE_WRITE.0, path, source))?;
+    // Early, so that the sync at the end, and a sync of the log meanwhile, find little left to do.
+    file.start_writeback(offset, bytes.len() as u64);
+    Ok(())
+}
+
+#[cfg(not(feature = "shuttle"))]
+#[cfg(test)]
+mod tests {
+    use tamarack_env::SimEnv;
+    use tamarack_env::sim::{Failure, Fault};
+
+    use super::*;
+    use crate::memory::Budget;
+
+    const PIECES: u64 = 40;
+
+    /// Writes that many numbered pieces of 8 bytes and has the file synced; gives what `finish` said, and the environment.
+    fn write_all(fault: Option<Fault>) -> (Result<()>, SimEnv) {
+        let sim = SimEnv::new(1);
+        let env: Arc<dyn Env> = Arc::new(sim.clone());
+        env.create_dir(Path::new("/db"), step::DATABASE_CREATE).unwrap();
+        let path = Arc::new(PathBuf::from("/db/file"));
+        let file = env.create(&path, step::TABLE_CREATE).unwrap();
+        fault.into_iter().for_each(|fault| sim.inject(fault));
+        let writer = WriteBehind::start(&env, &Account::new(Budget::new(1 << 20, 0))).unwrap();
+        let outcome = (0..PIECES).try_for_each(|number| {
+            let mut piece = number.to_be_bytes().to_vec();
+            writer.write(&file, &path, &mut piece, 8 * number)?;
+            assert!(piece.is_empty(), "an empty piece comes back");
+            assert!(writer.queue.state.lock().tasks.len() <= PIECES_MAX);
+            Ok(())
+        });
+        writer.sync(UnsyncedTable::new(file, path));
+        (outcome.and_then(|()| writer.finish()), sim)
+    }
+
+    /// What `finish` has answered for is durable, piece by piece.
+    #[test]
+    fn all_is_written_and_durable() {
+        let (outcome, sim) = write_all(None);
+        outcome.unwrap();
+        let expected: Vec<u8> = (0..PIECES).flat_map(u64::to_be_bytes).collect();
+        assert_eq!(sim.durable_content("/db/file").unwrap(), expected);
+    }
+
+    /// A piece that cannot be written is told, and nothing is written or synced after it.
+    #[test]
+    fn nothing_follows_a_failure() {
+        for (step, failing, ends_writing) in [(step::TABLE_WRITE, 5, false), (step::TABLE_SYNC, 0, true)] {
+            let passed = Mutex::new(0);
+            let fault = Fault::new(Failure::Io).step(step).matching(move |_| {
+                *passed.lock() += 1;
+                *passed.lock() > failing
+            });
+            let (outcome, sim) = write_all(Some(fault));
+            let error = outcome.expect_err("it failed");
+            assert_eq!(matches!(error, Error::Stopped { .. }), ends_writing, "{error}");
+            let counts = sim.step_counts();
+            let writes = if ends_writing { PIECES } else { failing + 1 };
+            assert_eq!(counts[&step::TABLE_WRITE], writes, "{step:?}");
+            assert_eq!(counts.get(&step::TABLE_SYNC).copied().unwrap_or_default(), u64::from(ends_writing));
+        }
+    }
+}
