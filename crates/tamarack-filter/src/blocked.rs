@@ -11,15 +11,18 @@
 //! The high bits of the digest are alike for all keys of a line, and the folded products depend on those that are not. The probes of
 //! a key are drawn with replacement, which the model of the [false positive rate](tamarack_model::filter) accounts for.
 //!
-//! A lookup reads one line and looks at all its k bits without a branch in between: on the way out there is one bit
-//! to test, and nothing for the processor to guess wrong. Each probe is some ten instructions, independent of the
-//! others, and all of them are ready by the time a line that is not in the cache arrives.
+//! A lookup reads one line and looks at the first three bits without a branch in between, and then at all others: on the way there is one thing for the processor to guess,
+//! and of absent keys seven in eight end there. Each probe is some ten instructions, independent of the others.
 
 use crate::digest::{Digest, FIRST, SECOND};
 use crate::lines::Line;
 
 /// Probes that one product of 64 bits has room for.
 const PROBES_PER_PRODUCT: u32 = 7;
+
+/// Probes that are looked at before all others. With all of them at once, an absent key took 94 instructions instead of 68 at 10 bits per
+/// entry. One absent key in eight goes on.
+const PROBES_FIRST: u32 = 3;
 
 pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {
     let at = digest.below(lines.len() as u64) as usize;
@@ -30,9 +33,28 @@ pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {
 #[inline]
 pub(crate) fn may_contain(lines: &[Line], probes: u32, digest: Digest) -> bool {
     let line = &lines[digest.below(lines.len() as u64) as usize];
-    let mut all = 1;
-    for_each_probe(probes, digest, |word, bit| all &= line.0[word] >> bit);
-    all == 1
+    let mut bits = digest.folded(FIRST);
+    let look = |bits: &mut u64, probes: u32| {
+        let mut all = 1;
+        for _ in 0..probes {
+            all &= line.0[(*bits >> 61) as usize] >> (*bits >> 55 & 63);
+            *bits <<= 9;
+        }
+        all & 1 == 1
+    };
+    if !look(&mut bits, probes.min(PROBES_FIRST)) {
+        return false;
+    }
+    if probes <= PROBES_FIRST {
+        return true;
+    }
+    let rest = probes.min(PROBES_PER_PRODUCT) - PROBES_FIRST;
+    let passed = look(&mut bits, rest);
+    if probes <= PROBES_PER_PRODUCT {
+        return passed;
+    }
+    let mut bits = digest.folded(SECOND);
+    passed & look(&mut bits, probes - PROBES_PER_PRODUCT)
 }
 
 /// Calls `visit` with the word in the line, below 8, and the bit in the word of each probe.

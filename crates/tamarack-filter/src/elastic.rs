@@ -49,7 +49,8 @@ pub(crate) fn build(units: usize, lines: usize, probes: u32, digests: &[Digest])
     (0..units).map(unit).collect()
 }
 
-#[inline]
+/// Apart from the lookups of other kinds, which would otherwise save the registers that this one takes.
+#[inline(never)]
 pub(crate) fn may_contain(units: &[Arc<[Line]>], probes: u32, digest: Digest) -> bool {
     let mut digest = digest;
     for lines in units {
