@@ -15,7 +15,8 @@
 //!
 //! Tests: `tests/assign.rs` grows trees by simulation and compares with the optimum at every moment.
 
-use crate::allocate::{Curve, Load, weights};
+use crate::allocate::weights::{Asked, Extent};
+use crate::allocate::{Curve, Load};
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
@@ -30,15 +31,17 @@ pub struct Standing {
     pub entries: Entries,
     /// The bits that its filters have.
     pub filter_bits: f64,
+    /// How often lookups were seen to pass it in vain, if that counts ([`Asked::Seen`]) and there was something to be seen.
+    pub seen: Option<f64>,
 }
 
 /// What the filters of a tree are to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Budget {
+pub struct Budget<'a> {
     /// Bits for each entry of the tree.
     pub bits_per_entry: f64,
-    /// The share of lookups that find something, any entry as likely as any other; from 0 to 1.
-    pub found: f64,
+    /// For which lookups they are shared out.
+    pub asked: &'a Asked,
 }
 
 /// Bits per entry for the filters of a run that is about to be built, so that the tree keeps to its budget.
@@ -48,11 +51,11 @@ pub struct Budget {
 ///
 /// # Panics
 /// If there is no run at `new`, or it stands in a level that the shape lacks.
-pub fn bits_for_new(curve: &Curve, budget: Budget, shape: &Shape, runs: &[Standing], new: usize) -> f64 {
+pub fn bits_for_new(curve: &Curve, budget: Budget<'_>, shape: &Shape, runs: &[Standing], new: usize) -> f64 {
     let (built, older) = (&runs[new], &runs[new + 1..]);
-    let one = |run: &Standing| Alike { runs: 1, entries: run.entries.0 };
-    let groups: Vec<Alike> = to_come(shape, runs, new).chain([one(built)]).chain(older.iter().map(one)).collect();
-    let mut loads = loads(&groups, budget.found);
+    let extents: Vec<Extent> =
+        to_come(shape, runs, new).chain([built.extent()]).chain(older.iter().map(Standing::extent)).collect();
+    let mut loads = loads(&extents, budget.asked);
     let due = |loads: &[Load]| -> f64 { loads.iter().map(|load| load.entries.0 as f64 * budget.bits_per_entry).sum() };
     let (all, older_due) = (due(&loads), due(&loads[loads.len() - older.len()..]));
     loads.truncate(loads.len() - older.len());
@@ -64,46 +67,37 @@ pub fn bits_for_new(curve: &Curve, budget: Budget, shape: &Shape, runs: &[Standi
     best.last().expect("the new run is among them").min(most)
 }
 
-/// Runs of one size, side by side.
-#[derive(Clone, Copy, Debug)]
-struct Alike {
-    /// How many; at least 1.
-    runs: u64,
-    /// The entries of all of them.
-    entries: u64,
-}
-
 /// A level's runs to come are reckoned with in at most so many groups; a shape may have more runs than memory has room for.
 const GROUPS_MAX: u64 = 64;
 
-/// Runs that are alike as one: `g` runs with the weight of `w` each take the same bits per entry, and what they gain is what one run of all their entries with the weight `g · w`
-/// gains. Exact where no lookup finds anything; else weights fall a little from run to run, and the group has their mean.
-fn loads(groups: &[Alike], found: f64) -> Vec<Load> {
-    let entries: Vec<u64> = groups.iter().map(|group| group.entries).collect();
-    let targets = weights::by_entries(&entries);
-    let weights = weights::weights(&targets, found);
-    let load = |((group, target), oldest): ((&Alike, f64), f64)| {
-        let runs = group.runs as f64;
-        // The oldest of the group has that weight; of each other, what is found in its elder sisters passes it too.
-        let weight = runs * oldest + found * target * (runs - 1.0) / 2.0;
-        Load { entries: Entries(group.entries), weight }
-    };
-    groups.iter().zip(targets).zip(weights).map(load).collect()
+impl Standing {
+    /// How large it is.
+    pub fn extent(&self) -> Extent {
+        Extent { runs: 1, bytes: self.bytes, entries: self.entries, seen: self.seen }
+    }
+}
+
+/// Runs that are alike as one.
+fn loads(extents: &[Extent], asked: &Asked) -> Vec<Load> {
+    let load = |(extent, weight): (&Extent, f64)| Load { entries: extent.entries, weight };
+    extents.iter().zip(asked.weights(extents)).map(load).collect()
 }
 
 /// The runs that will be younger than the one at `new` when the tree is full.
-fn to_come(shape: &Shape, runs: &[Standing], new: usize) -> impl Iterator<Item = Alike> {
+fn to_come(shape: &Shape, runs: &[Standing], new: usize) -> impl Iterator<Item = Extent> {
     let built = runs[new];
     let bytes_per_entry = built.bytes.as_f64() / (built.entries.0 as f64).max(1.0);
     let in_level = runs[new..].iter().filter(|run| run.level == built.level).count() as u64;
     // The batch that makes a level full is not written there: at rest, all but one are.
     let full = move |level: usize, runs: u64| {
         let batches = (shape.batches(level) - 1) as f64 / shape.visible_runs(level).max(1) as f64;
-        let entries = (batches * shape.nominal_batch(level).as_f64() / bytes_per_entry.max(1.0)) as u64;
+        let bytes = batches * shape.nominal_batch(level).as_f64();
+        let (bytes, entries) = (bytes as u64, (bytes / bytes_per_entry.max(1.0)) as u64);
         let groups = runs.min(GROUPS_MAX);
         (0..groups).map(move |group| {
             let runs = runs / groups + u64::from(group < runs % groups);
-            Alike { runs, entries: entries.saturating_mul(runs) }
+            let [bytes, entries] = [bytes, entries].map(|of_each| of_each.saturating_mul(runs));
+            Extent { runs, bytes: Bytes(bytes), entries: Entries(entries), seen: None }
         })
     };
     let smaller = (1..built.level).flat_map(move |level| full(level, shape.visible_runs(level)));
@@ -120,18 +114,18 @@ mod tests {
     #[test]
     fn groups_stand_for_their_runs() {
         let curve = Curve::new(FilterKind::Bloom);
-        let single = |count: u64, entries: u64| (0..count).map(move |_| Alike { runs: 1, entries });
+        let alike = |runs, entries| Extent { runs, bytes: Bytes(100 * entries), entries: Entries(entries), seen: None };
+        let single = |count: u64, entries: u64| (0..count).map(move |_| alike(1, entries));
         for (found, slack) in [(0.0, 1e-9), (0.5, 0.03), (1.0, 0.06)] {
             for bits in [0.5, 1.0, 3.0, 10.0] {
-                let singles: Vec<Alike> =
+                let singles: Vec<Extent> =
                     single(100, 1_000).chain(single(7, 100_000)).chain(single(1, 3_000_000)).collect();
-                let groups: Vec<Alike> = (0..4)
-                    .map(|_| Alike { runs: 25, entries: 25_000 })
-                    .chain(single(7, 100_000))
-                    .chain(single(1, 3_000_000))
-                    .collect();
+                let groups: Vec<Extent> =
+                    (0..4).map(|_| alike(25, 25_000)).chain(single(7, 100_000)).chain(single(1, 3_000_000)).collect();
                 let total = bits * 3_800_000.0;
-                let of = |groups: &[Alike]| *curve.allocate(&loads(groups, found), total).last().expect("not empty");
+                let of = |groups: &[Extent]| {
+                    *curve.allocate(&loads(groups, &Asked::Found(found)), total).last().expect("not empty")
+                };
                 let (of_singles, of_groups) = (of(&singles), of(&groups));
                 assert!(
                     (of_singles - of_groups).abs() <= slack * of_singles,
@@ -146,8 +140,8 @@ mod tests {
     fn billions_of_runs() {
         let shape =
             Shape::new(Bytes(1), vec![Level { capacity: Bytes(4_000_000_000), runs: 4_000_000_000 }]).expect("a shape");
-        let run = Standing { level: 1, bytes: Bytes(1_000), entries: Entries(10), filter_bits: 0.0 };
-        let budget = Budget { bits_per_entry: 10.0, found: 0.5 };
+        let run = Standing { level: 1, bytes: Bytes(1_000), entries: Entries(10), filter_bits: 0.0, seen: None };
+        let budget = Budget { bits_per_entry: 10.0, asked: &Asked::Found(0.5) };
         let bits = bits_for_new(&Curve::new(FilterKind::Blocked), budget, &shape, &[run], 0);
         assert!((0.0..=10.0).contains(&bits), "{bits}");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tamarack_model::allocate::weights::Asked;
 use tamarack_model::allocate::{Curve, Load};
 use tamarack_model::assign::{Budget, Standing, bits_for_new};
 use tamarack_model::simulate::Tree;
@@ -66,6 +67,7 @@ fn standing(tree: &Tree<'_>, filters: &HashMap<RunId, f64>) -> Vec<Standing> {
         bytes: run.bytes,
         entries: Entries(run.bytes.0 / ENTRY),
         filter_bits: filters.get(&run.id).copied().unwrap_or(0.0),
+        seen: None,
     };
     tree.occupancy().runs().map(run).collect()
 }
@@ -75,7 +77,8 @@ fn give(curve: &Curve, bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashM
     for (at, id) in ids.iter().enumerate().rev() {
         if !filters.contains_key(id) {
             let runs = standing(tree, filters);
-            let bits = bits_for_new(curve, Budget { bits_per_entry, found: 0.0 }, tree.shape(), &runs, at);
+            let bits =
+                bits_for_new(curve, Budget { bits_per_entry, asked: &Asked::Found(0.0) }, tree.shape(), &runs, at);
             filters.insert(*id, bits * runs[at].entries.0 as f64);
         }
     }

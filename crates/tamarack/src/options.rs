@@ -126,11 +126,13 @@ options! {
         ///
         /// With `allocation=monkey` large runs get fewer bits per entry, the largest perhaps none, and small ones more, so that lookups of keys that are not there
         /// search as few runs in vain as the memory of so many bits for all entries allows; with `monkey-general` the same for lookups of which `v` find something for each
-        /// one that does not. Without an allocation every run gets as many bits.
+        /// one that does not. With `observed` it is so for such lookups as there were: what a run gets when it is built depends on how often about the last half million
+        /// of them passed each run in vain. Where those find what they look for, that is much less in vain than with `monkey`; a database that was just opened has seen none, and
+        /// begins as with `monkey`. Without an allocation every run gets as many bits.
         filter(words: &str) -> String,
             default "`blocked:bits=10,allocation=monkey`",
-            range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey` and \
-                   `bloom:bits=5,allocation=monkey-general,v=3`; or `none`";
+            range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
+                   `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; or `none`";
 
         /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. If no budget was set, it is made large enough for this. Index
         /// blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache

@@ -17,8 +17,8 @@ pub(crate) use lookups::LookupCounters;
 pub use lookups::{LookupCounts, LookupTally};
 pub(crate) use reads::{ReadCounters, Reader, ReaderCounters};
 pub use reads::{ReadStats, ReaderStats};
-pub(crate) use samples::TableSamples;
 pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
+pub(crate) use samples::{TableSamples, sampled_lately};
 
 /// A number that only grows.
 #[derive(Debug, Default)]

@@ -10,6 +10,124 @@
 //!
 //! Monkey (§4.1, Eq. 13) puts all that is found into the largest level, and gives its runs one rate; with a weight for each of them, that is
 //! [`weights`] of [`in_oldest`]. Where the smaller levels are not small, [`by_entries`] is closer: any live entry may be asked for.
+//!
+//! What lookups really look for can be seen instead ([`Seen`]). [`Asked`] is either.
+
+use crate::units::{Bytes, Entries};
+
+/// For which lookups filters are shared out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// This share of them finds something, any entry as likely as any other; from 0 to 1.
+    Found(f64),
+    /// Such as were seen.
+    Seen(Seen),
+}
+
+/// Runs of one size, one after the other; mostly one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extent {
+    /// How many; at least 1.
+    pub runs: u64,
+    /// The raw bytes of all of them.
+    pub bytes: Bytes,
+    /// The entries of all of them.
+    pub entries: Entries,
+    /// How often lookups were seen to pass one of them in vain, if any is there to be seen.
+    pub seen: Option<f64>,
+}
+
+/// What was seen of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeenRun {
+    /// Its raw bytes.
+    pub bytes: Bytes,
+    /// So many lookups were looked at while it was there, wherever they went.
+    pub lookups: f64,
+    /// The share of them that came to the run: nothing younger had decided, and one of its tables might have the key.
+    pub came: f64,
+    /// The share of them that came in vain.
+    pub in_vain: f64,
+}
+
+/// What was seen of lookups, by the runs that they came to.
+///
+/// A run that is there has the weight that was seen. One that is not there yet will hold what has not been written yet, and it is taken that lookups go on asking for what they asked for:
+/// so all that was not found in buffers passes it, as far as a run there covers their keys, which runs at the same depth tell. (If lookups prefer what is young, some of that
+/// will be found there; then runs to come are left more bits than they deserve.) Where runs have keys of their own, as when keys come in order, few lookups come to each.
+///
+/// So that few lookups do not decide much, [`BELIEF`] of them that nobody made come to each run and pass it in vain: what was not seen at all is Monkey's allocation for
+/// lookups that find nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The share of lookups that were not found in buffers.
+    past_buffers: f64,
+    /// Of runs, young to old: where each ends, the share of lookups which its tables cover, and its weight.
+    runs: Vec<(Bytes, f64, f64)>,
+}
+
+/// So many lookups that nobody made come to each run, and pass it in vain.
+pub const BELIEF: f64 = 16.0;
+
+impl Asked {
+    /// For runs that are all there are, young to old: how often a lookup passes each in vain. Runs that are alike have the sum of their weights: `g` of them with the weight `w` each take the same
+    /// bits per entry, and what they gain is what one run of all their entries with the weight `g · w` gains. (That is exact where no lookup finds anything; else weights fall a little from run to run, and
+    /// they have the mean.)
+    pub fn weights(&self, runs: &[Extent]) -> Vec<f64> {
+        match self {
+            Self::Found(found) => {
+                let entries: Vec<u64> = runs.iter().map(|run| run.entries.0).collect();
+                let targets = by_entries(&entries);
+                let oldest = weights(&targets, *found);
+                let weight = |((run, target), oldest): ((&Extent, f64), f64)| {
+                    // The oldest of those that are alike has that weight; of each other, what is found in its elder sisters passes it too.
+                    run.runs as f64 * oldest + found * target * (run.runs - 1) as f64 / 2.0
+                };
+                runs.iter().zip(targets).zip(oldest).map(weight).collect()
+            }
+            Self::Seen(seen) => {
+                let mut depth = 0.0;
+                let weight = |run: &Extent| {
+                    let middle = depth + run.bytes.as_f64() / 2.0;
+                    depth += run.bytes.as_f64();
+                    run.runs as f64 * run.seen.unwrap_or_else(|| seen.weight_to_come(middle))
+                };
+                runs.iter().map(weight).collect()
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Of `lookups`, a share of which was not found in buffers, and of the runs that are there, young to old.
+    pub fn new(lookups: f64, past_buffers: f64, runs: &[SeenRun]) -> Self {
+        let believed = |share: f64, lookups: f64, belief: f64| (share * lookups + BELIEF * belief) / (lookups + BELIEF);
+        let past_buffers = believed(past_buffers, lookups, 1.0);
+        // What comes so far, and how deep.
+        let (mut coming, mut depth) = (past_buffers, Bytes::ZERO);
+        let see = |run: &SeenRun| {
+            let here = coming;
+            let weight = believed(run.in_vain, run.lookups, here);
+            let covered = if here > 0.0 { believed(run.came, run.lookups, here) / here } else { 1.0 };
+            coming = (here - believed((run.came - run.in_vain).max(0.0), run.lookups, 0.0)).max(0.0);
+            depth += run.bytes;
+            (depth, covered.min(1.0), weight.clamp(0.0, 1.0))
+        };
+        let runs = runs.iter().map(see).collect();
+        Self { past_buffers, runs }
+    }
+
+    /// The weight of each run, in their order.
+    pub fn weights(&self) -> impl Iterator<Item = f64> {
+        self.runs.iter().map(|(.., weight)| *weight)
+    }
+
+    /// That of a run to come around such a depth.
+    fn weight_to_come(&self, depth: f64) -> f64 {
+        let here = self.runs.iter().find(|(end, ..)| end.as_f64() > depth).or(self.runs.last());
+        self.past_buffers * here.map_or(1.0, |(_, covered, _)| *covered)
+    }
+}
 
 /// For each run, young to old: the weight for a share `found` of lookups that find something, in a run with probability `targets`.
 ///
@@ -59,6 +177,30 @@ mod tests {
         assert_eq!(weights(&[0.2, 0.3, 0.5], 0.0), [1.0, 1.0, 1.0]);
         let all_found = weights(&[0.25, 0.25, 0.5], 1.0);
         assert_eq!(all_found, [0.75, 0.5, 0.0]);
+    }
+
+    /// Lookups of which half find their key in the second of three runs, and half nothing; all runs cover all keys.
+    #[test]
+    fn what_was_seen() {
+        let run = |bytes, came, in_vain| SeenRun { bytes: Bytes(bytes), lookups: 1e6, came, in_vain };
+        let near = |weights: Vec<f64>, expected: &[f64]| {
+            assert!(weights.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{weights:?}, not {expected:?}");
+            assert_eq!(weights.len(), expected.len());
+        };
+        let covering = Seen::new(1e6, 1.0, &[run(10, 1.0, 1.0), run(90, 1.0, 0.5), run(900, 0.5, 0.5)]);
+        near(covering.weights().collect(), &[1.0, 0.5, 0.5]);
+        let extent = |runs, bytes, seen| Extent { runs, bytes: Bytes(bytes), entries: Entries(1), seen };
+        let extents = [extent(2, 10, None), extent(1, 90, None), extent(1, 1000, Some(0.5))];
+        near(Asked::Seen(covering).weights(&extents), &[2.0, 1.0, 0.5]);
+        // Nothing is found, a fifth already in buffers, and each run has its own keys.
+        let apart = Seen::new(1e6, 0.8, &[run(10, 0.08, 0.08), run(90, 0.72, 0.72)]);
+        near(apart.weights().collect(), &[0.08, 0.72]);
+        near(Asked::Seen(apart).weights(&extents), &[0.16, 0.72, 0.5]);
+        // Nobody has looked.
+        let nothing = Seen::new(0.0, 0.0, &[SeenRun::default()]);
+        near(nothing.weights().collect(), &[1.0]);
+        near(Asked::Seen(nothing).weights(&extents), &[2.0, 1.0, 0.5]);
+        near(Asked::Seen(Seen::default()).weights(&[]), &[]);
     }
 
     /// The weights of the paper's assumption: 1 above the largest level, and 1 - f·j/a for the j-th youngest of its a runs.

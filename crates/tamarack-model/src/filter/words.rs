@@ -33,17 +33,8 @@ pub enum Allocation {
         /// From 0 on.
         v: f64,
     },
-}
-
-impl Allocation {
-    /// The share of lookups that find something, for which the bits are shared out; none if they are not.
-    pub fn found(self) -> Option<f64> {
-        match self {
-            Self::Uniform => None,
-            Self::Monkey => Some(0.0),
-            Self::MonkeyGeneral { v } => Some(v / (v + 1.0)),
-        }
-    }
+    /// The same for such lookups as there were, by how often they passed each part of the tree in vain.
+    Observed,
 }
 
 /// Why words name no filter.
@@ -118,6 +109,7 @@ impl Parameters {
         let allocation = match (allocation.unwrap_or("uniform"), v) {
             ("uniform", None) => Allocation::Uniform,
             ("monkey", None) => Allocation::Monkey,
+            ("observed", None) => Allocation::Observed,
             ("monkey-general", Some(v)) => match v.parse() {
                 Ok(v) if (0.0..=V_MAX).contains(&v) => Allocation::MonkeyGeneral { v },
                 _ => {
@@ -129,12 +121,12 @@ impl Parameters {
             ("monkey-general", None) => {
                 return refuse("`allocation=monkey-general` needs `v`, lookups that find something for each one that does not, as in `v=3`".to_owned());
             }
-            ("uniform" | "monkey", Some(_)) => {
+            ("uniform" | "monkey" | "observed", Some(_)) => {
                 return refuse("`v` belongs to `allocation=monkey-general`".to_owned());
             }
             (other, _) => {
                 return refuse(format!(
-                    "the allocation `{other}` is unknown; there are `uniform`, `monkey` and `monkey-general`"
+                    "the allocation `{other}` is unknown; there are `uniform`, `monkey`, `monkey-general` and `observed`"
                 ));
             }
         };
@@ -151,6 +143,7 @@ impl fmt::Display for FilterChoice {
                 match allocation {
                     Allocation::Uniform => Ok(()),
                     Allocation::Monkey => f.write_str(",allocation=monkey"),
+                    Allocation::Observed => f.write_str(",allocation=observed"),
                     Allocation::MonkeyGeneral { v } => write!(f, ",allocation=monkey-general,v={v}"),
                 }
             }
@@ -179,6 +172,7 @@ mod tests {
             ("bloom:bits=7.5", "bloom:bits=7.5"),
             ("bloom:allocation=uniform,bits=64", "bloom:bits=64"),
             ("blocked:bits=5,allocation=monkey", "blocked:bits=5,allocation=monkey"),
+            ("bloom:allocation=observed,bits=7", "bloom:bits=7,allocation=observed"),
             ("bloom:v=3,bits=5,allocation=monkey-general", "bloom:bits=5,allocation=monkey-general,v=3"),
         ] {
             assert_eq!(words.parse::<FilterChoice>().map(|choice| choice.to_string()), Ok(written.to_owned()));
@@ -201,6 +195,7 @@ mod tests {
             ("bloom:bits=1,bits=2", "twice"),
             ("blocked:bits=10,allocation=ape", "`ape`"),
             ("blocked:bits=10,allocation=monkey,v=1", "`v`"),
+            ("blocked:bits=10,allocation=observed,v=1", "`v`"),
             ("blocked:bits=10,allocation=monkey-general", "`v=3`"),
             ("blocked:bits=10,allocation=monkey-general,v=-1", "`v=-1`"),
             ("blocked:bits=10,v=1", "`v`"),

@@ -2,14 +2,22 @@
 //!
 //! Decided once for each job, when it is opened, from the tree as it stands and as it will stand when it is full ([`tamarack_model::assign`]). A merge whose inputs
 //! are large takes a while; what is flushed and merged above it meanwhile was reckoned with.
+//!
+//! With `allocation=observed` it is decided by how often lookups passed each run in vain lately, of those that are sampled: in the last one or two periods of
+//! [`crate::stats`], about half a million lookups. A merge's output takes over what the oldest of its inputs saw. Opening a database begins with nothing seen, which is
+//! the same as `allocation=monkey`.
+//!
+//! Tests: `tests/allocation.rs`, `tests/observed.rs`.
 
 use tamarack_model::allocate::Curve;
+use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::assign::{Budget, Standing, bits_for_new};
-use tamarack_model::filter::FilterChoice;
+use tamarack_model::filter::{Allocation, FilterChoice};
 use tamarack_model::{Bytes, Entries, Shape};
 
 use crate::compact::job::Task;
 use crate::format::edit::RunId;
+use crate::stats::LookupCounters;
 use crate::table::FilterSettings;
 use crate::tree::run::Run;
 use crate::tree::version::TreeVersion;
@@ -25,53 +33,103 @@ pub enum Filters {
     Shared {
         /// What filters of that kind promise for their bits.
         curve: Box<Curve>,
-        /// How many bits there are, and for which lookups.
-        budget: Budget,
+        /// Bits for each entry of the tree.
+        bits_per_entry: f64,
+        /// For which lookups.
+        sharing: Sharing,
     },
+}
+
+/// For which lookups the bits of filters are shared out.
+#[derive(Clone, Copy, Debug)]
+pub enum Sharing {
+    /// Such of which this share finds something.
+    Found(f64),
+    /// Such as there were lately.
+    Observed,
 }
 
 impl Filters {
     /// What was chosen.
     pub fn new(choice: FilterChoice) -> Self {
         let FilterChoice::Each { kind, bits_per_entry, allocation } = choice else { return Self::None };
-        match allocation.found() {
-            None => Self::Alike(FilterSettings { kind, bits_per_entry }),
-            Some(found) => Self::Shared { curve: Box::new(Curve::new(kind)), budget: Budget { bits_per_entry, found } },
-        }
+        let sharing = match allocation {
+            Allocation::Uniform => return Self::Alike(FilterSettings { kind, bits_per_entry }),
+            Allocation::Monkey => Sharing::Found(0.0),
+            Allocation::MonkeyGeneral { v } => Sharing::Found(v / (v + 1.0)),
+            Allocation::Observed => Sharing::Observed,
+        };
+        Self::Shared { curve: Box::new(Curve::new(kind)), bits_per_entry, sharing }
     }
 
     /// For a table of a run that is built outside, of which there is so much, and that will be the youngest of the tree. `shape` has a level for it.
-    pub(super) fn of_youngest(&self, shape: &Shape, tree: &TreeVersion, run: Standing) -> Option<FilterSettings> {
-        self.of_new(shape, || {
-            let others = tree
-                .levels()
-                .iter()
-                .zip(1..)
-                .flat_map(|(level, number)| level.runs().iter().map(move |run| standing(number, run)));
-            ([run].into_iter().chain(others).collect(), 0)
-        })
+    pub(super) fn of_youngest(
+        &self,
+        shape: &Shape,
+        tree: &TreeVersion,
+        run: Standing,
+        lookups: &LookupCounters,
+    ) -> Option<FilterSettings> {
+        self.of_new(shape, tree, lookups, |runs| ([run].into_iter().chain(standings(runs)).collect(), 0))
     }
 
     /// For the tables of a job.
-    pub(super) fn of_job(&self, shape: &Shape, tree: &TreeVersion, task: &Task) -> Option<FilterSettings> {
-        self.of_new(shape, || with_output(tree, task))
+    pub(super) fn of_job(
+        &self,
+        shape: &Shape,
+        tree: &TreeVersion,
+        task: &Task,
+        lookups: &LookupCounters,
+    ) -> Option<FilterSettings> {
+        self.of_new(shape, tree, lookups, |runs| with_output(tree, runs, task))
     }
 
-    /// `runs` gives the runs of the tree with the new one, and where that stands.
-    fn of_new(&self, shape: &Shape, runs: impl FnOnce() -> (Vec<Standing>, usize)) -> Option<FilterSettings> {
-        let (curve, budget) = match self {
+    /// `arrange` makes of the runs of the tree those that will be, and says where the new one stands.
+    fn of_new(
+        &self,
+        shape: &Shape,
+        tree: &TreeVersion,
+        lookups: &LookupCounters,
+        arrange: impl FnOnce(Vec<(RunId, Standing)>) -> (Vec<Standing>, usize),
+    ) -> Option<FilterSettings> {
+        let (curve, bits_per_entry, sharing) = match self {
             Self::None => return None,
             Self::Alike(settings) => return Some(*settings),
-            Self::Shared { curve, budget } => (curve, budget),
+            Self::Shared { curve, bits_per_entry, sharing } => (curve, *bits_per_entry, sharing),
         };
-        let (runs, new) = runs();
-        let bits_per_entry = bits_for_new(curve, *budget, shape, &runs, new);
+        let (runs, asked) = sharing.look_at(tree, lookups);
+        let (runs, new) = arrange(runs);
+        let bits_per_entry = bits_for_new(curve, Budget { bits_per_entry, asked: &asked }, shape, &runs, new);
         (bits_per_entry > 0.0).then(|| FilterSettings { kind: curve.kind(), bits_per_entry })
     }
 }
 
+impl Sharing {
+    /// The runs of a tree, young to old, and what is asked of them, by what lookups did lately if that counts. [`Asked::weights`] of their extents are the weights that filters are
+    /// shared out by: of all runs as they are, or with others in the place of some.
+    pub(super) fn look_at(self, tree: &TreeVersion, lookups: &LookupCounters) -> (Vec<(RunId, Standing)>, Asked) {
+        let levels = tree.levels().iter().zip(1..);
+        let all = levels.flat_map(|(level, number)| level.runs().iter().map(move |run| (number, run)));
+        let mut runs: Vec<_> = all.clone().map(|(level, run)| (run.id(), standing(level, run))).collect();
+        let asked = match self {
+            Self::Found(found) => Asked::Found(found),
+            Self::Observed => {
+                let (sampled, past_buffers) = lookups.lately();
+                let share = past_buffers as f64 / sampled.max(1) as f64;
+                let seen_runs: Vec<SeenRun> = all.map(|(_, run)| seen_of(run)).collect();
+                let seen = Seen::new(sampled as f64, share.min(1.0), &seen_runs);
+                for ((_, run), weight) in runs.iter_mut().zip(seen.weights()) {
+                    run.seen = Some(weight);
+                }
+                Asked::Seen(seen)
+            }
+        };
+        (runs, asked)
+    }
+}
+
 /// The runs of the tree as they will be when the job is done, young to old, and which of them is its output.
-fn with_output(tree: &TreeVersion, task: &Task) -> (Vec<Standing>, usize) {
+fn with_output(tree: &TreeVersion, all: Vec<(RunId, Standing)>, task: &Task) -> (Vec<Standing>, usize) {
     let (members, buffer) = match task {
         Task::Flush { sealed, input } => (input.as_slice().to_vec(), Some(&sealed.buffer)),
         Task::Range { inputs } => (inputs.to_vec(), None),
@@ -81,36 +139,35 @@ fn with_output(tree: &TreeVersion, task: &Task) -> (Vec<Standing>, usize) {
             (merge.inputs.iter().copied().chain([merge.output]).collect(), None)
         }
     };
-    let mut output = Standing { level: 1, bytes: Bytes::ZERO, entries: Entries(0), filter_bits: 0.0 };
+    let mut output = Standing { level: 1, bytes: Bytes::ZERO, entries: Entries(0), filter_bits: 0.0, seen: None };
     if let Some(buffer) = buffer {
         (output.bytes, output.entries) = (Bytes(buffer.raw_bytes()), Entries(buffer.entries()));
     }
     let mut runs = Vec::new();
     // A flush stands before all others, everything else where the oldest of its runs is.
     let mut new = 0;
-    for (level, run) in
-        tree.levels().iter().zip(1..).flat_map(|(level, number)| level.runs().iter().map(move |run| (number, run)))
-    {
-        if is_member(&members, run) {
-            let added = standing(level, run);
-            output.bytes += added.bytes;
-            output.entries.0 += added.entries.0;
-            output.level = level;
+    for (id, run) in all {
+        if members.contains(&id) {
+            output.bytes += run.bytes;
+            output.entries.0 += run.entries.0;
+            output.level = run.level;
+            // What passes the oldest of them in vain has passed all of them.
+            output.seen = run.seen;
             new = runs.len();
         } else {
-            runs.push(standing(level, run));
+            runs.push(run);
         }
     }
     runs.insert(new, output);
     (runs, new)
 }
 
-fn is_member(members: &[RunId], run: &Run) -> bool {
-    members.contains(&run.id())
+fn standings(runs: Vec<(RunId, Standing)>) -> impl Iterator<Item = Standing> {
+    runs.into_iter().map(|(_, run)| run)
 }
 
 fn standing(level: usize, run: &Run) -> Standing {
-    let mut standing = Standing { level, bytes: Bytes::ZERO, entries: Entries(0), filter_bits: 0.0 };
+    let mut standing = Standing { level, bytes: Bytes::ZERO, entries: Entries(0), filter_bits: 0.0, seen: None };
     for slice in run.slices().iter() {
         let meta = slice.table().meta();
         standing.bytes += Bytes(slice.raw_bytes());
@@ -118,4 +175,25 @@ fn standing(level: usize, run: &Run) -> Standing {
         standing.filter_bits += slice.share_of(meta.filter_bits) as f64;
     }
     standing
+}
+
+/// What lookups did lately in a run's tables. Tables that are younger than others saw fewer.
+fn seen_of(run: &Run) -> SeenRun {
+    let mut seen = SeenRun { bytes: Bytes(run.known_raw_bytes()), ..SeenRun::default() };
+    let mut entries = 0.0;
+    for slice in run.slices().iter() {
+        let (came, in_vain, lookups) = slice.table().seen_lately();
+        let of_slice = slice.share_of(slice.table().meta().entries) as f64;
+        seen.came += came;
+        seen.in_vain += in_vain;
+        seen.lookups += lookups as f64 * of_slice;
+        entries += of_slice;
+    }
+    let share = |sum: f64| sum.min(1.0);
+    SeenRun {
+        lookups: seen.lookups / f64::max(entries, 1.0),
+        came: share(seen.came),
+        in_vain: share(seen.in_vain),
+        ..seen
+    }
 }

@@ -138,6 +138,7 @@ impl Sample {
         if matches!(decided, Decided::Buffer) {
             return;
         }
+        counters.note_past_buffers();
         for run in runs(state) {
             let found = matches!(decided, Decided::Run(by) if by.id() == run.id());
             run.note_sample(query, found);

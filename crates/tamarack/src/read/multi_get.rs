@@ -50,6 +50,7 @@ pub(super) fn multi_get(
         dir,
         runs: state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()).collect(),
         queries,
+        counters,
         values: vec![None; queries.len()],
         begun: 0,
         runs_asked: vec![0; queries.len()],
@@ -60,7 +61,7 @@ pub(super) fn multi_get(
         sampled: Vec::new(),
         outcome: Ok(()),
     };
-    let began = lookups.draw_samples(counters).then(|| counters.now());
+    let began = lookups.draw_samples().then(|| counters.now());
     lookups.blocks.tally.begin(queries.len() as u64);
     lookups.carry_out();
     if let Some(began) = began {
@@ -77,6 +78,7 @@ struct Lookups<'a> {
     /// Young to old.
     runs: Vec<&'a Arc<Run>>,
     queries: &'a [Query<'a>],
+    counters: &'a LookupCounters,
     values: Vec<Option<Value>>,
     /// How many of the queries have begun.
     begun: usize,
@@ -105,11 +107,11 @@ impl Lookups<'_> {
     }
 
     /// Draws the lookups that are sampled; true if the first is, and with it how long all take.
-    fn draw_samples(&mut self, counters: &LookupCounters) -> bool {
+    fn draw_samples(&mut self) -> bool {
         let queries = 0..self.queries.len();
-        let mine = counters.mine();
+        let mine = self.counters.mine();
         self.sampled.extend(queries.filter(|_| mine.sampler.picks()));
-        self.sampled.iter().for_each(|_| counters.note_sampled());
+        self.sampled.iter().for_each(|_| self.counters.note_sampled());
         self.sampled.first() == Some(&0)
     }
 
@@ -139,6 +141,9 @@ impl Lookups<'_> {
             ControlFlow::Break(())
         };
         if get::fold_buffers(self.state, self.queries[at], visit).is_continue() {
+            if self.sampled.binary_search(&at).is_ok() {
+                self.counters.note_past_buffers();
+            }
             return self.go_down(at);
         }
         if let Some(found) = found {

@@ -25,7 +25,7 @@ use tamarack_env::sync::Mutex;
 use super::Counter;
 use super::latency::{Latencies, LookupKind};
 use super::number::Number;
-use super::samples::Sampler;
+use super::samples::{Lately, Sampler, sampled_lately};
 
 /// What one lookup did, or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,6 +167,7 @@ struct Shared {
     env: Arc<dyn Env>,
     collected: Mutex<Collected>,
     sampled: Counter,
+    past_buffers: Lately<1>,
     latencies: Latencies,
 }
 
@@ -210,8 +211,9 @@ thread_local! {
 impl LookupCounters {
     /// Those of a database whose clock is that of `env`.
     pub fn new(env: Arc<dyn Env>) -> Self {
-        let (collected, sampled, latencies) = (Mutex::default(), Counter::default(), Latencies::default());
-        Self(Arc::new(Shared { env, collected, sampled, latencies }))
+        let (collected, sampled) = (Mutex::default(), Counter::default());
+        let (past_buffers, latencies) = (Lately::default(), Latencies::default());
+        Self(Arc::new(Shared { env, collected, sampled, past_buffers, latencies }))
     }
 
     /// The numbers of this thread.
@@ -264,6 +266,17 @@ impl LookupCounters {
     /// Notes that one more lookup is sampled.
     pub fn note_sampled(&self) {
         self.0.sampled.add(1);
+    }
+
+    /// Notes that a sampled lookup was not decided by buffers.
+    pub fn note_past_buffers(&self) {
+        self.0.past_buffers.add(self.sampled(), [1]);
+    }
+
+    /// How many lookups were sampled lately, and how many of these were not decided by buffers.
+    pub fn lately(&self) -> (u64, u64) {
+        let sampled = self.sampled();
+        (sampled_lately(sampled, 0), self.0.past_buffers.get(sampled)[0])
     }
 
     /// How many lookups were sampled so far.

@@ -9,17 +9,81 @@
 //! keys, of whatever period, is seen more or less often than it comes, and a thread of three lookups counts as a part of one with many. The numbers
 //! behind it are pseudo-random, from when its thread first came to the database; a simulated history samples the same lookups whenever it is repeated.
 //!
+//! # Lately
+//!
+//! What filters are shared out by (`allocation=observed`) is counted by *periods* of [`PERIOD`] samples, about 262,000 lookups: the current one and the one before count
+//! ([`Lately`]). So a workload that has changed is seen as it is after half a million lookups at most.
+//!
 //! # What an estimate is worth
 //!
 //! Of `n` samples, about `64 n` lookups were meant, with a standard deviation of `64 √n`: with 100 samples 10 %, with 10,000 samples 1 %.
 //!
 //! Tests: here, and `tests/samples.rs` against what lookups really met.
 
+use std::array;
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+
 use super::Counter;
 use super::number::Number;
 
 /// One in so many lookups is sampled. At 64, what a sample takes beside its lookup, below 500 ns, adds less than 10 ns to each.
 pub const LOOKUPS_PER_SAMPLE: u64 = 64;
+
+/// So many samples are a period.
+const PERIOD: u64 = 4096;
+
+/// The period in which the last of so many samples came.
+fn period(sampled: u64) -> u64 {
+    sampled.saturating_sub(1) / PERIOD
+}
+
+/// How many of `sampled` lookups came lately, and after the first `before`.
+pub(crate) fn sampled_lately(sampled: u64, before: u64) -> u64 {
+    sampled.saturating_sub(before.max(period(sampled).saturating_sub(1) * PERIOD))
+}
+
+/// Numbers of this period and of the one before. When a period begins, samples that are noted at that moment by several threads may be lost; so few do not matter.
+#[derive(Debug)]
+pub(super) struct Lately<const N: usize> {
+    /// Which period is the current one.
+    period: AtomicU64,
+    now: [AtomicU64; N],
+    before: [AtomicU64; N],
+}
+
+impl<const N: usize> Default for Lately<N> {
+    fn default() -> Self {
+        let zeros = || array::from_fn(|_| AtomicU64::new(0));
+        Self { period: AtomicU64::new(0), now: zeros(), before: zeros() }
+    }
+}
+
+impl<const N: usize> Lately<N> {
+    /// Adds what a sample brings, the last of `sampled`.
+    pub(super) fn add(&self, sampled: u64, amounts: [u64; N]) {
+        let period = period(sampled);
+        let counted = self.period.swap(period, Ordering::Relaxed);
+        if counted != period {
+            for (now, before) in self.now.iter().zip(&self.before) {
+                let ended = now.swap(0, Ordering::Relaxed);
+                before.store(if counted + 1 == period { ended } else { 0 }, Ordering::Relaxed);
+            }
+        }
+        self.now.iter().zip(amounts).for_each(|(now, amount)| _ = now.fetch_add(amount, Ordering::Relaxed));
+    }
+
+    /// The sums of the two periods up to the last of `sampled`.
+    pub(super) fn get(&self, sampled: u64) -> [u64; N] {
+        let get = |numbers: &[AtomicU64; N], index: usize| numbers[index].load(Ordering::Relaxed);
+        let counted = self.period.load(Ordering::Relaxed);
+        array::from_fn(|index| match period(sampled).saturating_sub(counted) {
+            0 => get(&self.now, index) + get(&self.before, index),
+            1 => get(&self.now, index),
+            _ => 0,
+        })
+    }
+}
 
 /// Picks the lookups of a thread that are sampled.
 #[derive(Debug)]
@@ -76,11 +140,14 @@ pub struct TableSamples {
     filter_lines: Counter,
     /// Of all lookups, not only of sampled ones.
     false_positives: Counter,
+    /// Samples that came, and those in vain.
+    lately: Lately<2>,
 }
 
 impl TableSamples {
-    /// A sampled lookup has come by: whether it found its key, whether the filter said no, or perhaps by mistake, and how many cache lines that took.
-    pub fn note(&self, found: bool, is_negative: bool, is_false_positive: bool, filter_lines: u32) {
+    /// A sampled lookup, the last of so many of the database, has come by: whether it found its key, whether the filter said no, or perhaps by mistake, and how many cache lines that took.
+    pub fn note(&self, sampled: u64, found: bool, is_negative: bool, is_false_positive: bool, filter_lines: u32) {
+        self.lately.add(sampled, [1, u64::from(!found)]);
         self.lookups.add(1);
         self.in_vain.add(u64::from(!found));
         self.filter_negatives.add(u64::from(is_negative));
@@ -92,6 +159,11 @@ impl TableSamples {
     #[cold]
     pub fn note_false_positive(&self) {
         self.false_positives.add(1);
+    }
+
+    /// How many samples came, and how many in vain, of the last two periods up to the last of `sampled`.
+    pub fn lately(&self, sampled: u64) -> [u64; 2] {
+        self.lately.get(sampled)
     }
 
     /// The numbers so far. `since` is how many lookups of the database were sampled since the table has been there.
@@ -195,6 +267,24 @@ mod tests {
         let picked = |sampler: Sampler| (0..10).filter(|_| sampler.picks()).count();
         let of_short: usize = (0..640_000).map(|number| picked(Sampler::new(number))).sum();
         assert!((98_100..101_900).contains(&of_short), "{of_short} of short threads");
+    }
+
+    /// Two periods count, the rest is forgotten, also by what saw nothing meanwhile.
+    #[test]
+    fn lately_is_two_periods() {
+        let lately = Lately::default();
+        let note = |from: u64, to: u64| (from..to).for_each(|sampled| lately.add(sampled + 1, [1, sampled % 2]));
+        note(0, PERIOD / 2);
+        assert_eq!(lately.get(PERIOD), [PERIOD / 2, PERIOD / 4]);
+        note(PERIOD, 2 * PERIOD);
+        assert_eq!(lately.get(2 * PERIOD), [PERIOD * 3 / 2, PERIOD * 3 / 4]);
+        assert_eq!(lately.get(3 * PERIOD), [PERIOD, PERIOD / 2]);
+        assert_eq!(lately.get(3 * PERIOD + 1), [0, 0]);
+        note(4 * PERIOD, 4 * PERIOD + 8);
+        assert_eq!(lately.get(4 * PERIOD + 8), [8, 4]);
+        assert_eq!([0, 1, 5].map(|sampled| sampled_lately(sampled, 1)), [0, 0, 4]);
+        assert_eq!(sampled_lately(2 * PERIOD, 0), 2 * PERIOD);
+        assert_eq!(sampled_lately(2 * PERIOD + 1, 7), PERIOD + 1);
     }
 
     /// A thread that comes again as the same number samples the same.

@@ -128,15 +128,15 @@ impl Table {
         Ok(flow.expect("what the cache lacks is read"))
     }
 
-    /// Notes what became of a sampled lookup here, which is over. Asks the filter again.
-    pub fn note_sample(&self, query: Query<'_>, found: bool) {
+    /// Notes what became of a sampled lookup here, which is over and the last of so many. Asks the filter again.
+    pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool) {
         let (mut is_negative, mut lines) = (false, 0);
         if let Some(filter) = &self.filter {
             is_negative = !filter.may_contain(query.digest());
             lines = filter.lines_touched(query.digest());
         }
         let is_false_positive = self.filter.is_some() && !is_negative && !found && self.sees_all(query);
-        self.samples.note(found, is_negative, is_false_positive, lines);
+        self.samples.note(sampled, found, is_negative, is_false_positive, lines);
     }
 
     /// What became of lookups here.

@@ -101,8 +101,7 @@ impl Run {
     /// Notes that a sampled lookup, which is over here, came to this run, and whether its key was in it.
     #[cold]
     pub fn note_sample(&self, query: Query<'_>, found: bool) {
-        let table = self.table_of(query.key()).and_then(|table| table.open().ok());
-        if let Some(table) = table {
+        if let Some(table) = self.table_of(query.key()) {
             table.note_sample(query, found);
         }
     }

@@ -16,10 +16,11 @@ use tamarack_env::Worker;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::entry::Query;
 use crate::error::Result;
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
-use crate::stats::RunLookups;
+use crate::stats::{RunLookups, sampled_lately};
 use crate::table::{Table, TableStorage};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
@@ -122,6 +123,23 @@ impl TableFile {
     pub fn lookups(&self) -> RunLookups {
         let since = self.files.storage.lookups().sampled().saturating_sub(self.sampled_before);
         self.opened.get().map_or_else(RunLookups::default, |table| table.samples().get(since))
+    }
+
+    /// Notes what became of a sampled lookup here, which is over.
+    pub(super) fn note_sample(&self, query: Query<'_>, found: bool) {
+        if let Ok(table) = self.open() {
+            table.note_sample(query, self.files.storage.lookups().sampled(), found);
+        }
+    }
+
+    /// The share of lookups that came here lately, the share that came in vain, and of how many lookups that is: since the table has been there, of the last two periods.
+    pub fn seen_lately(&self) -> (f64, f64, u64) {
+        let sampled = self.files.storage.lookups().sampled();
+        let lookups = sampled_lately(sampled, self.sampled_before);
+        let counted = self.opened.get().map_or([0; 2], |table| table.samples().lately(sampled));
+        let [came, in_vain] =
+            counted.map(|count| if lookups == 0 { 0.0 } else { count.min(lookups) as f64 / lookups as f64 });
+        (came, in_vain, lookups)
     }
 
     /// The open table; opens the table if nobody has yet. A failure is not remembered.

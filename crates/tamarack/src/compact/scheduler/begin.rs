@@ -267,7 +267,7 @@ impl Scheduler {
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
-        let filter = self.settings.filters.of_job(&desk.shape, tree_of(version), &task);
+        let filter = self.settings.filters.of_job(&desk.shape, tree_of(version), &task, &self.tree.lookups);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();

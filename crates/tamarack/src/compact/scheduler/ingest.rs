@@ -64,8 +64,8 @@ impl Scheduler {
         // Of what comes, each entry is about as large as those that came.
         let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
         let entries = Entries((bytes.as_f64() / entry_bytes) as u64).max(Entries(1));
-        let run = Standing { level, bytes, entries, filter_bits: 0.0 };
-        (table_bytes, filters.of_youngest(shape, tree_of(&version), run))
+        let run = Standing { level, bytes, entries, filter_bits: 0.0, seen: None };
+        (table_bytes, filters.of_youngest(shape, tree_of(&version), run, &self.tree.lookups))
     }
 
     /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in
