@@ -122,6 +122,7 @@ impl Runs {
             block_bytes: BLOCK_BYTES,
             compression: self.data.compression,
             filter: Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }),
+            digests: true,
         };
         TableBuilder::create(&*self.env, self.scratch.path(), settings).expect("tables are created")
     }

@@ -32,6 +32,11 @@ impl Builder {
         &self.digests
     }
 
+    /// The digests, to be kept.
+    pub fn into_digests(self) -> Vec<Digest> {
+        self.digests
+    }
+
     /// The bytes of memory that it holds.
     pub fn memory_bytes(&self) -> usize {
         self.digests.capacity() * size_of::<Digest>()

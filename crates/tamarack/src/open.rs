@@ -365,6 +365,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         database,
         block_bytes: options.block_bytes,
         compression: options.compression,
+        digests: options.keeps_digests(),
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone(), account.clone()));
     let throttle = Arc::new(Throttle::default());

@@ -5,7 +5,7 @@
 //!
 //! | what | where it is checked |
 //! |---|---|
-//! | checksums, order of entries, index, filter, properties of a table | [`crate::table::Table::verify`]; all places of a damaged one by [`crate::table::Salvage`] |
+//! | checksums, order of entries, index, filter, digests, properties of a table | [`crate::table::Table::verify`]; all places of a damaged one by [`crate::table::Salvage`] |
 //! | slices, runs, merges, ages by whole tables, ids, nothing past what is flushed | [`crate::tree::version::Version::check`] |
 //! | ages where ranges of keys were merged by themselves | [`ages`] |
 //! | `CURRENT`, the manifest, and that no edit is missing | [`crate::tree::manifest::survey`] |

@@ -127,26 +127,32 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn table_seeds() -> Vec<Seed> {
-    let seed = |name: &str, block_bytes: usize, compression: Compression, filter: Option<FilterSettings>| {
-        let env = MemoryEnv::new(0);
-        let (database, id) = TABLE_PLACE;
-        let settings = TableSettings { database, id, created_after: EditNumber(3), block_bytes, compression, filter };
-        let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
-        for (key, sequence, kind, value) in &entries() {
-            builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("room");
-        }
-        builder.finish().expect("room");
-        let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
-        ("table", name.to_owned(), bytes)
-    };
-    let mut seeds =
-        vec![seed("seed-64-None", 64, Compression::None, None), seed("seed-4096-None", 4096, Compression::None, None)];
+    let seed =
+        |name: &str, block_bytes: usize, compression: Compression, filter: Option<FilterSettings>, digests: bool| {
+            let env = MemoryEnv::new(0);
+            let (database, id) = TABLE_PLACE;
+            let created_after = EditNumber(3);
+            let settings = TableSettings { database, id, created_after, block_bytes, compression, filter, digests };
+            let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+            for (key, sequence, kind, value) in &entries() {
+                builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("room");
+            }
+            builder.finish().expect("room");
+            let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
+            ("table", name.to_owned(), bytes)
+        };
+    let mut seeds = vec![
+        seed("seed-64-None", 64, Compression::None, None, false),
+        seed("seed-4096-None", 4096, Compression::None, None, false),
+    ];
     for kind in FilterKind::OF_ONE_PIECE {
         let filter = FilterSettings { kind, bits_per_entry: 10.0 };
-        seeds.push(seed(&format!("seed-{}", kind.name()), 256, Compression::None, Some(filter)));
+        seeds.push(seed(&format!("seed-{}", kind.name()), 256, Compression::None, Some(filter), false));
     }
+    let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
+    seeds.push(seed("seed-digests", 256, Compression::None, Some(filter), true));
     if Compression::Lz4.is_available() {
-        seeds.push(seed("seed-256-Lz4", 256, Compression::Lz4, None));
+        seeds.push(seed("seed-256-Lz4", 256, Compression::Lz4, None, false));
     }
     seeds
 }

@@ -35,8 +35,10 @@ fn changes() -> Vec<(&'static str, Change)> {
         largest_sequence: Sequence::MAX,
         filter_kind: 1,
         filter_bits: 10_000,
+        digest_bytes: 0,
         created_after: EditNumber(6),
     };
+    let with_digests = TableMeta { digest_bytes: 3300, ..meta.clone() };
     vec![
         ("database", Change::Database { id: 0xFEDC_BA98_7654_3210 }),
         ("ids used", Change::IdsUsed { tables: 301, runs: 5, merges: 2 }),
@@ -68,6 +70,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("log durable", Change::LogDurable { position: 4096 }),
         ("ages mixed", Change::AgesMixed { tree: TreeId(0) }),
         ("sequences skipped", Change::SequencesSkipped { tree, through: Sequence(5 << 32), count: 4_294_000_000 }),
+        ("table with digests added", Change::TableAdded { tree, meta: Arc::new(with_digests) }),
     ]
 }
 

@@ -53,7 +53,7 @@ fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
     file.write_all_at(bytes, 0, STEP).expect("room");
 }
 
-fn build(compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
+fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
     let env = MemoryEnv::new(0);
     let settings = TableSettings {
         database: DATABASE,
@@ -62,6 +62,7 @@ fn build(compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
         block_bytes: 80,
         compression,
         filter,
+        digests,
     };
     let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
     entries().for_each(|entry| builder.add(entry).expect("room"));
@@ -70,23 +71,25 @@ fn build(compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
 }
 
 /// The stored bytes; written first if the test is told so.
-fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>) -> Vec<u8> {
+fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
     let (env, path) = (OsEnv::new(), stored(name));
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
         // It may not be there yet.
         let _ = env.remove(&path, STEP);
-        write(&*env, &path, &build(compression, filter));
+        write(&*env, &path, &build(compression, filter, digests));
     }
     read(&*env, &path)
 }
 
-fn assert_reads_back(bytes: &[u8], filter_kind: u8) {
+fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
     let env = MemoryEnv::new(0);
     let path = FileName::Table(31).path(Path::new(""));
     write(&*env, &path, bytes);
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
     assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, if filter_kind == 0 { 0 } else { 512 }));
+    // Seven keys: 10 bytes of a header, 7 + 2^3 bits, three bytes each, 9 of the block.
+    assert_eq!(meta.digest_bytes, if digests { 10 + 2 + 21 + 9 } else { 0 });
     let storage = TableStorage::buffered(env, 0);
     let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");
     table.verify(&mut |_| {}).expect("a whole table");
@@ -106,32 +109,40 @@ fn assert_reads_back(bytes: &[u8], filter_kind: u8) {
     assert!(answer.is_ok() && sequences == [7, 5], "{answer:?} {sequences:?}");
 }
 
-fn assert_written_as_ever(name: &str, filter: Option<FilterSettings>, filter_kind: u8) {
-    let bytes = golden(name, Compression::None, filter);
+fn assert_written_as_ever(name: &str, filter: Option<FilterSettings>, filter_kind: u8, digests: bool) {
+    let bytes = golden(name, Compression::None, filter, digests);
     assert!(
-        build(Compression::None, filter) == bytes,
+        build(Compression::None, filter, digests) == bytes,
         "the table format has changed; see the top of this test for what that needs, and for how to store the new bytes"
     );
-    assert_reads_back(&bytes, filter_kind);
+    assert_reads_back(&bytes, filter_kind, digests);
 }
 
 /// Version 1 of the format: without a filter.
 #[test]
 fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
-    assert_written_as_ever("0000000031.table", None, 0);
+    assert_written_as_ever("0000000031.table", None, 0, false);
 }
 
 /// Version 2: with a filter of either kind. Its bits depend on the digest's function and seed, which so are held as well.
 #[test]
 fn a_table_with_a_filter_is_written_as_ever_and_the_stored_one_is_read() {
     for (name, kind, number) in [("bloom.table", FilterKind::Bloom, 1), ("blocked.table", FilterKind::Blocked, 2)] {
-        assert_written_as_ever(name, Some(FilterSettings { kind, bits_per_entry: 10.0 }), number);
+        assert_written_as_ever(name, Some(FilterSettings { kind, bits_per_entry: 10.0 }), number, false);
     }
+}
+
+/// Version 3: with digests, and with a filter or without.
+#[test]
+fn a_table_with_digests_is_written_as_ever_and_the_stored_one_is_read() {
+    let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
+    assert_written_as_ever("digests.table", Some(filter), 2, true);
+    assert_written_as_ever("digests_alone.table", None, 0, true);
 }
 
 /// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_stored_table_with_lz4_is_read() {
-    assert_reads_back(&golden("lz4.table", Compression::Lz4, None), 0);
+    assert_reads_back(&golden("lz4.table", Compression::Lz4, None, false), 0, false);
 }

@@ -110,7 +110,15 @@ fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
 fn settings(block_bytes: usize, compression: Compression) -> TableSettings {
     // Large blocks go with a filter, which must not change an answer, and small ones without.
     let filter = (block_bytes > 100).then_some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 8.0 });
-    TableSettings { database: DATABASE, id: TableId(7), created_after: EditNumber(3), block_bytes, compression, filter }
+    TableSettings {
+        database: DATABASE,
+        id: TableId(7),
+        created_after: EditNumber(3),
+        block_bytes,
+        compression,
+        filter,
+        digests: filter.is_some(),
+    }
 }
 
 fn memory() -> Arc<dyn Env> {

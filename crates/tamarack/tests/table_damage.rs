@@ -18,11 +18,12 @@ use tamarack_env::{Access, Env, MemoryEnv, Step};
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");
 
-/// No filter, and one of each kind: a line each, since there are few keys.
-const FILTERS: [Option<FilterSettings>; 3] = [
-    None,
-    Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }),
-    Some(FilterSettings { kind: FilterKind::Bloom, bits_per_entry: 10.0 }),
+/// No filter, and one of each kind: a line each, since there are few keys; digests or none.
+const FILTERS: [(Option<FilterSettings>, bool); 4] = [
+    (None, false),
+    (Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }), true),
+    (Some(FilterSettings { kind: FilterKind::Bloom, bits_per_entry: 10.0 }), false),
+    (None, true),
 ];
 
 /// A table in an environment of its own, and what is in it.
@@ -36,13 +37,18 @@ struct Fixture {
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
 impl Fixture {
-    /// With a filter, as most tables have one.
+    /// With a filter and digests, as most tables have them.
     fn new(id: u64, compression: Compression, value_byte: u8) -> Self {
         Self::with_filter(id, compression, value_byte, FILTERS[1])
     }
 
     /// Two lower index blocks, several data blocks, versions of one key that span blocks.
-    fn with_filter(id: u64, compression: Compression, value_byte: u8, filter: Option<FilterSettings>) -> Self {
+    fn with_filter(
+        id: u64,
+        compression: Compression,
+        value_byte: u8,
+        (filter, digests): (Option<FilterSettings>, bool),
+    ) -> Self {
         let env = MemoryEnv::new(1);
         let settings = TableSettings {
             database: DATABASE,
@@ -51,6 +57,7 @@ impl Fixture {
             block_bytes: 80,
             compression,
             filter,
+            digests,
         };
         let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
         for (key, sequence) in [("", 9), ("ant", 5), ("bee", 8), ("bee", 7), ("bee", 6), ("bee", 3), ("cow", 1)] {
@@ -187,7 +194,7 @@ fn every_truncation_and_extension_is_noticed() {
 #[test]
 fn a_file_that_shrinks_while_open_is_damage() {
     // A filter would answer for an absent key without the blocks, and rightly so.
-    let fixture = Fixture::with_filter(7, Compression::None, b'v', None);
+    let fixture = Fixture::with_filter(7, Compression::None, b'v', FILTERS[0]);
     let table = fixture.open();
     fixture.write(&fixture.bytes[..20]);
     for result in read_all_ways(&table) {
@@ -244,7 +251,7 @@ fn a_newer_version_is_refused_as_such() {
         let mut newer = blocks.to_vec();
         newer.resize(blocks.len() + extra, 0xEE);
         newer.extend_from_slice(&footer[..144]);
-        newer.extend_from_slice(&3u32.to_le_bytes());
+        newer.extend_from_slice(&4u32.to_le_bytes());
         newer.extend_from_slice(&(footer_bytes as u32).to_le_bytes());
         newer.extend_from_slice(&footer[152..160]);
         let checksum = place(DATABASE, TableId(7)).checksum(blocks.len() as u64, &newer[blocks.len()..]);
@@ -265,7 +272,8 @@ fn an_unfinished_table_is_left_to_be_removed() {
         created_after: EditNumber(0),
         block_bytes: 64,
         compression: Compression::None,
-        filter: FILTERS[1],
+        filter: FILTERS[1].0,
+        digests: true,
     };
     let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
     let entry = Entry { key: b"k", sequence: Sequence(1), kind: EntryKind::Put, value: &[0; 1 << 20] };

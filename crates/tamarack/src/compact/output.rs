@@ -31,6 +31,8 @@ pub struct OutputSettings {
     pub block_bytes: usize,
     /// How blocks are compressed.
     pub compression: Compression,
+    /// Whether tables keep the digests of their keys.
+    pub digests: bool,
 }
 
 /// Where jobs write tables: what all of them share.
@@ -99,6 +101,7 @@ impl Workshop {
             block_bytes: self.settings.block_bytes,
             compression: self.settings.compression,
             filter,
+            digests: self.settings.digests,
         };
         let table = TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?;
         Ok((id, table.on(&self.account)))

@@ -80,6 +80,7 @@ mod tests {
             top_index: handle,
             properties: handle,
             filter: Some(handle),
+            digests: None,
             database: 5,
             table: TableId(7),
             created_after,

@@ -308,7 +308,9 @@ mod tag {
     pub(super) const LOG_DURABLE: u8 = 17;
     pub(super) const AGES_MIXED: u8 = 18;
     pub(super) const SEQUENCES_SKIPPED: u8 = 19;
-    pub(super) const LAST: u8 = SEQUENCES_SKIPPED;
+    /// A table that has digests: else as [`TABLE_ADDED`].
+    pub(super) const TABLE_WITH_DIGESTS_ADDED: u8 = 20;
+    pub(super) const LAST: u8 = TABLE_WITH_DIGESTS_ADDED;
 }
 
 impl Change {
@@ -324,8 +326,13 @@ impl Change {
             Self::IdsUsed { tables, runs, merges } => put_numbers(out, tag::IDS_USED, &[*tables, *runs, *merges]),
             Self::TreeCreated { tree } => put_numbers(out, tag::TREE_CREATED, &[tree.0.into()]),
             Self::TableAdded { tree, meta } => {
-                put_numbers(out, tag::TABLE_ADDED, &[tree.0.into()]);
+                let has_digests = meta.digest_bytes > 0;
+                let tag = if has_digests { tag::TABLE_WITH_DIGESTS_ADDED } else { tag::TABLE_ADDED };
+                put_numbers(out, tag, &[tree.0.into()]);
                 put_meta(out, meta);
+                if has_digests {
+                    put_varint(out, meta.digest_bytes);
+                }
             }
             Self::RunAdded { tree, run, level, index } => {
                 put_numbers(out, tag::RUN_ADDED, &[tree.0.into(), run.0, u64::from(*level), u64::from(*index)]);
@@ -379,6 +386,10 @@ impl Change {
             tag::TABLE_ADDED => Self::TableAdded {
                 tree: tree(reader)?,
                 meta: Arc::new(field(meta(reader), "the description of a table")?),
+            },
+            tag::TABLE_WITH_DIGESTS_ADDED => Self::TableAdded {
+                tree: tree(reader)?,
+                meta: Arc::new(field(meta_with_digests(reader), "the description of a table")?),
             },
             tag::RUN_ADDED => Self::RunAdded {
                 tree: tree(reader)?,
@@ -494,8 +505,16 @@ fn meta(reader: &mut Reader<'_>) -> Option<TableMeta> {
         largest_sequence: sequence(reader).ok()?,
         filter_kind: reader.u8()?,
         filter_bits: reader.varint()?,
+        digest_bytes: 0,
         created_after: EditNumber(reader.varint()?),
     })
+}
+
+/// Without digests it has another tag.
+fn meta_with_digests(reader: &mut Reader<'_>) -> Option<TableMeta> {
+    let meta = meta(reader)?;
+    let digest_bytes = reader.varint().filter(|bytes| *bytes > 0)?;
+    Some(TableMeta { digest_bytes, ..meta })
 }
 
 fn field<T>(value: Option<T>, what: &'static str) -> Result<T, EditError> {

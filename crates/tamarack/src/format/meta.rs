@@ -42,6 +42,8 @@ pub struct TableMeta {
     pub filter_kind: u8,
     /// The size of its filter in bits.
     pub filter_bits: u64,
+    /// The length of its block of digests in the file, trailer included; 0 is none. From these its filter can be made again.
+    pub digest_bytes: u64,
     /// The last durable edit when the file was made: an orphan that names a later edit than the manifest holds shows
     /// that the manifest has lost edits.
     pub created_after: EditNumber,

@@ -15,12 +15,13 @@ const CHECKSUM_BYTES: usize = 8;
 pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
     let Some(footer_offset) = file.len().checked_sub(FOOTER_BYTES) else { return };
     let place = place(database, table);
-    let [top_index, properties, filter] = Footer::unchecked_handles(&file[footer_offset..]);
+    let [top_index, properties, filter, digests] = Footer::unchecked_handles(&file[footer_offset..]);
     let (blocks, footer) = file.split_at_mut(footer_offset);
     for (handle, levels, at) in [
         (top_index, 2, Footer::TOP_INDEX_END),
         (properties, 0, Footer::PROPERTIES_END),
         (filter, 0, Footer::FILTER_END),
+        (digests, 0, Footer::DIGESTS_END),
     ] {
         if let Some(checksum) = handle.and_then(|handle| reseal_block(blocks, place, &handle, levels)) {
             put_checksum_before(footer, at, checksum);

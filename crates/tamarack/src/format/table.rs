@@ -1,8 +1,8 @@
-//! The parts of a table file: fences, filter, properties, footer.
+//! The parts of a table file: fences, digests, filter, properties, footer.
 //!
 //! ```text
-//! │ data block │ … │ lower index block │ … │ filter │ properties │ top index │ footer │
-//! 0                                                                          file_bytes
+//! │ data block │ … │ lower index block │ … │ digests │ filter │ properties │ top index │ footer │
+//! 0                                                                                     file_bytes
 //! ```
 //!
 //! Everything but the footer is a stored block ([`super::stored`]), one directly after another. Index blocks have the form of data
@@ -22,12 +22,12 @@
 //!   0  24  top index           offset u64, bytes u64, checksum u64
 //!  24  24  properties          likewise
 //!  48  24  filter              likewise; zero: none. Its payload is a filter as `tamarack_filter` encodes it
-//!  72  24  digests             likewise; zero: none. Reserved
+//!  72  24  digests             likewise; zero: none. Its payload is a set of digests as `tamarack_filter` encodes it
 //!  96  24  range deletes       likewise; zero: none. Reserved
 //! 120   8  database            random id
 //! 128   8  table               number, as in the file's name
 //! 136   8  created after       number of the last durable edit at creation
-//! 144   4  version             of the format: 1 without a filter, 2 with one
+//! 144   4  version             of the format: 1 without filter and digests, 2 with a filter only, 3 with digests
 //! 148   4  footer bytes        168
 //! 152   8  magic               "tamarTBL"
 //! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
@@ -46,8 +46,10 @@ pub const FOOTER_BYTES: usize = 168;
 const TAIL_BYTES: usize = 24;
 /// The version of tables that carry no filter: the first one, which all programs read.
 const VERSION_WITHOUT_FILTER: u32 = 1;
-/// The version of tables that carry a filter, and the newest that is read.
+/// The version of tables that carry a filter and no digests.
 const VERSION_WITH_FILTER: u32 = 2;
+/// The version of tables that carry digests, with a filter or without; the newest that is read.
+const VERSION_WITH_DIGESTS: u32 = 3;
 pub(super) const MAGIC: [u8; 8] = *b"tamarTBL";
 /// How far before the end of the footer it stands.
 const MAGIC_END: usize = 16;
@@ -61,6 +63,8 @@ pub struct Footer {
     pub properties: BlockHandle,
     /// The encoded filter, if there is one.
     pub filter: Option<BlockHandle>,
+    /// The encoded digests of its keys, if it keeps them.
+    pub digests: Option<BlockHandle>,
     /// Which database the table belongs to.
     pub database: u64,
     /// Its number.
@@ -73,10 +77,10 @@ impl Footer {
     /// The footer's bytes, for `offset` of the file.
     pub fn encode(&self, offset: u64) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
-        // Handles that are zero stand for what is not there: the filter perhaps; digests and range deletes always, as yet.
+        // Handles that are zero stand for what is not there: filter and digests perhaps; range deletes always, as yet.
         let nothing = BlockHandle::default();
-        let filter = self.filter.unwrap_or(nothing);
-        for handle in [self.top_index, self.properties, filter, nothing, nothing] {
+        let (filter, digests) = (self.filter.unwrap_or(nothing), self.digests.unwrap_or(nothing));
+        for handle in [self.top_index, self.properties, filter, digests, nothing] {
             for number in [handle.offset, handle.bytes as u64, handle.checksum] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
@@ -109,7 +113,7 @@ impl Footer {
                 "the footer does not have its checksum: damaged, or of another table or database",
             ));
         }
-        if version > VERSION_WITH_FILTER {
+        if version > VERSION_WITH_DIGESTS {
             return Err(Flaw::Unsupported("the table was written by a newer version of Tamarack"));
         }
         let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| NOT_A_TABLE)?;
@@ -138,9 +142,12 @@ impl Footer {
     /// Where the handle of the filter ends.
     pub(super) const FILTER_END: usize = 72;
 
-    /// The handles of top index, properties and filter, where they are possible at all; nothing else is looked at. For
+    /// Where the handle of the digests ends.
+    pub(super) const DIGESTS_END: usize = 96;
+
+    /// The handles of top index, properties, filter and digests, where they are possible at all; nothing else is looked at. For
     /// [`super::reseal`].
-    pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 3] {
+    pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 4] {
         let mut reader = Reader::new(footer);
         let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();
         std::array::from_fn(|_| handle())
@@ -148,7 +155,11 @@ impl Footer {
 
     /// The version of the format: the oldest that has what the table has.
     fn version(&self) -> u32 {
-        if self.filter.is_some() { VERSION_WITH_FILTER } else { VERSION_WITHOUT_FILTER }
+        match (self.filter, self.digests) {
+            (_, Some(_)) => VERSION_WITH_DIGESTS,
+            (Some(_), None) => VERSION_WITH_FILTER,
+            (None, None) => VERSION_WITHOUT_FILTER,
+        }
     }
 
     /// What the checksums of the file are seeded with.
@@ -163,24 +174,22 @@ impl Footer {
     pub(super) fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let handle = |at: usize| BlockHandle::new(number(at), number(at + 8), number(at + 16));
-        let has_filter = bytes[48..72] != [0; 24];
+        let handle_if_any = |at: usize| if bytes[at..at + 24] == [0; 24] { Ok(None) } else { handle(at).map(Some) };
         let footer = Self {
             top_index: handle(0)?,
             properties: handle(24)?,
-            filter: if has_filter { Some(handle(48)?) } else { None },
+            filter: handle_if_any(48)?,
+            digests: handle_if_any(72)?,
             database: number(120),
             table: TableId(number(128)),
             created_after: EditNumber(number(136)),
         };
-        if [Some(footer.top_index), Some(footer.properties), footer.filter]
-            .iter()
-            .flatten()
-            .any(|part| part.end() > offset)
-        {
+        let parts = [Some(footer.top_index), Some(footer.properties), footer.filter, footer.digests];
+        if parts.iter().flatten().any(|part| part.end() > offset) {
             return Err(Flaw::Damaged("the footer points past the blocks"));
         }
-        if bytes[72..120] != [0; 48] {
-            return Err(Flaw::Unsupported("the table has digests or range deletes, which this version cannot read"));
+        if bytes[96..120] != [0; 24] {
+            return Err(Flaw::Unsupported("the table has range deletes, which this version cannot read"));
         }
         Ok(footer)
     }
@@ -303,6 +312,7 @@ impl Properties {
             largest_sequence: self.largest_sequence,
             filter_kind: self.filter_kind,
             filter_bits: self.filter_bits,
+            digest_bytes: footer.digests.map_or(0, |handle| handle.bytes as u64),
             created_after: footer.created_after,
         }
     }

@@ -313,6 +313,7 @@ impl<'a, 'b> Writer<'a, 'b> {
                 block_bytes,
                 compression,
                 filter,
+                digests: self.maker.options.keeps_digests(),
             };
             self.maker.names.next_table += 1;
             self.open = Some(TableBuilder::create(self.maker.env(), self.maker.dir, settings)?);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose checksums need
-//! offsets that are known only when all data is written; with a filter also 8 bytes per key, and at the end the filter. Calls the environment only to create, write and sync the file.
+//! offsets that are known only when all data is written; with a filter or digests also 8 bytes per key, and at the end these. Calls the environment only to create, write and sync the file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,8 @@ pub struct TableSettings {
     pub compression: Compression,
     /// Which filter the table carries, if any.
     pub filter: Option<FilterSettings>,
+    /// Whether it keeps the digests of its keys, so that its filter can be made again. Those of too many keys for one block are not kept.
+    pub digests: bool,
 }
 
 /// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
@@ -100,7 +102,7 @@ impl TableBuilder {
             lower_bytes: 0,
             lower_fence: (Vec::new(), Sequence::MAX),
             properties: Properties::default(),
-            filter: FilterBuilder::new(settings.filter),
+            filter: FilterBuilder::new(settings.filter, settings.digests),
             payload: Vec::new(),
             handle: Vec::new(),
             charge: Charge::default(),
@@ -149,7 +151,7 @@ impl TableBuilder {
         self.properties.raw_bytes
     }
 
-    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, the index, and the filter.
+    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, the index, the digests, and the filter.
     pub fn file_bytes(&self) -> u64 {
         self.output.end()
     }
@@ -191,11 +193,12 @@ impl TableBuilder {
         self.end_lower_block();
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();
-        let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(None)).finish(&mut self.properties);
-        self.lower_bytes = filter.as_ref().map_or(0, Vec::capacity);
+        let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests());
+        self.lower_bytes = filter.iter().chain(&digests).map(Vec::capacity).sum();
         self.count_memory();
         let properties = self.properties.encode();
         let footer = Footer {
+            digests: digests.map(|digests| self.write_block(digests)).transpose()?,
             filter: filter.map(|filter| self.write_block(filter)).transpose()?,
             properties: self.write_block(properties)?,
             top_index: self.write_block(top)?,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! building   key ─► Digest ─► FilterBuilder … finish ─► filter block of the file; kind and bits in the properties
+//!                                            └────────► digest block, if wanted
 //! opening    filter block ─► Filter                    checked against its checksum, and against kind and bits
 //! get        Query's digest ─► Filter ─► no: the table is not searched
 //! ```
@@ -13,7 +14,7 @@
 //! Cost: for each key, building takes a digest and a few stores, then as many as the filter has probes; an open table takes its filter's
 //! bits in memory. Tests: `tests/filters.rs`, and for damage `tests/table_damage.rs`.
 
-use tamarack_filter::{Builder, Digest, Filter, FilterKind, Size, kind_to_number};
+use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
 
 use crate::format::meta::TableMeta;
 use crate::format::stored::PAYLOAD_BYTES_MAX;
@@ -31,23 +32,27 @@ pub struct FilterSettings {
 /// The most bits of a filter: what fits a block, with room for the filter's own few bytes.
 const BITS_MAX: u64 = (PAYLOAD_BYTES_MAX as u64 - 64) * 8;
 
+/// The most digests that a table keeps: each takes less than four bytes of the block.
+const DIGESTS_MAX: usize = (PAYLOAD_BYTES_MAX - 64) / 4;
+
 /// Gathers what goes into a table's filter.
 #[derive(Debug)]
 pub(super) struct FilterBuilder {
     settings: Option<FilterSettings>,
+    keeps_digests: bool,
     digests: Builder,
 }
 
 impl FilterBuilder {
-    /// For a table with such a filter, or without one.
-    pub(super) fn new(settings: Option<FilterSettings>) -> Self {
-        Self { settings, digests: Builder::new() }
+    /// For a table with such a filter, or without one, that keeps its digests or not.
+    pub(super) fn new(settings: Option<FilterSettings>, keeps_digests: bool) -> Self {
+        Self { settings, keeps_digests, digests: Builder::new() }
     }
 
     /// One more key, not the one before.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8]) {
-        if self.settings.is_some() {
+        if self.settings.is_some() || self.keeps_digests {
             self.digests.add(Digest::of(key));
         }
     }
@@ -58,7 +63,7 @@ impl FilterBuilder {
     }
 
     /// The payload of the filter block, if there is a filter; `properties` say then which.
-    pub(super) fn finish(self, properties: &mut Properties) -> Option<Vec<u8>> {
+    pub(super) fn finish(&self, properties: &mut Properties) -> Option<Vec<u8>> {
         let FilterSettings { kind, bits_per_entry } = self.settings?;
         let bits = (self.digests.digests().len() as f64 * bits_per_entry) as u64;
         let size = if bits > BITS_MAX { Size::Total(BITS_MAX) } else { Size::PerEntry(bits_per_entry) };
@@ -67,6 +72,18 @@ impl FilterBuilder {
         properties.filter_bits = filter.bits();
         Some(filter.encode())
     }
+
+    /// The payload of the digest block, if there is one. Nothing is left.
+    pub(super) fn take_digests(&mut self) -> Option<Vec<u8>> {
+        let digests = std::mem::take(&mut self.digests).into_digests();
+        let fit = self.keeps_digests && digests.len() <= DIGESTS_MAX;
+        fit.then(|| DigestSet::new(digests).encode())
+    }
+}
+
+/// Reads a digest block.
+pub(super) fn decode_digests(payload: &[u8]) -> Result<DigestSet, String> {
+    DigestSet::decode(payload).map_err(|error| format!("the digests cannot be used: {error}"))
 }
 
 /// Reads a filter block; it must hold the filter that `meta` names.

@@ -37,5 +37,5 @@ pub use index::IndexRoom;
 pub use reader::Table;
 pub use salvage::{LostKeys, Salvage};
 pub use storage::TableStorage;
-pub use tamarack_filter::{Filter, FilterKind, kind_to_number};
+pub use tamarack_filter::{Digest, DigestSet, Filter, FilterKind, kind_to_number};
 pub use window::ScanVolume;

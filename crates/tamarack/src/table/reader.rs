@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File, ReadRequest};
-use tamarack_filter::Filter;
+use tamarack_filter::{DigestSet, Filter};
 
 use super::filter;
 use super::index::{Found, Index, Lower};
@@ -481,6 +481,13 @@ impl TableFile {
         let payload = self.block_near_end(handle, tail)?;
         let filter = filter::decode(&payload, meta).map_err(|what| self.corruption(handle.offset, what))?;
         Ok(Some(filter))
+    }
+
+    /// The digests that the footer leads to, if there are any.
+    pub(super) fn digests(&self, footer: &Footer) -> Result<Option<DigestSet>> {
+        let Some(handle) = &footer.digests else { return Ok(None) };
+        let payload = self.block_near_end(handle, &[])?;
+        filter::decode_digests(&payload).map(Some).map_err(|what| self.corruption(handle.offset, what))
     }
 
     /// The last bytes of the file: so many that a filter of `filter_bytes` is among them.

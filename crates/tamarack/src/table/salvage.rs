@@ -201,7 +201,7 @@ impl Salvage {
         }
     }
 
-    /// Checks properties and filter; gives what the table is expected to hold, by the manifest or by itself.
+    /// Checks properties, filter and digests; gives what the table is expected to hold, by the manifest or by itself.
     fn parts(&mut self, footer: &Footer, end: u64, meta: Option<&TableMeta>) -> Result<Option<TableMeta>> {
         let properties = self.payload(&footer.properties).and_then(|payload| Properties::decode(&payload));
         let own = match properties {
@@ -217,6 +217,13 @@ impl Salvage {
                         self.problem(handle.offset, what);
                     }
                 }
+                Err(flaw) => self.note(flaw, handle.offset)?,
+            }
+        }
+        if let Some(handle) = &footer.digests {
+            match self.payload(handle).map(|payload| filter::decode_digests(&payload)) {
+                Ok(Ok(_)) => {}
+                Ok(Err(what)) => self.problem(handle.offset, what),
                 Err(flaw) => self.note(flaw, handle.offset)?,
             }
         }
@@ -289,7 +296,7 @@ impl Salvage {
         let payload = self.payload(handle)?;
         let block = match Block::decode(payload) {
             Ok(block) => block,
-            // It is what a writer wrote, but no list of entries: a filter, or the properties.
+            // It is what a writer wrote, but no list of entries: digests, a filter, or the properties.
             Err(_) if is_unknown => return Ok(Taken::Index),
             Err(flaw) => return Err(flaw),
         };

@@ -1,13 +1,13 @@
 //! [`Table::verify`]: reads a whole table and checks all that its writer promised.
 //!
-//! 1. Every byte before the footer belongs to exactly one block: data, lower index, filter, properties, top index, in this order.
+//! 1. Every byte before the footer belongs to exactly one block: data, lower index, digests, filter, properties, top index, in this order.
 //! 2. Every block has its checksum, in its trailer and in its index entry.
 //! 3. Every fence stands after the last entry before its block, and at or before its block's first entry.
 //! 4. Entries ascend strictly, and the restarts of a block lead to all of them.
-//! 5. The filter, read anew, lets every key of the table pass.
+//! 5. The filter, read anew, lets every key of the table pass; the digests are those of its keys, and no others.
 //! 6. The properties are what is counted, and what the manifest says.
 
-use tamarack_filter::{Digest, Filter};
+use tamarack_filter::{Builder, Digest, DigestSet, Filter};
 
 use super::reader::Table;
 use super::window::{Direction, SEQUENTIAL_BYTES, Window};
@@ -27,7 +27,9 @@ impl Table {
         if filter.is_some() {
             (counted.filter_kind, counted.filter_bits) = (self.meta.filter_kind, self.meta.filter_bits);
         }
-        let mut walk = Walk { table: self, progress, window: Window::new(Reader::Upkeep), last: None, filter, counted };
+        let window = Window::new(Reader::Upkeep);
+        let seen = self.footer.digests.is_some().then(Builder::new);
+        let mut walk = Walk { table: self, progress, window, last: None, filter, seen, counted };
         let mut data_end = 0;
         let mut index_end = self.data_end();
         for top in 0..self.index.top().len() {
@@ -43,9 +45,9 @@ impl Table {
                 .file
                 .corruption(data_end, "there are bytes between data and index that nothing points to"));
         }
-        if let Some(filter) = &self.footer.filter {
-            walk.expect_at(filter, index_end)?;
-            index_end = filter.end();
+        for block in [&self.footer.digests, &self.footer.filter].into_iter().flatten() {
+            walk.expect_at(block, index_end)?;
+            index_end = block.end();
         }
         walk.expect_at(&self.footer.properties, index_end)?;
         walk.expect_at(&self.footer.top_index, self.footer.properties.end())?;
@@ -66,6 +68,8 @@ struct Walk<'a> {
     /// The place of the last entry.
     last: Option<(Vec<u8>, Sequence)>,
     filter: Option<Filter>,
+    /// The digests of the keys so far, if the table keeps them.
+    seen: Option<Builder>,
     counted: Properties,
 }
 
@@ -126,7 +130,7 @@ impl Walk<'_> {
                 return Err(damaged("entries are out of order"));
             }
             self.counted.count(&entry);
-            self.check_filter(entry.key)?;
+            self.check_key(entry.key)?;
             last_key.clear();
             last_key.extend_from_slice(entry.key);
             last_sequence = entry.sequence;
@@ -137,9 +141,14 @@ impl Walk<'_> {
     }
 
     /// A filter that denies a key which is there would hide it from every lookup.
-    fn check_filter(&self, key: &[u8]) -> Result<()> {
+    fn check_key(&mut self, key: &[u8]) -> Result<()> {
+        if self.filter.is_none() && self.seen.is_none() {
+            return Ok(());
+        }
+        let digest = Digest::of(key);
+        self.seen.iter_mut().for_each(|seen| seen.add(digest));
         match (&self.filter, &self.table.footer.filter) {
-            (Some(filter), Some(handle)) if !filter.may_contain(Digest::of(key)) => {
+            (Some(filter), Some(handle)) if !filter.may_contain(digest) => {
                 let what = format!("the filter denies the key \"{}\", which is there", key.escape_ascii());
                 Err(self.table.file.corruption(handle.offset, what))
             }
@@ -147,8 +156,21 @@ impl Walk<'_> {
         }
     }
 
+    /// A filter that is made of digests where one is missing would hide that key, too.
+    fn check_digests(&mut self) -> Result<()> {
+        let Table { file, footer, .. } = self.table;
+        let seen = self.seen.take().map(|seen| DigestSet::new(seen.into_digests()));
+        match (&footer.digests, file.digests(footer)?) {
+            (Some(handle), stored) if stored != seen => {
+                Err(file.corruption(handle.offset, "the digests are not those of the keys"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Compares what was counted with what the file and the manifest say.
     fn finish(mut self) -> Result<()> {
+        self.check_digests()?;
         let Table { file, footer, meta, .. } = self.table;
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
         let tail = file.read_tail(0)?;

@@ -1,4 +1,4 @@
-//! A table: footer, properties, filter, index, blocks, entries.
+//! A table: footer, properties, filter, digests, index, blocks, entries.
 //!
 //! All blocks are read in the order of the file, one at a time, and checked as `Table::verify` does; but what is wrong with one is told and the next one is
 //! read. Memory: an outline of each block, not the blocks.
@@ -12,7 +12,7 @@ use tamarack::format::claims;
 use tamarack::format::meta::TableId;
 use tamarack::format::stored::{BlockHandle, Flaw, unseal};
 use tamarack::format::table::{FOOTER_BYTES, Footer, Properties};
-use tamarack::table::{Filter, kind_to_number};
+use tamarack::table::{Digest, DigestSet, Filter, kind_to_number};
 use tamarack::{Query, Sequence};
 
 use super::input::Input;
@@ -33,9 +33,10 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
     let mut walk = Walk::new(input, &footer, report);
     let properties = walk.properties();
     walk.filter(properties.as_ref());
+    walk.digests();
     walk.index();
     walk.finish(properties.as_ref());
-    let Walk { parts, lower, data, filter, counted, .. } = walk;
+    let Walk { parts, lower, data, filter, digests, counted, .. } = walk;
 
     if let Some(properties) = &properties {
         report.facts(facts_of(properties))?;
@@ -43,6 +44,11 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
         report.facts(vec![Cell::count("entries_read", counted.entries)])?;
     }
     report.facts(filter_facts(filter.as_ref(), &footer))?;
+    report.facts(vec![match (&digests, &footer.digests) {
+        (Some(digests), _) => Cell::count("digests", digests.digests().len() as u64),
+        (None, Some(_)) => Cell::words("digests", "not readable"),
+        (None, None) => Cell::words("digests", "none"),
+    }])?;
     report
         .facts(vec![Cell::count("index_blocks", lower.len() as u64), Cell::count("data_blocks", data.len() as u64)])?;
     report.list("parts", parts.iter().map(Outline::part_row).collect())?;
@@ -165,11 +171,14 @@ struct Walk<'w, 'a, 'o> {
     input: &'w Input,
     footer: &'w Footer,
     report: &'w mut Report<'a, 'o>,
-    /// Properties, filter, top index.
+    /// Digests, filter, properties, top index.
     parts: Vec<Outline>,
     lower: Vec<Outline>,
     data: Vec<Outline>,
     filter: Option<Filter>,
+    digests: Option<DigestSet>,
+    /// Those of the keys so far, if there are digests to compare with.
+    seen: Vec<Digest>,
     counted: Properties,
     /// The place of the last entry.
     last: Option<(Vec<u8>, Sequence)>,
@@ -188,6 +197,8 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             lower: Vec::new(),
             data: Vec::new(),
             filter: None,
+            digests: None,
+            seen: Vec::new(),
             counted: Properties::default(),
             last: None,
             next_data: Some(0),
@@ -272,6 +283,17 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         self.parts.insert(0, outline);
     }
 
+    fn digests(&mut self) {
+        let Some(handle) = &self.footer.digests else { return };
+        let mut outline = Outline::new("digests", handle, (&[], Sequence::MAX));
+        match self.payload(&mut outline).map(|payload| DigestSet::decode(&payload)) {
+            Some(Ok(digests)) => self.digests = Some(digests),
+            Some(Err(error)) => self.report.damaged(handle.offset, format!("digests: {error}")),
+            None => {}
+        }
+        self.parts.insert(0, outline);
+    }
+
     /// The top index, and all blocks that it leads to.
     fn index(&mut self) {
         let first = (&b""[..], Sequence::MAX);
@@ -348,8 +370,10 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             let order = entry::compare((&last_key, last_sequence), (entry.key, entry.sequence));
             out_of_order += u64::from(!is_first && !order.is_lt());
             let is_new_key = is_first || last_key != entry.key;
-            if let Some(filter) = self.filter.as_ref().filter(|_| is_new_key) {
-                denied += u64::from(!filter.may_contain(Query::new(entry.key, entry.sequence).digest()));
+            if is_new_key && (self.filter.is_some() || self.digests.is_some()) {
+                let digest = Query::new(entry.key, entry.sequence).digest();
+                denied += u64::from(self.filter.as_ref().is_some_and(|filter| !filter.may_contain(digest)));
+                self.seen.push(digest);
             }
             is_first = false;
             outline.entries += 1;
@@ -381,7 +405,8 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             return;
         }
         let mut at = self.next_data.unwrap_or(0);
-        let rest = [self.footer.filter.as_ref(), Some(&self.footer.properties), Some(&self.footer.top_index)];
+        let Footer { digests, filter, properties: of_properties, top_index, .. } = self.footer;
+        let rest = [digests.as_ref(), filter.as_ref(), Some(of_properties), Some(top_index)];
         for handle in self.lower.iter().map(|outline| &outline.handle).chain(rest.into_iter().flatten()) {
             if handle.offset != at {
                 self.report.damaged(
@@ -391,6 +416,11 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
                 return;
             }
             at = handle.end();
+        }
+        if let (Some(stored), Some(handle)) = (&self.digests, &self.footer.digests)
+            && *stored != DigestSet::new(std::mem::take(&mut self.seen))
+        {
+            self.report.damaged(handle.offset, "digests: they are not those of the keys");
         }
         let Some(properties) = properties else { return };
         self.counted.largest_key = self.last.take().unwrap_or_default().0;

@@ -352,6 +352,7 @@ pub(super) fn meta(id: TableId, from: usize, to: usize, sequences: (u64, u64)) -
         largest_sequence: Sequence(sequences.1),
         filter_kind: 0,
         filter_bits: 0,
+        digest_bytes: 0,
         created_after: EditNumber(0),
     }
 }

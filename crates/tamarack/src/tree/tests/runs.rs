@@ -46,6 +46,7 @@ fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
             created_after: EditNumber(1),
             block_bytes: 256,
             compression: Compression::None,
+            digests: false,
             filter: Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 4.0 }),
         };
         let mut builder = TableBuilder::create(&*env, Path::new("/db"), settings).expect("memory takes it");
