@@ -11,6 +11,8 @@
 //! nothing, quarters of what leads to the first corner, or all of that, and the runs that have filters settle again for what is left. And
 //! it is passed over, for the next ones, which may be small enough for what is left.
 
+use std::sync::OnceLock;
+
 use super::{Load, check, searches_in_vain, used};
 use crate::filter::{BITS_MAX, FilterKind, fpr};
 
@@ -24,17 +26,27 @@ const QUARTERS: usize = 4;
 /// So many runs that would be the last to be served are passed over.
 const SKIPS: usize = 2;
 
-/// What filters of one kind reach for their bits. Takes some milliseconds to make; keep it.
-#[derive(Clone, Debug)]
+/// What filters of one kind reach for their bits. The first one of a kind takes some milliseconds to make; it is kept for all that come after, being the value of
+/// a function without arguments.
+#[derive(Clone, Copy, Debug)]
 pub struct Curve {
     kind: FilterKind,
+    points: &'static Points,
+}
+
+/// What a curve consists of.
+#[derive(Debug)]
+struct Points {
     /// Points of the curve itself, by rising bits: bits per entry and rate. Single precision is more than they are worth, and half the memory.
-    points: Box<[(f32, f32)]>,
+    all: Box<[(f32, f32)]>,
     /// The corners of the hull, from 0 bits on: bits per entry.
     bits: Box<[f32]>,
     /// How much a bit per entry lowers the rate between a corner and the next; falls.
     slopes: Box<[f32]>,
 }
+
+static POINTS: [OnceLock<Points>; FilterKind::OF_ONE_PIECE.len()] =
+    [const { OnceLock::new() }; FilterKind::OF_ONE_PIECE.len()];
 
 /// An allocation on its way: which corner each run has reached, and bits beyond that.
 struct Served<'a> {
@@ -45,13 +57,8 @@ struct Served<'a> {
     between: Option<(usize, f64)>,
 }
 
-impl Curve {
-    /// The curve of a kind whose filters are of one piece.
-    ///
-    /// # Panics
-    /// For an elastic one, whose units are whole: they are shared out by [`crate::elastic`].
-    pub fn new(kind: FilterKind) -> Self {
-        assert!(FilterKind::OF_ONE_PIECE.contains(&kind), "{} filters have no curve", kind.name());
+impl Points {
+    fn of(kind: FilterKind) -> Self {
         let mut probes = 1;
         let mut points = vec![(0.0, 1.0)];
         let mut bits = 0.0;
@@ -80,9 +87,20 @@ impl Curve {
         hull.truncate(useful);
         let slopes = hull.windows(2).map(|pair| slope(pair[0], pair[1]) as f32).collect();
         let bits = hull.iter().map(|(bits, _)| *bits as f32).collect();
-        Self { kind, points: points.iter().map(|(bits, rate)| (*bits as f32, *rate as f32)).collect(), bits, slopes }
+        Self { all: points.iter().map(|(bits, rate)| (*bits as f32, *rate as f32)).collect(), bits, slopes }
     }
+}
 
+impl Curve {
+    /// The curve of a kind whose filters are of one piece.
+    ///
+    /// # Panics
+    /// For an elastic one, whose units are whole: they are shared out by [`crate::elastic`].
+    pub fn new(kind: FilterKind) -> Self {
+        let place = FilterKind::OF_ONE_PIECE.iter().position(|known| *known == kind);
+        let place = place.unwrap_or_else(|| panic!("{} filters have no curve", kind.name()));
+        Self { kind, points: POINTS[place].get_or_init(|| Points::of(kind)) }
+    }
     /// Whose it is.
     pub fn kind(&self) -> FilterKind {
         self.kind
@@ -90,9 +108,9 @@ impl Curve {
 
     /// The rate with so many bits per entry, from 0 on: that of [`crate::filter::promise`], looked up.
     pub fn rate(&self, bits_per_entry: f64) -> f64 {
-        let past = self.points.partition_point(|(bits, _)| f64::from(*bits) <= bits_per_entry);
-        let point = |at: usize| (f64::from(self.points[at].0), f64::from(self.points[at].1));
-        if past == 0 || past == self.points.len() {
+        let past = self.points.all.partition_point(|(bits, _)| f64::from(*bits) <= bits_per_entry);
+        let point = |at: usize| (f64::from(self.points.all[at].0), f64::from(self.points.all[at].1));
+        if past == 0 || past == self.points.all.len() {
             return point(past.saturating_sub(1)).1;
         }
         let (before, after) = (point(past - 1), point(past));
@@ -140,12 +158,12 @@ impl Curve {
 
     /// Bits per entry at a corner.
     fn corner(&self, corner: usize) -> f64 {
-        f64::from(self.bits[corner])
+        f64::from(self.points.bits[corner])
     }
 
     /// What a bit per entry buys from a corner on.
     fn price(&self, corner: usize) -> f64 {
-        f64::from(self.slopes[corner])
+        f64::from(self.points.slopes[corner])
     }
 
     /// Serves `takers`, who have reached corner `from`, by falling prices, until `bits` are given out.
@@ -157,7 +175,7 @@ impl Curve {
         // The corner that a run goes to if bits cost so much.
         let corner = |at: usize, price: f64| {
             let worth = price * runs[at].entries() / runs[at].weight;
-            self.slopes.partition_point(|slope| f64::from(*slope) > worth).max(from)
+            self.points.slopes.partition_point(|slope| f64::from(*slope) > worth).max(from)
         };
         let used_at =
             |price: f64| -> f64 { takers.iter().map(|&at| runs[at].entries() * self.corner(corner(at, price))).sum() };
@@ -166,7 +184,7 @@ impl Curve {
             takers.iter().map(|&at| per_bit(at)).fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
         // Nobody buys at the high price, everybody all at the low one; a factor keeps both so despite rounding.
         let mut high = most * self.price(0) * 2.0;
-        let mut low = least * self.price(self.slopes.len() - 1) / 2.0;
+        let mut low = least * self.price(self.points.slopes.len() - 1) / 2.0;
         let mut steps_between = usize::MAX;
         while steps_between > takers.len() && high / low > 1.0 + 1e-12 {
             let price = (high * low).sqrt();
@@ -227,10 +245,10 @@ mod tests {
     fn hull_is_below_the_curve() {
         for kind in FilterKind::OF_ONE_PIECE {
             let curve = Curve::new(kind);
-            assert_eq!(curve.bits[0], 0.0);
-            assert!(curve.slopes.windows(2).all(|pair| pair[0] > pair[1]), "{:?}", kind);
+            assert_eq!(curve.points.bits[0], 0.0);
+            assert!(curve.points.slopes.windows(2).all(|pair| pair[0] > pair[1]), "{:?}", kind);
             let mut at_corner = 1.0;
-            for corner in 0..curve.slopes.len() {
+            for corner in 0..curve.points.slopes.len() {
                 let (from, to, slope) = (curve.corner(corner), curve.corner(corner + 1), curve.price(corner));
                 for part in 0..=8 {
                     let bits = from + (to - from) * f64::from(part) / 8.0;
