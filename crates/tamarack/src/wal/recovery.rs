@@ -216,17 +216,18 @@ impl Survey {
         let file = settings.env.open(&path, access).map_err(io_error)?;
         let bytes = read_all(file.as_ref()).map_err(io_error)?;
         let header = SegmentHeader::decode(&bytes, settings.database, number);
+        let written_bytes = written(&bytes).len() as u64;
         let mut survey = Self {
             number,
             path,
             file,
             file_bytes: bytes.len() as u64,
-            written_bytes: bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1),
+            written_bytes,
             header,
             records: Vec::new(),
             end: SEGMENT_HEADER_BYTES,
             dirty: false,
-            empty: is_zero(bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default()),
+            empty: written_bytes <= SEGMENT_HEADER_BYTES,
             strays: Vec::new(),
             durable: Position(0),
         };
@@ -535,8 +536,15 @@ fn remove<'a>(settings: &RecoverySettings, segments: impl IntoIterator<Item = &'
     })
 }
 
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
+/// Bytes up to the last that is not zero. A segment is as long as it may get from its first day on, so most of what is read is zeros: they are compared in pieces.
+fn written(mut bytes: &[u8]) -> &[u8] {
+    const ZEROS: [u8; 1024] = [0; 1024];
+    while let Some((rest, piece)) = bytes.split_last_chunk()
+        && *piece == ZEROS
+    {
+        bytes = rest;
+    }
+    &bytes[..bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)]
 }
 
 fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
@@ -544,4 +552,22 @@ fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written;
+
+    /// The last byte that is not zero is found wherever it stands.
+    #[test]
+    fn zeros_at_the_end_are_passed_over() {
+        for length in [0, 1, 1023, 1024, 1025, 5000] {
+            let mut bytes = vec![0; length];
+            assert_eq!(written(&bytes), b"");
+            for last in [0, 1, 975, 1023, 1024, 1025, 2047, 2048, 4999].into_iter().filter(|last| *last < length) {
+                bytes[last] = 7;
+                assert_eq!(written(&bytes).len(), last + 1, "of {length}");
+            }
+        }
+    }
 }
