@@ -90,8 +90,11 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     if fold_buffers(state, query, visit).is_break() {
         return Ok(Decided::Buffer);
     }
+    // After the state: each of its tables that is open has its filter here.
+    let filters = state.version.files().storage().filters();
     for run in runs(state) {
-        let flow = run.get(query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
+        let flow =
+            run.get(&filters, query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
         if flow.is_break() {
             return Ok(Decided::Run(run));
         }

@@ -54,7 +54,7 @@ pub(super) fn multi_get(
         values: vec![None; queries.len()],
         begun: 0,
         runs_asked: vec![0; queries.len()],
-        blocks: Blocks::default(),
+        blocks: Blocks::new(state.version.files().storage().filters()),
         to_read: VecDeque::new(),
         reading: Vec::new(),
         waiting: BTreeMap::new(),

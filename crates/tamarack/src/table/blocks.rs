@@ -16,6 +16,7 @@ use tamarack_env::ReadRequest;
 
 use super::index::Lower;
 use super::reader::{Fetch, Origin, Table};
+use super::shelf::Filters;
 use super::storage::TableStorage;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
@@ -30,8 +31,9 @@ use crate::stats::{LookupTally, Reader};
 const BLOCK_BYTES_MAX: usize = 256 << 10;
 
 /// The blocks of many lookups: those that were read for them, whether the cache keeps them or not, and those that are awaited.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Blocks {
+    filters: Filters,
     known: BTreeMap<BlockName, Known>,
     /// What the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
@@ -109,6 +111,10 @@ impl Fetch for Blocks {
     fn tally(&self) -> &LookupTally {
         &self.tally
     }
+
+    fn filters(&self) -> &Filters {
+        &self.filters
+    }
 }
 
 impl Table {
@@ -151,6 +157,11 @@ impl Lacking {
 }
 
 impl Blocks {
+    /// None yet, for lookups that ask these filters.
+    pub fn new(filters: Filters) -> Self {
+        Self { filters, known: BTreeMap::new(), noted: None, tally: LookupTally::default() }
+    }
+
     /// Takes in a block that was read.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! [`Table`]: an open table file, and point lookups in it.
 //!
 //! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, the top
-//! index and the filter, which stay in memory. Everything else is read when it is needed, one block in one read.
+//! index and the filter, which stay in memory; the filter until another takes its place ([`Table::retune`]). Everything else is read when it is needed, one block in one read.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,11 +9,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_env::sync::Mutex;
 use tamarack_env::{Access, Env, File, ReadRequest};
-use tamarack_filter::{DigestSet, Filter};
+use tamarack_filter::{DigestSet, Filter, kind_to_number};
 
-use super::filter;
+use super::filter::{self, FilterTarget, Retuned};
 use super::index::{Found, Index, Lower};
+use super::shelf::Filters;
 use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query};
@@ -44,16 +46,38 @@ pub struct Table {
     pub(super) meta: TableMeta,
     pub(super) index: Index,
     pub(super) storage: Arc<TableStorage>,
-    filter: Option<Filter>,
+    /// Where its filter is on the shelf.
+    slot: usize,
+    tuning: Mutex<Tuning>,
     samples: TableSamples,
-    /// Of the filter, and of the rest.
-    _charges: [Charge; 2],
+    _charge: Charge,
+}
+
+/// What is known of the filter in use, and of what it is made.
+#[derive(Debug)]
+struct Tuning {
+    /// Where it came from; unknown after a failure.
+    from: Option<filter::Origin>,
+    /// Why the digests cannot be used, if that is so.
+    damage: Option<Error>,
 }
 
 impl Table {
     /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not that table; [`Error::Unsupported`] if
     /// a newer version wrote it.
     pub fn open(storage: &Arc<TableStorage>, dir: &Path, database: u64, meta: &TableMeta) -> Result<Arc<Self>> {
+        Self::open_with(storage, dir, database, meta, FilterTarget::Stored)
+    }
+
+    /// As [`Table::open`], with another filter than the stored one, perhaps. If that cannot be made the table has a stored one that is not larger, or none; [`Table::digest_damage`] may
+    /// say why.
+    pub fn open_with(
+        storage: &Arc<TableStorage>,
+        dir: &Path,
+        database: u64,
+        meta: &TableMeta,
+        target: FilterTarget,
+    ) -> Result<Arc<Self>> {
         let path = FileName::Table(meta.id.0).path(dir);
         let opened = storage.open(&path);
         let file = TableFile::new(opened, path, database, meta.id, storage.counters().clone())?;
@@ -61,7 +85,8 @@ impl Table {
             let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let tail = file.read_tail(meta.filter_bits / 8)?;
+        let wants_stored = target.origin(meta, true) == filter::Origin::Stored;
+        let tail = file.read_tail(if wants_stored { meta.filter_bits / 8 } else { 0 })?;
         let (footer, root_checksum) = file.footer(&tail)?;
         if root_checksum != meta.root_checksum {
             return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
@@ -69,15 +94,84 @@ impl Table {
         let top = file.block_near_end(&footer.top_index, &tail)?;
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
-        let filter = file.filter(&footer, meta, &tail)?;
+        let (filter, tuning) = first_filter(&file, &footer, meta, &tail, target, storage)?;
         let (index, account) = (Index::new(fences), storage.account());
-        let of_filter = filter.as_ref().map_or(0, Filter::memory_bytes);
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
-        let charges = [account.charge(Part::Filters, of_filter), account.charge(Part::Indexes, of_indexes)];
+        let charge = account.charge(Part::Indexes, of_indexes);
+        let slot = storage.shelf.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
-        let samples = TableSamples::default();
-        Ok(Arc::new(Self { file, footer, meta, index, filter, storage, samples, _charges: charges }))
+        let (samples, tuning) = (TableSamples::default(), Mutex::new(tuning));
+        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, tuning, samples, _charge: charge }))
+    }
+
+    /// Gives the table another filter, for lookups that begin from then on; those that have begun go on with the old one, which takes its memory until they end. Also tells how many bytes
+    /// of the file were read.
+    ///
+    /// # Errors
+    /// If storage fails, or the stored filter is damaged; the table keeps the filter it has. Damage of the digests is no error here: [`Table::digest_damage`] tells it.
+    pub fn retune(&self, target: FilterTarget) -> Result<(Retuned, u64)> {
+        let mut tuning = self.tuning.lock();
+        let mut bytes_read = 0;
+        loop {
+            let origin = target.origin(&self.meta, tuning.damage.is_none());
+            if tuning.from == Some(origin) {
+                return Ok((Retuned::Unchanged, bytes_read));
+            }
+            bytes_read += match origin {
+                filter::Origin::Nowhere => 0,
+                filter::Origin::Stored => self.footer.filter.map_or(0, |handle| handle.bytes as u64),
+                filter::Origin::Digests(_) => self.meta.digest_bytes,
+            };
+            let filter = match make(&self.file, &self.footer, &self.meta, &[], origin, &self.storage) {
+                Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
+                    tuning.damage = Some(damage);
+                    // What it has is as good as what it could have instead, unless that is too large.
+                    let in_use = self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::bits));
+                    let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
+                    if in_use <= wanted.bits_of(self.meta.entries) {
+                        return Ok((Retuned::Unchanged, bytes_read));
+                    }
+                    continue;
+                }
+                made => made?,
+            };
+            self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
+            tuning.from = Some(origin);
+            let what = match origin {
+                filter::Origin::Nowhere => Retuned::Dropped,
+                filter::Origin::Stored => Retuned::Loaded,
+                filter::Origin::Digests(_) => Retuned::Rebuilt,
+            };
+            return Ok((what, bytes_read));
+        }
+    }
+
+    /// Why its digests cannot be used, if that was found out.
+    pub fn digest_damage(&self) -> Option<Error> {
+        self.tuning.lock().damage.clone()
+    }
+
+    /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
+    pub fn filter_in_use(&self) -> (u8, u64) {
+        let of = |filter: &Filter| (kind_to_number(filter.kind()), filter.bits());
+        self.filter(&self.storage.filters(), |filter| filter.map_or((0, 0), of))
+    }
+
+    /// Does something with the filter in use, by what was pinned; if that was before the table was opened, by what is in use now.
+    #[inline]
+    fn filter<R>(&self, filters: &Filters, with: impl FnOnce(Option<&Filter>) -> R) -> R {
+        match filters.of(self.slot, self.meta.id) {
+            Some(filter) => with(filter),
+            None => self.filter_now(with),
+        }
+    }
+
+    #[cold]
+    fn filter_now<R>(&self, with: impl FnOnce(Option<&Filter>) -> R) -> R {
+        let filters = self.storage.filters();
+        let filter = filters.of(self.slot, self.meta.id);
+        with(filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot)))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -111,7 +205,7 @@ impl Table {
 
     /// The part of it that its filter takes, in bytes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, Filter::memory_bytes)
+        self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::memory_bytes))
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
@@ -124,18 +218,27 @@ impl Table {
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let flow = self.ask(query, &mut ReadThrough { tally }, visit)?;
+        self.get_by(&self.storage.filters(), query, tally, visit)
+    }
+
+    /// As [`Table::get`], by filters that were pinned before.
+    pub fn get_by(
+        &self,
+        filters: &Filters,
+        query: Query<'_>,
+        tally: &LookupTally,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let flow = self.ask(query, &mut ReadThrough { tally, filters }, visit)?;
         Ok(flow.expect("what the cache lacks is read"))
     }
 
     /// Notes what became of a sampled lookup here, which is over and the last of so many. Asks the filter again.
     pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool) {
-        let (mut is_negative, mut lines) = (false, 0);
-        if let Some(filter) = &self.filter {
-            is_negative = !filter.may_contain(query.digest());
-            lines = filter.lines_touched(query.digest());
-        }
-        let is_false_positive = self.filter.is_some() && !is_negative && !found && self.sees_all(query);
+        let ask = |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
+        let asked = self.filter(&self.storage.filters(), |filter| filter.map(ask));
+        let (is_negative, lines) = asked.unwrap_or((false, 0));
+        let is_false_positive = asked.is_some() && !is_negative && !found && self.sees_all(query);
         self.samples.note(sampled, found, is_negative, is_false_positive, lines);
     }
 
@@ -151,17 +254,25 @@ impl Table {
         fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let Some(filter) = &self.filter else { return self.search_cached(query, fetch, visit) };
-        let digest = measure::digest_for_filter(query.key(), query.digest());
-        let probing = measure::begin(measure::Part::Probe);
-        let may_contain = filter.may_contain(digest);
-        probing.end();
-        if !may_contain {
-            fetch.tally().filter_negative();
-            return Ok(Some(ControlFlow::Continue(())));
+        let may_contain = self.filter(fetch.filters(), |filter| {
+            filter.map(|filter| {
+                let digest = measure::digest_for_filter(query.key(), query.digest());
+                let probing = measure::begin(measure::Part::Probe);
+                let may_contain = filter.may_contain(digest);
+                probing.end();
+                may_contain
+            })
+        });
+        match may_contain {
+            None => return self.search_cached(query, fetch, false, visit),
+            Some(false) => {
+                fetch.tally().filter_negative();
+                return Ok(Some(ControlFlow::Continue(())));
+            }
+            Some(true) => {}
         }
         let mut found = false;
-        let flow = self.search_cached(query, fetch, &mut |entry, holder| {
+        let flow = self.search_cached(query, fetch, true, &mut |entry, holder| {
             found = true;
             visit(entry, holder)
         })?;
@@ -185,13 +296,14 @@ impl Table {
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
+        is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let searching = measure::begin(measure::Part::Block);
         let cached = self.storage.cache().entry(self.meta.id, &query);
         searching.end();
         let Some(cached) = cached else {
-            return self.search(query, fetch, visit);
+            return self.search(query, fetch, is_filtered, visit);
         };
         fetch.tally().cached_entry();
         let Some(youngest) = cached.entry() else { return Ok(Some(ControlFlow::Continue(()))) };
@@ -199,7 +311,7 @@ impl Table {
             return Ok(Some(ControlFlow::Break(())));
         }
         // It has been visited; the visitor wants the older ones too.
-        self.search(query, fetch, &mut |entry, holder| {
+        self.search(query, fetch, is_filtered, &mut |entry, holder| {
             if entry.sequence < youngest.sequence { visit(entry, holder) } else { ControlFlow::Continue(()) }
         })
     }
@@ -209,6 +321,7 @@ impl Table {
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
+        is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let mut sequence = query.sequence();
@@ -238,7 +351,7 @@ impl Table {
             if origin == Origin::Storage {
                 let finding = match youngest {
                     Some(entry) => Finding::Youngest(entry),
-                    None if self.filter.is_some() && sees_all && !visited && next.is_none() => Finding::Absent,
+                    None if is_filtered && sees_all && !visited && next.is_none() => Finding::Absent,
                     None => Finding::Other,
                 };
                 self.storage.cache().admit(self.meta.id, handle.offset, &block, &query, finding);
@@ -311,8 +424,56 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        self.storage.shelf.remove(self.slot);
         self.index.give_back(self.storage.index_room());
         self.storage.cache().table_closed(self.meta.raw_bytes);
+    }
+}
+
+/// The filter that a table is opened with.
+fn first_filter(
+    file: &TableFile,
+    footer: &Footer,
+    meta: &TableMeta,
+    tail: &[u8],
+    target: FilterTarget,
+    storage: &TableStorage,
+) -> Result<(Option<Filter>, Tuning)> {
+    let origin = target.origin(meta, true);
+    match make(file, footer, meta, tail, origin, storage) {
+        Ok(filter) => Ok((filter, Tuning { from: Some(origin), damage: None })),
+        Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
+            tracing::warn!(error = %damage, "a table's digests are damaged; it has another filter than it should");
+            let origin = target.origin(meta, false);
+            let filter = make(file, footer, meta, tail, origin, storage)?;
+            Ok((filter, Tuning { from: Some(origin), damage: Some(damage) }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The filter of a table from where it comes; `tail` may hold what is stored.
+fn make(
+    file: &TableFile,
+    footer: &Footer,
+    meta: &TableMeta,
+    tail: &[u8],
+    origin: filter::Origin,
+    storage: &TableStorage,
+) -> Result<Option<Filter>> {
+    match origin {
+        filter::Origin::Nowhere => Ok(None),
+        filter::Origin::Stored => file.filter(footer, meta, tail),
+        filter::Origin::Digests(wanted) => {
+            // The block, and eight bytes for each digest.
+            let bytes = meta.digest_bytes.saturating_add(meta.entries.saturating_mul(8));
+            let _charge = storage.account().charge(Part::Merges, bytes as usize);
+            let digests = file.digests(footer)?;
+            let digests = digests.ok_or_else(|| {
+                file.corruption(file.footer_offset(), "the table has no digests, but was recorded with them")
+            })?;
+            Ok(filter::rebuild(wanted, meta.entries, &digests))
+        }
     }
 }
 
@@ -334,11 +495,15 @@ pub(super) trait Fetch {
 
     /// Where the lookup counts what it does.
     fn tally(&self) -> &LookupTally;
+
+    /// The filters that it asks.
+    fn filters(&self) -> &Filters;
 }
 
 /// Reads what the cache lacks, on the spot.
 struct ReadThrough<'a> {
     tally: &'a LookupTally,
+    filters: &'a Filters,
 }
 
 impl Fetch for ReadThrough<'_> {
@@ -360,6 +525,11 @@ impl Fetch for ReadThrough<'_> {
     #[inline]
     fn tally(&self) -> &LookupTally {
         self.tally
+    }
+
+    #[inline]
+    fn filters(&self) -> &Filters {
+        self.filters
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
 
 use super::index::IndexRoom;
+use super::shelf::{Filters, Shelf};
 use crate::cache::BlockCache;
 use crate::format::block::Block;
 use crate::memory::{Account, Budget, Part};
@@ -33,6 +34,7 @@ pub struct TableStorage {
     cache: Arc<BlockCache>,
     account: Arc<Account>,
     index_room: IndexRoom,
+    pub(super) shelf: Shelf,
     counters: Arc<ReadCounters>,
     lookups: LookupCounters,
 }
@@ -50,7 +52,8 @@ impl TableStorage {
         let access = if direct { Access::ReadDirect } else { Access::Read };
         let index_room = IndexRoom::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
-        Arc::new(Self { env, access, cache, account, index_room, counters: Arc::default(), lookups })
+        let shelf = Shelf::default();
+        Arc::new(Self { env, access, cache, account, index_room, shelf, counters: Arc::default(), lookups })
     }
 
     /// Tables that are read through the page cache, with a block cache of their own.
@@ -61,6 +64,12 @@ impl TableStorage {
     /// The environment.
     pub fn env(&self) -> &dyn Env {
         &*self.env
+    }
+
+    /// The filters in use now, for the tables that there are now: to be asked for after the tables.
+    #[inline]
+    pub fn filters(&self) -> Filters {
+        self.shelf.pin()
     }
 
     /// The room for lower index blocks.

@@ -37,7 +37,7 @@ use crate::format::edit::{KeyRange, RunId};
 use crate::measure;
 use crate::merge::{Place, Source};
 use crate::stats::LookupTally;
-use crate::table::{Blocks, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{Blocks, Filters, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -82,9 +82,10 @@ impl Run {
         self.directory.find(key, &self.slices)
     }
 
-    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get).
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get). `filters` were pinned after the version that the run is of.
     pub fn get(
         &self,
+        filters: &Filters,
         query: Query<'_>,
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
@@ -93,7 +94,7 @@ impl Run {
         let table = self.table_of(query.key());
         finding.end();
         match table {
-            Some(table) => table.open()?.get(query, tally, visit),
+            Some(table) => table.open()?.get_by(filters, query, tally, visit),
             None => Ok(ControlFlow::Continue(())),
         }
     }

@@ -17,11 +17,11 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::entry::Query;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
 use crate::stats::{RunLookups, sampled_lately};
-use crate::table::{Table, TableStorage};
+use crate::table::{FilterTarget, Retuned, Table, TableStorage, kind_to_number};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
 pub struct TableFiles {
@@ -94,6 +94,8 @@ pub struct TableFile {
     meta: Arc<TableMeta>,
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
+    /// Which filter it is to have. Held while it is opened, so that nobody opens it with another.
+    target: Mutex<FilterTarget>,
     obsolete: AtomicBool,
     /// How many lookups of the database were sampled before it was there.
     sampled_before: u64,
@@ -104,9 +106,9 @@ impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
         let charge =
             files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
-        let (opened, obsolete) = (OnceLock::new(), AtomicBool::new(false));
+        let (opened, target, obsolete) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();
-        Arc::new(Self { database, meta, files, opened, obsolete, sampled_before, _charge: charge })
+        Arc::new(Self { database, meta, files, opened, target, obsolete, sampled_before, _charge: charge })
     }
 
     /// The table's number.
@@ -117,6 +119,11 @@ impl TableFile {
     /// What the manifest knows of the table.
     pub fn meta(&self) -> &Arc<TableMeta> {
         &self.meta
+    }
+
+    /// What it is read by.
+    pub fn storage(&self) -> &TableStorage {
+        &self.files.storage
     }
 
     /// What became of lookups here. A table that nobody has opened yet has seen none.
@@ -153,12 +160,59 @@ impl TableFile {
 
     #[cold]
     fn open_now(&self) -> Result<&Arc<Table>> {
-        let files = &self.files;
-        // Two threads may open the table at once; the first to finish wins and the other's is dropped.
-        let opened = Table::open(&files.storage, &files.dir, self.database, &self.meta)?;
+        let (files, target) = (&self.files, self.target.lock());
+        // Another thread may have been faster.
+        if let Some(table) = self.opened.get() {
+            return Ok(table);
+        }
+        let opened = Table::open_with(&files.storage, &files.dir, self.database, &self.meta, *target)?;
         // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block all.
         let _ = self.opened.set(opened);
-        Ok(self.opened.get().expect("it was just set, by whomever"))
+        Ok(self.opened.get().expect("it was just set"))
+    }
+
+    /// Which filter it is to have.
+    pub fn target(&self) -> FilterTarget {
+        *self.target.lock()
+    }
+
+    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when it is opened. Also tells how many bytes were read. Only one at a time
+    /// should do this.
+    ///
+    /// # Errors
+    /// As [`Table::retune`]; the target is noted all the same, and the call can be repeated.
+    pub fn retune(&self, target: FilterTarget) -> Result<(Retuned, u64)> {
+        // From here on it is opened with that, if it is opened.
+        *self.target.lock() = target;
+        self.opened.get().map_or(Ok((Retuned::Unchanged, 0)), |table| table.retune(target))
+    }
+
+    /// The kind, as a number, and the bits of the filter that it has, or will have once it is opened; zeros for none.
+    pub fn filter(&self) -> (u8, u64) {
+        if let Some(table) = self.opened.get() {
+            return table.filter_in_use();
+        }
+        match self.target() {
+            FilterTarget::Stored => (self.meta.filter_kind, self.meta.filter_bits),
+            FilterTarget::Nothing => (0, 0),
+            FilterTarget::Of(wanted) if self.can_be_retuned() => {
+                (kind_to_number(wanted.kind), wanted.bits_of(self.meta.entries))
+            }
+            FilterTarget::Of(wanted) if self.meta.filter_bits <= wanted.bits_of(self.meta.entries) => {
+                (self.meta.filter_kind, self.meta.filter_bits)
+            }
+            FilterTarget::Of(_) => (0, 0),
+        }
+    }
+
+    /// Whether it can have a filter of any kind and size: it keeps digests, and they are not known to be damaged.
+    pub fn can_be_retuned(&self) -> bool {
+        self.meta.digest_bytes > 0 && self.opened.get().is_none_or(|table| table.digest_damage().is_none())
+    }
+
+    /// Why its digests cannot be used, if that was found out.
+    pub fn digest_damage(&self) -> Option<Error> {
+        self.opened.get().and_then(|table| table.digest_damage())
     }
 
     /// The current version names the table no more, and the edit that says so is durable.

@@ -129,6 +129,11 @@ impl Version {
         }
     }
 
+    /// Where its tables are opened.
+    pub fn files(&self) -> &Arc<TableFiles> {
+        &self.files
+    }
+
     /// The database's random id.
     pub fn database(&self) -> u64 {
         self.database

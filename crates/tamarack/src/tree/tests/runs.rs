@@ -123,7 +123,9 @@ fn a_lookup_visits_the_versions_of_its_key() {
         for _ in 0..100 {
             let (key, sequence) = (random.key(), Sequence(random.below(200)));
             let mut visited = Vec::new();
-            let ended = run.get(Query::new(&key, sequence), &LookupTally::default(), &mut |entry, _| {
+            // Tables are opened after these were pinned, or before.
+            let filters = run.slices().iter().next().expect("it is not empty").table().storage().filters();
+            let ended = run.get(&filters, Query::new(&key, sequence), &LookupTally::default(), &mut |entry, _| {
                 visited.push(entry.sequence);
                 ControlFlow::Continue(())
             });
