@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "lazy-leveling:T=10",
         "dostoevsky:T=5,K=2,Z=1",
         "dostoevsky:T=10,K=3,Z=1",
+        "garnering:T=2,c=0.8",
+        "moose:last=0.8,k=1",
     ] {
         let policy = policy::parse(words)?;
         let settled = simulate(policy.as_ref(), buffer, &flushes, Pace::Settled);

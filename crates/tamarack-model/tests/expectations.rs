@@ -139,12 +139,10 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
             }
         }
         "ingest" => {
-            let levels = tree.shape().last();
+            let (levels, holds) = (tree.shape().last(), tree.shape().holds());
             let level = tree.ingest(rest.parse().expect("a size"));
             writeln!(out, "  arrives at level {level}").expect("a string");
-            if tree.shape().last() > levels {
-                writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
-            }
+            tell_growth(tree, levels, holds, out);
             tree.in_progress().iter().for_each(|merge| tell(merge, out));
             while !tree.in_progress().is_empty() {
                 end(tree, 0, out);
@@ -174,13 +172,20 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
 
 /// Ends a merge, and tells what begins because of that.
 fn end(tree: &mut Tree<'_>, index: usize, out: &mut String) {
-    let steps = tree.shape().last();
+    let (levels, holds) = (tree.shape().last(), tree.shape().holds());
     let before = tree.in_progress().len() - 1;
     tree.end(index);
-    if tree.shape().last() > steps {
-        writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
-    }
+    tell_growth(tree, levels, holds, out);
     tree.in_progress()[before..].iter().for_each(|merge| tell(merge, out));
+}
+
+/// What became of a tree that had so many levels, and held so much.
+fn tell_growth(tree: &Tree<'_>, levels: usize, holds: Bytes, out: &mut String) {
+    if tree.shape().last() > levels {
+        writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
+    } else if tree.shape().holds() > holds {
+        writeln!(out, "  grown: the last level to {}", tree.shape().holds()).expect("a string");
+    }
 }
 
 fn tell(merge: &Merge, out: &mut String) {

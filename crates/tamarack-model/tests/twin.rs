@@ -70,7 +70,13 @@ impl Twin {
         let active = self.has_active_run(level);
         let runs = &mut self.levels[level - 1];
         let mut taken = 0;
-        while taken < most && ((taken == 0 && active) || runs.len() >= slots) {
+        let size = |runs: &[Vec<u64>]| runs.iter().map(Vec::len).sum::<usize>();
+        // Into the active run, as many as it takes to have a slot, and then those that are small beside what is merged.
+        while taken < most
+            && ((taken == 0 && active)
+                || runs.len() >= slots
+                || (taken > 0 && runs.last().is_some_and(|run| 3 * run.len() < size(&batch))))
+        {
             batch.insert(0, runs.pop().expect("a run"));
             taken += 1;
         }

@@ -7,5 +7,6 @@ pub mod autumn;
 pub mod hashing;
 pub mod lookup;
 pub mod monkey;
+pub mod range;
 pub mod space;
 pub mod update;

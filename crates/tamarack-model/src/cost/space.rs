@@ -15,6 +15,12 @@ pub fn worst_amplification(shape: &Shape) -> f64 {
     shape.capacity().as_f64() / shape.run_size(shape.last())
 }
 
+/// What [`worst_amplification`] cannot exceed with a last level that has this share of all, `k √r` runs in it, rounded, and a level above it that is at least twice the next (or none): `(k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level
+/// L-1 has at least half of all that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which makes a lower bound.
+pub fn worst_amplification_at_most(share: f64, runs_for_root: f64) -> f64 {
+    (runs_for_root * (2.0 * share / (1.0 - share)).sqrt() + 0.5) / share
+}
+
 /// The same of a tree as it is: all bytes over those of the largest run; 1 for an empty tree.
 pub fn worst_now(occupancy: &Occupancy) -> f64 {
     let largest = occupancy.runs().map(|(_, run)| run.bytes).max();

@@ -18,6 +18,11 @@
 //! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level
 //! never has more runs than slots, unless merges in progress kept a run from being taken, or a change of shape left
 //! more runs. Then the next batch takes as many of the youngest runs along as it needs for the slots to suffice.
+//!
+//! **Small runs give up their slots.** A batch that is merged with runs takes along the next older ones, too, while each is less than a third of
+//! what is merged. Batches that are spread evenly never leave such runs: the run before has k batches when the youngest has k + 1 at most, and they vary. They are what a
+//! level kept that has grown since, as MOOSE's last level does again and again: its oldest run would keep a slot for ever with the few bytes that the level once had, and
+//! all that came later would be rewritten with the other runs. Taking it along costs less than a third more, once.
 
 use crate::planner::standing::Slot;
 use crate::shape::Shape;
@@ -34,12 +39,20 @@ pub(super) fn is_level_overfull(shape: &Shape, number: usize, bytes: u64) -> boo
     2 * u128::from(bytes) > 2 * u128::from(capacity) + u128::from(batch)
 }
 
-/// With how many of its youngest runs a batch is merged that arrives at a level and does not fill it.
-pub(super) fn runs_to_join(shape: &Shape, number: usize, runs: &[Slot]) -> usize {
+/// With how many of its youngest runs a batch of so many bytes is merged that arrives at a level and does not fill it.
+pub(super) fn runs_to_join(shape: &Shape, number: usize, runs: &[Slot], batch: u64) -> usize {
     let slots = shape.level(number).runs as usize;
     let for_slots = (runs.len() + 1).saturating_sub(slots);
     let for_active = usize::from(!runs.is_empty() && !is_youngest_full(shape, number, runs));
-    for_slots.max(for_active)
+    let mut count = for_slots.max(for_active);
+    if count > 0 {
+        let mut merged = runs[..count].iter().fold(u128::from(batch), |sum, run| sum + u128::from(run.bytes));
+        while let Some(run) = runs.get(count).filter(|run| 3 * u128::from(run.bytes) < merged) {
+            merged += u128::from(run.bytes);
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Whether the youngest of these runs fills its slot, so that what comes next begins another.
@@ -65,7 +78,7 @@ mod tests {
         let shape = Shape::new(Bytes(100), vec![Level { capacity: Bytes(capacity), runs: slots }]).expect("a shape");
         let mut runs: Vec<Slot> = Vec::new();
         while !is_level_full(&shape, 1, runs.iter().map(|run| run.bytes).sum::<u64>() + batch) {
-            let join = runs_to_join(&shape, 1, &runs);
+            let join = runs_to_join(&shape, 1, &runs, batch);
             let bytes = batch + runs.drain(..join).map(|run| run.bytes).sum::<u64>();
             runs.insert(0, Slot { bytes, state: State::Busy });
         }

@@ -70,7 +70,7 @@ pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer
     let runs = Standing::new(occupancy, in_progress).level(1);
     // What fills level 1 goes down right after; in a tree of one level, nothing does.
     let goes_down = shape.last() > 1 && is_level_full(shape, 1, bytes_expected(&runs) + buffer.0);
-    let join = if goes_down { 0 } else { runs_to_join(shape, 1, &runs).min(1) };
+    let join = if goes_down { 0 } else { runs_to_join(shape, 1, &runs, buffer.0).min(1) };
     Merge { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
 }
 
@@ -153,7 +153,7 @@ fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descen
         let runs = standing.level(target);
         let fills = is_level_full(shape, target, bytes_expected(&runs) + batch);
         if !fills || target == shape.last() {
-            inputs.extend(youngest_idle(&runs, runs_to_join(shape, target, &runs)));
+            inputs.extend(youngest_idle(&runs, runs_to_join(shape, target, &runs, batch)));
             return Some(Descent { inputs, through: target - 1, target, fills_last: fills });
         }
         inputs.extend(all_idle(&runs)?);
@@ -190,7 +190,7 @@ fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested:
         return None;
     }
     let mut inputs = vec![ingested];
-    inputs.extend(youngest_idle(older, runs_to_join(shape, target, older)));
+    inputs.extend(youngest_idle(older, runs_to_join(shape, target, older, runs[place].bytes)));
     (inputs.len() > 1).then_some(Merge {
         cause: Cause::Ingested { run: ingested },
         inputs,

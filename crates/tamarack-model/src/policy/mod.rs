@@ -8,6 +8,8 @@
 //! | `lazy-leveling:T=5` | T | T; 1 in the last level |
 //! | `dostoevsky:T=5,K=4,Z=1` | T | as many as show K runs; Z in the last level |
 //! | `garnering:T=2,c=0.8` | T/c^(L-i) | 1; with `first=4` up to 4 in level 1 |
+//! | `moose:last=0.8,k=1` | by a [dynamic program](structure); the last level has 0.8 of all | k√r |
+//! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
@@ -26,7 +28,10 @@ mod dostoevsky;
 mod garnering;
 mod lazy_leveling;
 mod leveling;
+mod moose;
+mod qlsm_bush;
 mod steps;
+pub mod structure;
 mod tiering;
 mod words;
 
@@ -35,6 +40,8 @@ pub use dostoevsky::Dostoevsky;
 pub use garnering::Garnering;
 pub use lazy_leveling::LazyLeveling;
 pub use leveling::Leveling;
+pub use moose::Moose;
+pub use qlsm_bush::QlsmBush;
 pub use steps::{DATA_MAX, Policy};
 pub use tiering::Tiering;
 pub use words::PolicyError;
@@ -72,9 +79,17 @@ pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
             words.check(&["T", "c"], &["first"])?;
             Box::new(Garnering::new(words.whole("T")?, words.number("c")?, words.whole_or("first", 1)?)?)
         }
+        "moose" => {
+            words.check(&["last", "k"], &[])?;
+            Box::new(Moose::new(words.number("last")?, words.number("k")?)?)
+        }
+        "qlsm-bush" => {
+            let [ratio, exponent] = words.only(["T", "X"])?;
+            Box::new(QlsmBush::new(ratio, exponent)?)
+        }
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
-                         custom:buffer 4MiB; level 16MiB in 4 runs";
+                         moose:last=0.8,k=1, qlsm-bush:T=2,X=2, custom:buffer 4MiB; level 16MiB in 4 runs";
             return Err(PolicyError::new(format!("there is no policy `{other}`; policies are {known}")));
         }
     })
@@ -85,7 +100,7 @@ mod tests {
     use super::*;
     use crate::units::Bytes;
 
-    const ALL: [&str; 10] = [
+    const ALL: [&str; 16] = [
         "leveling:T=10",
         "tiering:T=4",
         "lazy-leveling:T=5",
@@ -95,6 +110,12 @@ mod tests {
         "garnering:T=10,c=0.4,first=4",
         "garnering:T=65536,c=0.1",
         "garnering:T=3,c=1",
+        "moose:last=0.8,k=1",
+        "moose:last=0.7,k=0.3",
+        "moose:last=0.99,k=2.5",
+        "qlsm-bush:T=2,X=2",
+        "qlsm-bush:T=65536,X=16",
+        "qlsm-bush:T=3,X=1",
         "custom:buffer 1MiB; level 4MiB in 2 runs; level 9MiB in 2 runs",
     ];
 
@@ -122,6 +143,10 @@ mod tests {
             ("garnering:T=2,c=much", "`c=much` in `garnering:T=2,c=much` is not understood; write a number"),
             ("garnering:T=2,c=1.5", "c=1.5 is out of range"),
             ("garnering:T=2,c=NaN", "is from 0.1 to 1"),
+            ("moose:last=0.8", "parameters last, k, each once"),
+            ("moose:last=1,k=1", "last=1 is out of range: the last level's share of all is from 0.5 to 0.99"),
+            ("moose:last=0.8,k=0", "k=0 is out of range"),
+            ("qlsm-bush:T=2,X=0", "X=0 is out of range"),
             ("garnering:T=2,c=0.8,first=0", "first=0 is out of range"),
             ("tiering:T=1", "T=1 is out of range"),
             ("dostoevsky:T=5,K=5,Z=1", "from 1 to 4"),

@@ -1,0 +1,81 @@
+//! MOOSE: a last level that holds a given share of all, and above it the ratios and numbers of runs that searching and
+//! rewriting cost least with (sections 3.3 and 3.4).
+//!
+//! ```text
+//! moose:last=0.8,k=1, with a last level of 10,000 buffers
+//!
+//!            buffers     r       n = √r
+//! level 1         7      7       3
+//! level 2        49      7       3
+//! level 3       343      7       3
+//! level 4      2101      6.1     2
+//! level 5     10000      4.8     2
+//! ```
+//!
+//! For given ratios, `n_i = k √r_i` runs make the product of what scans and updates cost least, and `k` chooses between the two; see
+//! [`structure`](super::structure) for the ratios.
+//!
+//! **Growth** enlarges the last level first: when it is full, it holds a quarter more (whole buffers), and the levels above are made anew for that.
+
+use std::fmt;
+
+use super::steps::{Policy, enough};
+use super::structure::{self, LevelCost};
+use super::words::PolicyError;
+use crate::shape::{Level, Shape};
+use crate::units::Bytes;
+
+/// `moose:last=0.8,k=1`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moose {
+    last: f64,
+    runs: f64,
+}
+
+impl Moose {
+    /// With this share of all capacity in the last level, and `k √r` runs in a level of size ratio `r`, rounded, at least 1 and at most one for each batch.
+    ///
+    /// # Errors
+    /// If `last` is not from 0.5 to 0.99, or `k` not from 0.01 to 100.
+    pub fn new(last: f64, runs: f64) -> Result<Self, PolicyError> {
+        PolicyError::unless_within("last", last, 0.5, 0.99, "the last level's share of all")?;
+        PolicyError::unless_within("k", runs, 0.01, 100.0, "runs of a level for each √r")?;
+        Ok(Self { last, runs })
+    }
+
+    /// The shape with a last level of so many buffers.
+    pub fn with_last(&self, last: u64, buffer: Bytes) -> Shape {
+        // What is whole must not be rounded down for its last digit.
+        let above = (last as f64 * (1.0 - self.last) / self.last + 1e-9) as u64;
+        let mut capacities = structure::levels_above(above, last as f64, LevelCost::Root);
+        capacities.push(last);
+        let mut batch = 1;
+        let levels = capacities.into_iter().map(|capacity| {
+            let ratio = capacity as f64 / batch as f64;
+            batch = capacity;
+            Level { capacity: buffer * capacity, runs: self.slots(ratio) }
+        });
+        Shape::new(buffer, levels.collect()).unwrap_or_else(|error| panic!("{self}, {last} buffers: {error}"))
+    }
+
+    fn slots(&self, ratio: f64) -> u32 {
+        (self.runs * ratio.sqrt()).round().min(ratio.floor()).max(1.0) as u32
+    }
+}
+
+impl Policy for Moose {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        let enough = enough(data);
+        let mut last = 2;
+        while buffer * last <= enough {
+            last = (last + 1).max(last / 4 * 5 + last % 4);
+        }
+        self.with_last(last, buffer)
+    }
+}
+
+impl fmt::Display for Moose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "moose:last={},k={}", self.last, self.runs)
+    }
+}
