@@ -122,8 +122,15 @@ impl World {
             275..290 => self.db.flush()?,
             290..293 => self.db.compact()?,
             293..296 => {
-                let policies = ["leveling:T=3", "tiering:T=4", "lazy-leveling:T=3"];
-                self.db.set_policy(policies[self.random.below(3) as usize])?;
+                let policies = [
+                    "leveling:T=3",
+                    "garnering:T=2,c=0.5,first=2",
+                    "tiering:T=4",
+                    "moose:last=0.8,k=1",
+                    "lazy-leveling:T=3",
+                    "qlsm-bush:T=2,X=2",
+                ];
+                self.db.set_policy(policies[self.random.below(6) as usize])?;
             }
             296..340 => {
                 let keys: Vec<_> = (0..self.random.below(20)).map(|_| self.key()).collect();

@@ -354,13 +354,16 @@ impl Round {
 }
 
 /// Trees of several levels, with few and with many runs.
-const POLICIES: [&str; 6] = [
+const POLICIES: [&str; 9] = [
     "leveling:T=2",
     "leveling:T=10",
     "tiering:T=3",
     "lazy-leveling:T=4",
     "dostoevsky:T=5,K=2,Z=2",
     "custom:buffer 2KiB; level 4KiB in 2 runs; level 30KiB in 7 runs",
+    "garnering:T=2,c=0.5",
+    "moose:last=0.8,k=1",
+    "qlsm-bush:T=2,X=2",
 ];
 
 /// Small buffers and blocks, of other sizes in each round, and other shapes.

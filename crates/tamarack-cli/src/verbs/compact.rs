@@ -37,6 +37,12 @@ they have; more runs make writing cheaper, and reading and space dearer:
   tiering:T=4             up to T runs per level
   lazy-leveling:T=5       up to T runs per level, one in the last
   dostoevsky:T=5,K=4,Z=1  as many per level as show lookups K, in the last Z
+  garnering:T=2,c=0.8     one run per level; the last is T times the one before,
+                          that one T/c times the next, and so on
+  moose:last=0.8,k=1      the last level has 0.8 of all; sizes and runs of the
+                          others are those that cost reading and writing least
+  qlsm-bush:T=2,X=2       from the last level up T, T to the power X, and so on
+                          times the next, and up to as many runs; one in the last
   custom:FILE             a shape of your own from FILE: a line `buffer 64MiB`,
                           then one for each level, small to large, such as
                           `level 640MiB in 1 run`; # begins a comment",

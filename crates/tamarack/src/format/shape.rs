@@ -81,7 +81,15 @@ mod tests {
     /// What is stored reads back, for each kind of policy.
     #[test]
     fn reads_back() {
-        for words in ["leveling:T=10", "tiering:T=4", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=2"] {
+        for words in [
+            "leveling:T=10",
+            "tiering:T=4",
+            "lazy-leveling:T=5",
+            "dostoevsky:T=10,K=3,Z=2",
+            "garnering:T=2,c=0.8,first=4",
+            "moose:last=0.8,k=1",
+            "qlsm-bush:T=2,X=2",
+        ] {
             let policy = policy::parse(words).expect(words);
             let shape = policy.shape(Bytes(1 << 30), Bytes(1 << 20));
             let (again, same) = decode(&encode(&*policy, &shape)).expect(words);

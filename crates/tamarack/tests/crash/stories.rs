@@ -277,16 +277,39 @@ const SCRIPTED: &[(&str, Script)] = &[
             a.write(5, Buffered).ingest(3);
         }
     }),
+    ("ratios differ from level to level", |a| {
+        a.begin_with("garnering:T=2,c=0.5").keys = 60;
+        for words in [
+            "moose:last=0.8,k=1",
+            "qlsm-bush:T=2,X=2",
+            "leveling:T=3",
+            "moose:last=0.6,k=2",
+            "garnering:T=2,c=0.8,first=3",
+        ] {
+            for _ in 0..3 {
+                a.write(5, Buffered).flush();
+            }
+            a.background(3).policy(words).write(3, Buffered).power_cut(DEFAULT()).background(2);
+        }
+        a.settle();
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.
 const POLICIES: &[&str] = &[
     "leveling:T=3",
+    "garnering:T=2,c=0.5",
     "tiering:T=2",
+    "moose:last=0.8,k=1",
     "tiering:T=4",
+    "qlsm-bush:T=2,X=2",
     "lazy-leveling:T=3",
+    "garnering:T=3,c=0.8,first=3",
     "dostoevsky:T=4,K=2,Z=2",
+    "moose:last=0.6,k=2",
     "custom:buffer 60; level 180 in 3 runs; level 2000 in 2 runs",
+    "custom:buffer 60; level 180 in 3 runs; level 2000 in 2 runs",
+    "custom:buffer 150; level 300 in 1 run; level 1200 in 4 runs; level 9000 in 2 runs",
     "custom:buffer 150; level 300 in 1 run; level 1200 in 4 runs; level 9000 in 2 runs",
 ];
 

@@ -200,12 +200,22 @@ pub(crate) fn drawn(seed: u64) -> Workload {
     Workload { name: format!("drawn from seed {seed}"), ops }
 }
 
+/// What policies change to.
+const POLICIES: [&str; 6] = [
+    "tiering:T=2",
+    "garnering:T=2,c=0.5",
+    "leveling:T=2",
+    "moose:last=0.8,k=1",
+    "lazy-leveling:T=3",
+    "qlsm-bush:T=2,X=2",
+];
+
 fn draw(random: &Random, at: u64) -> Op {
     match random.below(37) {
         35 => Op::GetAll,
         36 => Op::Checkpoint,
         32 => Op::Settle,
-        33 => Op::Policy(["tiering:T=2", "leveling:T=2", "lazy-leveling:T=3"][random.below(3) as usize]),
+        33 => Op::Policy(POLICIES[random.below(6) as usize]),
         34 => Op::CompactRange(key(random.below(8)), key(8 + random.below(8))),
         0 => Op::Sync,
         1 => Op::Flush,

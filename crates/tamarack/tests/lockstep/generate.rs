@@ -57,7 +57,25 @@ fn policy(random: &Random) -> String {
             let slots = |random: &Random| 1 + random.below(ratio - 1);
             format!("dostoevsky:T={ratio},K={},Z={}", slots(random), slots(random))
         }
-        _ => custom(random),
+        4 | 5 => custom(random),
+        _ => uneven(random, ratio),
+    }
+}
+
+/// One whose ratios differ from level to level.
+fn uneven(random: &Random, ratio: u64) -> String {
+    let one_of = |values: [&'static str; 5]| values[random.below(5) as usize];
+    match random.below(3) {
+        0 => {
+            let first = [String::new(), format!(",first={}", 2 + random.below(6))][random.below(2) as usize].clone();
+            format!("garnering:T={ratio},c={}{first}", one_of(["0.1", "0.4", "0.8", "0.95", "1"]))
+        }
+        1 => format!(
+            "moose:last={},k={}",
+            one_of(["0.5", "0.6", "0.8", "0.9", "0.99"]),
+            one_of(["0.01", "0.5", "1", "2", "100"])
+        ),
+        _ => format!("qlsm-bush:T={},X={}", ratio.min(4), 1 + random.below(3)),
     }
 }
 
