@@ -174,12 +174,20 @@ fn with_filter(expert: Expert, matches: &ArgMatches) -> Expert {
 }
 
 fn with_policy(expert: Expert, matches: &ArgMatches) -> Result<Expert, Failure> {
-    let Some(words) = matches.get_one::<String>("policy") else { return Ok(expert) };
+    Ok(match policy_words(matches)? {
+        Some(words) => expert.policy(&words),
+        None => expert,
+    })
+}
+
+/// The words of the policy in argument `policy`, if it was given; those of a shape in a file are read from there.
+pub(crate) fn policy_words(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+    let Some(words) = matches.get_one::<String>("policy") else { return Ok(None) };
     // What begins like a shape is one; a file of that name can be written as ./buffer…
-    match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
-        Some(file) => Ok(expert.policy(&custom_words(&files::read_text(Path::new(file))?))),
-        None => Ok(expert.policy(words)),
-    }
+    Ok(Some(match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
+        Some(file) => custom_words(&files::read_text(Path::new(file))?),
+        None => words.clone(),
+    }))
 }
 
 /// The words of the policy whose shape this text is. Lines stay lines, so that a complaint about one has its number.

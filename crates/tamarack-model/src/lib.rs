@@ -68,6 +68,7 @@
 //!
 //! | module | what it answers | what it never does |
 //! |---|---|---|
+//! | [design] | what would a tree be, and what would it cost | search for the best one |
 //! | [simulate] | what would become of these flushes | |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
@@ -80,6 +81,8 @@
 //! | [planner] | what is merged next | see a policy |
 //! | [occupancy] | what does a tree hold | |
 //! | [shape] | what may a tree hold | |
+//! | [workload] | what is asked of it | |
+//! | [device] | what do steps take | measure them |
 //! | [units] | how much | |
 //!
 //! The whole crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing, and builds for
@@ -87,11 +90,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod design;
 pub mod simulate;
 
 pub mod allocate;
 pub mod assign;
 pub mod cost;
+pub mod device;
 pub mod elastic;
 pub mod filter;
 pub mod growth;
@@ -101,6 +106,7 @@ pub mod planner;
 pub mod policy;
 pub mod shape;
 pub mod units;
+pub mod workload;
 
 pub use filter::FilterKind;
 pub use occupancy::{Occupancy, Run, RunId};

@@ -99,6 +99,7 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
         modules: &[
             "lib",
+            "design",
             "simulate",
             "pace",
             "cost",
@@ -111,6 +112,8 @@ const LAYERS: &[Layer] = &[
             "planner",
             "occupancy",
             "shape",
+            "workload",
+            "device",
             "units",
         ],
     },

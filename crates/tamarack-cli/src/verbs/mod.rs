@@ -7,6 +7,7 @@ mod bench;
 mod checkpoint;
 mod compact;
 mod delete;
+mod design;
 mod export;
 mod get;
 mod import;
@@ -42,6 +43,7 @@ const VERBS: &[Verb] = &[
     repair::VERB,
     inspect::VERB,
     bench::VERB,
+    design::VERB,
 ];
 
 const ABOUT: &str = "An embedded, durable, ordered key-value store, from the command line";

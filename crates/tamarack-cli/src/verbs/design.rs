@@ -1,0 +1,344 @@
+//! `tamarack design`: what a tree would be, and what it would cost, without a database.
+
+use clap::{Arg, ArgMatches, value_parser};
+use serde_json::Value;
+use tamarack_model::design::{Cost, Design, Priced, price};
+use tamarack_model::device::Device;
+use tamarack_model::filter::FilterChoice;
+use tamarack_model::policy::{self, DATA_MAX};
+use tamarack_model::workload::Workload;
+use tamarack_model::{BUFFER_MAX, Bytes};
+
+use crate::outcome::{Failure, Outcome};
+use crate::show::table::{grouped, table};
+use crate::show::{Output, json};
+use crate::size::show_bytes;
+use crate::verb::Verb;
+use crate::{database, size};
+
+pub(super) const VERB: Verb = Verb {
+    name: "design",
+    summary: "Price a tree that need not be there: its levels, filters and costs",
+    help: "\
+Shows the shape that a policy gives a tree of so many entries, the filters of
+each level's runs, the memory that they take, and what operations cost: by the
+models that the engine works with, and with no database.
+
+Costs are those of a tree that is as full as its shape allows, which is when they
+are highest, without any cache:
+  zero-result lookup  block reads of a lookup that finds nothing
+  existing lookup     block reads of one that finds its key
+  range seek          block reads before the first entry of a scan
+  update              times that an entry is written to tables on its way through
+                      all levels; `bench` says what a given load writes
+  space               bytes stored for each that is live, if all that is young
+                      replaces what is old
+
+Times add these up over a workload, for one thread that also waits for the merges
+that it causes. They are for comparing designs: the device is assumed to take
+100 µs for a block, to read 2 and write 1 GB/s, and the processor 20 ns for a
+digest, 50 ns to ask a filter, and 2 µs to put an entry.",
+    examples: "\
+tamarack design --entries 100000000 --entry-size 128
+tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
+tamarack design --entries 1000000 --workload zero-result=1,update=3 --json",
+    arguments,
+    run,
+};
+
+fn arguments() -> Vec<Arg> {
+    let option = |name: &'static str, value, default, help| {
+        Arg::new(name).long(name).value_name(value).help(help).default_value(default)
+    };
+    let size = |name, default, help| option(name, "SIZE", default, help).value_parser(size::parse_bytes);
+    vec![
+        Arg::new("entries")
+            .long("entries")
+            .value_name("COUNT")
+            .help("How many entries the tree holds")
+            .required(true)
+            .value_parser(value_parser!(u64).range(1..)),
+        size("entry-size", "100", "Bytes of an entry: key, value, and 8 more"),
+        size("buffer", "32MiB", "The size at which a buffer is flushed"),
+        option("policy", "WORDS", "leveling:T=10", "The policy; compact --help lists them"),
+        option("filter", "WORDS", "blocked:bits=10,allocation=monkey", "The filters; import --help lists them\n"),
+        size("block-size", "4KiB", "The size of a table's blocks"),
+        option(
+            "workload",
+            "PARTS",
+            EVEN,
+            "How much there is of each operation, in any unit; what is\nleft out there is none of\n",
+        )
+        .value_parser(parse_parts),
+        option("range-entries", "COUNT", "0", "Entries that a scan of the workload goes on to after its\nfirst one")
+            .value_parser(value_parser!(u64)),
+    ]
+}
+
+/// As much of each.
+const EVEN: &str = "zero-result=1,existing=1,range=1,update=1";
+
+/// How many there are of each operation: of `zero-result`, `existing`, `range` and `update`.
+type Parts = [f64; 4];
+
+fn parse_parts(text: &str) -> Result<Parts, String> {
+    const NAMES: [&str; 4] = ["zero-result", "existing", "range", "update"];
+    let explain = || format!("write parts as in `{EVEN}`: numbers from 0 on, one of them above 0, each name once");
+    let mut parts = [None; 4];
+    for part in text.split(',') {
+        let (name, number) = part.split_once('=').ok_or_else(explain)?;
+        let at = NAMES.iter().position(|known| *known == name).ok_or_else(explain)?;
+        let number = number.parse::<f64>().map_err(|_| explain())?;
+        if parts[at].replace(number).is_some() {
+            return Err(explain());
+        }
+    }
+    let parts = parts.map(|part| part.unwrap_or(0.0));
+    workload(parts, 0).map(|_| parts).ok_or_else(explain)
+}
+
+fn workload([zero_result, existing, ranges, updates]: Parts, range_entries: u64) -> Option<Workload> {
+    Workload::of_parts(zero_result, existing, ranges, updates, range_entries as f64)
+}
+
+fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
+    let number = |name| *matches.get_one::<u64>(name).expect("it is required, or has a default");
+    let words = database::policy_words(matches)?.expect("it has a default");
+    let policy = policy::parse(&words).map_err(|error| Failure::Usage(error.to_string()))?;
+    let filter_words: &String = matches.get_one("filter").expect("it has a default");
+    let filter: FilterChoice = filter_words.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+    let (entries, entry_bytes, block_bytes) = (number("entries"), number("entry-size"), number("block-size"));
+    let buffer = Bytes(number("buffer"));
+    if entry_bytes == 0 || block_bytes == 0 || buffer == Bytes::ZERO || buffer > BUFFER_MAX {
+        return Err(Failure::Usage(format!(
+            "--entry-size, --block-size and --buffer are sizes from 1 on, the buffer's at most {BUFFER_MAX}"
+        )));
+    }
+    let data = Bytes(entries) * entry_bytes;
+    if data > DATA_MAX {
+        return Err(Failure::Usage(format!(
+            "{entries} entries of {entry_bytes} bytes are more than the {DATA_MAX} that trees are designed for; give fewer, or smaller ones"
+        )));
+    }
+    let parts: Parts = *matches.get_one("workload").expect("it has a default");
+    let workload = workload(parts, number("range-entries")).expect("the parser checks it");
+    let design = Design { entries, entry_bytes, buffer, policy: policy.as_ref(), filter, block_bytes };
+    let priced = price(&design, &workload, &Device::default());
+    let heading = format!(
+        "{policy}, {filter_words}: {} entries of {}, {}",
+        grouped(entries),
+        show_bytes(entry_bytes),
+        show_bytes(data.0)
+    );
+    let text = format!("{heading}\n\n{}\n\n{}", levels(&priced, entry_bytes), costs(&priced));
+    output.result(Some(&text), object(&policy.to_string(), &priced))?;
+    Ok(Outcome::Done)
+}
+
+/// The shape, a line for each level.
+fn levels(priced: &Priced, entry_bytes: u64) -> String {
+    let buffer = priced.shape.buffer();
+    let heading = ["", "capacity", "entries", "ratio", "run slots", "bits per entry", "false positives"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.push(vec!["buffer".to_owned(), show_bytes(buffer.0), grouped(buffer.0 / entry_bytes)]);
+    for (number, level) in (1..).zip(&priced.levels) {
+        rows.push(vec![
+            format!("level {number}"),
+            show_bytes(level.capacity_bytes.0),
+            grouped(level.capacity_entries),
+            format!("{:.2}", level.size_ratio),
+            grouped(level.runs.into()),
+            format!("{:.2}", level.bits_per_entry),
+            significant(level.fpr),
+        ]);
+    }
+    table(&rows)
+}
+
+fn costs(priced: &Priced) -> String {
+    let Cost { zero_result_reads, existing_reads, range_seeks, update_writes, space_amplification, seconds_per_op } =
+        priced.cost;
+    let filters = (priced.filter_bits / 8.0).ceil() as u64;
+    let rows = [
+        ("memory", format!("{} of filters, {} a buffer", show_bytes(filters), show_bytes(priced.shape.buffer().0))),
+        ("zero-result lookup", format!("{} block reads", significant(zero_result_reads))),
+        ("existing lookup", format!("{} block reads", significant(existing_reads))),
+        ("range seek", format!("{range_seeks} block reads")),
+        ("update", format!("{} writes of the entry", significant(update_writes))),
+        ("space", format!("{} bytes for each that is live, at worst", significant(space_amplification))),
+        (
+            "workload",
+            format!(
+                "{} µs per operation, {} per second",
+                significant(seconds_per_op * 1e6),
+                grouped(priced.cost.throughput_per_s() as u64)
+            ),
+        ),
+    ];
+    rows.map(|(name, value)| format!("{name:<20}{value}")).join("\n")
+}
+
+/// Four digits that count.
+fn significant(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let before = number.abs().log10().floor() as i32 + 1;
+    if before < -3 { format!("{number:.3e}") } else { format!("{number:.*}", (4 - before).max(0) as usize) }
+}
+
+fn object(words: &str, priced: &Priced) -> serde_json::Map<String, Value> {
+    let level = |level: &tamarack_model::design::PricedLevel| {
+        Value::Object(json::object([
+            ("capacity_entries", level.capacity_entries.into()),
+            ("capacity_bytes", level.capacity_bytes.0.into()),
+            ("runs", level.runs.into()),
+            ("size_ratio", level.size_ratio.into()),
+            ("fpr", level.fpr.into()),
+            ("bits_per_entry", level.bits_per_entry.into()),
+        ]))
+    };
+    let levels: Vec<Value> = priced.levels.iter().map(level).collect();
+    let cost = priced.cost;
+    json::object([
+        ("policy", words.into()),
+        ("shape", Value::Object(json::object([("levels", levels.into())]))),
+        (
+            "memory",
+            Value::Object(json::object([
+                ("buffer_bytes", priced.shape.buffer().0.into()),
+                ("filter_bits", (priced.filter_bits.round() as u64).into()),
+                ("cache_bytes", 0.into()),
+            ])),
+        ),
+        (
+            "cost",
+            Value::Object(json::object([
+                ("zero_result_reads", cost.zero_result_reads.into()),
+                ("existing_reads", cost.existing_reads.into()),
+                ("range_seeks", cost.range_seeks.into()),
+                ("update_writes", cost.update_writes.into()),
+                ("space_amplification", cost.space_amplification.into()),
+                ("seconds_per_op", cost.seconds_per_op.into()),
+                ("throughput_per_s", cost.throughput_per_s().into()),
+            ])),
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestDir, run, run_ok};
+
+    fn priced(words: &[&str]) -> Value {
+        let words: Vec<&str> = ["design", "--json"].iter().chain(words).copied().collect();
+        serde_json::from_str(&run_ok(&words)).expect("an object")
+    }
+
+    /// The object has the members that programs rely on, and says what the model says.
+    #[test]
+    fn members() {
+        let found = priced(&["--entries", "1000000", "--buffer", "1MiB", "--policy", "moose:last=0.8,k=1"]);
+        let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&found), ["cost", "memory", "policy", "shape"]);
+        assert_eq!(names(&found["memory"]), ["buffer_bytes", "cache_bytes", "filter_bits"]);
+        let costs = [
+            "existing_reads",
+            "range_seeks",
+            "seconds_per_op",
+            "space_amplification",
+            "throughput_per_s",
+            "update_writes",
+            "zero_result_reads",
+        ];
+        assert_eq!(names(&found["cost"]), costs);
+        assert_eq!(found["policy"], "moose:last=0.8,k=1");
+        let policy = policy::parse("moose:last=0.8,k=1").expect("a policy");
+        let shape = policy.shape(Bytes(100_000_000), Bytes(1 << 20));
+        let levels = found["shape"]["levels"].as_array().expect("a list");
+        assert_eq!(levels.len(), shape.last());
+        for (level, right) in levels.iter().zip(shape.levels()) {
+            let members = ["bits_per_entry", "capacity_bytes", "capacity_entries", "fpr", "runs", "size_ratio"];
+            assert_eq!(names(level), members);
+            assert_eq!((&level["capacity_bytes"], &level["runs"]), (&right.capacity.0.into(), &right.runs.into()));
+        }
+        assert_eq!(found["cost"]["range_seeks"], shape.visible_runs_total() as f64);
+        assert!(found["memory"]["filter_bits"].as_u64().is_some_and(|bits| (9_900_000..=10_000_000).contains(&bits)));
+    }
+
+    /// A shape of one's own, from a file; its buffer is that of the tree.
+    #[test]
+    fn a_custom_shape() {
+        let dir = TestDir::new("design_a_custom_shape");
+        let file = dir.file("shape", "buffer 1000\nlevel 4000 in 4 runs\nlevel 64000 in 2 runs\n");
+        let found = priced(&[
+            "--entries",
+            "500",
+            "--policy",
+            &format!("custom:{file}"),
+            "--filter",
+            "none",
+            "--buffer",
+            "7MiB",
+        ]);
+        assert_eq!((&found["memory"]["buffer_bytes"], &found["memory"]["filter_bits"]), (&1000.into(), &0.into()));
+        assert_eq!(found["cost"]["zero_result_reads"], 5.0);
+        assert_eq!(found["cost"]["space_amplification"], 2.125);
+    }
+
+    /// People get a table and a line for each cost.
+    #[test]
+    fn for_people() {
+        let said = run_ok(&["design", "--entries", "100000000", "--policy", "leveling:T=10", "--filter", "none"]);
+        for part in [
+            "leveling:T=10, none: 100,000,000 entries of 100 B, 9.3 GiB",
+            "level 3   31.2 GiB  335,544,320  10.00",
+            "range seek          3 block reads",
+            "update              13.60 writes of the entry",
+            "space               1.110 bytes for each",
+        ] {
+            assert!(said.contains(part), "`{part}` is not in\n{said}");
+        }
+    }
+
+    /// What the workload is of changes the time, and nothing else.
+    #[test]
+    fn workloads() {
+        let of = |parts| priced(&["--entries", "1000000", "--workload", parts]);
+        let [reads, writes] = ["zero-result=2", "update=0.5"].map(of);
+        assert_eq!(reads["shape"], writes["shape"]);
+        let seconds = |found: &Value| found["cost"]["seconds_per_op"].as_f64().expect("a number");
+        let mixed = of("zero-result=3,update=1");
+        assert!((seconds(&mixed) - 0.75 * seconds(&reads) - 0.25 * seconds(&writes)).abs() < 1e-12);
+    }
+
+    /// Four digits count.
+    #[test]
+    fn numbers() {
+        let shown = [0.0, 0.001_234_56, 0.5, 1.0, 12.345, 123_456.7, 1e-7].map(significant);
+        assert_eq!(shown, ["0", "0.001235", "0.5000", "1.000", "12.35", "123457", "1.000e-7"]);
+    }
+
+    /// Wrong words are refused with what would be right.
+    #[test]
+    fn refusals() {
+        for (words, part) in [
+            (&[][..], "--entries <COUNT>"),
+            (&["--entries", "0"], "1.."),
+            (&["--entries", "9", "--entry-size", "0"], "sizes from 1 on"),
+            (&["--entries", "9", "--buffer", "200TiB"], "at most 128TiB"),
+            (&["--entries", "9000000000000"], "more than the 128TiB"),
+            (&["--entries", "9", "--policy", "mouse"], "moose:last=0.8,k=1"),
+            (&["--entries", "9", "--filter", "blum"], "`bloom:bits=10`"),
+            (&["--entries", "9", "--workload", "reads=1"], "zero-result=1,existing=1"),
+            (&["--entries", "9", "--workload", "update=0"], "one of them above 0"),
+            (&["--entries", "9", "--workload", "update=1,update=2"], "each name once"),
+            (&["--entries", "9", "--policy", "custom:no.shape"], "no.shape"),
+        ] {
+            let words: Vec<&str> = ["design"].iter().chain(words).copied().collect();
+            let ran = run(&words);
+            assert!(ran.status >= 2 && ran.out.is_empty() && ran.err.contains(part), "{words:?}: {ran:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! [`Design`]: a tree that need not be there, and what it costs.
+//!
+//! ```text
+//! entries, their size ┐                ┌ shape: capacity, runs, and filter of each level
+//! buffer, policy      ├──▶ price() ──▶ ┤ memory
+//! filter, block size  │                └ cost of each operation, and of a workload
+//! workload, device    ┘
+//! ```
+//!
+//! The tree is taken to be as full as its shape allows, which is when it costs most: level i shows `v_i` runs of `N_i / v_i` each. Reads are
+//! counted without caches. Everything is put together from what the other modules say: shapes from [`policy`](crate::policy), filters from
+//! [`allocate`](crate::allocate), costs from [`cost`](crate::cost).
+//!
+//! Tests: below, by hand; `tests/designs.rs` against the closed forms and the exact sums over single runs.
+
+use crate::allocate::weights::{Asked, Extent};
+use crate::allocate::{Curve, Load};
+use crate::cost::{lookup, space, update};
+use crate::device::Device;
+use crate::filter::{Allocation, FilterChoice, promise};
+use crate::policy::Policy;
+use crate::shape::Shape;
+use crate::units::{Bytes, Entries};
+use crate::workload::Workload;
+
+/// What is to be priced.
+#[derive(Clone, Copy, Debug)]
+pub struct Design<'a> {
+    /// So many entries, all live.
+    pub entries: u64,
+    /// Raw bytes of each, at least 1: key, value, and what an entry carries.
+    pub entry_bytes: u64,
+    /// The buffer's size. A custom shape has its own.
+    pub buffer: Bytes,
+    /// Where the shape comes from.
+    pub policy: &'a dyn Policy,
+    /// The filters.
+    pub filter: FilterChoice,
+    /// Bytes of a block, at least 1.
+    pub block_bytes: u64,
+}
+
+/// What it is, and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Priced {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its levels, level 1 first.
+    pub levels: Vec<PricedLevel>,
+    /// Bits of all filters, for as many entries as there are.
+    pub filter_bits: f64,
+    /// What operations cost.
+    pub cost: Cost,
+}
+
+/// A level, and the filters of its runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PricedLevel {
+    /// Entries that it may hold.
+    pub capacity_entries: u64,
+    /// Bytes that it may hold.
+    pub capacity_bytes: Bytes,
+    /// Run slots.
+    pub runs: u32,
+    /// Runs that a lookup meets at most.
+    pub visible_runs: u64,
+    /// Its capacity over that of the level above, or the buffer.
+    pub size_ratio: f64,
+    /// The false positive rate of each run; 1 without a filter.
+    pub fpr: f64,
+    /// Bits per entry of each run's filter.
+    pub bits_per_entry: f64,
+}
+
+/// What operations cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Block reads of a lookup that finds nothing.
+    pub zero_result_reads: f64,
+    /// Block reads of one that finds its key, any entry as likely as any other.
+    pub existing_reads: f64,
+    /// Runs that a scan seeks in: block reads before its first entry.
+    pub range_seeks: f64,
+    /// Times that an entry is written on its way from the buffer through all levels, the log not counted.
+    pub update_writes: f64,
+    /// Bytes on storage for each byte that is live, at worst.
+    pub space_amplification: f64,
+    /// Seconds of an operation of the workload, on the mean, by one thread that waits for all that it causes, merges included.
+    pub seconds_per_op: f64,
+}
+
+impl Cost {
+    /// Operations of the workload in a second, one after the other.
+    pub fn throughput_per_s(&self) -> f64 {
+        1.0 / self.seconds_per_op
+    }
+}
+
+/// What it comes to.
+///
+/// # Panics
+/// If there are no bytes in an entry, a block or the buffer.
+pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Priced {
+    assert!(design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
+    let data = Bytes(design.entries) * design.entry_bytes;
+    let shape = design.policy.shape(data, design.buffer);
+    let extents = extents(&shape, design.entry_bytes);
+    let bits = bits_per_entry(design.filter, &extents);
+    let rate = |bits: &f64| match design.filter {
+        FilterChoice::Each { kind, .. } if *bits > 0.0 => promise(kind, *bits).fpr,
+        _ => 1.0,
+    };
+    let rates: Vec<f64> = bits.iter().map(rate).collect();
+    let level = |number: usize| PricedLevel {
+        capacity_entries: shape.level(number).capacity.0 / design.entry_bytes,
+        capacity_bytes: shape.level(number).capacity,
+        runs: shape.level(number).runs,
+        visible_runs: extents[number - 1].runs,
+        size_ratio: shape.ratio(number),
+        fpr: rates[number - 1],
+        bits_per_entry: bits[number - 1],
+    };
+    let levels = (1..=shape.last()).map(level).collect();
+    let all: u64 = extents.iter().map(|extent| extent.entries.0).sum();
+    let used: f64 = extents.iter().zip(&bits).map(|(extent, bits)| extent.entries.0 as f64 * bits).sum();
+    let filter_bits = used / (all as f64).max(1.0) * design.entries as f64;
+    let cost = cost(design, &shape, &extents, &rates, workload, device);
+    Priced { shape, levels, filter_bits, cost }
+}
+
+/// The runs of a full tree, those of a level together. One that a single batch fills (a ratio of 1.5) shows none at rest, but is taken to have one.
+fn extents(shape: &Shape, entry_bytes: u64) -> Vec<Extent> {
+    let extent = |number| {
+        let bytes = shape.level(number).capacity;
+        Extent {
+            runs: shape.visible_runs(number).max(1),
+            bytes,
+            entries: Entries((bytes.0 / entry_bytes).max(1)),
+            seen: None,
+        }
+    };
+    (1..=shape.last()).map(extent).collect()
+}
+
+/// Of each level's runs.
+fn bits_per_entry(filter: FilterChoice, extents: &[Extent]) -> Vec<f64> {
+    let FilterChoice::Each { kind, bits_per_entry, allocation } = filter else { return vec![0.0; extents.len()] };
+    let found = match allocation {
+        Allocation::Uniform => return vec![bits_per_entry; extents.len()],
+        // Nothing has been observed yet.
+        Allocation::Monkey | Allocation::Observed => 0.0,
+        Allocation::MonkeyGeneral { v } => v / (v + 1.0),
+    };
+    let weights = Asked::Found(found).weights(extents);
+    let loads: Vec<Load> =
+        extents.iter().zip(weights).map(|(extent, weight)| Load { entries: extent.entries, weight }).collect();
+    let all: f64 = loads.iter().map(|load| load.entries.0 as f64).sum();
+    Curve::new(kind).allocate(&loads, bits_per_entry * all)
+}
+
+fn cost(
+    design: &Design<'_>,
+    shape: &Shape,
+    extents: &[Extent],
+    rates: &[f64],
+    workload: &Workload,
+    device: &Device,
+) -> Cost {
+    // How often a lookup passes a level's runs in vain, all of them together.
+    let absent = Asked::Found(0.0).weights(extents);
+    let present = Asked::Found(1.0).weights(extents);
+    let in_vain = |weights: &[f64]| -> f64 { weights.iter().zip(rates).map(|(weight, rate)| weight * rate).sum() };
+    let (zero_result_reads, existing_reads) = (in_vain(&absent), 1.0 + in_vain(&present));
+    // And how many filters it asks: also that of the run where it ends.
+    let all: f64 = extents.iter().map(|extent| extent.entries.0 as f64).sum();
+    let asked = |weights: &[f64], found: f64| -> f64 {
+        let ends = extents.iter().map(|extent| found * extent.entries.0 as f64 / all);
+        weights
+            .iter()
+            .zip(ends)
+            .zip(rates)
+            .filter(|(_, rate)| **rate < 1.0)
+            .map(|((weight, end), _)| weight + end)
+            .sum()
+    };
+    let block = device.block_seconds(design.block_bytes as f64);
+    let lookup_seconds = |asked: f64, reads: f64| {
+        let hash = if asked > 0.0 { device.hash_seconds } else { 0.0 };
+        hash + asked * device.probe_seconds + reads * block
+    };
+    let range_seeks = extents.iter().map(|extent| extent.runs as f64).sum::<f64>();
+    let entry = design.entry_bytes as f64;
+    // The first blocks come together, the others one after the other.
+    let scanned = lookup::range(workload.range_entries, design.block_bytes as f64 / entry, range_seeks) - range_seeks;
+    let range_seconds = (range_seeks / device.reads_at_once).max(1.0) * device.read_seconds
+        + (range_seeks + scanned) * design.block_bytes as f64 / device.read_bytes_per_second;
+    let update_writes = update::writes_per_entry_total(shape);
+    // Into the log, and by flush and merges; all but the flush read what they write.
+    let written = entry * (1.0 + update_writes) / device.write_bytes_per_second;
+    let read = entry * (update_writes - 1.0).max(0.0) / device.read_bytes_per_second;
+    let seconds_per_op = workload.zero_result * lookup_seconds(asked(&absent, 0.0), zero_result_reads)
+        + workload.existing * lookup_seconds(asked(&present, 1.0), existing_reads)
+        + workload.ranges * range_seconds
+        + workload.updates * (device.put_seconds + written + read);
+    Cost {
+        zero_result_reads,
+        existing_reads,
+        range_seeks,
+        update_writes,
+        space_amplification: space::worst_amplification(shape),
+        seconds_per_op,
+    }
+}

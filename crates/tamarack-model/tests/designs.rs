@@ -1,0 +1,168 @@
+//! Priced designs against what is known otherwise: exact sums over single runs, Monkey's and Autumn's closed forms, the identity of the best filters, and a tree by hand.
+
+use tamarack_model::allocate::weights::by_entries;
+use tamarack_model::cost::{autumn, lookup, monkey, space, update};
+use tamarack_model::design::{Design, Priced, price};
+use tamarack_model::device::Device;
+use tamarack_model::filter::{FilterChoice, FilterKind, fpr};
+use tamarack_model::policy::{self, Policy};
+use tamarack_model::workload::Workload;
+use tamarack_model::{Bytes, Shape};
+
+const POLICIES: [&str; 8] = [
+    "leveling:T=4",
+    "leveling:T=10",
+    "tiering:T=4",
+    "lazy-leveling:T=5",
+    "dostoevsky:T=8,K=3,Z=2",
+    "garnering:T=2,c=0.8",
+    "moose:last=0.8,k=1",
+    "qlsm-bush:T=2,X=2",
+];
+
+const FILTERS: [&str; 5] = [
+    "none",
+    "bloom:bits=5,allocation=uniform",
+    "bloom:bits=10,allocation=monkey",
+    "blocked:bits=7,allocation=monkey",
+    "bloom:bits=6,allocation=monkey-general,v=3",
+];
+
+const ENTRY: u64 = 100;
+
+fn filter(words: &str) -> FilterChoice {
+    words.parse().expect(words)
+}
+
+fn priced(policy: &dyn Policy, filter_words: &str, workload: Workload, device: &Device) -> Priced {
+    let design = Design {
+        entries: 10_000_000,
+        entry_bytes: ENTRY,
+        buffer: Bytes(1 << 20),
+        policy,
+        filter: filter(filter_words),
+        block_bytes: 4000,
+    };
+    price(&design, &workload, device)
+}
+
+fn even() -> Workload {
+    Workload::of_parts(1.0, 1.0, 1.0, 1.0, 0.0).expect("a workload")
+}
+
+fn near(found: f64, expected: f64, slack: f64, context: &str) {
+    assert!((found - expected).abs() <= slack * expected.abs() + 1e-12, "{context}: {found}, not {expected}");
+}
+
+/// Levels are the shape's; costs are the exact sums over its runs, one by one.
+#[test]
+fn costs_are_sums_over_runs() {
+    for (words, filter_words) in POLICIES.into_iter().flat_map(|words| FILTERS.map(|filter| (words, filter))) {
+        let context = format!("{words} {filter_words}");
+        let policy = policy::parse(words).expect(words);
+        let priced = priced(policy.as_ref(), filter_words, even(), &Device::default());
+        assert_eq!(priced.shape, policy.shape(Bytes(1_000_000_000), Bytes(1 << 20)), "{context}");
+        let (mut rates, mut entries) = (Vec::new(), Vec::new());
+        for (number, level) in (1..).zip(&priced.levels) {
+            let visible = priced.shape.visible_runs(number);
+            assert_eq!((level.capacity_bytes, level.visible_runs), (priced.shape.level(number).capacity, visible));
+            assert_eq!(level.capacity_entries, level.capacity_bytes.0 / ENTRY, "{context}");
+            assert_eq!((level.runs, level.size_ratio), (priced.shape.level(number).runs, priced.shape.ratio(number)));
+            // More entries than there are runs, so that a few odd ones make no difference.
+            for _ in 0..visible {
+                rates.push(level.fpr);
+                entries.push(level.capacity_entries / visible);
+            }
+        }
+        let (cost, targets) = (priced.cost, by_entries(&entries));
+        near(cost.zero_result_reads, lookup::zero_result(&rates), 1e-9, &context);
+        near(cost.existing_reads, lookup::existing(&rates, &targets), 1e-3, &context);
+        assert_eq!(cost.range_seeks, rates.len() as f64, "{context}");
+        assert_eq!(cost.update_writes, update::writes_per_entry_total(&priced.shape), "{context}");
+        assert_eq!(cost.space_amplification, space::worst_amplification(&priced.shape), "{context}");
+        assert_eq!(cost.throughput_per_s(), 1.0 / cost.seconds_per_op);
+        // The budget is kept and, but for what a kind of filter cannot use, spent.
+        let per_entry = priced.filter_bits / 10_000_000.0;
+        let budget = match filter(filter_words) {
+            FilterChoice::None => 0.0,
+            FilterChoice::Each { bits_per_entry, .. } => bits_per_entry,
+        };
+        assert!(per_entry <= budget * (1.0 + 1e-9) && per_entry >= 0.99 * budget, "{context}: {per_entry} bits");
+    }
+}
+
+/// Ideal curves aside, filters of whole probes come within a few percent of `2^H e^(-m ln²2)`, whatever the shape; equal bits do not.
+#[test]
+fn filters_are_as_good_as_can_be() {
+    for words in POLICIES {
+        let policy = policy::parse(words).expect(words);
+        let of = |filter_words| priced(policy.as_ref(), filter_words, even(), &Device::default());
+        let best = of("bloom:bits=10,allocation=monkey");
+        let bound = 2_f64.powf(best.shape.entropy()) * (-10.0 * std::f64::consts::LN_2.powi(2)).exp();
+        near(best.cost.zero_result_reads, bound, 0.04, words);
+        let equal = of("bloom:bits=10,allocation=uniform");
+        let rate = fpr(FilterKind::Bloom, 10.0, 7);
+        near(equal.cost.zero_result_reads, rate * equal.cost.range_seeks, 1e-3, words);
+        assert!(best.cost.zero_result_reads < equal.cost.zero_result_reads, "{words}");
+    }
+}
+
+/// Monkey's Eq. 7 and Autumn's Eq. 9 say the same in the limit.
+#[test]
+fn closed_forms_agree() {
+    let filter = "bloom:bits=10,allocation=monkey";
+    for ratio in [3_u32, 4, 6, 10] {
+        let policy = policy::parse(&format!("leveling:T={ratio}")).expect("a policy");
+        let found = priced(policy.as_ref(), filter, even(), &Device::default());
+        let tree = monkey::Tree { ratio: f64::from(ratio), merging: monkey::Merging::Leveling };
+        near(found.cost.zero_result_reads, tree.zero_result(10.0, found.shape.last() as u32), 0.05, "Monkey");
+    }
+    let policy = policy::parse("garnering:T=3,c=0.7").expect("a policy");
+    let found = priced(policy.as_ref(), filter, even(), &Device::default());
+    let tree = autumn::Tree { ratio: 3.0, scaling: 0.7, levels: found.shape.last() as u32 };
+    for (level, rate) in found.levels.iter().zip(tree.rates(found.cost.zero_result_reads)) {
+        // Whole probes make steps in a curve that the formula takes for smooth.
+        near(level.fpr, rate, 0.15, "Autumn");
+    }
+}
+
+/// Times by hand, with a device of simple numbers.
+#[test]
+fn seconds_by_hand() {
+    let shape: Shape = "buffer 1MiB\nlevel 4MiB in 4 runs\nlevel 4GiB in 1 run".parse().expect("a shape");
+    let policy = policy::Custom::new(shape);
+    let device = Device {
+        read_seconds: 1.0,
+        reads_at_once: 2.0,
+        read_bytes_per_second: 4000.0,
+        write_bytes_per_second: 100.0,
+        hash_seconds: 0.25,
+        probe_seconds: 0.5,
+        put_seconds: 8.0,
+    };
+    let of = |parts: [f64; 4], range_entries, filter| {
+        let workload = Workload::of_parts(parts[0], parts[1], parts[2], parts[3], range_entries).expect("a workload");
+        priced(&policy, filter, workload, &device)
+    };
+    // Three visible runs and one, a block of each without filters: a seek and a second of reading.
+    let none = of([1.0, 0.0, 0.0, 0.0], 0.0, "none");
+    assert_eq!((none.cost.zero_result_reads, none.cost.seconds_per_op, none.filter_bits), (4.0, 8.0, 0.0));
+    assert!(none.levels.iter().all(|level| (level.fpr, level.bits_per_entry) == (1.0, 0.0)));
+    // Four filters asked with one digest; and one and a thousandth of blocks, each a second to seek and one to read.
+    let bloom = of([1.0, 0.0, 0.0, 0.0], 0.0, "bloom:bits=10,allocation=uniform");
+    near(bloom.cost.seconds_per_op, 0.25 + 4.0 * 0.5 + 2.0 * bloom.cost.zero_result_reads, 1e-9, "absent");
+    // Four seeks, two at once, four blocks; then 80 entries, 40 to a block.
+    near(of([0.0, 0.0, 3.0, 0.0], 80.0, "none").cost.seconds_per_op, 2.0 + 4.0 + 2.0, 1e-9, "scan");
+    // 100 bytes, into the log and as often as said; all but once read, too.
+    let update = of([0.0, 0.0, 0.0, 1.0], 0.0, "none").cost;
+    near(update.seconds_per_op, 8.0 + 1.0 + update.update_writes + (update.update_writes - 1.0) / 40.0, 1e-9, "update");
+    // A mix is the sum of its parts.
+    let parts: f64 = (0..4)
+        .map(|at| {
+            let mut parts = [0.0; 4];
+            parts[at] = 1.0;
+            of(parts, 80.0, "none").cost.seconds_per_op
+        })
+        .sum();
+    near(of([1.0; 4], 80.0, "none").cost.seconds_per_op, parts / 4.0, 1e-9, "mix");
+}
