@@ -37,8 +37,10 @@ fn keys_are_hashed_as_often_as_said() -> Result<()> {
         for (hash, hashed) in [
             (Hash::Digest, Hashed::Once),
             (Hash::Digest, Hashed::ByEach),
+            (Hash::Digest, Hashed::Besides),
             (Hash::Murmur64A, Hashed::Once),
             (Hash::Murmur64A, Hashed::ByEach),
+            (Hash::Murmur64A, Hashed::Besides),
         ] {
             hash_with(hash, hashed);
             for number in 0..2 * RUNS * ENTRIES {
@@ -58,7 +60,7 @@ fn keys_are_hashed_as_often_as_said() -> Result<()> {
                     (Hash::Digest, Hashed::Once) => 1,
                     (Hash::Digest, Hashed::ByEach) => asked.max(1),
                     (Hash::Murmur64A, Hashed::Once) => 1 + asked.min(1),
-                    (Hash::Murmur64A, Hashed::ByEach) => 1 + asked,
+                    (_, Hashed::Besides) | (Hash::Murmur64A, Hashed::ByEach) => 1 + asked,
                 };
                 assert_eq!(hashes, expected, "{number}, {hash:?} {hashed:?}, {asked} filters asked");
                 #[cfg(debug_assertions)]

@@ -4,11 +4,14 @@
 //! A lookup that asks a filter makes a digest of the key and probes. If all filters of a tree are asked with one digest, it is made once:
 //!
 //! ```text
-//! each filter its own    Σ asked_j · (T_H + T_P) + reads · T_D
-//! one digest for all     T_H + Σ asked_j · T_P + reads · T_D
+//! each filter its own    Σ asked_j · (T_H + T_P) + reads · T_D + runs · T_N + T_R
+//! one digest for all     T_H + Σ asked_j · T_P + reads · T_D + runs · T_N + T_R
 //! ```
 //!
-//! where `asked_j` says how often a lookup comes to the filter of run j, and `reads` how many blocks it reads. These are exact sums over runs
+//! where `asked_j` says how often a lookup comes to the filter of run j, `reads` how many blocks it reads, and `runs` to how many runs it comes. `T_N` and `T_R` are what a lookup takes
+//! besides for each run and by itself; the paper leaves them out (they are 0 in [`Times::of_paper`]). The difference of the two lines is the same without them, but the gain is a share of
+//! the whole: where all is in memory they are as large as the rest. A processor also does several things at a time, so that a hash takes less of a lookup's time than it takes
+//! by itself ([`Overlap`]). The sums are exact sums over runs
 //! ([`Lookup`]); the paper's closed forms (Eq. 4 to 9) are for full trees of one size ratio and one rate ([`Closed`]), and corrected where tests against the sums
 //! showed misprints.
 
@@ -23,6 +26,17 @@ pub struct Times {
     pub probe: f64,
     /// `T_D`: getting a block and searching it.
     pub block: f64,
+    /// `T_N`: coming to a run and finding its table, besides asking the filter. Not in the paper.
+    pub run: f64,
+    /// `T_R`: what a lookup takes besides, whatever the tree. Not in the paper.
+    pub lookup: f64,
+}
+
+impl Times {
+    /// The three that the paper has.
+    pub fn of_paper(hash: f64, probe: f64, block: f64) -> Self {
+        Self { hash, probe, block, run: 0.0, lookup: 0.0 }
+    }
 }
 
 /// What a mean lookup does in a tree.
@@ -30,8 +44,21 @@ pub struct Times {
 pub struct Lookup {
     /// Filters that are asked.
     pub asked: f64,
+    /// Runs that it comes to, with a filter or without.
+    pub runs: f64,
+    /// Filters that say perhaps, other than the first that is asked.
+    pub later_perhaps: f64,
     /// Blocks that are read.
     pub reads: f64,
+}
+
+/// What of a hash that is made for a filter takes no time, because the processor does other things of the lookup meanwhile; in the same unit. Not in the paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overlap {
+    /// `T_O`: if the filter says no, and the lookup goes on to the next run.
+    pub no: f64,
+    /// `T_S`: if it says perhaps. The processor, which guesses that it will, begins to search before the hash is there.
+    pub perhaps: f64,
 }
 
 impl Lookup {
@@ -39,27 +66,47 @@ impl Lookup {
     /// filter have the rate 1.
     pub fn over(rates: &[f64], targets: &[f64], found: f64) -> Self {
         let mut reached = 1.0;
-        let mut asked = 0.0;
+        let (mut asked, mut runs, mut later_perhaps) = (0.0, 0.0, 0.0);
         for (rate, target) in rates.iter().zip(targets) {
-            asked += if *rate < 1.0 { reached } else { 0.0 };
+            runs += reached;
+            if *rate < 1.0 {
+                let here = found * target;
+                later_perhaps += if asked > 0.0 { here + rate * (reached - here) } else { 0.0 };
+                asked += reached;
+            }
             reached -= found * target;
         }
-        Self { asked, reads: lookup::mixed(rates, targets, found) }
+        Self { asked, runs, later_perhaps, reads: lookup::mixed(rates, targets, found) }
     }
 
     /// The time if each filter hashes for itself. Eq. 4 and 5, summed.
     pub fn hashed_by_each(&self, times: &Times) -> f64 {
-        self.asked * (times.hash + times.probe) + self.reads * times.block
+        self.asked * times.hash + self.apart_from_hashing(times)
     }
 
-    /// The time if one digest serves all. Eq. 7.
+    /// The time if one digest serves all; it is made in any case, before it is known whether there is a filter to ask. Eq. 7.
     pub fn hashed_once(&self, times: &Times) -> f64 {
-        if self.asked == 0.0 { 0.0 } else { times.hash + self.asked * times.probe + self.reads * times.block }
+        times.hash + self.apart_from_hashing(times)
+    }
+
+    fn apart_from_hashing(&self, times: &Times) -> f64 {
+        self.asked * times.probe + self.reads * times.block + self.runs * times.run + times.lookup
     }
 
     /// The share of the time that one digest for all saves. Eq. 8 and 9.
     pub fn gain(&self, times: &Times) -> f64 {
         1.0 - self.hashed_once(times) / self.hashed_by_each(times)
+    }
+
+    /// The time that one digest for all saves, with hashes that overlap with the rest of the lookup; that of the first filter is made in any case.
+    pub fn saved(&self, times: &Times, overlap: &Overlap) -> f64 {
+        (self.asked - 1.0) * (times.hash - overlap.no) - self.later_perhaps * (overlap.perhaps - overlap.no)
+    }
+
+    /// [`gain`](Self::gain), with hashes that overlap with the rest of the lookup.
+    pub fn gain_overlapping(&self, times: &Times, overlap: &Overlap) -> f64 {
+        let saved = self.saved(times, overlap);
+        saved / (self.hashed_once(times) + saved)
     }
 }
 
@@ -83,11 +130,19 @@ impl Closed {
         (1.0 - self.empty) / (t - 1.0) * (1.0 - levels * (t - 1.0) / (t.powf(levels) - 1.0))
     }
 
+    /// How often the filter of the youngest run says perhaps, where the smallest level has so many.
+    fn first_perhaps(&self, runs: f64) -> f64 {
+        let (t, levels) = (self.ratio, f64::from(self.levels));
+        let here = (1.0 - self.empty) * (t - 1.0) / (t.powf(levels) - 1.0) / runs;
+        here + (1.0 - here) * self.rate
+    }
+
     /// What a mean lookup does under leveling, Eq. 4.
     pub fn leveling(&self) -> Lookup {
         let asked = f64::from(self.levels) - self.spared();
         let found = 1.0 - self.empty;
-        Lookup { asked, reads: found + (asked - found) * self.rate }
+        let reads = found + (asked - found) * self.rate;
+        Lookup { asked, runs: asked, later_perhaps: reads - self.first_perhaps(1.0), reads }
     }
 
     /// What a mean lookup does with `runs` visible runs in each level, Eq. 5 and 6, which have T of them; with the false positives that a lookup meets in younger runs of the
@@ -97,10 +152,9 @@ impl Closed {
         // Levels that a mean lookup goes through in vain.
         let levels = f64::from(self.levels) - self.spared() - found;
         let younger = (runs - 1.0) / 2.0;
-        Lookup {
-            asked: found * (younger + 1.0) + runs * levels,
-            reads: found + (found * younger + runs * levels) * self.rate,
-        }
+        let asked = found * (younger + 1.0) + runs * levels;
+        let reads = found + (found * younger + runs * levels) * self.rate;
+        Lookup { asked, runs: asked, later_perhaps: reads - self.first_perhaps(runs), reads }
     }
 }
 
@@ -125,6 +179,7 @@ mod tests {
                         let of_tiering = closed.tiering(f64::from(runs));
                         let near = |a: f64, b: f64| (a - b).abs() < 1e-9 * b.abs().max(1.0);
                         assert!(near(of_tiering.asked, sum.asked) && near(of_tiering.reads, sum.reads));
+                        assert!(near(of_tiering.later_perhaps, sum.later_perhaps) && near(of_tiering.runs, sum.runs));
                         if runs == 1 {
                             assert!(
                                 near(closed.leveling().asked, sum.asked) && near(closed.leveling().reads, sum.reads)
@@ -140,11 +195,31 @@ mod tests {
     #[test]
     fn gain_is_the_papers() {
         let closed = Closed { ratio: 10.0, levels: 4, empty: 0.5, rate: 0.01 };
-        let times = Times { hash: 3.0, probe: 1.0, block: 100.0 };
+        let times = Times::of_paper(3.0, 1.0, 100.0);
         let lookup = closed.leveling();
         let expected = (4.0 - 1.0 - closed.spared()) * times.hash / lookup.hashed_by_each(&times);
         assert!((lookup.gain(&times) - expected).abs() < 1e-12);
         let near_x = (1.0 - closed.empty) / (closed.ratio - 1.0);
         assert!((closed.spared() / near_x - 1.0).abs() < 0.01, "the paper's approximation of x");
+        // What it leaves out changes what the gain is a share of, and nothing else.
+        let whole = Times { run: 2.0, lookup: 7.0, ..times };
+        let more = lookup.hashed_by_each(&whole) - lookup.hashed_by_each(&times);
+        assert!((more - (2.0 * lookup.runs + 7.0)).abs() < 1e-12);
+        let saved = |times| lookup.hashed_by_each(times) - lookup.hashed_once(times);
+        assert!((saved(&whole) - saved(&times)).abs() < 1e-12);
+        assert!((lookup.gain(&whole) - saved(&times) / lookup.hashed_by_each(&whole)).abs() < 1e-12);
+    }
+
+    /// Runs without filters are come to, but not asked.
+    #[test]
+    fn runs_without_filters() {
+        let lookup = Lookup::over(&[0.1, 0.2, 1.0], &[0.2, 0.3, 0.5], 0.5);
+        assert!((lookup.asked - 1.9).abs() < 1e-12 && (lookup.runs - 2.65).abs() < 1e-12);
+        // Of the second filter: found 0.15, and 0.2 of the others that come there.
+        assert!((lookup.later_perhaps - (0.15 + 0.2 * 0.75)).abs() < 1e-12);
+        let times = Times { hash: 5.0, probe: 1.0, block: 10.0, run: 2.0, lookup: 7.0 };
+        assert!((lookup.gain_overlapping(&times, &Overlap::default()) - lookup.gain(&times)).abs() < 1e-12);
+        let saved = lookup.saved(&times, &Overlap { no: 1.0, perhaps: 3.0 });
+        assert!((saved - ((0.9 - 0.3) * 4.0 + 0.3 * 2.0)).abs() < 1e-12);
     }
 }

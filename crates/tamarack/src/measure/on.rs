@@ -21,6 +21,8 @@ pub enum Hashed {
     Once,
     /// For each filter that it asks.
     ByEach,
+    /// For each filter that it asks, and its digest is made besides: what that takes more than [`Hashed::Once`] is what a hash takes there.
+    Besides,
 }
 
 /// A part of a lookup that has a clock of its own. What is in none of them is the rest.
@@ -116,8 +118,10 @@ pub fn begin(part: Part) -> Begun {
 pub fn digest_for_filter(key: &[u8], digest: Digest) -> Digest {
     let (hash, is_first) = MEASURED.with(|measured| (measured.hash.get(), measured.is_first.replace(false)));
     match hash {
-        (Hash::Digest, Hashed::ByEach) if !is_first => timed(|| Digest::of(black_box(key))),
-        (Hash::Murmur64A, hashed) if is_first || hashed == Hashed::ByEach => timed(|| after_murmur(key, digest)),
+        (Hash::Digest, hashed) if hashed == Hashed::Besides || (hashed == Hashed::ByEach && !is_first) => {
+            timed(|| Digest::of(black_box(key)))
+        }
+        (Hash::Murmur64A, hashed) if is_first || hashed != Hashed::Once => timed(|| after_murmur(key, digest)),
         _ => digest,
     }
 }
