@@ -1,9 +1,11 @@
 //! MOOSE against brute force, and against its paper's formulas and figures.
 
-use tamarack_model::cost::{range, space};
+use tamarack_model::allocate::{self, Load};
+use tamarack_model::cost::{range, space, update};
 use tamarack_model::policy::structure::{self, LevelCost};
-use tamarack_model::policy::{self, Moose, Policy};
-use tamarack_model::{Bytes, Shape};
+use tamarack_model::policy::{self, Custom, Moose, Policy};
+use tamarack_model::simulate::{Pace, simulate};
+use tamarack_model::{Bytes, Level, Shape};
 
 mod random;
 use random::Random;
@@ -236,4 +238,95 @@ fn space_is_bounded() {
         (format!("{:.2}", of_default / 0.8), format!("{:.2}", of_default / 0.8 / 2_f64.sqrt())),
         ("3.54".into(), "2.50".into())
     );
+}
+
+/// Of trees of MOOSE's shapes that fill and empty again and again: the simulation writes what [`update`] says, within a twentieth and within 1.5 % on average where the last level
+/// is twice the one above it or more (ratios of the last two levels are broken, and levels are full with whole batches), and shows as many runs, give or take one.
+#[test]
+fn costs_are_those_of_the_simulation() {
+    let (mut off, mut count) = (0.0, 0.0);
+    for (share, regulator) in [0.65, 0.8, 0.9].into_iter().flat_map(|share| [0.5, 1.0, 2.0].map(|k| (share, k))) {
+        let policy = Moose::new(share, regulator).expect("a policy");
+        for last in [30, 300, 3000] {
+            let buffer = Bytes(1000);
+            let shape = policy.with_last(last, buffer);
+            let levels = shape.last();
+            // Nothing ever leaves what is below.
+            let sunk = [shape.levels(), &[Level { capacity: Bytes(1 << 50), runs: 1 }]].concat();
+            let sunk = Custom::new(Shape::new(buffer, sunk).expect("a shape"));
+            let report = simulate(&sunk, buffer, &vec![buffer; last as usize * 5], Pace::Settled);
+            let found = report.written[..levels].iter().copied().sum::<Bytes>().ratio(report.flushed);
+            let formula = update::writes_per_entry_total(&shape);
+            assert!((formula / found - 1.0).abs() < 0.05, "{policy}: {found}, not {formula}:\n{shape}");
+            off += (formula / found - 1.0).abs();
+            count += 1.0;
+            for level in 1..=levels {
+                let (most, visible) = (report.runs[level - 1].most, shape.visible_runs(level) as f64);
+                let is_whole = (1..=level).all(|level| shape.ratio(level).fract() == 0.0);
+                let slack = if is_whole { 0.0 } else { 1.0 };
+                assert!((most - visible).abs() <= slack, "level {level} shows {most} of {visible} runs:\n{shape}");
+            }
+        }
+    }
+    assert!(off / count < 0.015, "{}", off / count);
+}
+
+/// A tree that grows to ten thousand buffers writes about as much as a full one, though its last level is never emptied: its runs take turns at growing. It
+/// never shows more runs than slots, and as many levels as its shape.
+#[test]
+fn growing_costs_as_much() {
+    let report = simulate(&default(), Bytes(1000), &vec![Bytes(1000); 10_000], Pace::Settled);
+    let shape = default().shape(Bytes(10_000_000), Bytes(1000));
+    let formula = update::writes_per_entry_total(&shape);
+    let found = report.write_amplification();
+    assert!((found / formula - 1.0).abs() < 0.15, "{found}, {formula}");
+    assert_eq!(report.runs.len(), shape.last());
+    assert!(report.runs_total.most <= range::slots(&shape), "{} runs:\n{shape}", report.runs_total.most);
+    // One run in the last level would be rewritten with each batch.
+    let single = Moose::new(0.8, 0.01).expect("a policy");
+    let leveled = simulate(&single, Bytes(1000), &vec![Bytes(1000); 10_000], Pace::Settled);
+    let of_last =
+        |report: &tamarack_model::simulate::Report| report.written.last().expect("levels").ratio(report.flushed);
+    assert!(of_last(&report) < 0.75 * of_last(&leveled), "{} {}", of_last(&report), of_last(&leveled));
+}
+
+/// Eq. 9 and 10: rates in proportion to `N_i / n_i` are the allocator's, and make the zero-result cost that is least for the shape, `2^H e^(-m ln²2)`; Eq. 11 is the same for
+/// `n_i = k √r_i`.
+#[test]
+fn zero_result_lookups() {
+    let ln2_squared = std::f64::consts::LN_2.powi(2);
+    for (share, regulator) in [0.6, 0.8, 0.95].into_iter().flat_map(|share| [1.0, 2.0].map(|k| (share, k))) {
+        let shape = Moose::new(share, regulator).expect("a policy").with_last(4_000_000, Bytes(1000));
+        let all = shape.capacity().as_f64();
+        let runs: Vec<Load> = (1..=shape.last())
+            .flat_map(|level| {
+                let slots = shape.level(level).runs;
+                (0..slots).map(move |_| (level, slots))
+            })
+            .map(|(level, slots)| Load::new(shape.level(level).capacity.0 / u64::from(slots)))
+            .collect();
+        let bits = 8.0;
+        let rates: Vec<f64> = allocate::ideal(&runs, bits * all).into_iter().map(allocate::ideal_rate).collect();
+        let levels = || (1..=shape.last()).map(|level| (shape.level(level), shape.nominal_batch(level).as_f64()));
+        let logarithm: f64 = levels()
+            .map(|(level, _)| level.capacity.as_f64() * (f64::from(level.runs) / level.capacity.as_f64()).ln())
+            .sum();
+        let eq_9 = all * (logarithm / all).exp() * (-bits * ln2_squared).exp();
+        assert!((rates.iter().sum::<f64>() / eq_9 - 1.0).abs() < 1e-3, "{} {eq_9}", rates.iter().sum::<f64>());
+        for (rate, run) in rates.iter().zip(&runs) {
+            let proportional = rates[0] * run.entries.0 as f64 / runs[0].entries.0 as f64;
+            assert!((rate / proportional - 1.0).abs() < 1e-3, "Eq. 10: {rate}, {proportional}");
+        }
+        // With n_i in real numbers.
+        let unrounded: f64 = levels()
+            .map(|(level, batch)| {
+                let capacity = level.capacity.as_f64();
+                capacity * (regulator * (capacity / batch).sqrt() / capacity).ln()
+            })
+            .sum();
+        let eq_11: f64 = levels()
+            .map(|(level, batch)| -level.capacity.as_f64() * (level.capacity.as_f64() * batch).sqrt().ln())
+            .sum();
+        assert!(((unrounded - eq_11) / all - regulator.ln()).abs() < 1e-9, "{unrounded} {eq_11}");
+    }
 }
