@@ -468,22 +468,27 @@ fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
     run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
 }
 
-/// What the filters of a run's tables promise, on average over entries. Tables with filters of one kind are taken for one.
+/// What the filters of a run's tables promise, on average over entries. Tables that have about as many bits for each entry are taken for one.
 fn filter_fpr(run: &Run) -> f64 {
-    let (mut all, mut without) = (0, 0);
-    let mut kinds = FilterKind::ALL.map(|kind| (kind, 0, 0));
+    /// Sizes are told apart by this part of a bit per entry: in between, rates differ by less than 1 %.
+    const PARTS: u64 = 64;
+    let (mut all, mut passed) = (0, 0.0);
+    let mut alike: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();
     for meta in tables_of(run).map(|table| table.meta()) {
         all += meta.entries;
-        match kinds.iter_mut().find(|(kind, ..)| kind_to_number(*kind) == meta.filter_kind) {
-            Some((_, bits, entries)) => (*bits, *entries) = (*bits + meta.filter_bits, *entries + meta.entries),
-            None => without += meta.entries,
+        match FilterKind::ALL.into_iter().position(|kind| kind_to_number(kind) == meta.filter_kind) {
+            Some(kind) => {
+                let sums = alike.entry((kind, meta.filter_bits * PARTS / meta.entries.max(1))).or_default();
+                *sums = (sums.0 + meta.filter_bits, sums.1 + meta.entries);
+            }
+            None => passed += meta.entries as f64,
         }
     }
-    let passed = kinds.into_iter().filter(|(.., entries)| *entries > 0).map(|(kind, bits, entries)| {
-        let entries = entries as f64;
-        entries * promise(kind, bits as f64 / entries).fpr
-    });
-    if all == 0 { 1.0 } else { (without as f64 + passed.sum::<f64>()) / all as f64 }
+    for ((kind, _), (bits, entries)) in alike {
+        let entries = entries.max(1) as f64;
+        passed += entries * promise(FilterKind::ALL[kind], bits as f64 / entries).fpr;
+    }
+    if all == 0 { 1.0 } else { passed / all as f64 }
 }
 
 impl JobStats {

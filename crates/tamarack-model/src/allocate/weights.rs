@@ -52,9 +52,10 @@ pub struct SeenRun {
 
 /// What was seen of lookups, by the runs that they came to.
 ///
-/// A run that is there has the weight that was seen. One that is not there yet will hold what has not been written yet, and it is taken that lookups go on asking for what they asked for:
-/// so all that was not found in buffers passes it, as far as a run there covers their keys, which runs at the same depth tell. (If lookups prefer what is young, some of that
-/// will be found there; then runs to come are left more bits than they deserve.) Where runs have keys of their own, as when keys come in order, few lookups come to each.
+/// A run that is there has the weight that was seen. One that is not there yet will hold what has not been written yet. If lookups go on asking for the same entries, whatever comes on top of them, all
+/// that buffers do not have passes it in vain; if they go on asking for entries of the same age, as much as passes what now lies where it will lie. It is given the mean of both, which
+/// is right for lookups of any entry while a tree doubles, and never wrong by more than half of what it could weigh. All of that as far as a run there covers their keys, which runs at the same depth tell: where runs
+/// have keys of their own, as when keys come in order, few lookups come to each.
 ///
 /// So that few lookups do not decide much, [`BELIEF`] of them that nobody made come to each run and pass it in vain: what was not seen at all is Monkey's allocation for
 /// lookups that find nothing.
@@ -117,6 +118,15 @@ impl Seen {
         Self { past_buffers, runs }
     }
 
+    /// The weight of a run that is to be merged of these, which are named by their place, young to old; `None` of none.
+    ///
+    /// What passes the oldest of them in vain has passed all of them; and where the others cover other keys, as much comes to the one run for these.
+    pub fn merged(&self, members: &[usize]) -> Option<f64> {
+        let (_, covered, weight) = self.runs[*members.last()?];
+        let all: f64 = members.iter().map(|&at| self.runs[at].1).sum();
+        Some((weight * all.min(1.0) / covered.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0))
+    }
+
     /// The weight of each run, in their order.
     pub fn weights(&self) -> impl Iterator<Item = f64> {
         self.runs.iter().map(|(.., weight)| *weight)
@@ -125,7 +135,7 @@ impl Seen {
     /// That of a run to come around such a depth.
     fn weight_to_come(&self, depth: f64) -> f64 {
         let here = self.runs.iter().find(|(end, ..)| end.as_f64() > depth).or(self.runs.last());
-        self.past_buffers * here.map_or(1.0, |(_, covered, _)| *covered)
+        here.map_or(self.past_buffers, |(_, covered, weight)| (self.past_buffers * covered + weight) / 2.0)
     }
 }
 
@@ -191,10 +201,13 @@ mod tests {
         near(covering.weights().collect(), &[1.0, 0.5, 0.5]);
         let extent = |runs, bytes, seen| Extent { runs, bytes: Bytes(bytes), entries: Entries(1), seen };
         let extents = [extent(2, 10, None), extent(1, 90, None), extent(1, 1000, Some(0.5))];
-        near(Asked::Seen(covering).weights(&extents), &[2.0, 1.0, 0.5]);
+        assert_eq!(covering.merged(&[]), None);
+        near([[0, 1], [1, 2]].map(|members| covering.merged(&members).unwrap_or_default()).to_vec(), &[0.5, 0.5]);
+        near(Asked::Seen(covering).weights(&extents), &[2.0, 0.75, 0.5]);
         // Nothing is found, a fifth already in buffers, and each run has its own keys.
         let apart = Seen::new(1e6, 0.8, &[run(10, 0.08, 0.08), run(90, 0.72, 0.72)]);
         near(apart.weights().collect(), &[0.08, 0.72]);
+        near(vec![apart.merged(&[0, 1]).unwrap_or_default()], &[0.8]);
         near(Asked::Seen(apart).weights(&extents), &[0.16, 0.72, 0.5]);
         // Nobody has looked.
         let nothing = Seen::new(0.0, 0.0, &[SeenRun::default()]);

@@ -28,7 +28,7 @@ use crate::planner::standing::Slot;
 use crate::shape::Shape;
 
 /// Whether a level with this many bytes is full.
-pub(super) fn is_level_full(shape: &Shape, number: usize, bytes: u64) -> bool {
+pub fn is_level_full(shape: &Shape, number: usize, bytes: u64) -> bool {
     let (capacity, batch) = (shape.level(number).capacity.0, shape.nominal_batch(number).0);
     2 * u128::from(bytes) + u128::from(batch) >= 2 * u128::from(capacity)
 }

@@ -59,10 +59,11 @@ use crate::occupancy::{Occupancy, RunId};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
+pub use full::is_level_full;
 pub use merge::{Cause, Merge, Occasion, apply, begin, finish};
 pub use relabel::relabel;
 
-use full::{is_level_full, runs_to_join};
+use full::runs_to_join;
 use standing::{Standing, State, all_idle, bytes_expected, youngest_idle};
 
 /// Where a sealed buffer of this many bytes goes.

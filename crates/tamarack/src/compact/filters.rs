@@ -13,6 +13,7 @@ use tamarack_model::allocate::Curve;
 use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::assign::{Budget, Standing, bits_for_new};
 use tamarack_model::filter::{Allocation, FilterChoice};
+use tamarack_model::planner::is_level_full;
 use tamarack_model::{Bytes, Entries, Shape};
 
 use crate::compact::job::Task;
@@ -70,7 +71,7 @@ impl Filters {
         run: Standing,
         lookups: &LookupCounters,
     ) -> Option<FilterSettings> {
-        self.of_new(shape, tree, lookups, |runs| ([run].into_iter().chain(standings(runs)).collect(), 0))
+        self.of_new(shape, tree, lookups, |runs, _| ([run].into_iter().chain(standings(runs)).collect(), 0))
     }
 
     /// For the tables of a job.
@@ -81,7 +82,7 @@ impl Filters {
         task: &Task,
         lookups: &LookupCounters,
     ) -> Option<FilterSettings> {
-        self.of_new(shape, tree, lookups, |runs| with_output(tree, runs, task))
+        self.of_new(shape, tree, lookups, |runs, asked| with_output(tree, runs, asked, task))
     }
 
     /// `arrange` makes of the runs of the tree those that will be, and says where the new one stands.
@@ -90,7 +91,7 @@ impl Filters {
         shape: &Shape,
         tree: &TreeVersion,
         lookups: &LookupCounters,
-        arrange: impl FnOnce(Vec<(RunId, Standing)>) -> (Vec<Standing>, usize),
+        arrange: impl FnOnce(Vec<(RunId, Standing)>, &Asked) -> (Vec<Standing>, usize),
     ) -> Option<FilterSettings> {
         let (curve, bits_per_entry, sharing) = match self {
             Self::None => return None,
@@ -98,7 +99,12 @@ impl Filters {
             Self::Shared { curve, bits_per_entry, sharing } => (curve, *bits_per_entry, sharing),
         };
         let (runs, asked) = sharing.look_at(tree, lookups);
-        let (runs, new) = arrange(runs);
+        let (mut runs, new) = arrange(runs, &asked);
+        // A flush that makes the tree grow goes on to where it does not fill its level any more.
+        let built = &mut runs[new];
+        while built.level < shape.last() && is_level_full(shape, built.level, built.bytes.0) {
+            built.level += 1;
+        }
         let bits_per_entry = bits_for_new(curve, Budget { bits_per_entry, asked: &asked }, shape, &runs, new);
         (bits_per_entry > 0.0).then(|| FilterSettings { kind: curve.kind(), bits_per_entry })
     }
@@ -129,7 +135,7 @@ impl Sharing {
 }
 
 /// The runs of the tree as they will be when the job is done, young to old, and which of them is its output.
-fn with_output(tree: &TreeVersion, all: Vec<(RunId, Standing)>, task: &Task) -> (Vec<Standing>, usize) {
+fn with_output(tree: &TreeVersion, all: Vec<(RunId, Standing)>, asked: &Asked, task: &Task) -> (Vec<Standing>, usize) {
     let (members, buffer) = match task {
         Task::Flush { sealed, input } => (input.as_slice().to_vec(), Some(&sealed.buffer)),
         Task::Range { inputs } => (inputs.to_vec(), None),
@@ -146,17 +152,23 @@ fn with_output(tree: &TreeVersion, all: Vec<(RunId, Standing)>, task: &Task) -> 
     let mut runs = Vec::new();
     // A flush stands before all others, everything else where the oldest of its runs is.
     let mut new = 0;
-    for (id, run) in all {
+    let mut merged = Vec::new();
+    for (place, (id, run)) in all.into_iter().enumerate() {
         if members.contains(&id) {
             output.bytes += run.bytes;
             output.entries.0 += run.entries.0;
             output.level = run.level;
-            // What passes the oldest of them in vain has passed all of them.
-            output.seen = run.seen;
+            // The output itself is among them, and empty when the job begins.
+            if run.entries > Entries(0) {
+                merged.push(place);
+            }
             new = runs.len();
         } else {
             runs.push(run);
         }
+    }
+    if let Asked::Seen(seen) = asked {
+        output.seen = seen.merged(&merged);
     }
     runs.insert(new, output);
     (runs, new)

@@ -30,6 +30,9 @@ const MERGE_ROOM: &str = "merge: find space";
 /// A run has about so many tables, if the bounds of their size allow.
 const TABLES_PER_RUN: u64 = 32;
 
+/// Tables may be larger than they should by one part of this: files are a little larger than what is in them.
+const TABLE_MARGIN: u64 = 16;
+
 impl Scheduler {
     /// Makes jobs of the merges that the version has.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
@@ -250,7 +253,10 @@ impl Scheduler {
     /// The size of the tables that a job writes whose inputs have so many raw bytes.
     fn table_bytes(&self, raw_bytes: u64) -> u64 {
         let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
-        self.settings.table_bytes.unwrap_or(derived)
+        // A small rest would be a table of its own, whose filter takes a cache line for a few entries: a run of few tables has tables that are alike.
+        let tables = ((raw_bytes + derived / 2) / derived).max(1);
+        let alike = raw_bytes / tables;
+        self.settings.table_bytes.unwrap_or((alike + alike / TABLE_MARGIN).max(TABLE_BYTES_MIN))
     }
 
     /// Puts a job on the desk, divided into parts that can be worked on.
@@ -267,7 +273,9 @@ impl Scheduler {
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
-        let filter = self.settings.filters.of_job(&desk.shape, tree_of(version), &task, &self.tree.lookups);
+        let grown = self.shape_after(desk, version, &task);
+        let shape = grown.as_ref().unwrap_or(&desk.shape);
+        let filter = self.settings.filters.of_job(shape, tree_of(version), &task, &self.tree.lookups);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
@@ -291,6 +299,16 @@ impl Scheduler {
         self.tell_of_begin(desk.job(number), version);
         self.wake();
         Ok(number)
+    }
+
+    /// The shape that the tree takes as soon as this flush is done, if it fills the only level. (Whatever else makes the tree grow has done so before its job begins.)
+    fn shape_after(&self, desk: &mut Desk, version: &Version, task: &Task) -> Option<Shape> {
+        let Task::Flush { sealed, .. } = task else { return None };
+        let all = desk.counts(version).0.bytes() + Bytes(sealed.buffer.raw_bytes());
+        if desk.shape.last() > 1 || !planner::is_level_full(&desk.shape, 1, all.0) {
+            return None;
+        }
+        growth::grown(&*desk.policy, &desk.shape, all)
     }
 
     fn tell_of_begin(&self, job: &Job, version: &Version) {
