@@ -52,7 +52,7 @@ pub(crate) fn merge_arguments() -> [Arg; 4] {
         Arg::new("filter")
             .long("filter")
             .value_name("WORDS")
-            .help("The filters of tables that this writes: blocked:bits=10 (one\ncache line for each question), bloom:bits=10 (errs a little\nless), none; bits for each entry, above 0 and up to 64; with\n,allocation=monkey large runs get fewer and small ones more;\nwith ,allocation=observed also by what lookups find where\n[default: blocked:bits=10,allocation=monkey]")
+            .help("The filters of tables that this writes: blocked:bits=10 (one\ncache line for each question), bloom:bits=10 (errs a little\nless), none; bits for each entry, above 0 and up to 64; with\n,allocation=monkey large runs get fewer and small ones more;\nwith ,allocation=observed also by what lookups find where;\nelastic:bits=10 gives tables more that are asked more often\n[default: blocked:bits=10,allocation=monkey]")
             .value_parser(value_parser!(String)),
         Arg::new("threads")
             .long("threads")

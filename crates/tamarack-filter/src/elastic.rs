@@ -29,7 +29,7 @@ use crate::lines::Line;
 const TURN: u64 = 0xD134_2543_DE82_EF95;
 
 /// What a unit takes in memory beside its lines: two counters on a line of their own, and the pointer to them.
-pub(crate) const UNIT_BYTES: usize = size_of::<Line>() + size_of::<Arc<[Line]>>();
+pub const UNIT_BYTES: usize = size_of::<Line>() + size_of::<Arc<[Line]>>();
 
 /// How many lines each unit has, and how many units there are, of so many lines in all: not more than these, and so fewer units for few lines.
 pub(crate) fn split(lines: usize, entries: u64) -> (usize, usize) {

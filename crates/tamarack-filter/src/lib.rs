@@ -104,6 +104,7 @@ pub use bytes::{DecodeError, kind_to_number};
 pub use digest::Digest;
 #[cfg(debug_assertions)]
 pub use digest::digests_computed;
+pub use elastic::UNIT_BYTES;
 pub use filter::{Filter, Size};
 pub use set::{DigestSet, SetError};
 pub use tamarack_model::FilterKind;

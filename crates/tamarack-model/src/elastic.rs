@@ -137,6 +137,11 @@ impl Heat {
         Self(self.0 + other.0)
     }
 
+    /// Whether this is more heat than the other.
+    pub fn is_more_than(self, other: Self) -> bool {
+        self.0 > other.0
+    }
+
     /// The heat after `all` more samples of the database's lookups, of which `here` came to the table in vain.
     #[must_use]
     pub fn after(self, all: u64, here: u64, half_life: u64) -> Self {

@@ -136,7 +136,7 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
     let index_bytes = account.cache_share() / INDEX_SHARE;
     let env = options.env.clone();
     let storage = TableStorage::new(env, cache.clone(), account.clone(), index_bytes, options.direct_io);
-    let tables = TableFiles::new(storage, dir);
+    let tables = TableFiles::with_filters(storage, dir, options.filter.bits_per_entry());
     (account, cache, tables)
 }
 
@@ -389,6 +389,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
         filters: Filters::new(options.filter),
+        filter_bits_per_entry: options.filter.bits_per_entry(),
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {

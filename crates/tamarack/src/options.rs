@@ -130,10 +130,14 @@ options! {
         /// one that does not. With `observed` it is so for such lookups as there were: what a run gets when it is built depends on how often about the last half million
         /// of them passed each run in vain. Where those find what they look for, that is much less in vain than with `monkey`; a database that was just opened has seen none, and
         /// begins as with `monkey`. Without an allocation every run gets as many bits.
+        ///
+        /// Filters that are `elastic` are several small ones for each table, all of them stored, twice as many bits as were asked for; as many are in memory as lookups lately made them worth, more
+        /// for tables that are often asked in vain and fewer for others, and all together what was asked for. That pays where some ranges of keys are asked for much more often than others.
+        /// A lookup takes one cache line for each small filter that it asks.
         filter(words: &str) -> String,
             default "`blocked:bits=10,allocation=monkey`",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
-                   `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; or `none`";
+                   `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; or `none`";
 
         /// Whether new tables keep the digests of their keys, so that their filters can be made again, larger, smaller or of another kind, without reading
         /// data: when another filter is chosen, and when the tree changes so that memory is better spent elsewhere. They take 26 to 27 bits of a table's file for each

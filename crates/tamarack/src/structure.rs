@@ -248,7 +248,7 @@ pub struct RunStats {
     pub raw_bytes: u64,
     /// Its share of the bytes of its tables' files.
     pub file_bytes: u64,
-    /// Its share of the bits of its tables' filters.
+    /// Its share of the bits of its tables' filters that are in memory, or will be once the tables are opened.
     pub filter_bits: u64,
     /// The false positive rate that filters of so many bits promise; 1 without filters, and between if some of its tables have none.
     pub filter_fpr: f64,
@@ -429,7 +429,7 @@ impl RunStats {
                 tombstones: sum.tombstones + slice.share_of(meta.tombstones),
                 raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
                 file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
-                filter_bits: sum.filter_bits + slice.share_of(meta.filter_bits),
+                filter_bits: sum.filter_bits + slice.share_of(slice.table().filter().1),
                 ..sum
             }
         });
@@ -474,12 +474,17 @@ fn filter_fpr(run: &Run) -> f64 {
     const PARTS: u64 = 64;
     let (mut all, mut passed) = (0, 0.0);
     let mut alike: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();
-    for meta in tables_of(run).map(|table| table.meta()) {
+    for table in tables_of(run) {
+        let (meta, (filter_kind, filter_bits)) = (table.meta(), table.filter());
         all += meta.entries;
-        match FilterKind::ALL.into_iter().position(|kind| kind_to_number(kind) == meta.filter_kind) {
+        if let Some(units) = table.units() {
+            passed += meta.entries as f64 * units.fpr(meta);
+            continue;
+        }
+        match FilterKind::ALL.into_iter().position(|kind| kind_to_number(kind) == filter_kind) {
             Some(kind) => {
-                let sums = alike.entry((kind, meta.filter_bits * PARTS / meta.entries.max(1))).or_default();
-                *sums = (sums.0 + meta.filter_bits, sums.1 + meta.entries);
+                let sums = alike.entry((kind, filter_bits * PARTS / meta.entries.max(1))).or_default();
+                *sums = (sums.0 + filter_bits, sums.1 + meta.entries);
             }
             None => passed += meta.entries as f64,
         }

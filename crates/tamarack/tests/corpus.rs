@@ -150,6 +150,8 @@ fn table_seeds() -> Vec<Seed> {
         seeds.push(seed(&format!("seed-{}", kind.name()), 256, Compression::None, Some(filter), false));
     }
     let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
+    let units = FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 128.0 };
+    seeds.push(seed("seed-elastic", 256, Compression::None, Some(units), false));
     seeds.push(seed("seed-digests", 256, Compression::None, Some(filter), true));
     if Compression::Lz4.is_available() {
         seeds.push(seed("seed-256-Lz4", 256, Compression::Lz4, None, false));

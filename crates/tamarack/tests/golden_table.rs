@@ -87,7 +87,7 @@ fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
     write(&*env, &path, bytes);
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
-    assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, if filter_kind == 0 { 0 } else { 512 }));
+    assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, [0, 512, 512, 1024][usize::from(filter_kind)]));
     // Seven keys: 10 bytes of a header, 7 + 2^3 bits, three bytes each, 9 of the block.
     assert_eq!(meta.digest_bytes, if digests { 10 + 2 + 21 + 9 } else { 0 });
     let storage = TableStorage::buffered(env, 0);
@@ -138,6 +138,13 @@ fn a_table_with_digests_is_written_as_ever_and_the_stored_one_is_read() {
     let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
     assert_written_as_ever("digests.table", Some(filter), 2, true);
     assert_written_as_ever("digests_alone.table", None, 0, true);
+}
+
+/// Version 4: with an elastic filter, of two units here.
+#[test]
+fn a_table_with_units_is_written_as_ever_and_the_stored_one_is_read() {
+    let filter = FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 128.0 };
+    assert_written_as_ever("elastic.table", Some(filter), 3, true);
 }
 
 /// Another version of the compressor may write other bytes; the stored ones must be readable all the same.

@@ -18,12 +18,13 @@ use tamarack_env::{Access, Env, MemoryEnv, Step};
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");
 
-/// No filter, and one of each kind: a line each, since there are few keys; digests or none.
-const FILTERS: [(Option<FilterSettings>, bool); 4] = [
+/// No filter, and one of each kind: a line each, since there are few keys, or one for each of two units; digests or none.
+const FILTERS: [(Option<FilterSettings>, bool); 5] = [
     (None, false),
     (Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }), true),
     (Some(FilterSettings { kind: FilterKind::Bloom, bits_per_entry: 10.0 }), false),
     (None, true),
+    (Some(FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 200.0 }), true),
 ];
 
 /// A table in an environment of its own, and what is in it.
@@ -251,7 +252,7 @@ fn a_newer_version_is_refused_as_such() {
         let mut newer = blocks.to_vec();
         newer.resize(blocks.len() + extra, 0xEE);
         newer.extend_from_slice(&footer[..144]);
-        newer.extend_from_slice(&4u32.to_le_bytes());
+        newer.extend_from_slice(&5u32.to_le_bytes());
         newer.extend_from_slice(&(footer_bytes as u32).to_le_bytes());
         newer.extend_from_slice(&footer[152..160]);
         let checksum = place(DATABASE, TableId(7)).checksum(blocks.len() as u64, &newer[blocks.len()..]);

@@ -1,4 +1,4 @@
-//! The words that name a filter: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`.
+//! The words that name a filter: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`, `elastic:bits=10`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,6 +37,16 @@ pub enum Allocation {
     Observed,
 }
 
+impl FilterChoice {
+    /// Bits for each entry of the tree, in memory; 0 for none.
+    pub fn bits_per_entry(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Each { bits_per_entry, .. } => bits_per_entry,
+        }
+    }
+}
+
 /// Why words name no filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
@@ -56,16 +66,21 @@ impl FromStr for FilterChoice {
     /// One that says which words there are.
     fn from_str(words: &str) -> Result<Self, FilterError> {
         let (name, list) = words.split_once(':').unwrap_or((words, ""));
-        let kind = FilterKind::OF_ONE_PIECE.into_iter().find(|kind| kind.name() == name);
+        let kind = FilterKind::ALL.into_iter().find(|kind| kind.name() == name);
         match (name, kind) {
             ("none", _) if list.is_empty() => Ok(Self::None),
             ("none", _) => Err(FilterError(format!("`none` has no parameters, but `{words}` has"))),
             (_, Some(kind)) => {
                 let Parameters { bits_per_entry, allocation } = Parameters::read(name, list)?;
+                if kind == FilterKind::Elastic && allocation != Allocation::Uniform {
+                    return Err(FilterError(format!(
+                        "`{words}`: `elastic` shares its bits out by how often tables are asked, and has no `allocation`"
+                    )));
+                }
                 Ok(Self::Each { kind, bits_per_entry, allocation })
             }
             (_, None) => Err(FilterError(format!(
-                "`{name}` is unknown; there are `none`, `blocked:bits=10` and `bloom:bits=10`"
+                "`{name}` is unknown; there are `none`, `blocked:bits=10`, `bloom:bits=10` and `elastic:bits=10`"
             ))),
         }
     }
@@ -171,6 +186,7 @@ mod tests {
             ("blocked:bits=10", "blocked:bits=10"),
             ("bloom:bits=7.5", "bloom:bits=7.5"),
             ("bloom:allocation=uniform,bits=64", "bloom:bits=64"),
+            ("elastic:bits=10", "elastic:bits=10"),
             ("blocked:bits=5,allocation=monkey", "blocked:bits=5,allocation=monkey"),
             ("bloom:allocation=observed,bits=7", "bloom:bits=7,allocation=observed"),
             ("bloom:v=3,bits=5,allocation=monkey-general", "bloom:bits=5,allocation=monkey-general,v=3"),
@@ -200,6 +216,8 @@ mod tests {
             ("blocked:bits=10,allocation=monkey-general,v=-1", "`v=-1`"),
             ("blocked:bits=10,v=1", "`v`"),
             ("blocked:bits=10,k=2", "`k=2`"),
+            ("elastic", "`elastic:bits=10`"),
+            ("elastic:bits=10,allocation=monkey", "`allocation`"),
         ] {
             let error = words.parse::<FilterChoice>().expect_err(words).to_string();
             assert!(error.contains(part), "{words}: {error}");

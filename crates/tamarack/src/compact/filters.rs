@@ -12,7 +12,7 @@
 use tamarack_model::allocate::Curve;
 use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::assign::{Budget, Standing, bits_for_new};
-use tamarack_model::filter::{Allocation, FilterChoice};
+use tamarack_model::filter::{Allocation, BITS_MAX, FilterChoice, FilterKind};
 use tamarack_model::planner::is_level_full;
 use tamarack_model::{Bytes, Entries, Shape};
 
@@ -50,12 +50,22 @@ pub enum Sharing {
     Observed,
 }
 
+/// The bits per entry that tables store, so that there are as many in memory: of elastic filters twice as many, of which hot tables have more in memory and others fewer.
+pub fn stored_bits(kind: FilterKind, bits_per_entry: f64) -> f64 {
+    match kind {
+        FilterKind::Elastic => (2.0 * bits_per_entry).min(BITS_MAX),
+        FilterKind::Bloom | FilterKind::Blocked => bits_per_entry,
+    }
+}
+
 impl Filters {
     /// What was chosen.
     pub fn new(choice: FilterChoice) -> Self {
         let FilterChoice::Each { kind, bits_per_entry, allocation } = choice else { return Self::None };
         let sharing = match allocation {
-            Allocation::Uniform => return Self::Alike(FilterSettings { kind, bits_per_entry }),
+            Allocation::Uniform => {
+                return Self::Alike(FilterSettings { kind, bits_per_entry: stored_bits(kind, bits_per_entry) });
+            }
             Allocation::Monkey => Sharing::Found(0.0),
             Allocation::MonkeyGeneral { v } => Sharing::Found(v / (v + 1.0)),
             Allocation::Observed => Sharing::Observed,

@@ -8,6 +8,7 @@
 //!   job       one merge or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
 //!   retry     what becomes of an attempt that failed
+//!   units     how many units of elastic filters are in memory
 //!   progress  what is going on, as plain values for statistics
 //! ```
 //!
@@ -23,10 +24,11 @@ pub mod output;
 pub mod progress;
 pub mod retry;
 pub mod scheduler;
+mod units;
 
 pub use crew::Crew;
 pub use edits::relabelled;
-pub use filters::Filters;
+pub use filters::{Filters, stored_bits};
 pub use output::{Output, OutputSettings, Workshop};
 pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
 

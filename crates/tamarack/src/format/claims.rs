@@ -80,6 +80,7 @@ mod tests {
             top_index: handle,
             properties: handle,
             filter: Some(handle),
+            has_units: false,
             digests: None,
             database: 5,
             table: TableId(7),

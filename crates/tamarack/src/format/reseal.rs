@@ -5,7 +5,7 @@ use super::block::{Block, BlockCursor};
 use super::checksum::Place;
 use super::meta::TableId;
 use super::stored::{BlockHandle, TRAILER_BYTES};
-use super::table::{FOOTER_BYTES, Footer, place};
+use super::table::{FOOTER_BYTES, Footer, Units, place};
 
 /// A checksum's length.
 const CHECKSUM_BYTES: usize = 8;
@@ -17,6 +17,9 @@ pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
     let place = place(database, table);
     let [top_index, properties, filter, digests] = Footer::unchecked_handles(&file[footer_offset..]);
     let (blocks, footer) = file.split_at_mut(footer_offset);
+    if let Some(filter) = filter.as_ref().filter(|_| Footer::has_units(footer)) {
+        reseal_units(blocks, place, filter);
+    }
     for (handle, levels, at) in [
         (top_index, 2, Footer::TOP_INDEX_END),
         (properties, 0, Footer::PROPERTIES_END),
@@ -29,6 +32,19 @@ pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
     }
     let checksum = place.checksum(footer_offset as u64, &footer[..FOOTER_BYTES - CHECKSUM_BYTES]);
     put_checksum_before(footer, FOOTER_BYTES, checksum);
+}
+
+/// Corrects the checksums of a filter's units in the block that says where they are.
+fn reseal_units(file: &mut [u8], place: Place, list: &BlockHandle) {
+    let Ok(start) = usize::try_from(list.offset) else { return };
+    let Some(bytes) = start.checked_add(list.bytes).and_then(|end| file.get(start..end)) else { return };
+    let Some((payload, _)) = bytes.split_last_chunk::<TRAILER_BYTES>() else { return };
+    let Ok(units) = Units::decode(payload, list.offset) else { return };
+    for (at, unit) in units.0.iter().enumerate() {
+        if let Some(checksum) = reseal_block(file, place, unit, 0) {
+            put_checksum_before(&mut file[start..], (at + 1) * Units::HANDLE_BYTES, checksum);
+        }
+    }
 }
 
 /// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of; gives the checksum.

@@ -21,13 +21,13 @@
 //! ```text
 //!   0  24  top index           offset u64, bytes u64, checksum u64
 //!  24  24  properties          likewise
-//!  48  24  filter              likewise; zero: none. Its payload is a filter as `tamarack_filter` encodes it
+//!  48  24  filter              likewise; zero: none. Its payload is a filter as `tamarack_filter` encodes it, or, of an elastic one, where its units are
 //!  72  24  digests             likewise; zero: none. Its payload is a set of digests as `tamarack_filter` encodes it
 //!  96  24  range deletes       likewise; zero: none. Reserved
 //! 120   8  database            random id
 //! 128   8  table               number, as in the file's name
 //! 136   8  created after       number of the last durable edit at creation
-//! 144   4  version             of the format: 1 without filter and digests, 2 with a filter only, 3 with digests
+//! 144   4  version             of the format: 1 without filter and digests, 2 with a filter only, 3 with digests, 4 with an elastic filter
 //! 148   4  footer bytes        168
 //! 152   8  magic               "tamarTBL"
 //! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
@@ -48,8 +48,10 @@ const TAIL_BYTES: usize = 24;
 const VERSION_WITHOUT_FILTER: u32 = 1;
 /// The version of tables that carry a filter and no digests.
 const VERSION_WITH_FILTER: u32 = 2;
-/// The version of tables that carry digests, with a filter or without; the newest that is read.
+/// The version of tables that carry digests, with a filter or without.
 const VERSION_WITH_DIGESTS: u32 = 3;
+/// The version of tables whose filter is elastic, with digests or without; the newest that is read.
+const VERSION_WITH_UNITS: u32 = 4;
 pub(super) const MAGIC: [u8; 8] = *b"tamarTBL";
 /// How far before the end of the footer it stands.
 const MAGIC_END: usize = 16;
@@ -61,8 +63,10 @@ pub struct Footer {
     pub top_index: BlockHandle,
     /// The encoded [`Properties`].
     pub properties: BlockHandle,
-    /// The encoded filter, if there is one.
+    /// The encoded filter, if there is one, or its [`Units`].
     pub filter: Option<BlockHandle>,
+    /// Whether the filter is elastic, and so in units.
+    pub has_units: bool,
     /// The encoded digests of its keys, if it keeps them.
     pub digests: Option<BlockHandle>,
     /// Which database the table belongs to.
@@ -113,7 +117,7 @@ impl Footer {
                 "the footer does not have its checksum: damaged, or of another table or database",
             ));
         }
-        if version > VERSION_WITH_DIGESTS {
+        if version > VERSION_WITH_UNITS {
             return Err(Flaw::Unsupported("the table was written by a newer version of Tamarack"));
         }
         let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| NOT_A_TABLE)?;
@@ -153,9 +157,15 @@ impl Footer {
         std::array::from_fn(|_| handle())
     }
 
+    /// Whether the filter of the table with this footer is elastic.
+    pub(super) fn has_units(footer: &[u8]) -> bool {
+        footer[144..148] == VERSION_WITH_UNITS.to_le_bytes()
+    }
+
     /// The version of the format: the oldest that has what the table has.
     fn version(&self) -> u32 {
         match (self.filter, self.digests) {
+            _ if self.has_units => VERSION_WITH_UNITS,
             (_, Some(_)) => VERSION_WITH_DIGESTS,
             (Some(_), None) => VERSION_WITH_FILTER,
             (None, None) => VERSION_WITHOUT_FILTER,
@@ -179,6 +189,7 @@ impl Footer {
             top_index: handle(0)?,
             properties: handle(24)?,
             filter: handle_if_any(48)?,
+            has_units: Self::has_units(bytes),
             digests: handle_if_any(72)?,
             database: number(120),
             table: TableId(number(128)),
@@ -188,10 +199,45 @@ impl Footer {
         if parts.iter().flatten().any(|part| part.end() > offset) {
             return Err(Flaw::Damaged("the footer points past the blocks"));
         }
+        if footer.has_units && footer.filter.is_none() {
+            return Err(Flaw::Damaged("the footer is of a table with units of a filter, but leads to none"));
+        }
         if bytes[96..120] != [0; 24] {
             return Err(Flaw::Unsupported("the table has range deletes, which this version cannot read"));
         }
         Ok(footer)
+    }
+}
+
+/// Where the units of an elastic filter are: the payload of its filter block, the handles one after the other as in the footer. The units stand before it, the
+/// last one first, so that the first ones are near the end of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Units(pub Vec<BlockHandle>);
+
+impl Units {
+    /// The length of each of them.
+    pub(super) const HANDLE_BYTES: usize = 24;
+
+    /// The payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let numbers = self.0.iter().flat_map(|unit| [unit.offset, unit.bytes as u64, unit.checksum]);
+        numbers.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads what [`Units::encode`] wrote, of a filter block at `offset`.
+    pub fn decode(payload: &[u8], offset: u64) -> Result<Self, Flaw> {
+        let (numbers, rest) = payload.as_chunks::<8>();
+        let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let (handles, more) = numbers.as_chunks::<3>();
+        let (true, [_, ..]) = (rest.is_empty() && more.is_empty(), handles) else {
+            return Err(Flaw::Damaged("the places of a filter's units are malformed"));
+        };
+        let handles = handles.iter().map(|&[offset, bytes, checksum]| BlockHandle::new(offset, bytes, checksum));
+        let units = Self(handles.collect::<Result<_, _>>()?);
+        if units.0.iter().any(|unit| unit.end() > offset) {
+            return Err(Flaw::Damaged("a unit of the filter stands behind the list of units"));
+        }
+        Ok(units)
     }
 }
 

@@ -16,11 +16,12 @@
 use std::cell::RefCell;
 use std::ops::{AddAssign, Deref, Sub};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{Env, Worker};
 
 use super::Counter;
 use super::latency::{Latencies, LookupKind};
@@ -161,14 +162,25 @@ const _: () = assert!(size_of::<OfThread>() == 64);
 #[derive(Clone, Debug)]
 pub struct LookupCounters(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     /// Its clock.
     env: Arc<dyn Env>,
     collected: Mutex<Collected>,
     sampled: Counter,
     past_buffers: Lately<1>,
+    /// Once so many were sampled, somebody is to be woken.
+    wake_at: AtomicU64,
+    watcher: OnceLock<Arc<dyn Worker>>,
     latencies: Latencies,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("collected", &self.collected)
+            .field("sampled", &self.sampled)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The numbers of all threads.
@@ -213,7 +225,18 @@ impl LookupCounters {
     pub fn new(env: Arc<dyn Env>) -> Self {
         let (collected, sampled) = (Mutex::default(), Counter::default());
         let (past_buffers, latencies) = (Lately::default(), Latencies::default());
-        Self(Arc::new(Shared { env, collected, sampled, past_buffers, latencies }))
+        let (wake_at, watcher) = (AtomicU64::new(u64::MAX), OnceLock::new());
+        Self(Arc::new(Shared { env, collected, sampled, past_buffers, wake_at, watcher, latencies }))
+    }
+
+    /// Registers who is woken; may be called once.
+    pub fn set_watcher(&self, watcher: Arc<dyn Worker>) {
+        assert!(self.0.watcher.set(watcher).is_ok(), "one watches lookups");
+    }
+
+    /// Wakes whoever watches once this many lookups were sampled, once.
+    pub fn wake_at(&self, sampled: u64) {
+        self.0.wake_at.store(sampled, Ordering::Relaxed);
     }
 
     /// The numbers of this thread.
@@ -266,6 +289,12 @@ impl LookupCounters {
     /// Notes that one more lookup is sampled.
     pub fn note_sampled(&self) {
         self.0.sampled.add(1);
+        if self.sampled() >= self.0.wake_at.load(Ordering::Relaxed)
+            && self.0.wake_at.swap(u64::MAX, Ordering::Relaxed) < u64::MAX
+            && let Some(watcher) = self.0.watcher.get()
+        {
+            watcher.wake();
+        }
     }
 
     /// Notes that a sampled lookup was not decided by buffers.

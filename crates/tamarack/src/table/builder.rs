@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Env, File};
+use tamarack_filter::{Filter, FilterKind};
 
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ use crate::format::block::{BlockBuilder, Plan};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
-use crate::format::table::{Footer, Properties, fence, fence_entry, place};
+use crate::format::table::{Footer, Properties, Units, fence, fence_entry, place};
 use crate::memory::{Account, Charge, Part};
 use crate::step;
 use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
@@ -194,12 +195,14 @@ impl TableBuilder {
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();
         let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests());
-        self.lower_bytes = filter.iter().chain(&digests).map(Vec::capacity).sum();
+        let filter_bytes = filter.as_ref().map_or(0, |filter| filter.memory_bytes() + filter.encoded_bytes());
+        self.lower_bytes = digests.as_ref().map_or(0, Vec::capacity) + filter_bytes;
         self.count_memory();
         let properties = self.properties.encode();
         let footer = Footer {
             digests: digests.map(|digests| self.write_block(digests)).transpose()?,
-            filter: filter.map(|filter| self.write_block(filter)).transpose()?,
+            has_units: filter.as_ref().is_some_and(|filter| filter.kind() == FilterKind::Elastic),
+            filter: filter.map(|filter| self.write_filter(&filter)).transpose()?,
             properties: self.write_block(properties)?,
             top_index: self.write_block(top)?,
             database: self.settings.database,
@@ -281,6 +284,18 @@ impl TableBuilder {
         let mut payload = Vec::new();
         top.finish_into(&mut payload);
         Ok(payload)
+    }
+
+    /// Writes a filter; an elastic one in units, the last one first, and where they are.
+    fn write_filter(&mut self, filter: &Filter) -> Result<BlockHandle> {
+        if filter.kind() != FilterKind::Elastic {
+            return self.write_block(filter.encode());
+        }
+        let mut units = Units::default();
+        for unit in (0..filter.units()).rev() {
+            units.0.insert(0, self.write_block(filter.encode_unit(unit))?);
+        }
+        self.write_block(units.encode())
     }
 
     /// Writes a block that is not compressed.

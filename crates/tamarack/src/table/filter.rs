@@ -40,6 +40,8 @@ pub enum FilterTarget {
     Stored,
     /// None.
     Nothing,
+    /// Of an elastic one as many units as fit so many bits of memory; of others the one that is stored.
+    Units(u64),
     /// One of this kind and size: the stored one if it is that, else one made of the table's digests. A table that keeps none gets the stored one, unless that is larger; then it gets none.
     Of(FilterSettings),
 }
@@ -49,11 +51,11 @@ pub enum FilterTarget {
 pub enum Retuned {
     /// Nothing: it has what it is to have.
     Unchanged,
-    /// The stored filter was read.
+    /// The stored filter was read, or units of it.
     Loaded,
     /// A filter was made of the digests.
     Rebuilt,
-    /// There is none any more.
+    /// There is none any more, or there are fewer units.
     Dropped,
 }
 
@@ -62,6 +64,7 @@ pub enum Retuned {
 pub(super) enum Origin {
     Nowhere,
     Stored,
+    Units(u64),
     Digests(FilterSettings),
 }
 
@@ -72,6 +75,8 @@ impl FilterTarget {
         match self {
             Self::Stored => stored,
             Self::Nothing => Origin::Nowhere,
+            Self::Units(bits) if meta.filter_kind == kind_to_number(FilterKind::Elastic) => Origin::Units(*bits),
+            Self::Units(_) => stored,
             Self::Of(wanted) => {
                 let bits = wanted.bits_of(meta.entries);
                 let is_stored = kind_to_number(wanted.kind) == meta.filter_kind && bits == meta.filter_bits;
@@ -128,15 +133,15 @@ impl FilterBuilder {
         self.digests.memory_bytes()
     }
 
-    /// The payload of the filter block, if there is a filter; `properties` say then which.
-    pub(super) fn finish(&self, properties: &mut Properties) -> Option<Vec<u8>> {
+    /// The filter, if there is one; `properties` say then which.
+    pub(super) fn finish(&self, properties: &mut Properties) -> Option<Filter> {
         let FilterSettings { kind, bits_per_entry } = self.settings?;
         let bits = (self.digests.digests().len() as f64 * bits_per_entry) as u64;
         let size = if bits > BITS_MAX { Size::Total(BITS_MAX) } else { Size::PerEntry(bits_per_entry) };
         let filter = self.digests.finish(kind, size)?;
         properties.filter_kind = kind_to_number(kind);
         properties.filter_bits = filter.bits();
-        Some(filter.encode())
+        Some(filter)
     }
 
     /// The payload of the digest block, if there is one. Nothing is left.
@@ -159,13 +164,42 @@ pub(super) fn decode_digests(payload: &[u8]) -> Result<DigestSet, String> {
 
 /// Reads a filter block; it must hold the filter that `meta` names.
 pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String> {
-    let filter = Filter::decode(payload).map_err(|error| format!("the filter cannot be used: {error}"))?;
-    let (kind, bits) = (kind_to_number(filter.kind()), filter.bits());
+    let filter = Filter::decode(payload).map_err(cannot_be_used)?;
+    check(&filter, filter.bits(), meta)?;
+    Ok(filter)
+}
+
+/// Reads the next unit of an elastic filter, of which `before` has those before it. All `stored` units together must be the filter that `meta` names.
+pub(super) fn decode_next_unit(
+    before: Option<&Filter>,
+    payload: &[u8],
+    stored: usize,
+    meta: &TableMeta,
+) -> Result<Filter, String> {
+    let filter = match before {
+        None => Filter::decode(payload),
+        Some(before) => before.with_next_unit(payload),
+    };
+    let filter = filter.map_err(cannot_be_used)?;
+    let units = filter.units();
+    check(&filter, filter.bits() / units as u64 * stored as u64, meta)?;
+    if units != before.map_or(0, Filter::units) + 1 {
+        return Err(format!("a unit of the filter was to be read, but {units} are there"));
+    }
+    Ok(filter)
+}
+
+fn cannot_be_used(error: tamarack_filter::DecodeError) -> String {
+    format!("the filter cannot be used: {error}")
+}
+
+fn check(filter: &Filter, bits: u64, meta: &TableMeta) -> Result<(), String> {
+    let kind = kind_to_number(filter.kind());
     if (kind, bits) != (meta.filter_kind, meta.filter_bits) {
         return Err(format!(
             "the filter is of kind {kind} and has {bits} bits, but kind {} with {} bits was recorded",
             meta.filter_kind, meta.filter_bits
         ));
     }
-    Ok(filter)
+    Ok(())
 }

@@ -35,7 +35,7 @@ pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::{FilterSettings, FilterTarget, Retuned};
 pub use index::IndexRoom;
-pub use reader::Table;
+pub use reader::{Table, UnitsOfTable};
 pub use salvage::{LostKeys, Salvage};
 pub use shelf::Filters;
 pub use storage::TableStorage;

@@ -4,6 +4,7 @@
 //! index and the filter, which stay in memory; the filter until another takes its place ([`Table::retune`]). Everything else is read when it is needed, one block in one read.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Access, Env, File, ReadRequest};
-use tamarack_filter::{DigestSet, Filter, kind_to_number};
+use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
+use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 
 use super::filter::{self, FilterTarget, Retuned};
 use super::index::{Found, Index, Lower};
@@ -26,7 +28,7 @@ use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
-use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 use crate::measure;
 use crate::memory::{Charge, Part};
 use crate::mistake::{self, Mistake};
@@ -48,9 +50,46 @@ pub struct Table {
     pub(super) storage: Arc<TableStorage>,
     /// Where its filter is on the shelf.
     slot: usize,
+    /// Where the units of its stored filter are, if that is elastic.
+    units: Option<Units>,
     tuning: Mutex<Tuning>,
     samples: TableSamples,
     _charge: Charge,
+}
+
+/// How much of an elastic filter is in memory, and could be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UnitsOfTable {
+    /// Units in the file.
+    pub stored: u32,
+    /// How many of them, the first ones, are in memory.
+    pub in_memory: u32,
+    /// What each takes in memory, in bits.
+    pub unit_bits: u64,
+}
+
+impl UnitsOfTable {
+    /// What is to be expected of a table before it is opened, with so many bits for its filter in memory; none if its filter is another.
+    pub fn expected(meta: &TableMeta, filter_bits: u64) -> Option<Self> {
+        if meta.filter_kind != kind_to_number(FilterKind::Elastic) {
+            return None;
+        }
+        let stored = units(meta.filter_bits as f64 / meta.entries.max(1) as f64);
+        let unit_bits = meta.filter_bits / u64::from(stored) + UNIT_BITS;
+        Some(Self { stored, in_memory: (filter_bits / unit_bits).min(u64::from(stored)) as u32, unit_bits })
+    }
+
+    /// The false positive rate of one unit.
+    pub fn unit_fpr(&self, meta: &TableMeta) -> f64 {
+        let lines = meta.filter_bits / u64::from(self.stored) / LINE_BITS;
+        let bits_per_entry = (lines * LINE_BITS) as f64 / meta.entries.max(1) as f64;
+        fpr_of(FilterKind::Blocked, meta.entries, lines, best_probes(FilterKind::Blocked, bits_per_entry))
+    }
+
+    /// That of the units in memory.
+    pub fn fpr(&self, meta: &TableMeta) -> f64 {
+        self.unit_fpr(meta).powi(self.in_memory as i32)
+    }
 }
 
 /// What is known of the filter in use, and of what it is made.
@@ -85,8 +124,11 @@ impl Table {
             let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let wants_stored = target.origin(meta, true) == filter::Origin::Stored;
-        let tail = file.read_tail(if wants_stored { meta.filter_bits / 8 } else { 0 })?;
+        let tail = file.read_tail(match target.origin(meta, true) {
+            filter::Origin::Stored => meta.filter_bits / 8,
+            filter::Origin::Units(bits) => meta.filter_bits.min(bits) / 8,
+            filter::Origin::Nowhere | filter::Origin::Digests(_) => 0,
+        })?;
         let (footer, root_checksum) = file.footer(&tail)?;
         if root_checksum != meta.root_checksum {
             return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
@@ -94,6 +136,7 @@ impl Table {
         let top = file.block_near_end(&footer.top_index, &tail)?;
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
+        let units = file.units(&footer, meta, &tail)?;
         let (filter, tuning) = first_filter(&file, &footer, meta, &tail, target, storage)?;
         let (index, account) = (Index::new(fences), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
@@ -102,7 +145,15 @@ impl Table {
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
         let (samples, tuning) = (TableSamples::default(), Mutex::new(tuning));
-        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, tuning, samples, _charge: charge }))
+        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, tuning, samples, _charge: charge }))
+    }
+
+    /// How much of its stored filter is in memory, if that is elastic.
+    pub fn units(&self) -> Option<UnitsOfTable> {
+        let units = self.units.as_ref()?;
+        let in_memory = self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::units));
+        let unit_bits = unit_bits(&self.meta, units);
+        Some(UnitsOfTable { stored: units.0.len() as u32, in_memory: in_memory as u32, unit_bits })
     }
 
     /// Gives the table another filter, for lookups that begin from then on; those that have begun go on with the old one, which takes its memory until they end. Also tells how many bytes
@@ -118,8 +169,11 @@ impl Table {
             if tuning.from == Some(origin) {
                 return Ok((Retuned::Unchanged, bytes_read));
             }
+            if let filter::Origin::Units(bits) = origin {
+                return self.set_units(bits, &mut tuning);
+            }
             bytes_read += match origin {
-                filter::Origin::Nowhere => 0,
+                filter::Origin::Nowhere | filter::Origin::Units(_) => 0,
                 filter::Origin::Stored => self.footer.filter.map_or(0, |handle| handle.bytes as u64),
                 filter::Origin::Digests(_) => self.meta.digest_bytes,
             };
@@ -140,11 +194,36 @@ impl Table {
             tuning.from = Some(origin);
             let what = match origin {
                 filter::Origin::Nowhere => Retuned::Dropped,
-                filter::Origin::Stored => Retuned::Loaded,
+                filter::Origin::Stored | filter::Origin::Units(_) => Retuned::Loaded,
                 filter::Origin::Digests(_) => Retuned::Rebuilt,
             };
             return Ok((what, bytes_read));
         }
+    }
+
+    /// As many units of the stored filter as fit so many bits: those that are there stay, each other is one read.
+    fn set_units(&self, bits: u64, tuning: &mut Tuning) -> Result<(Retuned, u64)> {
+        let Some(units) = &self.units else { unreachable!("{:?} is elastic, but has no units", self.meta.id) };
+        let wanted = units_within(bits, &self.meta, units);
+        // What is made of digests cannot be gone on with: those are shortened.
+        let is_stored = matches!(tuning.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
+        let in_use = self.filter(&self.storage.filters(), |filter| filter.filter(|_| is_stored).cloned());
+        let have = in_use.as_ref().map_or(0, Filter::units);
+        let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
+        let what = match wanted.cmp(&have) {
+            Ordering::Less => Retuned::Dropped,
+            Ordering::Equal if is_stored => Retuned::Unchanged,
+            Ordering::Equal | Ordering::Greater => Retuned::Loaded,
+        };
+        if what != Retuned::Unchanged {
+            let filter = match in_use {
+                Some(filter) if wanted < have => filter.with_units(wanted),
+                in_use => self.file.read_units(units, in_use.as_ref(), wanted, &self.meta, &[])?,
+            };
+            self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
+        }
+        tuning.from = Some(filter::Origin::Units(bits));
+        Ok((what, bytes_read))
     }
 
     /// Why its digests cannot be used, if that was found out.
@@ -464,6 +543,10 @@ fn make(
     match origin {
         filter::Origin::Nowhere => Ok(None),
         filter::Origin::Stored => file.filter(footer, meta, tail),
+        filter::Origin::Units(bits) => {
+            let units = file.units(footer, meta, tail)?.unwrap_or_default();
+            file.read_units(&units, None, units_within(bits, meta, &units), meta, tail)
+        }
         filter::Origin::Digests(wanted) => {
             // The block, and eight bytes for each digest.
             let bytes = meta.digest_bytes.saturating_add(meta.entries.saturating_mul(8));
@@ -475,6 +558,19 @@ fn make(
             Ok(filter::rebuild(wanted, meta.entries, &digests))
         }
     }
+}
+
+/// What a unit takes in memory beside its own bits.
+const UNIT_BITS: u64 = 8 * UNIT_BYTES as u64;
+
+/// What a unit of the table's filter takes in memory, in bits.
+fn unit_bits(meta: &TableMeta, units: &Units) -> u64 {
+    meta.filter_bits / units.0.len() as u64 + UNIT_BITS
+}
+
+/// How many of the units fit so many bits of memory.
+fn units_within(bits: u64, meta: &TableMeta, units: &Units) -> usize {
+    if units.0.is_empty() { 0 } else { (bits / unit_bits(meta, units)).min(units.0.len() as u64) as usize }
 }
 
 /// Where a data block came from.
@@ -648,9 +744,43 @@ impl TableFile {
             }
             Some(handle) => handle,
         };
+        if let Some(units) = self.units(footer, meta, tail)? {
+            return self.read_units(&units, None, units.0.len(), meta, tail);
+        }
         let payload = self.block_near_end(handle, tail)?;
         let filter = filter::decode(&payload, meta).map_err(|what| self.corruption(handle.offset, what))?;
         Ok(Some(filter))
+    }
+
+    /// Where the units of the filter are that the footer leads to, if that is elastic; `tail` may hold the list.
+    pub(super) fn units(&self, footer: &Footer, meta: &TableMeta, tail: &[u8]) -> Result<Option<Units>> {
+        let is_elastic = meta.filter_kind == kind_to_number(FilterKind::Elastic);
+        if is_elastic != footer.has_units {
+            let what = "the table has units of a filter, but was recorded without, or the other way round";
+            return Err(self.corruption(self.footer_offset(), what));
+        }
+        let Some(handle) = footer.filter.as_ref().filter(|_| footer.has_units) else { return Ok(None) };
+        let payload = self.block_near_end(handle, tail)?;
+        let units = Units::decode(&payload, handle.offset).map_err(|flaw| self.flaw(flaw, handle.offset))?;
+        Ok(Some(units))
+    }
+
+    /// The first `wanted` units of a filter, of which `have` has some already; `tail` may hold others.
+    fn read_units(
+        &self,
+        units: &Units,
+        have: Option<&Filter>,
+        wanted: usize,
+        meta: &TableMeta,
+        tail: &[u8],
+    ) -> Result<Option<Filter>> {
+        let mut filter = have.cloned();
+        for handle in &units.0[filter.as_ref().map_or(0, Filter::units)..wanted] {
+            let payload = self.block_near_end(handle, tail)?;
+            let next = filter::decode_next_unit(filter.as_ref(), &payload, units.0.len(), meta);
+            filter = Some(next.map_err(|what| self.corruption(handle.offset, what))?);
+        }
+        Ok(filter)
     }
 
     /// The digests that the footer leads to, if there are any.

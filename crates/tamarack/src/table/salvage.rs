@@ -32,7 +32,7 @@ use crate::format::checksum::Place;
 use crate::format::claims;
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::stored::{BlockHandle, Flaw, Search, unseal};
-use crate::format::table::{FOOTER_BYTES, Footer, Properties, place};
+use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 
 /// What is left of a table. See the module's documentation.
 #[derive(Debug)]
@@ -211,6 +211,7 @@ impl Salvage {
         let expected = meta.cloned().or(own);
         if let Some(handle) = &footer.filter {
             match self.payload(handle) {
+                Ok(payload) if footer.has_units => self.units(&payload, handle.offset, expected.as_ref())?,
                 Ok(payload) => {
                     let decoded = expected.as_ref().map(|meta| filter::decode(&payload, meta).map(drop));
                     if let Some(Err(what)) = decoded {
@@ -228,6 +229,30 @@ impl Salvage {
             }
         }
         Ok(expected)
+    }
+
+    /// Checks the units of an elastic filter, whose places are in `payload`.
+    fn units(&mut self, payload: &[u8], offset: u64, expected: Option<&TableMeta>) -> Result<()> {
+        let units = match Units::decode(payload, offset) {
+            Ok(units) => units,
+            Err(flaw) => return self.note(flaw, offset),
+        };
+        let mut filter = None;
+        for handle in &units.0 {
+            let payload = match self.payload(handle) {
+                Ok(payload) => payload,
+                Err(flaw) => return self.note(flaw, handle.offset),
+            };
+            let Some(meta) = expected else { continue };
+            match filter::decode_next_unit(filter.as_ref(), &payload, units.0.len(), meta) {
+                Ok(next) => filter = Some(next),
+                Err(what) => {
+                    self.problem(handle.offset, what);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes all blocks that are whole, from the first byte on.

@@ -45,7 +45,9 @@ impl Table {
                 .file
                 .corruption(data_end, "there are bytes between data and index that nothing points to"));
         }
-        for block in [&self.footer.digests, &self.footer.filter].into_iter().flatten() {
+        let units = self.file.units(&self.footer, &self.meta, &[])?.unwrap_or_default();
+        let (digests, filter) = (self.footer.digests.iter(), self.footer.filter.iter());
+        for block in digests.chain(units.0.iter().rev()).chain(filter) {
             walk.expect_at(block, index_end)?;
             index_end = block.end();
         }

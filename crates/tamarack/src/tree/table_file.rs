@@ -21,12 +21,14 @@ use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
 use crate::stats::{RunLookups, sampled_lately};
-use crate::table::{FilterTarget, Retuned, Table, TableStorage, kind_to_number};
+use crate::table::{FilterTarget, Retuned, Table, TableStorage, UnitsOfTable, kind_to_number};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
 pub struct TableFiles {
     storage: Arc<TableStorage>,
     dir: PathBuf,
+    /// What elastic filters of tables take in memory, in bits, until something else is decided.
+    elastic_bits_per_entry: f64,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
     pending_bytes: AtomicU64,
@@ -43,8 +45,13 @@ impl fmt::Debug for TableFiles {
 impl TableFiles {
     /// The tables in `dir`, which are read by `storage`.
     pub fn new(storage: Arc<TableStorage>, dir: &Path) -> Arc<Self> {
-        let (garbage, collector) = (Mutex::default(), OnceLock::new());
-        Arc::new(Self { storage, dir: dir.to_owned(), garbage, pending_bytes: AtomicU64::new(0), collector })
+        Self::with_filters(storage, dir, 0.0)
+    }
+
+    /// As [`TableFiles::new`]; of elastic filters, so many bits for each entry are in memory until something else is decided.
+    pub fn with_filters(storage: Arc<TableStorage>, dir: &Path, elastic_bits_per_entry: f64) -> Arc<Self> {
+        let (garbage, collector, pending_bytes) = (Mutex::default(), OnceLock::new(), AtomicU64::new(0));
+        Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
     }
 
     /// Registers the worker that removes files; may be called once.
@@ -59,7 +66,7 @@ impl TableFiles {
 
     /// Opens a table that no version names yet.
     pub fn open_unnamed(&self, database: u64, meta: &TableMeta) -> Result<Arc<Table>> {
-        Table::open(&self.storage, &self.dir, database, meta)
+        Table::open_with(&self.storage, &self.dir, database, meta, FilterTarget::Units(0))
     }
 
     /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed; whoever does
@@ -106,7 +113,9 @@ impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
         let charge =
             files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
-        let (opened, target, obsolete) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
+        let bits = (files.elastic_bits_per_entry * meta.entries as f64) as u64;
+        let (opened, target, obsolete) =
+            (OnceLock::new(), Mutex::new(FilterTarget::Units(bits)), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();
         Arc::new(Self { database, meta, files, opened, target, obsolete, sampled_before, _charge: charge })
     }
@@ -187,12 +196,34 @@ impl TableFile {
         self.opened.get().map_or(Ok((Retuned::Unchanged, 0)), |table| table.retune(target))
     }
 
+    /// How much of its stored filter is in memory, or will be when it is opened, if that is elastic and it is to have units of it.
+    pub fn units(&self) -> Option<UnitsOfTable> {
+        let FilterTarget::Units(bits) = self.target() else { return None };
+        self.opened.get().map_or_else(|| UnitsOfTable::expected(&self.meta, bits), |table| table.units())
+    }
+
+    /// Has so many units of its stored filter in memory from now on, if [`TableFile::units`] says that it has any, or once it is opened.
+    ///
+    /// # Errors
+    /// As [`TableFile::retune`].
+    pub fn set_units(&self, units: u32) -> Result<(Retuned, u64)> {
+        let unit_bits = self.units().map_or(0, |units| units.unit_bits);
+        self.retune(FilterTarget::Units(unit_bits * u64::from(units)))
+    }
+
     /// The kind, as a number, and the bits of the filter that it has, or will have once it is opened; zeros for none.
     pub fn filter(&self) -> (u8, u64) {
         if let Some(table) = self.opened.get() {
             return table.filter_in_use();
         }
         match self.target() {
+            FilterTarget::Units(bits) => UnitsOfTable::expected(&self.meta, bits).map_or(
+                (self.meta.filter_kind, self.meta.filter_bits),
+                |units| {
+                    let bits = self.meta.filter_bits / u64::from(units.stored) * u64::from(units.in_memory);
+                    (if bits == 0 { 0 } else { self.meta.filter_kind }, bits)
+                },
+            ),
             FilterTarget::Stored => (self.meta.filter_kind, self.meta.filter_bits),
             FilterTarget::Nothing => (0, 0),
             FilterTarget::Of(wanted) if self.can_be_retuned() => {

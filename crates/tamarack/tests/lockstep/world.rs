@@ -183,6 +183,10 @@ impl World {
         if let Some(words) = policy {
             expert = expert.policy(words);
         }
+        // Other histories have the filters that come without being asked for.
+        if self.setup.seed % 3 == 1 {
+            expert = expert.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
+        }
         Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert)
     }
 

@@ -11,7 +11,7 @@ use tamarack::format::block::{Block, BlockCursor};
 use tamarack::format::claims;
 use tamarack::format::meta::TableId;
 use tamarack::format::stored::{BlockHandle, Flaw, unseal};
-use tamarack::format::table::{FOOTER_BYTES, Footer, Properties};
+use tamarack::format::table::{FOOTER_BYTES, Footer, Properties, Units};
 use tamarack::table::{Digest, DigestSet, Filter, kind_to_number};
 use tamarack::{Query, Sequence};
 
@@ -171,11 +171,13 @@ struct Walk<'w, 'a, 'o> {
     input: &'w Input,
     footer: &'w Footer,
     report: &'w mut Report<'a, 'o>,
-    /// Digests, filter, properties, top index.
+    /// Digests, units of the filter, filter, properties, top index.
     parts: Vec<Outline>,
     lower: Vec<Outline>,
     data: Vec<Outline>,
     filter: Option<Filter>,
+    /// Where its units are, if it is elastic.
+    units: Vec<BlockHandle>,
     digests: Option<DigestSet>,
     /// Those of the keys so far, if there are digests to compare with.
     seen: Vec<Digest>,
@@ -197,6 +199,7 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             lower: Vec::new(),
             data: Vec::new(),
             filter: None,
+            units: Vec::new(),
             digests: None,
             seen: Vec::new(),
             counted: Properties::default(),
@@ -269,7 +272,10 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
     fn filter(&mut self, properties: Option<&Properties>) {
         let Some(handle) = &self.footer.filter else { return };
         let mut outline = Outline::new("filter", handle, (&[], Sequence::MAX));
-        match self.payload(&mut outline).map(|payload| Filter::decode(&payload)) {
+        let payload = self.payload(&mut outline);
+        let payload =
+            if self.footer.has_units { payload.and_then(|list| self.units(&list, &outline)) } else { payload };
+        match payload.map(|payload| Filter::decode(&payload)) {
             Some(Ok(filter)) => {
                 let has = (kind_to_number(filter.kind()), filter.bits());
                 if properties.is_some_and(|properties| (properties.filter_kind, properties.filter_bits) != has) {
@@ -280,7 +286,29 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             Some(Err(error)) => self.report.damaged(handle.offset, format!("filter: {error}")),
             None => {}
         }
-        self.parts.insert(0, outline);
+        let units = self.units.len();
+        self.parts.insert(units, outline);
+    }
+
+    /// The units of an elastic filter, one after the other, as a whole filter is encoded.
+    fn units(&mut self, list: &[u8], outline: &Outline) -> Option<Vec<u8>> {
+        let units = match Units::decode(list, outline.handle.offset) {
+            Ok(units) => units,
+            Err(flaw) => {
+                self.flaw(flaw, outline);
+                return None;
+            }
+        };
+        let mut filter = Some(Vec::new());
+        for handle in &units.0 {
+            let mut outline = Outline::new("filter unit", handle, (&[], Sequence::MAX));
+            let payload = self.payload(&mut outline);
+            filter = filter.zip(payload).map(|(filter, payload)| [filter, payload].concat());
+            // In the file the last one stands first.
+            self.parts.insert(0, outline);
+        }
+        self.units = units.0;
+        filter
     }
 
     fn digests(&mut self) {
@@ -406,8 +434,10 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         }
         let mut at = self.next_data.unwrap_or(0);
         let Footer { digests, filter, properties: of_properties, top_index, .. } = self.footer;
-        let rest = [digests.as_ref(), filter.as_ref(), Some(of_properties), Some(top_index)];
-        for handle in self.lower.iter().map(|outline| &outline.handle).chain(rest.into_iter().flatten()) {
+        let before =
+            self.lower.iter().map(|outline| &outline.handle).chain(digests.as_ref()).chain(self.units.iter().rev());
+        let rest = [filter.as_ref(), Some(of_properties), Some(top_index)];
+        for handle in before.chain(rest.into_iter().flatten()) {
             if handle.offset != at {
                 self.report.damaged(
                     at.min(handle.offset),

@@ -54,6 +54,7 @@ use crate::compact::filters::Filters;
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
+use crate::compact::units::Units;
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape;
@@ -86,6 +87,8 @@ pub struct SchedulerSettings {
     pub merge_rate: Option<u64>,
     /// Which filters tables carry.
     pub filters: Filters,
+    /// What filters may take in memory, in bits for each entry of the tree.
+    pub filter_bits_per_entry: f64,
 }
 
 /// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
@@ -105,6 +108,7 @@ pub struct Scheduler {
     throttle: Arc<Throttle>,
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
+    units: Units,
     desk: Mutex<Desk>,
     /// So many runs are about to be ingested: until they are, flushes become runs of their own.
     runs_expected: AtomicU64,
@@ -138,6 +142,7 @@ pub struct Surroundings {
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
+        let more_units = self.follow_units();
         // A pause that ends while we decide because of it that there is nothing to do would be slept through.
         let paused_until = self.paused_until();
         let (part, look_again) = {
@@ -150,6 +155,7 @@ impl Work for Scheduler {
         };
         match part {
             Some(part) => self.work(part),
+            None if more_units => Progress::More,
             None => {
                 let moments = [paused_until, self.paused_until(), look_again, self.reserve.look_again()];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
@@ -183,6 +189,7 @@ impl Scheduler {
             counters,
             throttle,
             reserve,
+            units: Units::new(settings.filter_bits_per_entry),
             settings,
             desk,
             runs_expected: AtomicU64::new(0),
@@ -196,6 +203,7 @@ impl Scheduler {
 
     /// Registers the workers that call this; may be called once.
     pub fn set_workers(&self, workers: Arc<dyn Worker>) {
+        self.tree.lookups.set_watcher(workers.clone());
         assert!(self.workers.set(workers).is_ok(), "a scheduler has one set of workers");
     }
 
@@ -334,6 +342,12 @@ impl Scheduler {
         if let Some(workers) = self.workers.get() {
             workers.wake();
         }
+    }
+
+    /// Sees to the units of elastic filters; true if there is more to do.
+    fn follow_units(&self) -> bool {
+        let version = self.manifest.version();
+        self.units.follow(&version, tree_of(&version), &self.tree.lookups)
     }
 
     /// When the first pause after a failure ends.
