@@ -92,6 +92,32 @@ pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pac
     Tree::new(policy, buffer).run(flushes, pace)
 }
 
+/// What flushes and merges write from now on if a tree changes its policy, and if it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// With the other policy.
+    pub written: Bytes,
+    /// With the one that it has.
+    pub otherwise: Bytes,
+}
+
+impl Change {
+    /// Bytes that the change costs; below 0 if it spares more than that.
+    pub fn extra(&self) -> f64 {
+        self.written.as_f64() - self.otherwise.as_f64()
+    }
+}
+
+/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a tree of this shape and these runs, at rest. The change itself moves no
+/// byte; the tree is carried over by merges that arrivals call for, so most of it is paid as data comes.
+pub fn change(from: &dyn Policy, to: &dyn Policy, shape: &Shape, occupancy: &Occupancy, flushes: &[Bytes]) -> Change {
+    let tree = || Tree::resume(from, shape.clone(), occupancy.clone());
+    let mut changed = tree();
+    changed.change_policy(to);
+    let written = |tree: Tree<'_>| tree.run(flushes, Pace::Settled).written_total();
+    Change { written: written(changed), otherwise: written(tree()) }
+}
+
 /// A tree of counts, and what is in progress on it.
 #[derive(Debug)]
 pub struct Tree<'a> {

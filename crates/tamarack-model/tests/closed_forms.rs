@@ -8,7 +8,7 @@
 
 use tamarack_model::cost::{space, update};
 use tamarack_model::policy::{self, Custom, Policy};
-use tamarack_model::simulate::{Pace, Report, Tree, simulate};
+use tamarack_model::simulate::{self, Change, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
 mod random;
@@ -272,4 +272,35 @@ fn concurrent_merges_write_about_as_much() {
         let at_once = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
         assert_eq!(at_once, settled, "{words}: merges that take no time end before the next flush");
     }
+}
+
+/// What a change of policy costs a tree of 600 buffers over 600 more.
+fn change_after_growth(from: &str, to: &str) -> Change {
+    let [old, new] = [from, to].map(named);
+    let (buffer, mut tree) = (Bytes(1000), Tree::new(old.as_ref(), Bytes(1000)));
+    for _ in 0..600 {
+        tree.seal(buffer);
+        tree.settle();
+    }
+    simulate::change(old.as_ref(), new.as_ref(), tree.shape(), tree.occupancy(), &[buffer; 600])
+}
+
+/// A change to the policy that a tree has costs nothing; from leveling to tiering it spares writes, and back it costs them. Whatever changes into what, no more is
+/// written than the new policy would have written had the tree always had it, and all that was there once more, but for a twentieth.
+#[test]
+fn changes_write_everything_once_more_at_most() {
+    let all = || POLICIES.into_iter().chain(UNEVEN);
+    for to in all() {
+        let written = |buffers| {
+            simulate(named(to).as_ref(), Bytes(1000), &vec![Bytes(1000); buffers], Pace::Settled).written_total()
+        };
+        let most = written(1200).as_f64() - written(600).as_f64() + 600_000.0;
+        for from in all() {
+            let change = change_after_growth(from, to);
+            assert!(change.written.as_f64() < 1.05 * most, "{from} -> {to}: {change:?}, {most} at most");
+            assert!(from != to || change.extra() == 0.0, "{from}: {change:?}");
+        }
+    }
+    assert!(change_after_growth("leveling:T=10", "tiering:T=10").extra() < 0.0);
+    assert!(change_after_growth("tiering:T=10", "leveling:T=10").extra() > 0.0);
 }

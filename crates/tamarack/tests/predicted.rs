@@ -43,7 +43,7 @@ use tamarack_env::sim::Device;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_model::planner::{self, Merge};
 use tamarack_model::policy::{self, Policy};
-use tamarack_model::simulate::{Pace, Report, Tree, simulate};
+use tamarack_model::simulate::{self, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Occupancy, Run, Shape};
 
 /// How many buffers a tree grows to.
@@ -445,11 +445,5 @@ fn foresee(standing: (Shape, Occupancy, Vec<Merge>), words: &str, then: &str, fl
         planner::finish(&mut occupancy, merge, Some(Run { id: merge.inputs[0], bytes, entries: None }));
     }
     let [old, new] = [words, then].map(|words| policy::parse(words).expect("a policy"));
-    let mut tree = Tree::resume(&*old, shape, occupancy);
-    tree.change_policy(&*new);
-    for bytes in flushes {
-        tree.seal(*bytes);
-        tree.settle();
-    }
-    tree.report().written_total()
+    simulate::change(&*old, &*new, &shape, &occupancy, flushes).written
 }
