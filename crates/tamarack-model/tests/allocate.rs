@@ -200,6 +200,9 @@ fn weights_never_hurt() {
         assert!(general <= zero * 1.01 + 1e-12, "seed {seed}: {general} for the mix, {zero} for absent keys");
         assert!(general <= cost(uniform(&mixed, bits)) * (1.0 + 1e-9), "seed {seed}");
         gains += u64::from(general < zero * 0.99);
+        // On the ideal curve, where both are exact, never by anything.
+        let ideal_of = |runs: &[Load]| ideal_cost(&mixed, &ideal(runs, bits));
+        assert!(ideal_of(&mixed) <= ideal_of(&missing) * (1.0 + 1e-9) + 1e-15, "seed {seed}: {found} found");
     }
     assert!(gains > 200 || std::env::var_os("TAMARACK_SEED").is_some(), "{gains} gains");
 }

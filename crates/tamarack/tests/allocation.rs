@@ -1,5 +1,5 @@
-//! Filter memory shared out among runs, in real trees: what lookups of absent keys read is what the model sums over the runs, as the optimum
-//! is for full trees; the bits keep to their budget while a tree grows.
+//! Filter memory shared out among runs, in real trees: full ones have the optimum; the bits keep to their budget while a tree grows. That lookups read what the filters promise is shown by
+//! `tests/rates.rs`.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -77,30 +77,6 @@ fn best_and_equal(kind: FilterKind, runs: &[RunStats], bits_per_entry: f64) -> (
     (cost(curve.allocate(&loads, bits)), cost(uniform(&loads, bits)))
 }
 
-/// Both kinds, few and many bits, shared out and equal, leveling, tiering and lazy leveling, with levels that are full, half full and empty: a lookup of an
-/// absent key reads as many blocks as the rates of the runs add up to.
-#[test]
-fn blocks_read_are_the_sum_of_rates() -> Result<()> {
-    for policy in ["leveling:T=3", "tiering:T=3", "lazy-leveling:T=3"] {
-        for kind in FilterKind::OF_ONE_PIECE {
-            for bits in [1.0, 2.0, 5.0, 8.0] {
-                for allocation in ["uniform", "monkey"] {
-                    let filter = format!("{}:bits={bits},allocation={allocation}", kind.name());
-                    let mut tree = Grown::new(policy, &filter)?;
-                    tree.grow(23)?;
-                    let (measured, promised) = (tree.measured(12_000)?, promised(&tree.runs()));
-                    // Three standard deviations of so many coins are allowed beside a tenth.
-                    let spread = 3.0 * (promised / 12_000.0).sqrt();
-                    let what = format!("{policy}, {filter}: {measured:.4} blocks read, {promised:.4} promised");
-                    println!("{what}");
-                    assert!((measured - promised).abs() < 0.1 * promised + spread, "{what}");
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// With T = 2, after 2^k - 1 buffers every level is full: then the runs have what the best allocation gives them, and lookups of absent keys read what that promises: much less
 /// than with equal bits. The bits never pass the budget, but for what rounds a filter up to whole cache lines.
 #[test]
@@ -114,11 +90,12 @@ fn full_trees_have_the_optimum() -> Result<()> {
             let lines: u64 = runs.iter().map(|run| run.tables * filter::LINE_BITS).sum();
             let budget = (tree.entries as f64 * bits) as u64;
             assert!(used <= budget + lines, "{buffers} buffers: {used} bits of {budget}: {runs:?}");
-            // The flush that fills the only level of the smallest tree is written before the tree grows, and reckons with nothing above it.
-            if (buffers + 1).is_power_of_two() && buffers > 3 {
+            if (buffers + 1).is_power_of_two() && buffers > 1 {
                 let (best, equal) = best_and_equal(kind, &runs, bits);
                 let promised = promised(&runs);
-                assert!((promised / best - 1.0).abs() < 0.03, "{buffers} buffers: {promised} instead of {best}");
+                // The two filters of the smallest tree have ten or twenty cache lines each, of which none can be halved.
+                let slack = if buffers == 3 { 0.05 } else { 0.03 };
+                assert!((promised / best - 1.0).abs() < slack, "{buffers} buffers: {promised} instead of {best}");
                 let measured = tree.measured(20_000)?;
                 println!(
                     "{}, {bits} bits, {buffers} buffers: {measured:.4} read, {best:.4} at best, {equal:.4} with equal bits",

@@ -3,6 +3,7 @@
 use tamarack::{LookupCounts, Percentiles, Stats};
 
 use super::table::{grouped, plural, table};
+use crate::workloads::predict;
 
 /// All of it; `None` if nothing was looked up.
 pub(crate) fn lookups(stats: &Stats) -> Option<String> {
@@ -14,6 +15,7 @@ pub(crate) fn lookups(stats: &Stats) -> Option<String> {
     let line = |name: &str, value: String| format!("{name:<8} {value}");
     let lines = [
         line("lookups", format!("{} since opening, {}", grouped(counts.lookups), reads(counts))),
+        line("models", models(stats)),
         line("asked", filters(counts)),
         line("cache", cache(stats)),
     ];
@@ -23,6 +25,12 @@ pub(crate) fn lookups(stats: &Stats) -> Option<String> {
 fn reads(counts: &LookupCounts) -> String {
     let each = counts.data_blocks_read as f64 / counts.lookups as f64;
     format!("{each:.3} data blocks read for each")
+}
+
+/// What the filters that there are promise.
+fn models(stats: &Stats) -> String {
+    let (absent, present) = predict::lookup_blocks(stats);
+    format!("{absent:.3} without a cache for a key that is not there, {present:.3} for any that is")
 }
 
 fn filters(counts: &LookupCounts) -> String {

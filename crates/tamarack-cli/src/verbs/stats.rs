@@ -14,6 +14,7 @@ use crate::show::table::{grouped, plural};
 use crate::show::{Output, json, lookups, tree};
 use crate::size::{show_bytes, show_seconds};
 use crate::verb::Verb;
+use crate::workloads::predict;
 use crate::{database, text};
 
 pub(super) const VERB: Verb = Verb {
@@ -40,9 +41,10 @@ the database is open.
 What lookups cost is counted while a database is open, and this program has only
 just opened it. --lookups FILE looks up the keys in FILE first, one on each line
 in text form (see `tamarack export --help`), and shows what that took: how many
-blocks were read, how well the filters of each run did, and how long one in 64 of
-the lookups took. \"In vain\" is about how many lookups passed a run that did not
-have their key, which is what its filter saves.",
+blocks were read, and how many models say by what the filters promise, how well
+the filters of each run did, and how long one in 64 of the lookups took. \"In
+vain\" is about how many lookups passed a run that did not have their key, which
+is what its filter saves.",
     examples: "\
 tamarack stats names.db
 tamarack stats names.db --runs
@@ -271,6 +273,7 @@ fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
 
 fn lookups_for_programs(stats: &Stats) -> Map<String, Value> {
     let counts = &stats.lookups;
+    let (absent, present) = predict::lookup_blocks(stats);
     json::object([
         ("lookups", counts.lookups.into()),
         ("sampled", stats.lookups_sampled.into()),
@@ -279,6 +282,8 @@ fn lookups_for_programs(stats: &Stats) -> Map<String, Value> {
         ("filter_false_positives", counts.filter_false_positives.into()),
         ("data_blocks_read", counts.data_blocks_read.into()),
         ("cached_entries", counts.cached_entries.into()),
+        ("predicted_block_reads_absent", absent.into()),
+        ("predicted_block_reads_present", present.into()),
     ])
 }
 
@@ -430,7 +435,13 @@ mod tests {
         assert_eq!(shown["lookups"]["lookups"], 20_000);
         assert!(shown["lookups"]["filter_false_positives"].as_u64() > Some(0), "{shown}");
         assert!(shown["latencies"]["not_found"]["samples"].as_u64() > Some(50), "{shown}");
+        // Of keys of which half are there, what is read is what the models say, but for what is in the cache.
+        let of = |name: &str| shown["lookups"][name].as_f64().expect("a number");
+        let predicted = (of("predicted_block_reads_absent") + of("predicted_block_reads_present")) / 2.0;
+        let searched = (of("filter_probes") - of("filter_negatives")) / 20_000.0;
+        assert!((searched / predicted - 1.0).abs() < 0.1, "{searched} searches instead of {predicted}: {shown}");
         let text = run_ok(&["stats", &db, "--lookups", &keys]);
+        assert!(text.contains("\nmodels   "), "{text}");
         assert!(text.contains("lookups  20,000 since opening") && text.contains("\nnot found"), "{text}");
         assert!(!run_ok(&["stats", &db]).contains("lookups"));
         let wrong = run(&["import", &db, &keys, "--filter", "bloom"]);
@@ -480,7 +491,8 @@ mod tests {
         );
         assert_eq!(
             names(&shown["lookups"]),
-            "cached_entries data_blocks_read filter_false_positives filter_negatives filter_probes lookups sampled"
+            "cached_entries data_blocks_read filter_false_positives filter_negatives filter_probes lookups predicted_block_reads_absent predicted_block_reads_present \
+             sampled"
         );
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");

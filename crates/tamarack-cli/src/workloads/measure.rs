@@ -12,7 +12,7 @@
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use tamarack::{Db, LookupCounts, ReadStats, Result, Stats};
+use tamarack::{Db, LookupCounts, ReadStats, Result, RunStats, Stats};
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, Event, Random};
@@ -59,7 +59,7 @@ pub(crate) struct Measured {
     pub(crate) clients: Rate,
     /// What one did that wrote beside them.
     pub(crate) writer: Option<Rate>,
-    /// Data blocks that each operation had to look into, wherever they were; `None` if it did other things than lookups, or no filter told.
+    /// Data blocks that each operation had to look into, wherever they were; `None` if it did other things than lookups, or some run has no filter to tell.
     pub(crate) blocks_needed: Option<f64>,
     /// What the models say to that, or to `blocks_read` of scans without a cache.
     pub(crate) blocks_predicted: Option<f64>,
@@ -122,7 +122,7 @@ impl Measurement<'_> {
         let (operations, lookups) = (clients.latency.operations, after.lookups - before.lookups);
         Ok(Measured {
             name: workload.name,
-            blocks_needed: blocks_needed(workload, lookups, operations),
+            blocks_needed: blocks_needed(workload, &after, lookups, operations),
             blocks_predicted: predictions.mean(),
             blocks_read: blocks_read(workload, &before, &after, operations),
             false_positives: (lookups.lookups > 0).then(|| lookups.filter_false_positives as f64 / operations as f64),
@@ -462,7 +462,12 @@ impl Rate {
     }
 }
 
-fn blocks_needed(workload: &Workload, lookups: LookupCounts, operations: u64) -> Option<f64> {
+fn blocks_needed(workload: &Workload, stats: &Stats, lookups: LookupCounts, operations: u64) -> Option<f64> {
+    // Nobody counts how often a run without a filter is searched.
+    let lacks_filter = |run: &RunStats| run.entries > 0 && run.filter_bits == 0;
+    if stats.levels.iter().flat_map(|level| &level.runs).any(lacks_filter) {
+        return None;
+    }
     let searched = lookups.filter_probes - lookups.filter_negatives;
     let is_known = lookups.filter_probes > 0 && !workload.scans();
     is_known.then(|| searched as f64 / operations as f64)

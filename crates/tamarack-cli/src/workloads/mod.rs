@@ -26,7 +26,7 @@ pub(crate) mod data;
 pub(crate) mod measure;
 pub(crate) mod sample;
 
-mod predict;
+pub(crate) mod predict;
 pub(crate) mod times;
 mod zipfian;
 

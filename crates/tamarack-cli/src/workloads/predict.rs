@@ -44,6 +44,13 @@ pub(super) fn blocks(workload: &Workload, stats: &Stats, data: &Data, block_byte
     Some(mix.operations.iter().map(|(share, operation)| *share as f64 / mix.whole() as f64 * of(*operation)).sum())
 }
 
+/// Data blocks that a lookup reads without a cache: of a key that is not there, and of any entry, each as likely.
+pub(crate) fn lookup_blocks(stats: &Stats) -> (f64, f64) {
+    let runs = || stats.levels.iter().flat_map(|level| &level.runs).filter(|run| run.entries > 0);
+    let buffered = stats.buffers.iter().map(|buffer| buffer.entries).sum();
+    (runs().map(|run| run.filter_fpr).sum(), found(runs(), buffered))
+}
+
 /// For a key that is in one of the runs, which are given young to old, or in a buffer, where so many entries are.
 fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) -> f64 {
     let entries: u64 = runs.clone().map(|run| run.entries).sum::<u64>() + buffered;
