@@ -49,6 +49,7 @@
 //! | 5 | 65 | 66 | 1 | 47 | 1.7 | 73 | 3 | 103 | 1.3 | 135 | 2 |
 //! | 8 | 68 | 91 | 1 | 53 | 2.1 | 118 | 6 | 105 | 1.2 | 151 | 2 |
 //! | 10 | 68 | 101 | 1 | 52 | 2.0 | 133 | 7 | 107 | 1.4 | 215 | 4 |
+//! | 16 | 72 | 145 | 1 | 52 | 2.0 | 193 | 11 | 105 | 1.4 | 295 | 6 |
 //!
 //! `bench/filters` counts them, beside the crate `fastbloom`. An absent key is cheap by count in the standard filter, but ends at a branch that nobody can predict; of a stream of absent keys in
 //! filters that the processor's cache holds, the blocked one answered sooner in every run of `examples/filter_speed.rs`, which prints the times of a machine. Building takes, for each entry at 5, 10 and 16 bits, 48, 79

@@ -112,7 +112,7 @@ impl Units {
                 let share = slice.share_of(file.meta().entries);
                 entries += share;
                 if file.units().is_none() {
-                    taken += slice.share_of(file.meta().filter_bits);
+                    taken += slice.share_of(file.filter().1);
                     continue;
                 }
                 has_units = true;
@@ -204,4 +204,51 @@ fn inherited<'a>(new: &TableMeta, others: impl Iterator<Item = &'a Known>) -> He
         *of_run = of_run.plus(other.heat.part(part));
     }
     of_runs.into_values().fold(Heat::default(), |most, heat| if heat.is_more_than(most) { heat } else { most })
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::entry::Sequence;
+
+    fn meta(from: u8, to: u8, entries: u64) -> TableMeta {
+        TableMeta {
+            id: TableId(1),
+            file_bytes: 1000,
+            root_checksum: 0,
+            entries,
+            tombstones: 0,
+            raw_bytes: 1000,
+            smallest_key: vec![from],
+            largest_key: vec![to],
+            smallest_sequence: Sequence(1),
+            largest_sequence: Sequence(1),
+            filter_kind: 3,
+            filter_bits: 1024,
+            digest_bytes: 0,
+            created_after: EditNumber(0),
+        }
+    }
+
+    fn known(run: u64, from: u8, to: u8, entries: u64, heat: u64) -> Known {
+        let heat = Heat::default().after(0, heat, 1);
+        Known { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run: RunId(run), heat, in_vain: 0 }
+    }
+
+    /// Heat goes with the keys: all of what stands inside of a new table, half of what stands across its border, a part of what it stands inside of, nothing of others; and of several
+    /// runs what the hottest gives.
+    #[test]
+    fn new_tables_are_as_hot_as_what_they_overlap() {
+        let heat_of = |new: TableMeta, others: &[Known]| inherited(&new, others.iter());
+        let of = |heat: u64| Heat::default().after(0, heat, 1);
+        let run = [known(1, 10, 19, 100, 8), known(1, 20, 29, 100, 40), known(1, 30, 39, 100, 600)];
+        assert_eq!(heat_of(meta(5, 9, 50), &run), of(0));
+        assert_eq!(heat_of(meta(10, 29, 200), &run), of(48));
+        assert_eq!(heat_of(meta(15, 35, 200), &run), of(4 + 40 + 300));
+        assert_eq!(heat_of(meta(22, 25, 50), &run), of(20));
+        assert_eq!(heat_of(meta(22, 25, 500), &run), of(40));
+        // Each lookup in vain comes by both runs.
+        let two = [known(1, 10, 19, 100, 8), known(2, 10, 13, 100, 3), known(2, 14, 19, 100, 4)];
+        assert_eq!(heat_of(meta(10, 19, 300), &two), of(8));
+    }
 }
