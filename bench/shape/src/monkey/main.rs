@@ -59,7 +59,7 @@ fn main() -> Result<()> {
         }
     }
     if !words.flag("no-report") && !words.flag("json") {
-        let path = words.text("report").map_or_else(|| machine::default_report("filters-"), Into::into);
+        let path = words.text("report").map_or_else(|| machine::default_report("allocation-"), Into::into);
         fs::write(&path, report(&words, &sections)).expect("the report is written");
         println!("{}", path.display());
     }
