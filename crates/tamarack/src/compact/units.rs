@@ -93,9 +93,7 @@ impl Units {
         }
         for _ in 0..TABLES_PER_STEP {
             let Some((file, units)) = state.to_load.pop() else { break };
-            if let Err(error) = file.set_units(units) {
-                tracing::warn!(%error, "units of a filter could not be read; lookups go on with those that are there");
-            }
+            set_units(&file, units);
         }
         !state.to_load.is_empty()
     }
@@ -144,10 +142,8 @@ impl Units {
         for ((standing, table), units) in standings.values().zip(&tables).zip(decided) {
             if units > table.in_memory {
                 state.to_load.push((standing.file.clone(), units));
-            } else if units < table.in_memory
-                && let Err(error) = standing.file.set_units(units)
-            {
-                unreachable!("nothing is read to drop units: {error}");
+            } else if units < table.in_memory {
+                set_units(standing.file, units);
             }
         }
     }
@@ -177,11 +173,17 @@ impl State {
             // Somebody may be reading what the tree has no more: without a filter from now on.
             if !self.tables.contains_key(&id)
                 && let Some(file) = gone.file.upgrade()
-                && let Err(error) = file.set_units(0)
             {
-                unreachable!("nothing is read to drop units: {error}");
+                set_units(&file, 0);
             }
         }
+    }
+}
+
+/// Gives a table so many units, if they can be read.
+fn set_units(file: &TableFile, units: u32) {
+    if let Err(error) = file.set_units(units) {
+        tracing::warn!(%error, "units of a filter could not be read; lookups go on with those that are there");
     }
 }
 
