@@ -88,20 +88,23 @@ fn to_come(shape: &Shape, runs: &[Standing], new: usize) -> impl Iterator<Item =
     let built = runs[new];
     let bytes_per_entry = built.bytes.as_f64() / (built.entries.0 as f64).max(1.0);
     let in_level = runs[new..].iter().filter(|run| run.level == built.level).count() as u64;
-    // The batch that makes a level full is not written there: at rest, all but one are.
-    let full = move |level: usize, runs: u64| {
-        let batches = (shape.batches(level) - 1) as f64 / shape.visible_runs(level).max(1) as f64;
-        let bytes = batches * shape.nominal_batch(level).as_f64();
-        let (bytes, entries) = (bytes as u64, (bytes / bytes_per_entry.max(1.0)) as u64);
-        let groups = runs.min(GROUPS_MAX);
-        (0..groups).map(move |group| {
-            let runs = runs / groups + u64::from(group < runs % groups);
-            let [bytes, entries] = [bytes, entries].map(|of_each| of_each.saturating_mul(runs));
-            Extent { runs, bytes: Bytes(bytes), entries: Entries(entries), seen: None }
-        })
-    };
+    let full = move |level: usize, runs: u64| full_runs(shape, bytes_per_entry, level, runs);
     let smaller = (1..built.level).flat_map(move |level| full(level, shape.visible_runs(level)));
     smaller.chain(full(built.level, shape.visible_runs(built.level).saturating_sub(in_level)))
+}
+
+/// So many runs of a level, as large as they get at rest.
+pub(crate) fn full_runs(shape: &Shape, bytes_per_entry: f64, level: usize, runs: u64) -> impl Iterator<Item = Extent> {
+    // The batch that makes a level full is not written there: at rest, all but one are.
+    let batches = (shape.batches(level) - 1) as f64 / shape.visible_runs(level).max(1) as f64;
+    let bytes = batches * shape.nominal_batch(level).as_f64();
+    let (bytes, entries) = (bytes as u64, (bytes / bytes_per_entry.max(1.0)) as u64);
+    let groups = runs.min(GROUPS_MAX);
+    (0..groups).map(move |group| {
+        let runs = runs / groups + u64::from(group < runs % groups);
+        let [bytes, entries] = [bytes, entries].map(|of_each| of_each.saturating_mul(runs));
+        Extent { runs, bytes: Bytes(bytes), entries: Entries(entries), seen: None }
+    })
 }
 
 #[cfg(test)]

@@ -73,6 +73,7 @@
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [cost] | what does a shape cost, in closed form | |
 //! | [assign] | which filter does a run get when it is built | |
+//! | [retune] | which filters become others while their tables stay | |
 //! | [allocate] | how many bits of filter does each run get | see a level |
 //! | [elastic] | how many units of its elastic filter has a table in memory | see a key |
 //! | [filter] | what does a filter of so many bits promise | see a key |
@@ -104,6 +105,7 @@ pub mod occupancy;
 pub mod pace;
 pub mod planner;
 pub mod policy;
+pub mod retune;
 pub mod shape;
 pub mod units;
 pub mod workload;

@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_model::filter::FilterChoice;
 use tamarack_model::planner::Merge;
 use tamarack_model::{Occupancy, Shape};
 
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::edit::{Change, Key, KeyRange};
 use crate::ingest::Ingest;
 use crate::open;
-use crate::options::{Options, parse_policy};
+use crate::options::{Options, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
 use crate::tree::state::Activity;
@@ -338,6 +339,28 @@ impl Db {
         self.engine.commits.set_buffer_bytes(shape.buffer().0);
         self.engine.account.reserve_for_buffers(open::reserved_for_buffers(shape.buffer().0));
         Ok(())
+    }
+
+    /// Chooses other filters, by the words that [`Expert::filter`](crate::Expert::filter) takes, until the database is closed. The tables that there are get theirs in the background, without reading or
+    /// merging data, if they keep digests ([`Expert::filter_digests`](crate::Expert::filter_digests)); of the others those keep their filters that are worth most, as far as the memory goes. Readers and writers go
+    /// on meanwhile. [`Db::wait_for_filters`] waits for that.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has ended.
+    pub fn set_filter(&self, words: &str) -> Result<()> {
+        let choice = parse_filter(words)?;
+        self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
+    }
+
+    /// Waits until all tables have the filters that they are to have. Beside writers that do not pause, that may never be.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a filter cannot be read; it is tried again in the background. [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
+    pub fn wait_for_filters(&self) -> Result<()> {
+        match self.engine.tree.check_running() {
+            Err(error @ Error::ReadOnly { .. }) => Err(error),
+            _ => self.engine.scheduler.wait_for_filters(),
+        }
     }
 
     /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so do flushes: the

@@ -26,6 +26,8 @@ pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) dir: PathBuf,
     pub(crate) durability: Durability,
+    /// New tables keep digests, if there are to be filters.
+    pub(crate) filter_digests: bool,
     pub(crate) tree: Arc<Tree>,
     pub(crate) log: Arc<Log>,
     pub(crate) manifest: Arc<Manifest>,

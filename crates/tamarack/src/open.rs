@@ -24,7 +24,9 @@ use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{self, Crew, Filters, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
+use crate::compact::{
+    self, Crew, Filters, OutputSettings, Retuner, Scheduler, SchedulerSettings, Surroundings, Workshop,
+};
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -416,6 +418,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         env,
         dir: dir.to_owned(),
         durability: options.durability,
+        filter_digests: options.filter_digests,
         tree,
         log,
         manifest,
@@ -433,13 +436,20 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
 
 /// Starts the background work.
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
+    // Before anybody opens a table, or decides about those that are there.
+    let retuner = Arc::new(Retuner::new(&engine.scheduler));
     let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
     engine.tree.set_flusher(merging.clone());
     engine.tables.set_collector(merging.clone());
     engine.scheduler.set_workers(merging.clone());
     // There may be a buffer to flush, and a merge to go on with.
     merging.wake();
-    engine.workers = vec![merging, syncing];
+    let started = engine.env.start("tamarack-filters", retuner);
+    let retuning = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
+    let retuning = retuning.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
+    engine.scheduler.set_retuner(retuning.clone());
+    retuning.wake();
+    engine.workers = vec![merging, syncing, retuning];
     start_telling(engine)
 }
 

@@ -121,9 +121,9 @@ options! {
                    `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2`, or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
 
-        /// The filters of new tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
+        /// The filters of tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
         /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
-        /// often. Tables written before keep theirs.
+        /// often. Tables that were written with another one get theirs in the background ([`Expert::filter_digests`]).
         ///
         /// With `allocation=monkey` large runs get fewer bits per entry, the largest perhaps none, and small ones more, so that lookups of keys that are not there
         /// search as few runs in vain as the memory of so many bits for all entries allows; with `monkey-general` the same for lookups of which `v` find something for each
@@ -257,7 +257,7 @@ pub(crate) fn parse_policy(words: &str) -> Result<Arc<dyn Policy>> {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] that says which words there are.
-fn parse_filter(words: &str) -> Result<FilterChoice> {
+pub(crate) fn parse_filter(words: &str) -> Result<FilterChoice> {
     words.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
 }
 

@@ -97,6 +97,14 @@ pub struct Counters {
     pub moves: Counter,
     /// Changes of shape since opening, growth included.
     pub reshapes: Counter,
+    /// Filters of tables that were made anew from digests.
+    pub filters_rebuilt: Counter,
+    /// Stored filters that were read again.
+    pub filters_loaded: Counter,
+    /// Filters that tables do without from then on.
+    pub filters_dropped: Counter,
+    /// Bytes of tables that were read for that.
+    pub retune_bytes_read: Counter,
     /// Merges that failed and were or will be gone on with.
     pub merge_failures: Counter,
 }

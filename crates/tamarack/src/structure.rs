@@ -126,6 +126,14 @@ pub struct Stats {
     pub moves: u64,
     /// Changes of shape since opening: growth, and other policies.
     pub reshapes: u64,
+    /// Filters of tables that were made anew from digests since opening, without reading data; see [`crate::Db::set_filter`].
+    pub filters_rebuilt: u64,
+    /// Stored filters of open tables that were read again since opening.
+    pub filters_loaded: u64,
+    /// Filters that open tables do without since then, since opening.
+    pub filters_dropped: u64,
+    /// Bytes of tables (file bytes) that were read for that since opening.
+    pub retune_bytes_read: u64,
     /// Times a writer was held back a little since opening, so that merges could follow.
     pub write_delays: u64,
     /// How long writers were held back for that since opening, in seconds, summed over writers.
@@ -364,6 +372,10 @@ impl Stats {
             merge_failures: counters.merge_failures.get(),
             moves: counters.moves.get(),
             reshapes: counters.reshapes.get(),
+            filters_rebuilt: counters.filters_rebuilt.get(),
+            filters_loaded: counters.filters_loaded.get(),
+            filters_dropped: counters.filters_dropped.get(),
+            retune_bytes_read: counters.retune_bytes_read.get(),
             write_delays: counters.write_delays.get(),
             write_delay_seconds: counters.write_delay_ns.get() as f64 / 1e9,
             write_stalls: counters.write_stalls.get(),

@@ -103,6 +103,7 @@ const LAYERS: &[Layer] = &[
             "simulate",
             "pace",
             "cost",
+            "retune",
             "assign",
             "allocate",
             "elastic",

@@ -264,6 +264,10 @@ fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
         ("merge_failures", stats.merge_failures.into()),
         ("moves", stats.moves.into()),
         ("reshapes", stats.reshapes.into()),
+        ("filters_rebuilt", stats.filters_rebuilt.into()),
+        ("filters_loaded", stats.filters_loaded.into()),
+        ("filters_dropped", stats.filters_dropped.into()),
+        ("retune_bytes_read", stats.retune_bytes_read.into()),
         ("write_delays", stats.write_delays.into()),
         ("write_delay_seconds", stats.write_delay_seconds.into()),
         ("write_stalls", stats.write_stalls.into()),
@@ -486,8 +490,8 @@ mod tests {
         );
         assert_eq!(
             names(&shown["since_opening"]),
-            "entries_written flush_bytes flush_failures flushed_raw_bytes flushes merge_bytes merge_failures merges moves \
-             raw_bytes_written reshapes write_delay_seconds write_delays write_stall_seconds write_stalls"
+            "entries_written filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes merge_bytes merge_failures \
+             merges moves raw_bytes_written reshapes retune_bytes_read write_delay_seconds write_delays write_stall_seconds write_stalls"
         );
         assert_eq!(
             names(&shown["lookups"]),

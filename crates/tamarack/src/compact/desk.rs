@@ -12,6 +12,7 @@ use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
 use crate::compact::TREE;
+use crate::compact::filters::Filters;
 use crate::compact::job::{Job, Part, Task};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -40,6 +41,8 @@ pub(super) struct Desk {
     pub(super) requests: VecDeque<Request>,
     pub(super) requests_made: u64,
     pub(super) meter: Meter,
+    /// Which filters tables are to carry, and how often that was chosen anew.
+    pub(super) filters: (Arc<Filters>, u64),
     /// With a limit of the merges' rate: none of them goes on before that.
     pub(super) merges_from: Duration,
     /// How many raw bytes per second merges may copy.
@@ -81,7 +84,7 @@ pub(super) struct Pace {
 
 impl Desk {
     /// Nothing is going on yet.
-    pub(super) fn new(policy: Arc<dyn Policy>, shape: Shape, merge_rate: Option<u64>) -> Self {
+    pub(super) fn new(policy: Arc<dyn Policy>, shape: Shape, merge_rate: Option<u64>, filters: Filters) -> Self {
         Self {
             policy,
             merge_rate,
@@ -97,6 +100,7 @@ impl Desk {
             requests: VecDeque::new(),
             requests_made: 0,
             meter: Meter::default(),
+            filters: (Arc::new(filters), 0),
             merges_from: Duration::ZERO,
             counted: None,
         }

@@ -1,4 +1,4 @@
-//! [`Filters`]: which filters the tables of a job get.
+//! [`Filters`]: which filters the tables of a job get, and which those have that are there.
 //!
 //! Decided once for each job, when it is opened, from the tree as it stands and as it will stand when it is full ([`tamarack_model::assign`]). A merge whose inputs
 //! are large takes a while; what is flushed and merged above it meanwhile was reckoned with.
@@ -9,18 +9,22 @@
 //!
 //! Tests: `tests/allocation.rs`, `tests/observed.rs`.
 
+use std::sync::Arc;
+
 use tamarack_model::allocate::Curve;
 use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::assign::{Budget, Standing, bits_for_new};
 use tamarack_model::filter::{Allocation, BITS_MAX, FilterChoice, FilterKind};
 use tamarack_model::planner::is_level_full;
+use tamarack_model::retune::{Part, Tuned, Wanted};
 use tamarack_model::{Bytes, Entries, Shape};
 
 use crate::compact::job::Task;
 use crate::format::edit::RunId;
 use crate::stats::LookupCounters;
-use crate::table::FilterSettings;
+use crate::table::{FilterSettings, kind_to_number};
 use crate::tree::run::Run;
+use crate::tree::table_file::TableFile;
 use crate::tree::version::TreeVersion;
 
 /// Which filters the tables of a tree are to carry.
@@ -120,6 +124,78 @@ impl Filters {
     }
 }
 
+impl Filters {
+    /// The runs of a tree with their tables' filters, young to old, for retuning; the kind that is wanted; and what is asked of them.
+    pub(super) fn tunable(&self, tree: &TreeVersion, lookups: &LookupCounters) -> Tunable {
+        let (kind, sharing) = match self {
+            Self::None => (None, Sharing::Found(0.0)),
+            Self::Alike(settings) => (Some(settings.kind), Sharing::Found(0.0)),
+            Self::Shared { curve, sharing, .. } => (Some(curve.kind()), *sharing),
+        };
+        let (standings, asked) = sharing.look_at(tree, lookups);
+        let (mut runs, mut tables) = (Vec::new(), Vec::new());
+        for (run, (_, standing)) in tree.runs().zip(standings) {
+            // Tables that a merge is cutting back go soon; of others, what was cut off stays as long as the table.
+            let is_in_merge = tree.merge_of(run.id()).is_some();
+            let (mut of_run, mut parts): (Vec<Arc<TableFile>>, Vec<Part>) = Default::default();
+            for slice in run.slices().iter() {
+                let entries = slice.table().meta().entries;
+                let live = if is_in_merge { entries } else { slice.share_of(entries) };
+                match (of_run.last(), parts.last_mut()) {
+                    // A table that is cut in two has one filter.
+                    (Some(table), Some(part)) if table.id() == slice.table().id() => {
+                        part.live = entries.min(part.live + live);
+                    }
+                    _ => {
+                        parts.push(part_of(slice.table(), live.max(1)));
+                        of_run.push(slice.table().clone());
+                    }
+                }
+            }
+            runs.push(Tuned { standing, parts });
+            tables.push(of_run);
+        }
+        Tunable { kind, runs, tables, asked }
+    }
+
+    /// What filters are to be, in the words of the model; nothing if they are elastic.
+    pub(super) fn wanted<'a>(&'a self, asked: &'a Asked) -> Option<Wanted<'a>> {
+        Some(match self {
+            Self::None => Wanted::Nothing,
+            Self::Alike(FilterSettings { kind: FilterKind::Elastic, .. }) => return None,
+            Self::Alike(FilterSettings { kind, bits_per_entry }) => Wanted::Alike(*kind, *bits_per_entry),
+            Self::Shared { curve, bits_per_entry, .. } => {
+                Wanted::Shared(curve, Budget { bits_per_entry: *bits_per_entry, asked })
+            }
+        })
+    }
+}
+
+/// A tree as it is to be retuned.
+pub(super) struct Tunable {
+    /// The kind of filters that is wanted.
+    pub(super) kind: Option<FilterKind>,
+    /// The runs, young to old.
+    pub(super) runs: Vec<Tuned>,
+    /// The tables of each.
+    pub(super) tables: Vec<Vec<Arc<TableFile>>>,
+    /// What is asked of them.
+    pub(super) asked: Asked,
+}
+
+fn part_of(table: &TableFile, live: u64) -> Part {
+    let kind_of = |number| FilterKind::ALL.into_iter().find(|kind| kind_to_number(*kind) == number);
+    let (meta, (kind, bits)) = (table.meta(), table.filter());
+    Part {
+        entries: meta.entries,
+        live,
+        bits: bits as f64,
+        kind: kind_of(kind),
+        can_be_made: table.can_be_retuned(),
+        stored: kind_of(meta.filter_kind).map(|kind| (kind, meta.filter_bits as f64)),
+    }
+}
+
 impl Sharing {
     /// The runs of a tree, young to old, and what is asked of them, by what lookups did lately if that counts. [`Asked::weights`] of their extents are the weights that filters are
     /// shared out by: of all runs as they are, or with others in the place of some.
@@ -194,7 +270,8 @@ fn standing(level: usize, run: &Run) -> Standing {
         let meta = slice.table().meta();
         standing.bytes += Bytes(slice.raw_bytes());
         standing.entries.0 += slice.share_of(meta.entries);
-        standing.filter_bits += slice.share_of(meta.filter_bits) as f64;
+        // What it has now, which is not what is stored if it was retuned.
+        standing.filter_bits += slice.share_of(slice.table().filter().1) as f64;
     }
     standing
 }

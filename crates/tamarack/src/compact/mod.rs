@@ -6,6 +6,7 @@
 //!   edits     the changes that begin, advance and end a job
 //!   filters   which filters the tables of a job get
 //!   job       one merge or flush: pieces of its keys, cursors, steps
+//!   retuning  which tables are still to get other filters
 //!   output    the tables that a piece writes
 //!   retry     what becomes of an attempt that failed
 //!   units     how many units of elastic filters are in memory
@@ -23,6 +24,7 @@ mod job;
 pub mod output;
 pub mod progress;
 pub mod retry;
+mod retuning;
 pub mod scheduler;
 mod units;
 
@@ -30,6 +32,7 @@ pub use crew::Crew;
 pub use edits::relabelled;
 pub use filters::{Filters, stored_bits};
 pub use output::{Output, OutputSettings, Workshop};
+pub use scheduler::retune::Retuner;
 pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
 
 use crate::format::meta::TreeId;

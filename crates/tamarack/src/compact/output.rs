@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::Env;
+use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
@@ -31,7 +32,7 @@ pub struct OutputSettings {
     pub block_bytes: usize,
     /// How blocks are compressed.
     pub compression: Compression,
-    /// Whether tables keep the digests of their keys.
+    /// Whether tables keep the digests of their keys, until another filter is chosen.
     pub digests: bool,
 }
 
@@ -42,6 +43,8 @@ pub struct Workshop {
     env: Arc<dyn Env>,
     manifest: Arc<Manifest>,
     account: Arc<Account>,
+    /// Whether tables keep the digests of their keys: filters may be wanted that are made of them.
+    digests: AtomicBool,
 }
 
 /// The tables of one job.
@@ -70,7 +73,13 @@ pub struct Output {
 impl Workshop {
     /// A workshop whose tables get their numbers from `manifest`. What building them takes is charged to `account`.
     pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>, account: Arc<Account>) -> Self {
-        Self { settings, env, manifest, account }
+        let digests = AtomicBool::new(settings.digests);
+        Self { settings, env, manifest, account, digests }
+    }
+
+    /// Whether tables that are begun from now on keep the digests of their keys.
+    pub fn keep_digests(&self, keep: bool) {
+        self.digests.store(keep, Ordering::Relaxed);
     }
 
     /// The database's directory.
@@ -101,7 +110,7 @@ impl Workshop {
             block_bytes: self.settings.block_bytes,
             compression: self.settings.compression,
             filter,
-            digests: self.settings.digests,
+            digests: self.digests.load(Ordering::Relaxed),
         };
         let table = TableBuilder::create(self.env.as_ref(), &self.settings.dir, settings)?;
         Ok((id, table.on(&self.account)))

@@ -40,13 +40,13 @@ const TABLES_PER_STEP: usize = 8;
 /// Which units are in memory, and why.
 #[derive(Debug)]
 pub(super) struct Units {
-    /// What all filters of the tree may take.
-    bits_per_entry: f64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// What all filters of the tree may take.
+    bits_per_entry: f64,
     /// Of the version that was looked at last.
     edit: Option<EditNumber>,
     /// Lookups that were sampled by then.
@@ -81,7 +81,13 @@ struct Standing<'a> {
 impl Units {
     /// For a tree whose filters may take so many bits for each entry.
     pub(super) fn new(bits_per_entry: f64) -> Self {
-        Self { bits_per_entry, state: Mutex::default() }
+        Self { state: Mutex::new(State { bits_per_entry, ..State::default() }) }
+    }
+
+    /// Other filters were chosen, which may take so many bits for each entry.
+    pub(super) fn set_bits_per_entry(&self, bits_per_entry: f64) {
+        let mut state = self.state.lock();
+        (state.bits_per_entry, state.edit) = (bits_per_entry, None);
     }
 
     /// Decides, if it is time to, drops what is to go, and reads some of what is to come. True if there is more to be read.
@@ -136,7 +142,7 @@ impl Units {
             elastic::Table { unit_bits, unit_fpr, stored, in_memory, heat }
         };
         let tables: Vec<elastic::Table> = standings.iter().map(of_model).collect();
-        let budget = (self.bits_per_entry * entries as f64) as u64;
+        let budget = (state.bits_per_entry * entries as f64) as u64;
         let decided = decide(&tables, budget.saturating_sub(taken), HOLD);
         state.to_load.clear();
         for ((standing, table), units) in standings.values().zip(&tables).zip(decided) {

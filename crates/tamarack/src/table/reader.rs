@@ -151,7 +151,7 @@ impl Table {
     /// How much of its stored filter is in memory, if that is elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         let units = self.units.as_ref()?;
-        let in_memory = self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::units));
+        let in_memory = self.filter_of(&self.storage.filters()).map_or(0, Filter::units);
         let unit_bits = unit_bits(&self.meta, units);
         Some(UnitsOfTable { stored: units.0.len() as u32, in_memory: in_memory as u32, unit_bits })
     }
@@ -181,7 +181,7 @@ impl Table {
                 Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
                     tuning.damage = Some(damage);
                     // What it has is as good as what it could have instead, unless that is too large.
-                    let in_use = self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::bits));
+                    let in_use = self.filter_of(&self.storage.filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
                     if in_use <= wanted.bits_of(self.meta.entries) {
                         return Ok((Retuned::Unchanged, bytes_read));
@@ -207,7 +207,7 @@ impl Table {
         let wanted = units_within(bits, &self.meta, units);
         // What is made of digests cannot be gone on with: those are shortened.
         let is_stored = matches!(tuning.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
-        let in_use = self.filter(&self.storage.filters(), |filter| filter.filter(|_| is_stored).cloned());
+        let in_use = self.filter_of(&self.storage.filters()).filter(|_| is_stored).cloned();
         let have = in_use.as_ref().map_or(0, Filter::units);
         let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
         let what = match wanted.cmp(&have) {
@@ -234,23 +234,15 @@ impl Table {
     /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
     pub fn filter_in_use(&self) -> (u8, u64) {
         let of = |filter: &Filter| (kind_to_number(filter.kind()), filter.bits());
-        self.filter(&self.storage.filters(), |filter| filter.map_or((0, 0), of))
+        self.filter_of(&self.storage.filters()).map_or((0, 0), of)
     }
 
-    /// Does something with the filter in use, by what was pinned; if that was before the table was opened, by what is in use now.
-    #[inline]
-    fn filter<R>(&self, filters: &Filters, with: impl FnOnce(Option<&Filter>) -> R) -> R {
-        match filters.of(self.slot, self.meta.id) {
-            Some(filter) => with(filter),
-            None => self.filter_now(with),
-        }
-    }
-
+    /// The filter in use, by what was pinned since the table was opened.
     #[cold]
-    fn filter_now<R>(&self, with: impl FnOnce(Option<&Filter>) -> R) -> R {
-        let filters = self.storage.filters();
+    #[inline(never)]
+    fn filter_of<'f>(&self, filters: &'f Filters) -> Option<&'f Filter> {
         let filter = filters.of(self.slot, self.meta.id);
-        with(filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot)))
+        filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot))
     }
 
     /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
@@ -284,7 +276,7 @@ impl Table {
 
     /// The part of it that its filter takes, in bytes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter(&self.storage.filters(), |filter| filter.map_or(0, Filter::memory_bytes))
+        self.filter_of(&self.storage.filters()).map_or(0, Filter::memory_bytes)
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
@@ -301,6 +293,7 @@ impl Table {
     }
 
     /// As [`Table::get`], by filters that were pinned before.
+    #[inline(never)]
     pub fn get_by(
         &self,
         filters: &Filters,
@@ -315,7 +308,7 @@ impl Table {
     /// Notes what became of a sampled lookup here, which is over and the last of so many. Asks the filter again.
     pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool) {
         let ask = |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
-        let asked = self.filter(&self.storage.filters(), |filter| filter.map(ask));
+        let asked = self.filter_of(&self.storage.filters()).map(ask);
         let (is_negative, lines) = asked.unwrap_or((false, 0));
         let is_false_positive = asked.is_some() && !is_negative && !found && self.sees_all(query);
         self.samples.note(sampled, found, is_negative, is_false_positive, lines);
@@ -333,22 +326,25 @@ impl Table {
         fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let may_contain = self.filter(fetch.filters(), |filter| {
-            filter.map(|filter| {
-                let digest = measure::digest_for_filter(query.key(), query.digest());
-                let probing = measure::begin(measure::Part::Probe);
-                let may_contain = filter.may_contain(digest);
-                probing.end();
-                may_contain
-            })
-        });
-        match may_contain {
-            None => return self.search_cached(query, fetch, false, visit),
-            Some(false) => {
+        {
+            // Pinned anew if the table was opened after what was pinned.
+            let pinned_now;
+            let filter = match fetch.filters().of(self.slot, self.meta.id) {
+                Some(filter) => filter,
+                None => {
+                    pinned_now = self.storage.filters();
+                    self.filter_of(&pinned_now)
+                }
+            };
+            let Some(filter) = filter else { return self.search_cached(query, fetch, false, visit) };
+            let digest = measure::digest_for_filter(query.key(), query.digest());
+            let probing = measure::begin(measure::Part::Probe);
+            let may_contain = filter.may_contain(digest);
+            probing.end();
+            if !may_contain {
                 fetch.tally().filter_negative();
                 return Ok(Some(ControlFlow::Continue(())));
             }
-            Some(true) => {}
         }
         let mut found = false;
         let flow = self.search_cached(query, fetch, true, &mut |entry, holder| {

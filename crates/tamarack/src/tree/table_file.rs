@@ -185,15 +185,14 @@ impl TableFile {
         *self.target.lock()
     }
 
-    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when it is opened. Also tells how many bytes were read. Only one at a time
-    /// should do this.
+    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when it is opened. Also tells how many bytes were read.
     ///
     /// # Errors
     /// As [`Table::retune`]; the target is noted all the same, and the call can be repeated.
     pub fn retune(&self, target: FilterTarget) -> Result<(Retuned, u64)> {
         // From here on it is opened with that, if it is opened.
         *self.target.lock() = target;
-        self.opened.get().map_or(Ok((Retuned::Unchanged, 0)), |table| table.retune(target))
+        self.follow_target()
     }
 
     /// How much of its stored filter is in memory, or will be when it is opened, if that is elastic and it is to have units of it.
@@ -207,8 +206,29 @@ impl TableFile {
     /// # Errors
     /// As [`TableFile::retune`].
     pub fn set_units(&self, units: u32) -> Result<(Retuned, u64)> {
-        let unit_bits = self.units().map_or(0, |units| units.unit_bits);
-        self.retune(FilterTarget::Units(unit_bits * u64::from(units)))
+        let Some(UnitsOfTable { unit_bits, .. }) = self.units() else { return Ok((Retuned::Unchanged, 0)) };
+        {
+            let mut target = self.target.lock();
+            // It may have been told to have something else since.
+            if !matches!(*target, FilterTarget::Units(_)) {
+                return Ok((Retuned::Unchanged, 0));
+            }
+            *target = FilterTarget::Units(unit_bits * u64::from(units));
+        }
+        self.follow_target()
+    }
+
+    /// Gives the table, if it is open, the filter that it is to have.
+    fn follow_target(&self) -> Result<(Retuned, u64)> {
+        let Some(table) = self.opened.get() else { return Ok((Retuned::Unchanged, 0)) };
+        loop {
+            let target = self.target();
+            let done = table.retune(target)?;
+            // Somebody else may have told it to have another meanwhile.
+            if self.target() == target {
+                return Ok(done);
+            }
+        }
     }
 
     /// The kind, as a number, and the bits of the filter that it has, or will have once it is opened; zeros for none.

@@ -79,6 +79,18 @@ fn uneven(random: &Random, ratio: u64) -> String {
     }
 }
 
+/// Of any kind and size, so many bits for all or shared out, or none.
+fn filter(random: &Random) -> String {
+    let kind = ["bloom", "blocked"][random.below(2) as usize];
+    let bits = [0.5, 2.0, 5.0, 10.0, 20.0][random.below(5) as usize];
+    let allocation = ["uniform", "monkey", "monkey-general,v=2", "observed"][random.below(4) as usize];
+    match random.below(6) {
+        0 => "none".to_owned(),
+        1 => format!("elastic:bits={bits}"),
+        _ => format!("{kind}:bits={bits},allocation={allocation}"),
+    }
+}
+
 /// A shape of one to four levels that keeps to the rules: a level holds at least one and a half of what arrives at a time, and a slot all of it.
 fn custom(random: &Random) -> String {
     let buffer = size(random);
@@ -94,7 +106,7 @@ fn custom(random: &Random) -> String {
 }
 
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 29] = [
+const KINDS: [(Kind, u64); 30] = [
     (Kind::Write, 24),
     (Kind::Burst, 2),
     (Kind::Get, 6),
@@ -124,6 +136,7 @@ const KINDS: [(Kind, u64); 29] = [
     (Kind::Background, 6),
     (Kind::Advance, 2),
     (Kind::Fault, 3),
+    (Kind::Filter, 2),
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -158,6 +171,7 @@ enum Kind {
     Background,
     Advance,
     Fault,
+    Filter,
 }
 
 struct Generator<'a> {
@@ -232,6 +246,7 @@ impl<'a> Generator<'a> {
             Kind::Pause => Operation::Pause,
             Kind::Resume => Operation::Resume,
             Kind::Policy => Operation::Policy(policy(self.random)),
+            Kind::Filter => Operation::Filter(filter(self.random)),
             Kind::Options => Operation::Options(tree(self.random)),
             Kind::Verify => Operation::Verify,
             Kind::Sync => Operation::Sync,

@@ -115,6 +115,8 @@ pub(crate) enum Operation {
     Resume,
     /// The tree gets the shape of another policy.
     Policy(String),
+    /// Tables get other filters.
+    Filter(String),
     /// From the next opening on.
     Options(TreeSetup),
     Verify,
@@ -272,6 +274,7 @@ impl fmt::Display for Operation {
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Policy(words) => write!(f, "policy {words}"),
+            Self::Filter(words) => write!(f, "filter {words}"),
             Self::Options(tree) => write!(f, "options {tree}"),
             Self::Verify => f.write_str("verify"),
             Self::Sync => f.write_str("sync"),
@@ -451,6 +454,7 @@ impl<'a> Words<'a> {
             "pause" => Operation::Pause,
             "resume" => Operation::Resume,
             "policy" => Operation::Policy(self.rest_of_line()),
+            "filter" => Operation::Filter(self.rest_of_line()),
             "options" => Operation::Options(self.tree()?),
             "verify" => Operation::Verify,
             "sync" => Operation::Sync,

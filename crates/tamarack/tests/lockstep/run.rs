@@ -170,6 +170,11 @@ impl<'a> Run<'a> {
                 Ok(()) => Ok(()),
                 Err(error) => self.excuse(error, "set_policy"),
             },
+            Operation::Filter(words) => match self.world.set_filter(words) {
+                Ok(()) if self.model.stopped => Err("a filter was set after writing had ended".to_owned()),
+                Ok(()) => Ok(()),
+                Err(error) => self.excuse(error, "set_filter"),
+            },
             Operation::Options(tree) => {
                 self.world.set_options(tree);
                 Ok(())

@@ -398,6 +398,10 @@ impl World {
         self.db().set_policy(words)
     }
 
+    pub(crate) fn set_filter(&self, words: &str) -> Result<()> {
+        self.db().set_filter(words)
+    }
+
     /// From the next opening on.
     pub(crate) fn set_options(&mut self, tree: &TreeSetup) {
         self.setup.tree = tree.clone();

@@ -275,7 +275,7 @@ impl Scheduler {
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         let grown = self.shape_after(desk, version, &task);
         let shape = grown.as_ref().unwrap_or(&desk.shape);
-        let filter = self.settings.filters.of_job(shape, tree_of(version), &task, &self.tree.lookups);
+        let filter = desk.filters.0.of_job(shape, tree_of(version), &task, &self.tree.lookups);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();

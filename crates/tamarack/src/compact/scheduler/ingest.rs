@@ -49,11 +49,11 @@ impl Scheduler {
     pub fn ingest_tables(&self, raw_bytes: u64, entries: u64) -> (u64, Option<FilterSettings>) {
         let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
-        let filters = &self.settings.filters;
-        if let Filters::Alike(settings) = filters {
+        let mut desk = self.desk.lock();
+        let filters = desk.filters.0.clone();
+        if let Filters::Alike(settings) = &*filters {
             return (table_bytes, Some(*settings));
         }
-        let mut desk = self.desk.lock();
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
         let bytes = Bytes(raw_bytes + table_bytes);
@@ -100,6 +100,7 @@ impl Scheduler {
         let skip = Change::SequencesSkipped { tree: TREE, through, count: skipped };
         changes.extend((skipped > 0).then_some(skip));
         let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
+        self.retuning.wake();
         self.tree.publish(version, Activity::Flush);
         let tables = output.installed();
         self.counters.ingests.add(1);

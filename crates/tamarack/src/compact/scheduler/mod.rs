@@ -37,6 +37,7 @@
 mod begin;
 mod carry;
 mod ingest;
+pub mod retune;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,6 +55,7 @@ use crate::compact::filters::Filters;
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
+use crate::compact::retuning::Retuning;
 use crate::compact::units::Units;
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
@@ -85,7 +87,7 @@ pub struct SchedulerSettings {
     pub buffers_memory_max: u64,
     /// How many raw bytes per second merges may copy; flushes are not held back.
     pub merge_rate: Option<u64>,
-    /// Which filters tables carry.
+    /// Which filters tables carry, until others are chosen.
     pub filters: Filters,
     /// What filters may take in memory, in bits for each entry of the tree.
     pub filter_bits_per_entry: f64,
@@ -115,6 +117,7 @@ pub struct Scheduler {
     flush_retry: Retry,
     merge_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
+    retuning: Retuning,
 }
 
 /// The parts of a database that the scheduler works with.
@@ -177,7 +180,7 @@ impl Scheduler {
             .map_err(|error| error.at(workshop.dir()))?;
         let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
-        let desk = Mutex::new(Desk::new(policy, shape, settings.merge_rate));
+        let desk = Mutex::new(Desk::new(policy, shape, settings.merge_rate, settings.filters.clone()));
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
@@ -196,6 +199,7 @@ impl Scheduler {
             flush_retry,
             merge_retry,
             workers,
+            retuning: Retuning::default(),
         };
         scheduler.resume(&version)?;
         Ok(scheduler)
@@ -291,6 +295,7 @@ impl Scheduler {
             desk.pauses = desk.pauses.checked_sub(1).expect("merges are resumed as often as they were paused");
         }
         self.wake();
+        self.retuning.wake();
     }
 
     /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
@@ -363,7 +368,9 @@ impl Scheduler {
 
     fn append_edit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
         let changes = self.reopened().into_iter().chain(changes).collect();
-        self.tree.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(changes))
+        let version = self.tree.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(changes))?;
+        self.retuning.wake();
+        Ok(version)
     }
 
     /// What the first edit after a clean close begins with.
