@@ -4,7 +4,7 @@ use tamarack_model::allocate::{self, Load};
 use tamarack_model::cost::{range, space, update};
 use tamarack_model::policy::structure::{self, LevelCost};
 use tamarack_model::policy::{self, Custom, Moose, Policy};
-use tamarack_model::simulate::{Pace, simulate};
+use tamarack_model::simulate::{Pace, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
 mod random;
@@ -329,4 +329,31 @@ fn zero_result_lookups() {
             .sum();
         assert!(((unrounded - eq_11) / all - regulator.ln()).abs() < 1e-9, "{unrounded} {eq_11}");
     }
+}
+
+/// A tree that grows may get fewer levels: what has just arrived at the last one then stands in another, and that is looked at.
+#[test]
+fn growth_may_take_levels_away() {
+    let leveling = policy::parse("leveling:T=2").expect("a policy");
+    let mut fewer = 0;
+    for (last, k) in [0.5, 0.65, 0.8, 0.95].into_iter().flat_map(|last| [0.5, 1.0, 2.0].map(|k| (last, k))) {
+        let moose = policy::parse(&format!("moose:last={last},k={k}")).expect("a policy");
+        for seed in random::seeds(20) {
+            let mut random = Random::new(seed);
+            let mut tree = Tree::new(&*leveling, Bytes(1000));
+            for _ in 0..60 {
+                let levels = tree.shape().last();
+                match random.below(8) {
+                    0 => tree.change_policy([&*leveling, &*moose][random.below(2) as usize]),
+                    1 => drop(tree.ingest(Bytes(500 + random.below(20_000)))),
+                    2 => tree.seal(Bytes(5000 + random.below(5000))),
+                    _ => tree.seal(Bytes(500 + random.below(1000))),
+                }
+                tree.settle();
+                fewer += usize::from(tree.shape().last() < levels);
+                assert!(tree.occupancy().deepest() <= tree.shape().last());
+            }
+        }
+    }
+    assert!(fewer > 0, "no tree lost a level");
 }

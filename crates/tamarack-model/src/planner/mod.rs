@@ -45,6 +45,7 @@
 //! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then
 //! asks again: for the level where the output stands, and for level 1, where a batch may have had to wait for that
 //! merge. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
+//! If a change of shape has meanwhile taken away the level where something arrived, the last level is looked at: it stands there.
 //!
 //! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests:
 //! `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs` compares with a slow obvious tree of
@@ -103,12 +104,15 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
     );
     let standing = Standing::new(occupancy, in_progress);
     match occasion {
-        Occasion::Arrived { level } if is_full(shape, &standing, level) => {
+        Occasion::Arrived { level } => {
+            let level = level.min(shape.last());
+            if !is_full(shape, &standing, level) {
+                return None;
+            }
             let down = descend(shape, &standing, level)?;
             let cause = Cause::Full { level, through: down.through };
             Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target })
         }
-        Occasion::Arrived { .. } => None,
         Occasion::Compact => compact(shape, occupancy, &standing, Cause::Compact),
         Occasion::SpaceBound => compact(shape, occupancy, &standing, Cause::SpaceBound),
         Occasion::CompactRange => {
@@ -125,6 +129,7 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
 /// before it is merged.
 pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arrived: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
+    let arrived = arrived.min(shape.last());
     is_full(shape, &standing, arrived)
         && (arrived == shape.last() || descend(shape, &standing, arrived).is_some_and(|down| down.fills_last))
 }

@@ -108,8 +108,6 @@ impl Desk {
 
     /// The tree has another shape.
     pub(super) fn set_shape(&mut self, policy: Arc<dyn Policy>, shape: Shape) {
-        // What arrived at a level that is gone stands in the last one now, or above.
-        self.arrivals.iter_mut().for_each(|level| *level = shape.last().min(*level));
         self.pacer = Pacer::new(&shape);
         (self.policy, self.shape) = (policy, shape);
     }
