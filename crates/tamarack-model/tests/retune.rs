@@ -204,4 +204,12 @@ fn nothing_is_done_for_little() {
         assert_eq!(steps(Wanted::Shared(&curve, budget), &shape, &runs), [], "{entries} entries");
         runs[1].parts[0].bits = bits;
     }
+    // The smallest run has little part in what is searched in vain: a tenth less for it is not worth it, half is.
+    runs[1] = run(3, 500_000, runs[1].parts[0].bits / 500_000.0, FilterKind::Blocked);
+    let bits = runs[0].parts[0].bits;
+    for (part, count) in [(0.9, 0), (0.5, 1)] {
+        runs[0].parts[0].bits = bits * part;
+        let todo = steps(Wanted::Shared(&curve, budget), &shape, &runs);
+        assert_eq!(todo.len(), count, "{part} of its bits: {todo:?}");
+    }
 }

@@ -73,6 +73,7 @@ struct Known {
 /// A table of a version, as far as it counts there.
 struct Standing<'a> {
     file: &'a Arc<TableFile>,
+    units: UnitsOfTable,
     run: RunId,
     entries: u64,
     part_of_run: f64,
@@ -115,12 +116,13 @@ impl Units {
                 let file = slice.table();
                 let share = slice.share_of(file.meta().entries);
                 entries += share;
-                if file.units().is_none() {
+                // Asked once: it may be told to have another filter meanwhile.
+                let Some(units) = file.units() else {
                     taken += slice.share_of(file.filter().1);
                     continue;
-                }
+                };
                 has_units = true;
-                let begin = Standing { file, run: run.id(), entries: 0, part_of_run: 0.0 };
+                let begin = Standing { file, units, run: run.id(), entries: 0, part_of_run: 0.0 };
                 let standing = standings.entry(file.id()).or_insert(begin);
                 standing.entries += share;
                 standing.part_of_run += share as f64 / of_run.max(1) as f64;
@@ -135,7 +137,7 @@ impl Units {
         lookups.wake_at(state.next);
         let tables_per_run = standings.len() as f64 / runs.max(1) as f64;
         let of_model = |(id, standing): (&TableId, &Standing<'_>)| {
-            let units = standing.file.units().expect("only such tables stand here");
+            let units = standing.units;
             let heat = state.tables[id].heat.with_prior(standing.part_of_run, tables_per_run);
             let UnitsOfTable { stored, in_memory, unit_bits } = units;
             let unit_fpr = units.unit_fpr(standing.file.meta());
