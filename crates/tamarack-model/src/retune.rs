@@ -7,8 +7,8 @@
 //!   to the budget by themselves.
 //! * **A filter that can be made again** (its table keeps digests) becomes that large. **One that cannot** is had as it is stored or not at all: of these, those stay or come that save most searches for each
 //!   bit, as far as what their runs should have goes.
-//! * **Not for little** (hysteresis). Nothing is done unless the filters there are take more than the budget and [`SLACK`], or lookups search in vain [`WORTH`] times as much as they should, or a filter is of another
-//!   kind. When something is done, filters within a sixteenth of their size stay as they are, unless the budget is passed by that.
+//! * **Not for little** (hysteresis). Nothing is done unless the filters there are take more than the budget and [`SLACK`], or a filter is of another kind, or, while no merge is in progress, lookups search in vain
+//!   [`WORTH`] times as much as they should. When something is done, filters within a sixteenth of their size stay as they are, unless the budget is passed by that.
 //! * **Smaller before larger.** Steps come in such an order that the sum never rises above the larger of what it was and what it will be.
 //!
 //! Tests: `tests/retune.rs`.
@@ -90,11 +90,12 @@ pub struct Step {
     pub aim: Aim,
 }
 
-/// What is to be done, in this order; nothing if it is not worth it. `runs` are those of the tree, young to old, in levels that `shape` has.
-pub fn steps(wanted: Wanted<'_>, shape: &Shape, runs: &[Tuned]) -> Vec<Step> {
+/// What is to be done, in this order; nothing if it is not worth it. `runs` are those of the tree, young to old, in levels that `shape` has. While merges are in progress the tree is not
+/// `at_rest`: runs stand where they will not stay, and whether lookups could search less is not judged by them.
+pub fn steps(wanted: Wanted<'_>, shape: &Shape, runs: &[Tuned], at_rest: bool) -> Vec<Step> {
     let goals: Vec<Vec<Goal>> = goals(wanted, shape, runs);
     let parts = || runs.iter().zip(&goals).enumerate().flat_map(|(run, (tuned, goals))| pairs(run, tuned, goals));
-    if !is_worth_it(wanted, runs, &goals) {
+    if !is_worth_it(wanted, runs, &goals, at_rest) {
         return Vec::new();
     }
     let kind = wanted.kind();
@@ -271,7 +272,7 @@ impl Rates {
     }
 }
 
-fn is_worth_it(wanted: Wanted<'_>, runs: &[Tuned], goals: &[Vec<Goal>]) -> bool {
+fn is_worth_it(wanted: Wanted<'_>, runs: &[Tuned], goals: &[Vec<Goal>], at_rest: bool) -> bool {
     let parts = || runs.iter().zip(goals).enumerate().flat_map(|(run, (tuned, goals))| pairs(run, tuned, goals));
     if let Wanted::Nothing = wanted {
         return parts().any(|(.., part, _)| part.bits > 0.0);
@@ -282,6 +283,9 @@ fn is_worth_it(wanted: Wanted<'_>, runs: &[Tuned], goals: &[Vec<Goal>]) -> bool 
     let in_use: f64 = parts().map(|(.., part, _)| part.bits).sum();
     if is_other_kind || in_use > wanted.budget(runs) + slack(runs) {
         return true;
+    }
+    if !at_rest {
+        return false;
     }
     let mut rates = Rates::default();
     let weights = weights(wanted, runs);

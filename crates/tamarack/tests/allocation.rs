@@ -91,11 +91,11 @@ fn full_trees_have_the_optimum() -> Result<()> {
             let budget = (tree.entries as f64 * bits) as u64;
             assert!(used <= budget + lines, "{buffers} buffers: {used} bits of {budget}: {runs:?}");
             if (buffers + 1).is_power_of_two() && buffers > 1 {
-                let (best, equal) = best_and_equal(kind, &runs, bits);
+                assert!(used + lines >= budget, "{buffers} buffers: only {used} bits of {budget}: {runs:?}");
+                // Filters of few lines are rounded up or down by much; what counts is how the bits are shared that they take.
+                let (best, equal) = best_and_equal(kind, &runs, used as f64 / tree.entries as f64);
                 let promised = promised(&runs);
-                // The two filters of the smallest tree have ten or twenty cache lines each, of which none can be halved.
-                let slack = if buffers == 3 { 0.05 } else { 0.03 };
-                assert!((promised / best - 1.0).abs() < slack, "{buffers} buffers: {promised} instead of {best}");
+                assert!((promised / best - 1.0).abs() < 0.015, "{buffers} buffers: {promised} instead of {best}");
                 let measured = tree.measured(20_000)?;
                 println!(
                     "{}, {bits} bits, {buffers} buffers: {measured:.4} read, {best:.4} at best, {equal:.4} with equal bits",

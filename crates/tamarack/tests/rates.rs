@@ -65,7 +65,8 @@ fn fill(db: &Db, entries: u64) -> Result<()> {
     db.put(0_u64.to_be_bytes(), entries.to_be_bytes())?;
     db.put(u64::MAX.to_be_bytes(), entries.to_be_bytes())?;
     db.flush()?;
-    db.wait_for_merges()
+    db.wait_for_merges()?;
+    db.wait_for_filters()
 }
 
 fn runs(db: &Db) -> Vec<RunStats> {

@@ -133,6 +133,7 @@ impl Filters {
             Self::Shared { curve, sharing, .. } => (Some(curve.kind()), *sharing),
         };
         let (standings, asked) = sharing.look_at(tree, lookups);
+        let is_known = !matches!(sharing, Sharing::Observed) || lookups.sampled() >= KNOWN_SAMPLES;
         let (mut runs, mut tables) = (Vec::new(), Vec::new());
         for (run, (_, standing)) in tree.runs().zip(standings) {
             // Tables that a merge is cutting back go soon; of others, what was cut off stays as long as the table.
@@ -155,7 +156,7 @@ impl Filters {
             runs.push(Tuned { standing, parts });
             tables.push(of_run);
         }
-        Tunable { kind, runs, tables, asked }
+        Tunable { kind, runs, tables, asked, is_known }
     }
 
     /// What filters are to be, in the words of the model; nothing if they are elastic.
@@ -181,7 +182,12 @@ pub(super) struct Tunable {
     pub(super) tables: Vec<Vec<Arc<TableFile>>>,
     /// What is asked of them.
     pub(super) asked: Asked,
+    /// Whether that is known well enough to change filters for it.
+    pub(super) is_known: bool,
 }
+
+/// From so many sampled lookups on, filters change for what was observed. Before, it would be noise that is followed; what is built goes by it all the same.
+const KNOWN_SAMPLES: u64 = 1024;
 
 fn part_of(table: &TableFile, live: u64) -> Part {
     let kind_of = |number| FilterKind::ALL.into_iter().find(|kind| kind_to_number(*kind) == number);

@@ -28,6 +28,8 @@ pub(super) struct State {
     /// What the list is for.
     pub(super) of: Option<Moment>,
     pub(super) list: VecDeque<(Weak<TableFile>, FilterTarget)>,
+    /// The last choice of filters that all tables were given.
+    pub(super) settled: Option<u64>,
     /// After a failure: not before that time.
     pub(super) pause_until: Duration,
     pub(super) trouble: Option<Error>,

@@ -292,8 +292,8 @@ impl Table {
         self.get_by(&self.storage.filters(), query, tally, visit)
     }
 
-    /// As [`Table::get`], by filters that were pinned before.
-    #[inline(never)]
+    /// As [`Table::get`], by filters that were pinned before. What most tables of a lookup say is no: that is decided without a call.
+    #[inline]
     pub fn get_by(
         &self,
         filters: &Filters,
@@ -301,7 +301,25 @@ impl Table {
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let flow = self.ask(query, &mut ReadThrough { tally, filters }, visit)?;
+        let answer = self.ask_filter(filters, query);
+        if answer == Answer::No {
+            tally.filter_negative();
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.get_after(answer, filters, query, tally, visit)
+    }
+
+    /// The rest of [`Table::get_by`].
+    #[inline(never)]
+    fn get_after(
+        &self,
+        answer: Answer,
+        filters: &Filters,
+        query: Query<'_>,
+        tally: &LookupTally,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let flow = self.search_after(answer, query, &mut ReadThrough { tally, filters }, visit)?;
         Ok(flow.expect("what the cache lacks is read"))
     }
 
@@ -326,25 +344,44 @@ impl Table {
         fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        {
-            // Pinned anew if the table was opened after what was pinned.
-            let pinned_now;
-            let filter = match fetch.filters().of(self.slot, self.meta.id) {
-                Some(filter) => filter,
-                None => {
-                    pinned_now = self.storage.filters();
-                    self.filter_of(&pinned_now)
-                }
-            };
-            let Some(filter) = filter else { return self.search_cached(query, fetch, false, visit) };
-            let digest = measure::digest_for_filter(query.key(), query.digest());
-            let probing = measure::begin(measure::Part::Probe);
-            let may_contain = filter.may_contain(digest);
-            probing.end();
-            if !may_contain {
-                fetch.tally().filter_negative();
-                return Ok(Some(ControlFlow::Continue(())));
+        let answer = self.ask_filter(fetch.filters(), query);
+        if answer == Answer::No {
+            fetch.tally().filter_negative();
+            return Ok(Some(ControlFlow::Continue(())));
+        }
+        self.search_after(answer, query, fetch, visit)
+    }
+
+    /// What the table's filter says.
+    #[inline]
+    fn ask_filter(&self, filters: &Filters, query: Query<'_>) -> Answer {
+        // Pinned anew if the table was opened after what was pinned.
+        let pinned_now;
+        let filter = match filters.of(self.slot, self.meta.id) {
+            Some(filter) => filter,
+            None => {
+                pinned_now = self.storage.filters();
+                self.filter_of(&pinned_now)
             }
+        };
+        let Some(filter) = filter else { return Answer::None };
+        let digest = measure::digest_for_filter(query.key(), query.digest());
+        let probing = measure::begin(measure::Part::Probe);
+        let may_contain = filter.may_contain(digest);
+        probing.end();
+        if may_contain { Answer::Perhaps } else { Answer::No }
+    }
+
+    /// Searches the table, whose filter has not said no.
+    fn search_after(
+        &self,
+        answer: Answer,
+        query: Query<'_>,
+        fetch: &mut impl Fetch,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<ControlFlow<()>>> {
+        if answer == Answer::None {
+            return self.search_cached(query, fetch, false, visit);
         }
         let mut found = false;
         let flow = self.search_cached(query, fetch, true, &mut |entry, holder| {
@@ -567,6 +604,17 @@ fn unit_bits(meta: &TableMeta, units: &Units) -> u64 {
 /// How many of the units fit so many bits of memory.
 fn units_within(bits: u64, meta: &TableMeta, units: &Units) -> usize {
     if units.0.is_empty() { 0 } else { (bits / unit_bits(meta, units)).min(units.0.len() as u64) as usize }
+}
+
+/// What a table's filter says of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// It is not there.
+    No,
+    /// It may be.
+    Perhaps,
+    /// There is no filter.
+    None,
 }
 
 /// Where a data block came from.

@@ -90,6 +90,10 @@ impl Scheduler {
             self.join_ingested(desk, run)?;
             desk.ingested.pop_front();
         }
+        if something_arrived {
+            // It waits for that, so as not to take a tree for what it is that is about to grow.
+            self.retuning.wake();
+        }
         if something_arrived && desk.jobs.is_empty() {
             // Somebody may wait for just that.
             self.tree.progress.notify();

@@ -23,7 +23,7 @@ use tamarack_model::filter::FilterChoice;
 use tamarack_model::retune::{self, Aim};
 
 use super::Scheduler;
-use crate::compact::desk::tree_of;
+use crate::compact::desk::{Desk, tree_of};
 use crate::compact::filters::{Filters, Tunable};
 use crate::compact::retry::PAUSE;
 use crate::compact::retuning::Moment;
@@ -32,6 +32,9 @@ use crate::table::{FilterSettings, FilterTarget, Retuned};
 use crate::tree::table_file::TableFile;
 use crate::tree::version::Version;
 
+/// Of which moment, the tree then, its shape, and the filters that are wanted.
+type View = (Moment, Arc<Version>, Shape, Arc<Filters>);
+
 /// The worker's view of it.
 pub struct Retuner(Arc<Scheduler>);
 
@@ -39,16 +42,16 @@ impl Retuner {
     /// For the tables of that scheduler. Says at once which filters tables are to be opened with, which reads nothing as long as none is open.
     pub fn new(scheduler: &Arc<Scheduler>) -> Self {
         let this = Self(scheduler.clone());
-        if let Some((moment, version, shape, filters)) = scheduler.view() {
-            let mut state = scheduler.retuning.state.lock();
-            (state.of, state.list) = (Some(moment), scheduler.reckon(&version, &shape, &filters));
-            while let Some((table, target)) = state.list.front().cloned() {
-                if !matches!(scheduler.tune(&table, target), Ok(Retuned::Unchanged)) {
-                    break;
-                }
-                state.list.pop_front();
+        let (moment, version, shape, filters) = scheduler.view_of(&scheduler.desk.lock());
+        let mut state = scheduler.retuning.state.lock();
+        (state.of, state.list) = (Some(moment), scheduler.reckon(&version, &shape, &filters, true));
+        while let Some((table, target)) = state.list.front().cloned() {
+            if !matches!(scheduler.tune(&table, target), Ok(Retuned::Unchanged)) {
+                break;
             }
+            state.list.pop_front();
         }
+        drop(state);
         this
     }
 }
@@ -65,11 +68,14 @@ impl Work for Retuner {
             return Progress::IdleUntil(state.pause_until);
         }
         if state.of != Some(moment) {
-            state.list = scheduler.reckon(&version, &shape, &filters);
+            // Another choice is not put off until no merge is in progress, which may be never.
+            let is_chosen = state.settled != Some(moment.1);
+            state.list = scheduler.reckon(&version, &shape, &filters, is_chosen);
             state.of = Some(moment);
         }
         drop(version);
         let Some((table, target)) = state.list.pop_front() else {
+            state.settled = Some(moment.1);
             drop(state);
             scheduler.tree.progress.notify();
             return Progress::Idle;
@@ -121,8 +127,9 @@ impl Scheduler {
         let mut outcome = Ok(());
         self.env.wait(&self.tree.progress, None, &mut || {
             let now = self.view().map(|(moment, ..)| moment);
+            let is_paused = self.desk.lock().pauses > 0;
             let state = self.retuning.state.lock();
-            let is_done = now.is_none() || state.of == now && state.list.is_empty();
+            let is_done = is_paused || now.is_some() && state.of == now && state.list.is_empty();
             let trouble = state.trouble.clone().map_or(Ok(()), Err);
             outcome = if is_done { Ok(()) } else { self.tree.check_running().and(trouble) };
             is_done || outcome.is_err()
@@ -130,22 +137,31 @@ impl Scheduler {
         outcome
     }
 
-    /// What is to be reckoned with; nothing while merges are paused.
-    fn view(&self) -> Option<(Moment, Arc<Version>, Shape, Arc<Filters>)> {
+    /// What is to be reckoned with; nothing while merges are paused, or while something has arrived that nobody has looked at: the tree may be about to grow, and then more is to come above
+    /// what there is.
+    fn view(&self) -> Option<View> {
         let desk = self.desk.lock();
-        if desk.pauses > 0 {
-            return None;
-        }
-        let (version, (filters, choices)) = (self.manifest.version(), desk.filters.clone());
-        Some(((version.edit_number(), choices), version, desk.shape.clone(), filters))
+        (desk.pauses == 0 && desk.arrivals.is_empty() && desk.ingested.is_empty()).then(|| self.view_of(&desk))
     }
 
-    /// Which tables are to have other filters, in order.
-    fn reckon(&self, version: &Version, shape: &Shape, filters: &Filters) -> VecDeque<(Weak<TableFile>, FilterTarget)> {
-        let Tunable { kind, runs, tables, asked } = filters.tunable(tree_of(version), &self.tree.lookups);
+    fn view_of(&self, desk: &Desk) -> View {
+        let (version, (filters, choices)) = (self.manifest.version(), desk.filters.clone());
+        ((version.edit_number(), choices), version, desk.shape.clone(), filters)
+    }
+
+    /// Which tables are to have other filters, in order. `is_chosen` if that follows a choice, which tables do not have yet.
+    fn reckon(
+        &self,
+        version: &Version,
+        shape: &Shape,
+        filters: &Filters,
+        is_chosen: bool,
+    ) -> VecDeque<(Weak<TableFile>, FilterTarget)> {
+        let Tunable { kind, runs, tables, asked, is_known } = filters.tunable(tree_of(version), &self.tree.lookups);
         // What elastic filters have in memory follows lookups, see `compact::units`.
         let Some(wanted) = filters.wanted(&asked) else { return VecDeque::new() };
-        let steps = retune::steps(wanted, shape, &runs);
+        let at_rest = is_known && (is_chosen || tree_of(version).merges().is_empty());
+        let steps = retune::steps(wanted, shape, &runs, at_rest);
         let target = |aim| match aim {
             Aim::Nothing => FilterTarget::Nothing,
             Aim::Stored => FilterTarget::Stored,
