@@ -293,6 +293,14 @@ const SCRIPTED: &[(&str, Script)] = &[
         }
         a.settle();
     }),
+    ("many slices are moved", |a| {
+        a.begin_with("custom:buffer 100; level 400 in 2 runs; level 1600 in 2 runs; level 9000 in 1 run").keys = 120;
+        a.settings().table_bytes = 1;
+        for _ in 0..14 {
+            a.write(4, Buffered).flush();
+        }
+        a.settle();
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.
