@@ -4,7 +4,7 @@
 //! are large takes a while; what is flushed and merged above it meanwhile was reckoned with.
 //!
 //! With `allocation=observed` it is decided by how often lookups passed each run in vain lately, of those that are sampled: in the last one or two periods of
-//! [`crate::stats`], about half a million lookups. A merge's output takes over what the oldest of its inputs saw. Opening a database begins with nothing seen, which is
+//! `crate::stats`, about half a million lookups. A merge's output takes over what the oldest of its inputs saw. Opening a database begins with nothing seen, which is
 //! the same as `allocation=monkey`.
 //!
 //! Tests: `tests/allocation.rs`, `tests/observed.rs`.
