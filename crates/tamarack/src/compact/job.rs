@@ -43,9 +43,13 @@ const STEP_BYTES: u64 = 1 << 20;
 const STEP_TIME: Duration = Duration::from_millis(4);
 const LOOK_BYTES: u64 = 64 << 10;
 
-/// A table that is moved rather than copied has at least this share of the size that the output's tables get: runs should not come to
-/// consist of crumbs.
-const MOVED_SHARE: u64 = 4;
+/// A whole table that is moved although its neighbours could be joined with it has at least this part of the size that the output's tables get: runs should
+/// not come to consist of crumbs. The smaller the part, the less is copied of what is written in the order of keys: tables are joined once, as levels grow, and
+/// then moved.
+const WHOLE_SHARE: u64 = 16;
+
+/// A part of a table that is moved is at least this part of that size: it keeps the whole file.
+const CUT_SHARE: u64 = 4;
 
 /// What a job does.
 #[derive(Clone, Debug)]
@@ -227,12 +231,14 @@ impl Inputs {
         let meta = slice.table().meta();
         let after = slice.to().cloned().unwrap_or_else(|| successor(&meta.largest_key));
         let has_garbage = meta.tombstones > 0 && self.older.is_empty();
-        let is_crumb = slice.share_of(meta.file_bytes) < table_bytes / MOVED_SHARE;
+        let is_cut = slice.from().is_some() || slice.to().is_some();
+        let is_below = |share| slice.share_of(meta.file_bytes) < table_bytes / share;
         Span {
             first: Key::from(slice.first_key()),
             after,
             bytes: slice.share_of(meta.raw_bytes),
-            movable: !rewrite && !has_garbage && !is_crumb,
+            movable: !rewrite && !has_garbage && !(is_cut && is_below(CUT_SHARE)),
+            joins: is_below(WHOLE_SHARE),
         }
     }
 }
@@ -247,7 +253,7 @@ fn span_of(buffer: &Arc<Buffer>) -> Result<Option<Span>> {
     let Some(first) = cursor.entry().map(|entry| Key::from(entry.key)) else { return Ok(None) };
     cursor.seek_last()?;
     let after = cursor.entry().map_or_else(|| successor(&first), |entry| successor(entry.key));
-    Ok(Some(Span { first, after, bytes: buffer.raw_bytes(), movable: false }))
+    Ok(Some(Span { first, after, bytes: buffer.raw_bytes(), movable: false, joins: true }))
 }
 
 /// The smallest key that is larger than `key`.

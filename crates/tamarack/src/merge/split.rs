@@ -7,8 +7,9 @@
 //! ```
 //!
 //! In go the spans of keys that the inputs' slices cover. Out come pieces, side by side, that cover all keys: each either copies (merges what
-//! its inputs hold there), or moves: one input alone has slices there, and they become the output's as they are. Long pieces that copy are
-//! divided further, at first keys of slices, into parts of about the same size.
+//! its inputs hold there), or moves: one input alone has slices there, and they become the output's as they are. Of those that could be moved, small ones are copied
+//! together with what is next to them, so that they are joined; where all that is next to one is moved, copying it would join it with nothing, and it is moved, too. Long
+//! pieces that copy are divided further, at first keys of slices, into parts of about the same size.
 //!
 //! Pure. Cost: sorting the spans.
 //!
@@ -29,6 +30,8 @@ pub struct Span {
     pub bytes: u64,
     /// Whether it may become the output's as it is.
     pub movable: bool,
+    /// Whether it is so small that it should be joined with its neighbours, if these are copied or as small.
+    pub joins: bool,
 }
 
 /// A range of keys to be handed over, and how.
@@ -46,13 +49,13 @@ pub struct Piece {
 pub fn split(spans: &[Span], range: &KeyRange, parts: usize, bytes_min: u64) -> Vec<Piece> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by(|a, b| spans[*a].first.cmp(&spans[*b].first).then_with(|| spans[*a].after.cmp(&spans[*b].after)));
-    let lone = lone(spans, &order);
-    let copied_bytes: u64 = (0..order.len()).filter(|at| !lone[*at]).map(|at| spans[order[at]].bytes).sum();
+    let is_moved = moved(spans, &order);
+    let copied_bytes: u64 = (0..order.len()).filter(|at| !is_moved[*at]).map(|at| spans[order[at]].bytes).sum();
     let bytes_each = copied_bytes.div_ceil(parts.max(1) as u64).max(bytes_min).max(1);
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, index) in order.iter().copied().enumerate() {
         let span = &spans[index];
-        let moves = lone[at];
+        let moves = is_moved[at];
         let goes_on = pieces.last().is_some_and(|piece| {
             let is_move = !piece.moved.is_empty();
             is_move == moves && (is_move || piece.bytes < bytes_each || starts_at(piece, &span.first))
@@ -86,6 +89,14 @@ fn starts_at(piece: &Piece, key: &Key) -> bool {
     piece.range.from.as_ref().is_some_and(|from| from >= key) || key.is_empty()
 }
 
+/// Which spans, in this order, are moved.
+fn moved(spans: &[Span], order: &[usize]) -> Vec<bool> {
+    let lone = lone(spans, order);
+    let stays = |at: usize| lone[at] && !spans[order[at]].joins;
+    let has_none_to_join = |at: usize| (at == 0 || stays(at - 1)) && (at + 1 == order.len() || stays(at + 1));
+    (0..order.len()).map(|at| lone[at] && (stays(at) || has_none_to_join(at))).collect()
+}
+
 /// Which spans, in this order, are movable and share no key with any other.
 fn lone(spans: &[Span], order: &[usize]) -> Vec<bool> {
     let mut reached: Option<&Key> = None;
@@ -112,7 +123,7 @@ mod tests {
     }
 
     fn span(first: u64, after: u64, bytes: u64) -> Span {
-        Span { first: key(first), after: key(after), bytes, movable: true }
+        Span { first: key(first), after: key(after), bytes, movable: true, joins: false }
     }
 
     fn show(pieces: &[Piece]) -> Vec<(Option<u64>, Vec<usize>)> {
@@ -153,6 +164,22 @@ mod tests {
         assert_eq!(split(&[], &KeyRange::ALL, 4, 0).len(), 1, "nothing is still a range to be handed over");
     }
 
+    /// Small spans are copied together, or with what is copied next to them; one between spans that are moved is moved.
+    #[test]
+    fn small_ones_are_joined() {
+        let small = |first| Span { joins: true, ..span(first, first + 10, 1) };
+        let large = |first| span(first, first + 10, 9);
+        let moves = |spans: &[Span]| -> Vec<usize> {
+            split(spans, &KeyRange::ALL, 1, 0).into_iter().flat_map(|piece| piece.moved).collect()
+        };
+        assert_eq!(moves(&[large(0), small(10), large(20), small(30)]), [0, 1, 2, 3]);
+        assert_eq!(moves(&[large(0), small(10), small(20), large(30)]), [0, 3]);
+        assert_eq!(moves(&[small(0)]), [0]);
+        let pinned = Span { movable: false, ..large(20) };
+        assert_eq!(moves(&[large(0), small(10), pinned, large(30)]), [0, 3]);
+        assert_eq!(moves(&[small(0), large(10), span(15, 25, 9), small(25), large(35)]), [4], "1 and 2 overlap");
+    }
+
     /// What the module's documentation says, for random spans.
     #[test]
     fn random_spans() {
@@ -162,8 +189,8 @@ mod tests {
             let spans: Vec<Span> = (0..random.below(30))
                 .map(|_| {
                     let first = random.below(300);
-                    let movable = random.below(4) > 0;
-                    Span { movable, ..span(first, first + 1 + random.below(width), random.below(50)) }
+                    let (movable, joins) = (random.below(4) > 0, random.below(4) == 0);
+                    Span { movable, joins, ..span(first, first + 1 + random.below(width), random.below(50)) }
                 })
                 .collect();
             let pieces = split(&spans, &KeyRange::ALL, 1 + random.below(5) as usize, random.below(100));
@@ -187,9 +214,16 @@ mod tests {
                     assert_eq!(inside, piece.moved.len(), "seed {seed}: nothing else is in a piece that moves");
                 }
             }
+            let alone =
+                |index: usize| spans.iter().enumerate().all(|(other, o)| other == index || !overlaps(&spans[index], o));
             for (index, span) in spans.iter().enumerate() {
-                let alone = spans.iter().enumerate().all(|(other, o)| other == index || !overlaps(span, o));
-                assert_eq!(moved.contains(&index), span.movable && alone, "seed {seed}");
+                let may = |index: usize| spans[index].movable && alone(index);
+                // Of those that begin earlier the last one, and of those that begin later the first: nothing begins where it does.
+                let begins = |other: &usize| &spans[*other].first;
+                let before = (0..spans.len()).filter(|other| *begins(other) < span.first).max_by_key(begins);
+                let after = (0..spans.len()).filter(|other| *begins(other) > span.first).min_by_key(begins);
+                let joined = [before, after].into_iter().flatten().any(|next| !may(next) || spans[next].joins);
+                assert_eq!(moved.contains(&index), may(index) && !(span.joins && joined), "seed {seed}");
             }
         }
     }
