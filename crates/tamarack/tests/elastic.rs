@@ -118,6 +118,41 @@ fn fewer_blocks_are_read() -> Result<()> {
     Ok(())
 }
 
+/// The part of the budget of so many bits for each entry that filters take, which is not more than all.
+fn check_budget(db: &Db, bits: f64) -> f64 {
+    let stats = db.stats();
+    let entries: u64 = stats.levels.iter().map(|level| level.total().entries).sum();
+    let budget = (entries as f64 * bits / 8.0) as u64;
+    let slack = stats.levels.iter().map(|level| level.total().tables).sum::<u64>() * SLACK_BYTES;
+    let taken = stats.memory.filters_bytes;
+    assert!(taken <= budget + slack, "{taken} bytes of {budget} for {entries} entries, and {slack}");
+    taken as f64 / budget.max(1) as f64
+}
+
+/// After fewer bits were chosen while the database is open, tables that are made from then on take no more than these either, at every step.
+#[test]
+fn fewer_bits_are_kept_from_then_on() -> Result<()> {
+    let env = SimEnv::new(5);
+    let db = options(Arc::new(env.clone()), "elastic:bits=12").open("/db")?;
+    fill(&db, 6 * BUFFER)?;
+    assert!(check_budget(&db, 12.0) > 0.9);
+    db.set_filter("elastic:bits=3")?;
+    let mut asked = Asked::new(6 * BUFFER);
+    asked.ask(&db, 1000)?;
+    env.run_background_until_idle();
+    check_budget(&db, 3.0);
+    for entry in 6 * BUFFER..12 * BUFFER {
+        db.put(key(entry * 7919 % (12 * BUFFER)), entry.to_be_bytes())?;
+        while env.step_background() {
+            check_budget(&db, 3.0);
+        }
+    }
+    asked.ask(&db, 1000)?;
+    env.run_background_until_idle();
+    assert!(check_budget(&db, 3.0) > 0.9);
+    Ok(())
+}
+
 /// At every step of the background's work, while keys are put, asked for, deleted and become hot or cold, filters take no more than what was chosen for each entry.
 #[test]
 fn budget_is_kept() -> Result<()> {
@@ -126,15 +161,7 @@ fn budget_is_kept() -> Result<()> {
     let db = options(Arc::new(env.clone()), &format!("elastic:bits={bits}")).open("/db")?;
     let mut asked = Asked::new(1);
     let mut most = 0.0_f64;
-    let mut check = |db: &Db| {
-        let stats = db.stats();
-        let entries: u64 = stats.levels.iter().map(|level| level.total().entries).sum();
-        let budget = (entries as f64 * bits / 8.0) as u64;
-        let slack = stats.levels.iter().map(|level| level.total().tables).sum::<u64>() * SLACK_BYTES;
-        let taken = stats.memory.filters_bytes;
-        assert!(taken <= budget + slack, "{taken} bytes of {budget} for {entries} entries, and {slack}");
-        most = most.max(taken as f64 / budget.max(1) as f64);
-    };
+    let mut check = |db: &Db| most = most.max(check_budget(db, bits));
     for buffers in 1..=12 {
         let entries = buffers * BUFFER;
         for entry in entries - BUFFER..entries {

@@ -27,8 +27,8 @@ use crate::table::{FilterTarget, Retuned, Table, TableStorage, UnitsOfTable, kin
 pub struct TableFiles {
     storage: Arc<TableStorage>,
     dir: PathBuf,
-    /// What elastic filters of tables take in memory, in bits, until something else is decided.
-    elastic_bits_per_entry: f64,
+    /// What elastic filters of tables take in memory, in bits, until something else is decided: an `f64`, as bits.
+    elastic_bits_per_entry: AtomicU64,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
     pending_bytes: AtomicU64,
@@ -51,7 +51,13 @@ impl TableFiles {
     /// As [`TableFiles::new`]; of elastic filters, so many bits for each entry are in memory until something else is decided.
     pub fn with_filters(storage: Arc<TableStorage>, dir: &Path, elastic_bits_per_entry: f64) -> Arc<Self> {
         let (garbage, collector, pending_bytes) = (Mutex::default(), OnceLock::new(), AtomicU64::new(0));
+        let elastic_bits_per_entry = AtomicU64::new(elastic_bits_per_entry.to_bits());
         Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
+    }
+
+    /// Of elastic filters of tables that are opened from now on, so many bits for each entry are in memory until something else is decided.
+    pub fn set_elastic_bits_per_entry(&self, bits: f64) {
+        self.elastic_bits_per_entry.store(bits.to_bits(), Ordering::Relaxed);
     }
 
     /// Registers the worker that removes files; may be called once.
@@ -113,7 +119,8 @@ impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
         let charge =
             files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
-        let bits = (files.elastic_bits_per_entry * meta.entries as f64) as u64;
+        let per_entry = f64::from_bits(files.elastic_bits_per_entry.load(Ordering::Relaxed));
+        let bits = (per_entry * meta.entries as f64) as u64;
         let (opened, target, obsolete) =
             (OnceLock::new(), Mutex::new(FilterTarget::Units(bits)), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();

@@ -108,6 +108,7 @@ impl Scheduler {
         let filters = Arc::new(Filters::new(choice));
         self.workshop.keep_digests(keeps_digests);
         self.units.set_bits_per_entry(choice.bits_per_entry());
+        self.tables.set_elastic_bits_per_entry(choice.bits_per_entry());
         {
             let mut desk = self.desk.lock();
             desk.filters = (filters, desk.filters.1 + 1);
