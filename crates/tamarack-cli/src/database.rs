@@ -42,7 +42,7 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
 }
 
 /// The options of verbs that merge.
-pub(crate) fn merge_arguments() -> [Arg; 4] {
+pub(crate) fn merge_arguments() -> [Arg; 5] {
     [
         Arg::new("policy")
             .long("policy")
@@ -54,6 +54,10 @@ pub(crate) fn merge_arguments() -> [Arg; 4] {
             .value_name("WORDS")
             .help("The filters of tables that this writes: blocked:bits=10 (one\ncache line for each question), bloom:bits=10 (errs a little\nless), none; bits for each entry, above 0 and up to 64; with\n,allocation=monkey large runs get fewer and small ones more;\nwith ,allocation=observed also by what lookups find where;\nelastic:bits=10 gives tables more that are asked more often\n[default: blocked:bits=10,allocation=monkey]")
             .value_parser(value_parser!(String)),
+        Arg::new(NO_DIGESTS)
+            .long(NO_DIGESTS)
+            .help("Keep no digests of keys in tables that this writes: 3 to 4\nbytes less for each on storage, but filters cannot be made\nanew from them")
+            .action(ArgAction::SetTrue),
         Arg::new("threads")
             .long("threads")
             .value_name("COUNT")
@@ -62,6 +66,8 @@ pub(crate) fn merge_arguments() -> [Arg; 4] {
         direct_argument(),
     ]
 }
+
+const NO_DIGESTS: &str = "no-digests";
 
 /// More threads than this are a mistake in typing.
 const THREADS_MAX: u64 = 1024;
@@ -167,6 +173,7 @@ fn with_threads(options: Options, matches: &ArgMatches) -> Options {
 }
 
 fn with_filter(expert: Expert, matches: &ArgMatches) -> Expert {
+    let expert = if matches.get_flag(NO_DIGESTS) { expert.filter_digests(false) } else { expert };
     match matches.get_one::<String>("filter") {
         Some(words) => expert.filter(words),
         None => expert,

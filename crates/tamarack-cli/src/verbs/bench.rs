@@ -148,7 +148,17 @@ fn arguments() -> Vec<Arg> {
             .long("database")
             .value_name("DB")
             .help("Work on this database instead; without --overwrite only workloads\nthat do not write")
-            .conflicts_with_all(["dir", "entries", "key-size", "memory", "policy", "filter", "buffer", "compression"])
+            .conflicts_with_all([
+                "dir",
+                "entries",
+                "key-size",
+                "memory",
+                "policy",
+                "filter",
+                "no-digests",
+                "buffer",
+                "compression",
+            ])
             .value_parser(value_parser!(PathBuf)),
         Arg::new("overwrite")
             .long("overwrite")
@@ -413,8 +423,8 @@ fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
         let mut raw = matches.get_raw(name)?;
         raw.next().map(|word| (name, word.to_string_lossy().into_owned()))
     };
-    let is_meant = |(name, word): &(&str, String)| *name != "direct-io" || word == "true";
-    let of_new = ["policy", "buffer", "memory", "filter", "compression", "block-size"];
+    let is_meant = |(name, word): &(&str, String)| !["direct-io", "no-digests"].contains(name) || word == "true";
+    let of_new = ["policy", "buffer", "memory", "filter", "no-digests", "compression", "block-size"];
     let of_all = ["cache", "durability", "threads", "direct-io"];
     let of_new = of_new.into_iter().filter(|_| !matches.contains_id("db"));
     of_new.chain(of_all).filter_map(words).filter(is_meant).collect()

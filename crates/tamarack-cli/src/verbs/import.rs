@@ -261,6 +261,23 @@ mod tests {
         assert_eq!(run(&["import", &db, &input, "--sorted", "--batch", "7"]).status, 2);
     }
 
+    /// Tables without digests are smaller by what digests take, 3 to 4 bytes a key.
+    #[test]
+    fn digests_are_left_out() {
+        let dir = TestDir::new("digests_are_left_out");
+        let lines: String = (0..20_000).map(|i| format!("key {i:05}\tvalue {i}\n")).collect();
+        let input = dir.file("in.tsv", &lines);
+        let stored = |name: &str, more: &[&str]| {
+            let db = dir.join(name);
+            run_ok(&[&["import", &db, &input, "--sorted"], more].concat());
+            let stats: serde_json::Value =
+                serde_json::from_str(&run_ok(&["stats", &db, "--json"])).expect("it is JSON");
+            stats["live_bytes"].as_u64().expect("a number")
+        };
+        let less = stored("with", &[]) - stored("without", &["--no-digests"]);
+        assert!((3 * 20_000..4 * 20_000).contains(&less), "{less}");
+    }
+
     /// A wrong line ends the import with its place; what stands before it is stored and acknowledged.
     #[test]
     fn a_wrong_line_is_named() {
