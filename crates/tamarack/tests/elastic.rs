@@ -137,7 +137,7 @@ fn fewer_bits_are_kept_from_then_on() -> Result<()> {
     fill(&db, 6 * BUFFER)?;
     assert!(check_budget(&db, 12.0) > 0.9);
     db.set_filter("elastic:bits=3")?;
-    let mut asked = Asked::new(6 * BUFFER);
+    let asked = Asked::new(6 * BUFFER);
     asked.ask(&db, 1000)?;
     env.run_background_until_idle();
     check_budget(&db, 3.0);

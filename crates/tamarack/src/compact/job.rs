@@ -237,7 +237,7 @@ impl Inputs {
             first: Key::from(slice.first_key()),
             after,
             bytes: slice.share_of(meta.raw_bytes),
-            movable: !rewrite && !has_garbage && !(is_cut && is_below(CUT_SHARE)),
+            movable: !(rewrite || has_garbage || (is_cut && is_below(CUT_SHARE))),
             joins: is_below(WHOLE_SHARE),
         }
     }
