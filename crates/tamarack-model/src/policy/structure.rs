@@ -21,8 +21,20 @@
 //! What follows depends on two numbers: the product of the ratios so far, and what the levels so far hold. Products are taken in
 //! ascending order; for each one, the cheapest way to it is kept for every sum that differs by more than 1/4096 of `U` (so up to U = 4096 the
 //! program is exact, and above it is off by less than a thousandth, since a sum that is so little larger changes the
-//! remaining ratios as little). What cannot lead to less than the best structure that is known is dropped: its cost so far, and the least that is possible with real
-//! numbers from there. For MOOSE's √r and a last level of 80 %, that leaves some hundred ways of N/F = 2^20.
+//! remaining ratios as little). What cannot lead to less than the best structure that is known is dropped: its cost so far, and the least that is possible from
+//! there.
+//!
+//! **The least from a product on.** Whatever a structure has there, it ends in one of two ways. Either level L-1 comes next; or there is a level of some
+//! product Q, at or after this one, then one of a whole ratio x, then level L-1:
+//!
+//! ```text
+//! product ──── levels between ────▶ Q ──x──▶ xQ ──▶ level L-1 = U - held ──▶ N_L       xQ + Q ≤ held ≤ xQ + 2Q
+//! ```
+//!
+//! since levels until Q hold Q and less than twice that. So what ends there costs is known within a few percent of Q, though level L-1 takes what is left; how
+//! it is best divided between the last two ratios follows from convexity. Between the product and Q, real ratios can cost no less than equal ones, as many as
+//! are best. Both are functions of one number, tabled over cells of products that differ by 1/64; the least over Q is a sum for each pair of cells. Where the last level is much larger than all others, level L-1 may take nearly all of them, and a simpler
+//! bound is as good: one number of levels with equal ratios until level L-1.
 //!
 //! Tests: `tests/moose.rs`: brute force up to N/F = 2,000. Speed: `cargo run --release -p tamarack-model --example structure_speed`.
 
@@ -77,7 +89,8 @@ pub fn levels_above(above: u64, last: f64, cost: LevelCost) -> Vec<u64> {
     if let LevelCost::Mixed { range, update } = cost {
         assert!(range > 0.0 && update > 0.0, "{cost:?}");
     }
-    Search { above, last, cost, bound: f64::INFINITY, done: Vec::new() }.run()
+    let cells_per_e = if last < NEAR * above as f64 { CELLS_NEAR } else { CELLS_FAR };
+    Search { above, last, cost, cells_per_e, bound: f64::INFINITY, done: Vec::new() }.run()
 }
 
 /// The least ratio of the last level: what a shape asks of any.
@@ -88,16 +101,27 @@ const SUMS: u128 = 4096;
 
 /// The largest ratio that structures of neighbouring ratios are tried with, to begin from.
 const GUESSED_MAX: u64 = 256;
+const GUESSED_ODD_MAX: u64 = 12;
 
 struct Search {
     above: u64,
     last: f64,
     cost: LevelCost,
+    /// Cells of products to a factor e.
+    cells_per_e: f64,
     /// What a structure that is known costs.
     bound: f64,
     /// All ways that were looked at: the capacity of their last level, and the way that it continues.
     done: Vec<(u64, usize)>,
 }
+
+/// Below this many times all levels above it, the last level is near to them: level L-1 cannot take nearly all of them then, or the last were too close to it.
+const NEAR: f64 = 3.0;
+
+/// So many cells of products are one factor e, where the last level is near to the others and where it is not. With twice as many, bounds are closer to the
+/// truth and take as much longer.
+const CELLS_NEAR: f64 = 64.0;
+const CELLS_FAR: f64 = 16.0;
 
 /// Levels from the buffer on.
 #[derive(Clone, Copy)]
@@ -109,11 +133,13 @@ struct Way {
     from: usize,
 }
 
-/// Products from the first to the last of a range, and the least that is to pay from any of them on.
+/// Products from the first to the last of a cell, and the least that is to pay from any of them on.
 struct Block {
     first: u64,
     last: u64,
     rest: f64,
+    /// The least from any of these or larger ones on.
+    rest_of_larger: f64,
 }
 
 impl Search {
@@ -154,16 +180,20 @@ impl Search {
         self.cost.of(left as f64 / product as f64) + self.cost.of(self.last / left as f64)
     }
 
-    /// A good structure, to compare with: of ratios that are all alike, or some one larger.
+    /// A good structure, to compare with: of ratios that are all alike, or some one larger, and perhaps another one.
     fn guess(&mut self) {
         self.bound = self.finish(1, 0);
         for ratio in 2..=(self.above / 3).min(GUESSED_MAX) {
             let mut small = Some((1, 0, 0.0));
             while let Some(way) = small {
                 let mut large = Some(way);
-                while let Some((product, sum, cost)) = large {
-                    self.bound = self.bound.min(cost + self.finish(product, sum));
-                    large = self.next((product, sum, cost), ratio + 1);
+                while let Some(way) = large {
+                    self.bound = self.bound.min(way.2 + self.finish(way.0, way.1));
+                    for odd in 2..=GUESSED_ODD_MAX {
+                        let Some((product, sum, cost)) = self.next(way, odd) else { break };
+                        self.bound = self.bound.min(cost + self.finish(product, sum));
+                    }
+                    large = self.next(way, ratio + 1);
                 }
                 small = self.next(way, ratio);
             }
@@ -177,37 +207,49 @@ impl Search {
         Some((product, sum + product, cost + self.cost.of(ratio as f64)))
     }
 
-    /// All products that can lie above level L-1, in blocks of a few percent.
+    /// All products that can lie above level L-1, in blocks.
     fn blocks(&self) -> Vec<Block> {
-        let (mut blocks, mut first) = (Vec::new(), 1);
-        while first <= self.above / 3 {
-            let last = first + first / 16;
-            // All levels until this one hold less than twice as much as it.
-            let left = (self.above.saturating_sub(2 * last) as f64, (self.above - first) as f64);
-            let rest = if self.last < 3.0 * self.above as f64 {
-                self.rest_by_ratio(last as f64, left)
-            } else {
-                self.rest(last as f64, (left.0 / 2.0, left.1), 0.0)
-            };
-            blocks.push(Block { first, last, rest: rest * (1.0 - 1e-9) });
-            first = last + 1;
+        let rest = if self.last < NEAR * self.above as f64 { Some(self.rests()) } else { None };
+        let edge = |cell: usize| self.products(cell).0.ceil() as u64;
+        let mut blocks: Vec<Block> = Vec::new();
+        for cell in 0..self.cells() {
+            let (first, last) = (edge(cell), (edge(cell + 1) - 1).min(self.above / 3));
+            if first <= last {
+                let rest = rest.as_ref().map_or_else(|| self.rest(first, last), |rest| rest[cell]) * (1.0 - 1e-9);
+                blocks.push(Block { first, last, rest, rest_of_larger: rest });
+            }
+        }
+        let mut least = f64::INFINITY;
+        for block in blocks.iter_mut().rev() {
+            least = least.min(block.rest);
+            block.rest_of_larger = least;
         }
         blocks
     }
 
-    /// The least cost of one level or several from `from` buffers to some number within `reached`, in real numbers, and of the last of the tree, of which level L-1 is
-    /// `below` times what is reached (the same if that is 0). For each number of levels, equal ratios are best, since costs are convex; in the number of levels,
-    /// the sum is convex, too.
-    fn rest(&self, from: f64, (least, most): (f64, f64), below: f64) -> f64 {
-        let most = most.min(self.last / LAST_RATIO_MIN);
-        let least = least.min(most);
-        let divided = below.max(1.0);
+    /// The least and the most that a product of this cell can be.
+    fn products(&self, cell: usize) -> (f64, f64) {
+        ((cell as f64 / self.cells_per_e).exp(), ((cell as f64 + 1.0) / self.cells_per_e).exp())
+    }
+
+    /// How many cells there are up to the largest product.
+    fn cells(&self) -> usize {
+        ((self.above / 3).max(1) as f64).ln().mul_add(self.cells_per_e, 1.0) as usize
+    }
+
+    /// The least cost of one level or several from a product of these to level L-1, in real numbers, and of the last, where level L-1 may take nearly all. For
+    /// each number of levels, equal ratios are best, since costs are convex; in the number of levels, the sum is convex, too.
+    fn rest(&self, first: u64, last: u64) -> f64 {
+        let from = last as f64;
+        // All levels until this one hold less than twice as much as it.
+        let most = ((self.above - first) as f64).min(self.last / LAST_RATIO_MIN);
+        let least = (self.above.saturating_sub(2 * last) as f64 / 2.0).min(most);
         let mut found = f64::INFINITY;
         for levels in 1..=64 {
             let levels = f64::from(levels);
-            let alike = ((self.last.ln() * levels + (divided * from).ln()) / (levels + 1.0)).exp();
+            let alike = ((self.last.ln() * levels + from.ln()) / (levels + 1.0)).exp();
             let reached = alike.clamp(least, most).max(from);
-            let each = (reached / divided / from).max(1.0).powf(1.0 / levels);
+            let each = (reached / from).powf(1.0 / levels);
             let cost = levels * self.cost.at_least(each) + self.cost.at_least((self.last / reached).max(1.0));
             if cost >= found {
                 break;
@@ -217,28 +259,74 @@ impl Search {
         found
     }
 
-    /// The same, nearer to the truth where the last level is not much larger than all others, so that level L-1 cannot take nearly all of them: how much it takes depends on
-    /// its ratio x, as level L-2 has 1/x of that, and all levels above less than twice as much as level L-2.
-    fn rest_by_ratio(&self, from: f64, left: (f64, f64)) -> f64 {
-        let mut found = self.rest_of_one(from, left);
-        let mut ratio = 2.0;
-        while ratio * from <= left.1 && self.cost.at_least(ratio) < found {
-            let next = ratio * 1.08;
-            let reached = (left.0 / (1.0 + 2.0 / ratio), left.1 / (1.0 + 1.0 / next));
-            found = found.min(self.cost.at_least(ratio) + self.rest(from, reached, next));
-            ratio = next;
+    /// For each cell of products, the same where the last level is not much larger than all others, so that how much level L-1 takes decides; see the page.
+    fn rests(&self) -> Vec<f64> {
+        let cells = self.cells();
+        let between = self.between(cells);
+        let ends: Vec<f64> = (0..cells).map(|cell| self.end_after_one(cell)).collect();
+        let rest = |from: usize| {
+            let steps = between.iter().zip(&ends[from..]).map(|(levels, end)| levels + end);
+            steps.fold(self.end_at(from), f64::min)
+        };
+        (0..cells).map(rest).collect()
+    }
+
+    /// For each number of cells, the least cost of the levels between products that are so far apart: none within one cell, else ratios of at least 2 whose
+    /// number is best.
+    fn between(&self, cells: usize) -> Vec<f64> {
+        let mut count = 1.0;
+        let cost = |ratio: f64, count: f64| count * self.cost.at_least(ratio.powf(1.0 / count));
+        let apart = |distance: usize| match distance {
+            0 => 0.0,
+            _ if self.products(distance).1 < 2.0 => f64::INFINITY,
+            _ => {
+                let ratio = self.products(distance - 1).0.max(2.0);
+                // With f the cost by the logarithm y of a ratio, the derivative of (n+1) f(y/(n+1)) - n f(y/n) is f'(y/(n+1)) - f'(y/n), not above 0: one level
+                // more that pays goes on doing so.
+                while cost(ratio, count + 1.0) < cost(ratio, count) {
+                    count += 1.0;
+                }
+                cost(ratio, count)
+            }
+        };
+        (0..cells).map(apart).collect()
+    }
+
+    /// The least cost of the end if a product of this cell is the last above level L-1.
+    fn end_at(&self, cell: usize) -> f64 {
+        let (least, most) = self.products(cell);
+        // Without a level yet, nothing is held.
+        let held = if most <= 2.0 { (0.0, 0.0) } else { (least, 2.0 * most) };
+        self.end((least, most), held)
+    }
+
+    /// The same if there is one level more between them.
+    fn end_after_one(&self, cell: usize) -> f64 {
+        let (least, most) = self.products(cell);
+        // What costs more than a structure that is known need not be told apart.
+        let mut found = self.bound;
+        for ratio in 2_u32.. {
+            let (cost, ratio) = (self.cost.at_least(f64::from(ratio)), f64::from(ratio));
+            if 3.0 * ratio * least > self.above as f64 || cost >= found {
+                break;
+            }
+            let held = if most <= 2.0 { (ratio, ratio * most) } else { ((ratio + 1.0) * least, (ratio + 2.0) * most) };
+            found = found.min(cost + self.end((ratio * least, ratio * most), held));
         }
         found
     }
 
-    /// If what is left becomes one level.
-    fn rest_of_one(&self, from: f64, (least, most): (f64, f64)) -> f64 {
-        let most = most.min(self.last / LAST_RATIO_MIN);
-        if most < least {
+    /// The least cost of level L-1 and the last, after a level of so many buffers, if all until that one hold so many. Of both ratios, equal ones are best,
+    /// since costs are convex.
+    fn end(&self, (least, most): (f64, f64), (held_least, held_most): (f64, f64)) -> f64 {
+        let above = self.above as f64;
+        let left_least = (above - held_most).max(2.0 * least);
+        let left_most = (above - held_least).min(self.last / LAST_RATIO_MIN);
+        if left_least > left_most {
             return f64::INFINITY;
         }
-        let reached = (self.last * from).sqrt().clamp(least, most).max(from);
-        self.cost.at_least(reached / from) + self.cost.at_least((self.last / reached).max(1.0))
+        let left = (self.last * most).sqrt().clamp(left_least, left_most);
+        self.cost.at_least((left / most).max(1.0)) + self.cost.at_least(self.last / left)
     }
 
     /// Ways with one more level, as far as they may lead to less than what is known.
@@ -249,6 +337,9 @@ impl Search {
         for block in &blocks[begin..] {
             let (first, last) = (block.first.div_ceil(product).max(2), (block.last / product).min(most));
             if first > most {
+                break;
+            }
+            if way.cost + self.cost.at_least(first as f64) + block.rest_of_larger > self.bound {
                 break;
             }
             if first > last || way.cost + self.cost.at_least(first as f64) + block.rest > self.bound {
