@@ -118,7 +118,7 @@ options! {
         policy(words: &str) -> String,
             default "what the database has; `leveling:T=10` for a new one",
             range "`leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (with a first level of four runs \
-                   `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2`, or a shape of your own as \
+                   `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2` (the last three with these numbers where some or all are left out, as in `moose`), or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
 
         /// The filters of tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry

@@ -43,6 +43,7 @@ they have; more runs make writing cheaper, and reading and space dearer:
                           others are those that cost reading and writing least
   qlsm-bush:T=2,X=2       from the last level up T, T to the power X, and so on
                           times the next, and up to as many runs; one in the last
+                          (these three with these numbers if some are left out)
   custom:FILE             a shape of your own from FILE: a line `buffer 64MiB`,
                           then one for each level, small to large, such as
                           `level 640MiB in 1 run`; # begins a comment",

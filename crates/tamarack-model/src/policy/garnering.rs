@@ -23,7 +23,7 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `garnering:T=2,c=0.8`; with a first level of up to four runs, `garnering:T=2,c=0.8,first=4`.
+/// `garnering:T=2,c=0.8`, Autumn's defaults, which hold where one is left out; with a first level of up to four runs, `garnering:T=2,c=0.8,first=4`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Garnering {
     ratio: u32,

@@ -12,6 +12,9 @@
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
+//! The parameters of the last three named ones have these values where they are left out, as in their papers: `moose` is `moose:last=0.8,k=1`, `garnering:T=5`
+//! has c = 0.8 (Autumn, section 4.2.1), and `qlsm-bush` is `qlsm-bush:T=2,X=2`. What is printed has all of them.
+//!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
 //! here, from one list.
 //!
@@ -76,16 +79,16 @@ pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
             Box::new(Dostoevsky::new(ratio, inner, last)?)
         }
         "garnering" => {
-            words.check(&["T", "c"], &["first"])?;
-            Box::new(Garnering::new(words.whole("T")?, words.number("c")?, words.whole_or("first", 1)?)?)
+            words.check(&[], &["T", "c", "first"])?;
+            Box::new(Garnering::new(words.whole_or("T", 2)?, words.number_or("c", 0.8)?, words.whole_or("first", 1)?)?)
         }
         "moose" => {
-            words.check(&["last", "k"], &[])?;
-            Box::new(Moose::new(words.number("last")?, words.number("k")?)?)
+            words.check(&[], &["last", "k"])?;
+            Box::new(Moose::new(words.number_or("last", 0.8)?, words.number_or("k", 1.0)?)?)
         }
         "qlsm-bush" => {
-            let [ratio, exponent] = words.only(["T", "X"])?;
-            Box::new(QlsmBush::new(ratio, exponent)?)
+            words.check(&[], &["T", "X"])?;
+            Box::new(QlsmBush::new(words.whole_or("T", 2)?, words.whole_or("X", 2)?)?)
         }
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
@@ -127,6 +130,25 @@ mod tests {
         }
     }
 
+    /// What is left out has the paper's value, and is printed.
+    #[test]
+    fn papers_have_defaults() {
+        for (words, all) in [
+            ("moose", "moose:last=0.8,k=1"),
+            ("moose:", "moose:last=0.8,k=1"),
+            ("moose:last=0.9", "moose:last=0.9,k=1"),
+            ("moose:k=2", "moose:last=0.8,k=2"),
+            ("garnering", "garnering:T=2,c=0.8"),
+            ("garnering:T=5", "garnering:T=5,c=0.8"),
+            ("garnering:c=0.4", "garnering:T=2,c=0.4"),
+            ("garnering:first=4", "garnering:T=2,c=0.8,first=4"),
+            ("qlsm-bush", "qlsm-bush:T=2,X=2"),
+            ("qlsm-bush:T=3", "qlsm-bush:T=3,X=2"),
+        ] {
+            assert_eq!(parse(words).expect(words).to_string(), all);
+        }
+    }
+
     /// What is wrong with words is said, and what is right.
     #[test]
     fn errors_explain() {
@@ -137,13 +159,14 @@ mod tests {
             ("dostoevsky:T=5,K=4,K=4", "parameters T, K, Z, each once"),
             ("leveling:T=ten", "`T=ten`"),
             ("leveling:T", "`T` in `leveling:T`"),
-            ("garnering:T=2", "parameters T, c, each once, and may have first"),
-            ("garnering:T=2,c=0.8,c=0.8", "parameters T, c, each once"),
+            ("garnering:T=2,K=3", "`garnering` may have the parameters T, c, first, each once"),
+            ("garnering:T=2,c=0.8,c=0.8", "parameters T, c, first, each once"),
             ("garnering:T=2,c=0,8", "`8` in `garnering:T=2,c=0,8`"),
             ("garnering:T=2,c=much", "`c=much` in `garnering:T=2,c=much` is not understood; write a number"),
             ("garnering:T=2,c=1.5", "c=1.5 is out of range"),
             ("garnering:T=2,c=NaN", "is from 0.1 to 1"),
-            ("moose:last=0.8", "parameters last, k, each once"),
+            ("moose:share=0.8", "`moose` may have the parameters last, k, each once"),
+            ("qlsm-bush:X=2,X=2", "parameters T, X, each once"),
             ("moose:last=1,k=1", "last=1 is out of range: the last level's share of all is from 0.5 to 0.99"),
             ("moose:last=0.8,k=0", "k=0 is out of range"),
             ("qlsm-bush:T=2,X=0", "X=0 is out of range"),

@@ -25,7 +25,7 @@ use super::words::PolicyError;
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `moose:last=0.8,k=1`.
+/// `moose:last=0.8,k=1`; what is left out has these values, MOOSE's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moose {
     last: f64,

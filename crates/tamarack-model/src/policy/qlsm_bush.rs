@@ -16,7 +16,7 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `qlsm-bush:T=2,X=2`.
+/// `qlsm-bush:T=2,X=2`; what is left out has these values, MOOSE's baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QlsmBush {
     ratio: u32,

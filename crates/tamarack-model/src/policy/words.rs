@@ -48,8 +48,12 @@ impl<'a> Words<'a> {
         if right {
             return Ok(());
         }
-        let may = if optional.is_empty() { String::new() } else { format!(", and may have {}", optional.join(", ")) };
-        Err(PolicyError(format!("`{}` has the parameters {}, each once{may}", self.name, needed.join(", "))))
+        let (name, must, may) = (self.name, needed.join(", "), optional.join(", "));
+        Err(PolicyError(match (needed, optional) {
+            ([], _) => format!("`{name}` may have the parameters {may}, each once"),
+            (_, []) => format!("`{name}` has the parameters {must}, each once"),
+            _ => format!("`{name}` has the parameters {must}, each once, and may have {may}"),
+        }))
     }
 
     /// The whole number that this parameter, which [is there](Self::check), is set to.
@@ -59,12 +63,21 @@ impl<'a> Words<'a> {
 
     /// The same; `default` if it is not there.
     pub(super) fn whole_or(&self, key: &str, default: u32) -> Result<u32, PolicyError> {
-        if self.parameters.iter().any(|(known, _)| *known == key) { self.whole(key) } else { Ok(default) }
+        if self.has(key) { self.whole(key) } else { Ok(default) }
     }
 
     /// The number that this parameter, which [is there](Self::check), is set to.
     pub(super) fn number(&self, key: &str) -> Result<f64, PolicyError> {
         self.value(key, "a number, as in `c=0.8`")
+    }
+
+    /// The same; `default` if it is not there.
+    pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, PolicyError> {
+        if self.has(key) { self.number(key) } else { Ok(default) }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.parameters.iter().any(|(known, _)| *known == key)
     }
 
     fn value<T: std::str::FromStr>(&self, key: &str, right: &str) -> Result<T, PolicyError> {
