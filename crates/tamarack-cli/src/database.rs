@@ -42,7 +42,7 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
 }
 
 /// The options of verbs that merge.
-pub(crate) fn merge_arguments() -> [Arg; 5] {
+pub(crate) fn merge_arguments() -> [Arg; 6] {
     [
         Arg::new("policy")
             .long("policy")
@@ -58,6 +58,11 @@ pub(crate) fn merge_arguments() -> [Arg; 5] {
             .long(NO_DIGESTS)
             .help("Keep no digests of keys in tables that this writes: 3 to 4\nbytes less for each on storage, but filters cannot be made\nanew from them")
             .action(ArgAction::SetTrue),
+        Arg::new(SPACE)
+            .long(SPACE)
+            .value_name("FACTOR")
+            .help("The most bytes that the tree may take for each live one, at\nleast 1.01; merges keep to it while this runs, and write at\nmost FACTOR / (FACTOR - 1) bytes more for each one written, up\nto twice that in a busy tree [default: no bound]")
+            .value_parser(value_parser!(f64)),
         Arg::new("threads")
             .long("threads")
             .value_name("COUNT")
@@ -68,6 +73,7 @@ pub(crate) fn merge_arguments() -> [Arg; 5] {
 }
 
 const NO_DIGESTS: &str = "no-digests";
+const SPACE: &str = "space-max";
 
 /// More threads than this are a mistake in typing.
 const THREADS_MAX: u64 = 1024;
@@ -156,13 +162,22 @@ pub(crate) fn open_to_measure(matches: &ArgMatches, output: &mut Output<'_>) -> 
 /// What [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say.
 pub(crate) fn tuned_options(matches: &ArgMatches) -> Result<Options, Failure> {
     let expert = with_policy(with_filter(tuned(matches), matches), matches)?;
-    Ok(with_threads(write_options(matches), matches).compression(compression(matches)).expert(expert))
+    let options = with_threads(with_space(write_options(matches), matches), matches);
+    Ok(options.compression(compression(matches)).expert(expert))
 }
 
 /// Opens a database that must be there already, as [`merge_arguments`] say.
 pub(crate) fn open_to_merge(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     let expert = with_policy(with_filter(expert(matches), matches), matches)?;
-    open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
+    let options = with_threads(with_space(Options::new(), matches), matches);
+    open_with(&options.create_if_missing(false).expert(expert), matches, output)
+}
+
+fn with_space(options: Options, matches: &ArgMatches) -> Options {
+    match matches.get_one::<f64>(SPACE) {
+        Some(most) => options.space_amplification_max(*most),
+        None => options,
+    }
 }
 
 fn with_threads(options: Options, matches: &ArgMatches) -> Options {

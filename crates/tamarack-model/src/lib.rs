@@ -71,6 +71,7 @@
 //! | [design] | what would a tree be, and what would it cost | search for the best one |
 //! | [simulate] | what would become of these flushes | |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
+//! | [bound] | what is merged because a tree takes too much space | |
 //! | [cost] | what does a shape cost, in closed form | |
 //! | [assign] | which filter does a run get when it is built | |
 //! | [retune] | which filters become others while their tables stay | |
@@ -96,6 +97,7 @@ pub mod simulate;
 
 pub mod allocate;
 pub mod assign;
+pub mod bound;
 pub mod cost;
 pub mod device;
 pub mod elastic;

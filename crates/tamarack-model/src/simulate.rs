@@ -17,7 +17,8 @@ mod writers;
 
 use std::collections::VecDeque;
 
-use crate::cost::space;
+use crate::bound::SpaceBound;
+use crate::cost::space::{self, Content};
 use crate::growth;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, Cause, Merge, Occasion};
@@ -134,6 +135,8 @@ pub struct Tree<'a> {
     report: Report,
     /// What is in the runs, if keys are written more than once.
     drawn: Option<keys::Drawn>,
+    /// How much space it may take.
+    bound: Option<SpaceBound>,
 }
 
 impl<'a> Tree<'a> {
@@ -160,7 +163,15 @@ impl<'a> Tree<'a> {
             next_run,
             report: Report::default(),
             drawn: None,
+            bound: None,
         }
+    }
+
+    /// From now on, the tree keeps to this bound on space, by the rule that the engine has: it is looked at whenever something has arrived.
+    #[must_use]
+    pub fn bounded(mut self, bound: SpaceBound) -> Self {
+        self.bound = Some(bound);
+        self
     }
 
     /// From now on, what is flushed are draws of these keys, and a merge keeps one entry of each. What the tree holds is
@@ -331,6 +342,11 @@ impl<'a> Tree<'a> {
             self.report.growths += 1;
         }
         self.ask(Occasion::Arrived { level });
+        if let Some(bound) = self.bound
+            && let Some(merge) = bound.next_merge(&self.shape, &self.occupancy, &self.in_progress, &Content::of_size)
+        {
+            self.begin(merge);
+        }
     }
 
     fn begin(&mut self, merge: Merge) {

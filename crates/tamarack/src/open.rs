@@ -390,6 +390,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         sealed_max: options.sealed_max,
         buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
+        space_bound: options.space_bound,
         filters: Filters::new(options.filter),
         filter_bits_per_entry: options.filter.bits_per_entry(),
     };

@@ -68,6 +68,12 @@ pub struct Stats {
     pub last_background_error: Option<String>,
     /// What the tables take on storage, by kind.
     pub space: SpaceStats,
+    /// Raw bytes in runs for each one that is live, at worst, once all merges in progress have ended: by the numbers of entries and tombstones in each run, as
+    /// if each stood for a key of an older run. 1 for an empty tree; infinite if everything may be deleted. If entries differ much in size it is an estimate.
+    /// What snapshots hold counts as live.
+    pub space_amplification_worst: f64,
+    /// What that may be; see [`crate::Options::space_amplification_max`].
+    pub space_amplification_max: Option<f64>,
     /// Log segments on storage.
     pub log_segments: usize,
     /// Bytes in the log since the oldest segment's begin.
@@ -313,7 +319,7 @@ impl Stats {
 
     pub(crate) fn of(engine: &Engine) -> Self {
         let going_on = engine.scheduler.going_on();
-        let GoingOn { policy, shape, state, jobs, paused, speed } = &going_on;
+        let GoingOn { policy, shape, state, jobs, paused, speed, space_bound } = &going_on;
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
@@ -343,6 +349,8 @@ impl Stats {
             disk: engine.scheduler.disk(),
             last_background_error: engine.tree.last_trouble().map(|error| error.to_string()),
             space: SpaceStats::of(&state.version, engine.tables.pending_bytes()),
+            space_amplification_worst: tree_of(&state.version).space_amplification_worst(),
+            space_amplification_max: space_bound.map(|bound| bound.most()),
             log_segments: engine.log.segments().len(),
             log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.tree.visible.sequence().0,

@@ -16,6 +16,7 @@
 //! | test | merges | tables | what must hold |
 //! |---|---|---|---|
 //! | `settled` | end before the next flush | one per run | all is equal, after every flush |
+//! | `settled_with_a_bound_on_space` | the same, and merges for the bound | one per run | all is equal, after every flush |
 //! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
 //! | `beside_merges` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
 //! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
@@ -41,6 +42,7 @@ use std::time::Duration;
 use tamarack::{Compression, Db, Expert, Options, Result, Stats};
 use tamarack_env::sim::Device;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::{self, Merge};
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{self, Pace, Report, Tree, simulate};
@@ -94,6 +96,7 @@ struct Setting {
     table_bytes: Option<u64>,
     compression: Compression,
     threads: usize,
+    space_amplification_max: Option<f64>,
 }
 
 impl Setting {
@@ -106,13 +109,16 @@ impl Setting {
             table_bytes: None,
             compression: Compression::None,
             threads: 1,
+            space_amplification_max: None,
         }
     }
 
     fn open(&self, env: Arc<dyn Env>) -> Result<Db> {
         let expert = Expert::new().env(env).buffer_bytes(self.buffer_bytes).policy(&self.words).block_bytes(512);
         let expert = self.table_bytes.map_or(expert.clone(), |bytes| expert.table_bytes(bytes));
-        Options::new().compression(self.compression).threads(self.threads).expert(expert).open("/db")
+        let options = Options::new().compression(self.compression).threads(self.threads).expert(expert);
+        let bounded = |most| options.clone().space_amplification_max(most);
+        self.space_amplification_max.map_or(options.clone(), bounded).open("/db")
     }
 
     fn policy(&self) -> Box<dyn Policy> {
@@ -172,6 +178,9 @@ fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
     let db = setting.open(Arc::new(SimEnv::new(7)))?;
     let policy = setting.policy();
     let mut tree = Tree::new(&*policy, setting.buffer());
+    if let Some(most) = setting.space_amplification_max {
+        tree = tree.bounded(SpaceBound::new(most).expect("a bound"));
+    }
     let mut writer = Writer::new();
     let (mut number, mut flushed) = (0, Bytes::ZERO);
     while flushed < setting.buffer() * buffers {
@@ -240,6 +249,20 @@ fn settled() -> Result<()> {
             );
         }
         assert!(file_bytes.windows(2).all(|pair| pair[1] < pair[0]), "compressed files are smaller: {file_bytes:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn settled_with_a_bound_on_space() -> Result<()> {
+    for (words, most) in
+        [("leveling:T=10", 1.1), ("tiering:T=4", 1.5), ("tiering:T=10", 3.0), ("moose:last=0.6,k=2", 2.0)]
+    {
+        let setting = Setting { space_amplification_max: Some(most), ..Setting::tiny(words) };
+        let (stats, report) = grow(&setting, BUFFERS / 4)?;
+        assert_eq!(written(&stats), report.written, "{words}, {most}");
+        assert!(stats.space_amplification_worst <= most, "{words}: {}", stats.space_amplification_worst);
+        println!("{words:<30} bound {most}: {:6.3} bytes written per byte: equal", report.write_amplification());
     }
     Ok(())
 }

@@ -102,6 +102,7 @@ const LAYERS: &[Layer] = &[
             "design",
             "simulate",
             "pace",
+            "bound",
             "cost",
             "retune",
             "assign",

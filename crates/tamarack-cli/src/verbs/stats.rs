@@ -27,7 +27,9 @@ it. A bar is as long as the logarithm of the capacity, and is filled with the
 level's runs to scale, old to young; what arrives is added at the right end.
 Then come flushes and merges in progress, and what is on storage: live bytes
 belong to the tree, stale ones are parts of tables that merges have used up,
-pending ones are tables that nobody has got to removing. Memory is what the
+pending ones are tables that nobody has got to removing. Space says how many bytes
+runs have for each that is live, at worst: by the numbers of entries and
+tombstones in each, as if all were of keys in older runs. Memory is what the
 database takes of its budget while it is open here, by part. If something is
 amiss, the last line says what to do.
 
@@ -122,6 +124,7 @@ fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
         line("debt", format!("{} to be written by what is in progress{time}", show_bytes(stats.debt_bytes)));
     }
     line("tables", space(stats));
+    line("space", space_at_worst(stats));
     line("filters", filters(stats));
     line("log", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
     line("writes", format!("{} so far", grouped(stats.visible_sequence)));
@@ -146,6 +149,15 @@ fn space(stats: &Stats) -> String {
         kinds.push(format!("{} pending delete", show_bytes(space.pending_delete_bytes)));
     }
     kinds.join(", ")
+}
+
+/// How many bytes the tree takes for each live one.
+fn space_at_worst(stats: &Stats) -> String {
+    let bound = stats.space_amplification_max.map_or_else(String::new, |most| format!(", kept to {most}"));
+    match stats.space_amplification_worst {
+        worst if worst.is_finite() => format!("{worst:.2} bytes for each live one at worst{bound}"),
+        _ => format!("perhaps nothing is live{bound}"),
+    }
 }
 
 /// How large the filters of all tables are together.
@@ -227,6 +239,8 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("live_bytes", space.live_bytes.into()),
         ("stale_bytes", space.stale_bytes.into()),
         ("pending_delete_bytes", space.pending_delete_bytes.into()),
+        ("space_amplification_worst", stats.space_amplification_worst.into()),
+        ("space_amplification_max", stats.space_amplification_max.into()),
         ("log_segments", stats.log_segments.into()),
         ("log_bytes", stats.log_bytes.into()),
         ("visible_sequence", stats.visible_sequence.into()),
@@ -468,7 +482,8 @@ mod tests {
         assert_eq!(
             names(&shown),
             "advice buffer_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes log_bytes \
-             log_segments lookups memory merge_bytes_per_second merges_paused pending_delete_bytes policy reads recovery since_opening stale_bytes trouble visible_sequence \
+             log_segments lookups memory merge_bytes_per_second merges_paused pending_delete_bytes policy reads recovery since_opening space_amplification_max space_amplification_worst \
+             stale_bytes trouble visible_sequence \
              write_amplification writing_stopped"
         );
         assert_eq!(names(&shown["disk"]), "free_bytes is_low reserve_bytes total_bytes");

@@ -15,6 +15,7 @@
 //! which no share of entries tells.
 
 use tamarack::{RunStats, Stats};
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::simulate::{Keys, Pace, Tree};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape, policy};
 
@@ -81,6 +82,9 @@ pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &S
     let run = |run: &RunStats| Run { id: RunId(run.id), bytes: Bytes(run.raw_bytes), entries: None };
     let occupancy = before.levels.iter().map(|level| level.runs.iter().map(run).collect()).collect();
     let mut tree = Tree::resume(policy.as_ref(), shape, Occupancy::new(occupancy));
+    if let Some(bound) = before.space_amplification_max.and_then(SpaceBound::new) {
+        tree = tree.bounded(bound);
+    }
     let entry_bytes = data.entry_bytes() + RAW_BYTES_PER_ENTRY;
     match workload.overwrites() {
         Some(Choice::Uniform) => tree = tree.drawing(Keys::drawn(data.all_entries(), entry_bytes, 0.0)),

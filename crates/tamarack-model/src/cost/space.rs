@@ -1,10 +1,11 @@
 //! What space costs: bytes on storage for each byte that is live, at worst.
 //!
 //! The worst workload updates the same keys over and over, so that all runs hold versions of the keys of one, the
-//! largest.
+//! largest. Where it deletes, or writes smaller values, less than that run is live: [`worst_of`].
 
-use crate::occupancy::Occupancy;
+use crate::occupancy::{Occupancy, Run};
 use crate::shape::Shape;
+use crate::units::{Bytes, Entries};
 
 /// `SA = (N / N_L) · n_L` of a full tree, if run slots do not shrink towards the last level. One run slot of the last
 /// level is live.
@@ -27,6 +28,79 @@ pub fn worst_now(occupancy: &Occupancy) -> f64 {
     largest.map_or(1.0, |largest| occupancy.bytes().ratio(largest))
 }
 
+/// What is in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Raw bytes.
+    pub bytes: Bytes,
+    /// Entries, tombstones included; 0 where they are not known, and then younger entries are taken to be as large.
+    pub entries: Entries,
+    /// Tombstones among them.
+    pub tombstones: Entries,
+    /// What these take of the bytes.
+    pub tombstone_bytes: Bytes,
+}
+
+impl Content {
+    /// A run of which nothing is known but its size.
+    pub fn of_size(run: &Run) -> Self {
+        Self { bytes: run.bytes, ..Self::default() }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            entries: Entries(self.entries.0 + other.entries.0),
+            tombstones: Entries(self.tombstones.0 + other.tombstones.0),
+            tombstone_bytes: self.tombstone_bytes + other.tombstone_bytes,
+        }
+    }
+
+    /// Bytes of an entry that is no tombstone, on average.
+    fn value_bytes(&self) -> f64 {
+        let values = self.entries.0.saturating_sub(self.tombstones.0).max(1);
+        self.bytes.0.saturating_sub(self.tombstone_bytes.0) as f64 / values as f64
+    }
+
+    /// Bytes of it that are not live any more at worst, because of a younger run.
+    fn lost_to(&self, younger: &Self) -> f64 {
+        if self.entries.0 == 0 || younger.entries.0 == 0 {
+            return 0.0;
+        }
+        let (mine, other) = (self.value_bytes(), younger.value_bytes());
+        let values = younger.entries.0.saturating_sub(younger.tombstones.0) as f64;
+        let shrunk = if mine - other > mine / ALIKE { mine - other } else { 0.0 };
+        younger.tombstones.0 as f64 * mine + values * shrunk
+    }
+}
+
+/// Entries of two runs are taken to be as large if their averages differ by at most one part of so many: those of one kind differ by chance.
+const ALIKE: f64 = 8.0;
+
+/// The amplification that is possible with these runs, young to old; 1 if there is nothing, and infinite if all may be deleted.
+///
+/// At least so much is live as any one run has, less what younger runs may have made of its keys: each tombstone takes one entry of average size from it, and
+/// each other entry, if those are smaller by more than an eighth, the difference. So it is exact for the worst workload if entries are of one size, and an
+/// estimate if not. A run's own tombstones are not live either, but for those of the oldest run: these would be gone if nothing needed them.
+pub fn worst_of(runs: &[Content]) -> f64 {
+    let all: f64 = runs.iter().map(|run| run.bytes.as_f64()).sum();
+    if all == 0.0 {
+        return 1.0;
+    }
+    let mut live: f64 = 0.0;
+    for (at, run) in runs.iter().enumerate().rev() {
+        let is_oldest = at + 1 == runs.len();
+        let own = run.bytes.as_f64() - if is_oldest { 0.0 } else { run.tombstone_bytes.as_f64() };
+        if own > live {
+            let lost: f64 = runs[..at].iter().map(|younger| run.lost_to(younger)).sum();
+            live = live.max(own - lost);
+        }
+    }
+    if live > 0.0 { all / live } else { f64::INFINITY }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +121,26 @@ mod tests {
         assert_eq!(worst_now(&full), worst_amplification(&shape));
         assert_eq!(worst_amplification(&shape), 84.0 / 64.0 * 2.0);
         assert_eq!(worst_now(&Occupancy::default()), 1.0);
+    }
+
+    /// Hundred entries of 10 bytes; then deletes and small values of them, and what the formula makes of that.
+    #[test]
+    fn deletes_and_small_values_count() {
+        let run = |entries, tombstones, value| Content {
+            bytes: Bytes((entries - tombstones) * value + tombstones * 2),
+            entries: Entries(entries),
+            tombstones: Entries(tombstones),
+            tombstone_bytes: Bytes(tombstones * 2),
+        };
+        let base = run(100, 0, 10);
+        assert_eq!(worst_of(&[]), 1.0);
+        assert_eq!(worst_of(&[base]), 1.0);
+        assert_eq!(worst_of(&[run(50, 0, 10), base]), 1.5, "the same keys again");
+        assert_eq!(worst_of(&[run(20, 20, 10), base]), 1040.0 / 800.0, "a fifth is deleted");
+        assert_eq!(worst_of(&[run(100, 100, 10), base]), f64::INFINITY, "all is deleted");
+        assert_eq!(worst_of(&[run(30, 10, 10), base]), (1000.0 + 200.0 + 20.0) / 900.0, "deletes and the same again");
+        assert_eq!(worst_of(&[run(50, 0, 4), base]), 1200.0 / 700.0, "half is smaller");
+        assert_eq!(worst_of(&[run(100, 0, 10), run(100, 100, 10)]), 1200.0 / 1000.0, "written after it was deleted");
+        assert_eq!(worst_of(&[run(100, 90, 10)]), 1.0, "what is left of one run is needed");
     }
 }

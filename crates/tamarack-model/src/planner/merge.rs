@@ -77,7 +77,8 @@ pub enum Occasion {
         /// The run.
         run: RunId,
     },
-    /// See [`Cause::SpaceBound`].
+    /// See [`Cause::SpaceBound`]. All runs from the oldest on that no merge holds become one; whether that is enough is for who asks to see
+    /// ([`bound`](crate::bound)).
     SpaceBound,
     /// See [`Cause::Ingested`]. Asked once the run's level was looked at because of its arrival.
     Ingested {

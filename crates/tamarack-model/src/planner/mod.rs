@@ -114,7 +114,7 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
             Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target })
         }
         Occasion::Compact => compact(shape, occupancy, &standing, Cause::Compact),
-        Occasion::SpaceBound => compact(shape, occupancy, &standing, Cause::SpaceBound),
+        Occasion::SpaceBound => fold_oldest(shape, occupancy, &standing),
         Occasion::CompactRange => {
             // The rest of the oldest run stays where it is, so the range does, too.
             let merge = compact(shape, occupancy, &standing, Cause::CompactRange)?;
@@ -176,13 +176,34 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
         inputs.extend(all_idle(&standing.level(level))?);
     }
     // A run alone may hold what nobody can see any more; counts do not tell, whoever asks for it does.
-    let least = if cause == Cause::SpaceBound { 2 } else { 1 };
-    if inputs.len() < least {
+    if inputs.is_empty() {
         return None;
     }
     let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);
     let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
     Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
+}
+
+/// All runs from the oldest on that nobody touches into one, if they are several: in the level of the oldest, or the next that is not full with it.
+fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) -> Option<Merge> {
+    let deepest = occupancy.deepest();
+    let (mut inputs, mut bytes) = (Vec::new(), 0);
+    let old_to_young = (1..=deepest).rev().flat_map(|level| standing.level(level).into_iter().rev());
+    for slot in old_to_young {
+        let State::Idle(run) = slot.state else { break };
+        inputs.push(run);
+        bytes += slot.bytes;
+    }
+    if inputs.len() < 2 {
+        return None;
+    }
+    // What stays of the deepest level, and of no other below level 1, is in a merge that leads there.
+    let taken_there = standing.level(deepest).iter().rev().take(inputs.len()).map(|slot| slot.bytes).sum::<u64>();
+    let beside = |level| if level == deepest { standing.bytes(level).saturating_sub(taken_there) } else { 0 };
+    let holds = |level: &usize| !is_level_full(shape, *level, bytes + beside(*level));
+    let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
+    inputs.reverse();
+    Some(Merge { cause: Cause::SpaceBound, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// A run that came from outside with those that a batch of its size would have been merged with when it arrived: rule 1.

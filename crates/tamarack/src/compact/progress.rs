@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use tamarack_model::Shape;
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::Cause;
 use tamarack_model::policy::Policy;
 
@@ -28,6 +29,8 @@ pub struct GoingOn {
     pub paused: bool,
     /// Raw bytes per second that flushes and merges copy while they are busy and may; `None` if that was never measured.
     pub speed: Option<f64>,
+    /// How much space the tree may take for each byte that is live.
+    pub space_bound: Option<SpaceBound>,
 }
 
 /// A flush or a merge in progress.

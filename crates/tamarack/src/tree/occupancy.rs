@@ -9,12 +9,17 @@
 //!
 //! Cost: one pass over all slices.
 
+use std::collections::BTreeMap;
+
+use tamarack_model::bound;
+use tamarack_model::cost::space::Content;
 use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunName};
 
 use super::broken::{Broken, broken};
 use super::run::Run;
 use super::version::{Merge, TreeVersion};
+use crate::entry::raw_bytes;
 use crate::format::edit::{KeyRange, RunId};
 
 impl TreeVersion {
@@ -22,6 +27,17 @@ impl TreeVersion {
     pub fn occupancy(&self) -> Occupancy {
         let levels = self.levels().iter().map(|level| level.runs().iter().map(|run| count(run)).collect());
         Occupancy::new(levels.collect())
+    }
+
+    /// What is in each run, for the space that it takes. What tombstones take is an estimate by the lengths of the tables' first and last keys.
+    pub fn contents(&self) -> BTreeMap<RunName, Content> {
+        self.runs().map(|run| (name(run.id()), content(run))).collect()
+    }
+
+    /// The amplification that is possible once all merges in progress have ended; see [`bound::worst`].
+    pub fn space_amplification_worst(&self) -> f64 {
+        let contents = self.contents();
+        bound::worst(&self.occupancy(), &self.merges_in_progress(), &|run| contents[&run.id])
     }
 
     /// The merges in progress as the planner sees them, in the order in which they began.
@@ -71,4 +87,18 @@ pub fn name(run: RunId) -> RunName {
 fn count(run: &Run) -> RunCount {
     let entries = run.slices().iter().map(|slice| slice.share_of(slice.table().meta().entries)).sum();
     RunCount { id: name(run.id()), bytes: Bytes(run.raw_bytes()), entries: Some(Entries(entries)) }
+}
+
+fn content(run: &Run) -> Content {
+    run.slices().iter().fold(Content::default(), |sum, slice| {
+        let meta = slice.table().meta();
+        let tombstones = slice.share_of(meta.tombstones);
+        let tombstone_bytes = raw_bytes((meta.smallest_key.len() + meta.largest_key.len()) / 2, 0);
+        sum.plus(Content {
+            bytes: Bytes(slice.raw_bytes()),
+            entries: Entries(slice.share_of(meta.entries)),
+            tombstones: Entries(tombstones),
+            tombstone_bytes: Bytes(tombstones * tombstone_bytes),
+        })
+    })
 }

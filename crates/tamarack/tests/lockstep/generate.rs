@@ -38,7 +38,8 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
 
 fn tree(random: &Random) -> TreeSetup {
     let policy = (random.below(8) > 0).then(|| policy(random));
-    TreeSetup { buffer_bytes: size(random), threads: 1 + random.below(3), policy }
+    let space = (random.below(4) == 0).then(|| [102, 120, 150, 250][random.below(4) as usize]);
+    TreeSetup { buffer_bytes: size(random), threads: 1 + random.below(3), space, policy }
 }
 
 /// The size of a buffer: often of one entry, seldom of many.

@@ -44,6 +44,8 @@ pub(crate) struct TreeSetup {
     pub(crate) buffer_bytes: u64,
     /// Workers that flush and merge.
     pub(crate) threads: u64,
+    /// How much space the tree may take, in hundredths of what is live at worst.
+    pub(crate) space: Option<u64>,
     /// The words of a policy; `None` leaves the one that the database has.
     pub(crate) policy: Option<String>,
 }
@@ -235,6 +237,7 @@ impl fmt::Display for History {
 impl fmt::Display for TreeSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "buffer={} threads={}", self.buffer_bytes, self.threads)?;
+        self.space.iter().try_for_each(|hundredths| write!(f, " space={hundredths}"))?;
         self.policy.iter().try_for_each(|words| write!(f, " policy={words}"))
     }
 }
@@ -414,6 +417,7 @@ impl<'a> Words<'a> {
         Some(TreeSetup {
             buffer_bytes: self.assignment("buffer=")?,
             threads: self.assignment("threads=")?,
+            space: if self.rest.starts_with("space=") { Some(self.assignment("space=")?) } else { None },
             policy: match self.rest.strip_prefix("policy=") {
                 None => None,
                 Some(words) => {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, Error};
+use tamarack::{Batch, Db, Durability, Error, Stats};
 
 use crate::model::{Model, Pair, Promise, Recovered, State, pairs, show};
 use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
@@ -151,7 +151,11 @@ impl<'a> Run<'a> {
                 Err(error) => self.excuse(error, "compact_range"),
             },
             Operation::Settle => {
+                let before = self.world.stats();
                 let outcome = self.world.settle();
+                if outcome.is_ok() {
+                    check_space(before, self.world.stats())?;
+                }
                 self.refused_while_paused(outcome, |run, outcome| {
                     outcome.or_else(|error| run.excuse(error, "waiting for merges"))
                 })
@@ -676,4 +680,13 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at operation {} (line {}): {}", self.operation, self.operation + 2, self.what)
     }
+}
+
+/// A tree that has come to rest is within its bound on space, if nothing has been flushed since it was waited for.
+fn check_space(before: Option<Stats>, after: Option<Stats>) -> Result<(), String> {
+    let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+    let worst = after.space_amplification_worst;
+    let Some(most) = after.space_amplification_max.filter(|most| worst > *most) else { return Ok(()) };
+    let nothing_came = before.flushes == after.flushes && after.jobs.is_empty();
+    if nothing_came { Err(format!("a space amplification of {worst}, bound to {most}, at rest")) } else { Ok(()) }
 }

@@ -23,6 +23,7 @@ pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> H
         shrinker.simplify_operations();
         shrinker.attempt(|history| history.setup.tree.buffer_bytes = BUFFER_BYTES);
         shrinker.attempt(|history| history.setup.tree.threads = 1);
+        shrinker.attempt(|history| history.setup.tree.space = None);
         shrinker.attempt(|history| history.setup.tree.policy = None);
         if shrinker.best == before || shrinker.tries >= TRIES_MAX {
             return shrinker.best;
@@ -147,6 +148,7 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
         Operation::Options(tree) => {
             let tree = || tree.clone();
             found.extend((tree().threads > 1).then(|| Operation::Options(TreeSetup { threads: 1, ..tree() })));
+            found.extend(tree().space.is_some().then(|| Operation::Options(TreeSetup { space: None, ..tree() })));
             found.extend(tree().policy.is_some().then(|| Operation::Options(TreeSetup { policy: None, ..tree() })));
         }
         Operation::Background(steps) if *steps > 1 => found.push(Operation::Background(steps - 1)),

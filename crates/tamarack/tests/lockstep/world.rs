@@ -171,7 +171,7 @@ impl World {
 
     fn options(&self) -> Options {
         let env = self.place.env();
-        let TreeSetup { buffer_bytes, threads, policy } = &self.setup.tree;
+        let TreeSetup { buffer_bytes, threads, space, policy } = &self.setup.tree;
         let mut expert = Expert::new()
             .env(env)
             .buffer_bytes(*buffer_bytes)
@@ -187,7 +187,11 @@ impl World {
         if self.setup.seed % 3 == 1 {
             expert = expert.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
         }
-        Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert)
+        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert);
+        match space {
+            Some(hundredths) => options.space_amplification_max(*hundredths as f64 / 100.0),
+            None => options,
+        }
     }
 
     /// Whether this history looks at each database before it is opened for writing.

@@ -114,7 +114,18 @@ impl Scheduler {
             self.take_shape(desk, policy, shape)?;
         };
         let (occupancy, in_progress) = desk.counts(&version);
-        match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Arrived { level }) {
+        if let Some(merge) = planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Arrived { level }) {
+            self.begin_merge(desk, &version, &merge)?;
+        }
+        self.keep_space(desk)
+    }
+
+    /// If the tree takes more space than it may, and will when all that has begun has ended, it is merged.
+    fn keep_space(&self, desk: &mut Desk) -> Result<()> {
+        let Some(bound) = self.settings.space_bound else { return Ok(()) };
+        let version = self.manifest.version();
+        let (contents, (occupancy, in_progress)) = (tree_of(&version).contents(), desk.counts(&version));
+        match bound.next_merge(&desk.shape, &occupancy, &in_progress, &|run| contents[&run.id]) {
             Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
             None => Ok(()),
         }

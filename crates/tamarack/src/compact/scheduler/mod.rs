@@ -45,6 +45,7 @@ use std::time::Duration;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::AtomicU64;
 use tamarack_env::{Env, Progress, Work, Worker};
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
@@ -87,6 +88,8 @@ pub struct SchedulerSettings {
     pub buffers_memory_max: u64,
     /// How many raw bytes per second merges may copy; flushes are not held back.
     pub merge_rate: Option<u64>,
+    /// How much space the tree may take for each byte that is live.
+    pub space_bound: Option<SpaceBound>,
     /// Which filters tables carry, until others are chosen.
     pub filters: Filters,
     /// What filters may take in memory, in bits for each entry of the tree.
@@ -255,7 +258,8 @@ impl Scheduler {
         let state = self.tree.pin_owned();
         let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, tree_of(&state.version))).collect();
         let (paused, speed) = (desk.pauses > 0, desk.speed());
-        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed }
+        let space_bound = self.settings.space_bound;
+        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed, space_bound }
     }
 
     /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
