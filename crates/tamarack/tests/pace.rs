@@ -290,6 +290,16 @@ fn lazy_leveling() {
     nine_tenths(Case::mixed_values("lazy-leveling:T=5", 60, 140));
 }
 
+#[test]
+fn garnering_small_values() {
+    nine_tenths(Case::small_values("garnering:T=2,c=0.8", 32, 64));
+}
+
+#[test]
+fn garnering() {
+    nine_tenths(Case::mixed_values("garnering:T=2,c=0.8", 60, 80));
+}
+
 /// All latencies follow from the seed.
 #[test]
 fn a_seed_says_it_all() {
