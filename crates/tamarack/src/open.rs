@@ -135,7 +135,7 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
     account.reserve_for_buffers(reserved_for_buffers(options.buffer_bytes));
     let cache = Arc::new(BlockCache::new(account.cache_share()));
     account.set_cache(&cache);
-    let index_bytes = account.cache_share() / INDEX_SHARE;
+    let index_bytes = options.index_bytes.unwrap_or(account.cache_share() / INDEX_SHARE);
     let env = options.env.clone();
     let storage = TableStorage::new(env, cache.clone(), account.clone(), index_bytes, options.direct_io);
     let tables = TableFiles::with_filters(storage, dir, options.filter.bits_per_entry());

@@ -163,6 +163,10 @@ options! {
         /// with the data.
         cache_bytes(bytes: u64) -> u64, default "what the other parts leave of the memory budget", range "from 0 on";
 
+        /// How many bytes of index blocks of open tables may stay in memory, beside the cache. With 0, and no cache, each block that is read costs another read, of the index block that
+        /// leads to it; with enough, reads without a cache are those that models of LSM-trees count.
+        index_bytes(bytes: u64) -> u64, default "a quarter of the cache's size", range "from 0 on";
+
         /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes. A larger one is rewritten
         /// less often and takes longer to read when the database is opened.
         manifest_bytes(bytes: u64) -> u64, default "1 MiB", range "from 0 on";
@@ -260,6 +264,7 @@ impl Options {
             budget: Budget::new(budget_bytes, expert.cache_bytes.unwrap_or(u64::MAX)),
             manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
             direct_io: expert.direct_io.unwrap_or(false),
+            index_bytes: expert.index_bytes,
             reserve_bytes: expert.reserve_bytes,
             listener: self.listener.clone().map(|Unshown(listener)| listener),
             tail: if expert.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
@@ -319,6 +324,8 @@ pub(crate) struct Resolved {
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
     /// `None` derives it.
+    /// `None`: derived from the cache's size.
+    pub(crate) index_bytes: Option<u64>,
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) listener: Option<Arc<dyn Listener>>,
     pub(crate) tail: Tail,
@@ -363,7 +370,7 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others = ["threads", "expert", "env", "cache_bytes", "listener", "reserve_bytes"];
+        let others = ["threads", "expert", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
         for row in Options::TABLE.iter().chain(Expert::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "say here what `{}` is if it is not set", row.name);
@@ -399,7 +406,7 @@ mod tests {
             let refusal = bound(none).expect_err("no bound").to_string();
             assert!(refusal.contains("space_amplification_max"), "{refusal}");
         }
-        assert!(expert(Expert::new().cache_bytes(0).manifest_bytes(0)).resolve().is_ok());
+        assert!(expert(Expert::new().cache_bytes(0).index_bytes(0).manifest_bytes(0)).resolve().is_ok());
     }
 
     /// The words that rows show for policies and filters are understood.

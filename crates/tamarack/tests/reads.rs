@@ -237,6 +237,29 @@ fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
     Ok(())
 }
 
+/// Without a cache, each data block costs an index block as well, for lookups and for scans, unless index blocks have room in memory; then only data blocks are read, once the index is there.
+#[test]
+fn index_blocks_stay_if_they_have_room() -> Result<()> {
+    for (room, index_blocks) in [(0, KEYS as u64), (1 << 20, 0)] {
+        let env = SimEnv::new(12);
+        let expert = Expert::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(room).direct_io(true);
+        let options = Options::new().compression(Compression::None).threads(1).expert(expert.filter("none"));
+        let db = options.open("/db")?;
+        for number in 0..KEYS {
+            db.put(key(number), [b'v'; VALUE_BYTES])?;
+        }
+        db.compact()?;
+        let look_up = || (0..KEYS).for_each(|number| assert!(db.contains(key(number)).unwrap()));
+        look_up();
+        let gets = Cost::of(&env, &db, look_up).counted.gets;
+        assert_eq!((gets.blocks, gets.index_blocks), (KEYS as u64 + index_blocks, index_blocks));
+        let seek = || (0..KEYS).for_each(|number| assert!(db.scan(key(number)..).next_lent().unwrap().is_some()));
+        let scans = Cost::of(&env, &db, seek).counted.scans;
+        assert_eq!((scans.blocks, scans.index_blocks), (KEYS as u64 + index_blocks, index_blocks));
+    }
+    Ok(())
+}
+
 /// A read that fails in a batch is done again alone; only if that fails too, there is an error.
 #[test]
 fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {

@@ -328,6 +328,7 @@ fn reads_for_programs(stats: &Stats) -> Map<String, Value> {
     let reader = |of: ReaderStats| {
         Value::Object(json::object([
             ("blocks", of.blocks.into()),
+            ("index_blocks", of.index_blocks.into()),
             ("reads", of.reads.into()),
             ("batches", of.batches.into()),
             ("bytes", of.bytes.into()),
@@ -516,7 +517,7 @@ mod tests {
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");
         assert_eq!(names(&shown["reads"]), "gets merges multi_gets scans upkeep");
-        assert_eq!(names(&shown["reads"]["gets"]), "batches blocks bytes reads");
+        assert_eq!(names(&shown["reads"]["gets"]), "batches blocks bytes index_blocks reads");
         assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");
     }
 }

@@ -41,6 +41,8 @@ impl ReadCounters {
 pub struct ReaderCounters {
     /// Blocks that were read and decoded: data blocks and index blocks.
     pub blocks: Counter,
+    /// Lower index blocks among them.
+    pub index_blocks: Counter,
     /// Reads that the environment was asked for.
     pub reads: Counter,
     /// The times that several of these were handed over together.
@@ -91,6 +93,8 @@ pub struct ReadStats {
 pub struct ReaderStats {
     /// Blocks read and decoded: data blocks and index blocks.
     pub blocks: u64,
+    /// Lower index blocks among them. Those of a table are read once if they find room in memory ([`crate::Expert::index_bytes`]); models of reads foretell the others.
+    pub index_blocks: u64,
     /// Reads of files; one may bring several blocks.
     pub reads: u64,
     /// Times that several of these reads were handed over at once.
@@ -122,6 +126,7 @@ impl ReaderStats {
     fn of(counters: &ReaderCounters) -> Self {
         Self {
             blocks: counters.blocks.get(),
+            index_blocks: counters.index_blocks.get(),
             reads: counters.reads.get(),
             batches: counters.batches.get(),
             bytes: counters.bytes.get(),
@@ -135,6 +140,7 @@ impl Add for ReaderStats {
     fn add(self, other: Self) -> Self {
         Self {
             blocks: self.blocks + other.blocks,
+            index_blocks: self.index_blocks + other.index_blocks,
             reads: self.reads + other.reads,
             batches: self.batches + other.batches,
             bytes: self.bytes + other.bytes,
@@ -148,6 +154,7 @@ impl Sub for ReaderStats {
     fn sub(self, earlier: Self) -> Self {
         Self {
             blocks: self.blocks - earlier.blocks,
+            index_blocks: self.index_blocks - earlier.index_blocks,
             reads: self.reads - earlier.reads,
             batches: self.batches - earlier.batches,
             bytes: self.bytes - earlier.bytes,

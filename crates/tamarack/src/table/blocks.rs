@@ -174,7 +174,7 @@ impl Blocks {
             // Each lookup that finds something in it offers that to the cache.
             None => drop(self.known.insert(lacking.name(), Known::Data(table.storage.share(block)))),
             Some(top) => {
-                let fences = table.decode_lower(top, &block)?;
+                let fences = table.decode_lower(top, &block, Reader::MultiGet)?;
                 table.keep_lower(top, &fences);
                 self.known.insert(lacking.name(), Known::Lower(fences));
             }

@@ -84,7 +84,7 @@ impl Pieces {
     fn lower(&self, table: &Table, top: usize) -> Result<Arc<Fences>> {
         if self.window.holds(&table.index.top().handle(top)) {
             let block = self.window.block(table, &table.index.top().handle(top), Vec::new())?;
-            let fences = table.decode_lower(top, &block)?;
+            let fences = table.decode_lower(top, &block, self.window.reader())?;
             table.keep_lower(top, &fences);
             return Ok(fences);
         }
@@ -349,7 +349,7 @@ impl TableCursor {
             return false;
         };
         if let Some(top) = top {
-            let Ok(fences) = self.table.decode_lower(top, &block) else { return false };
+            let Ok(fences) = self.table.decode_lower(top, &block, reader) else { return false };
             self.table.keep_lower(top, &fences);
             self.lower = Some(LowerPlace { top, fences, at: 0 });
             return true;

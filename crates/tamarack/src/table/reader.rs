@@ -504,11 +504,12 @@ impl Table {
     /// Reads the lower index block of the fence `top`.
     pub(super) fn read_lower(&self, top: usize, reader: Reader) -> Result<Arc<Fences>> {
         let block = self.file.read_block(&self.index.top().handle(top), reader)?;
-        self.decode_lower(top, &block)
+        self.decode_lower(top, &block, reader)
     }
 
-    /// The fences of the lower index block of the fence `top`.
-    pub(super) fn decode_lower(&self, top: usize, block: &Block) -> Result<Arc<Fences>> {
+    /// The fences of the lower index block of the fence `top`, which was read for `reader`.
+    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<Arc<Fences>> {
+        self.file.counters.of(reader).index_blocks.add(1);
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
         let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;

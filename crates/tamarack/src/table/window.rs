@@ -86,6 +86,11 @@ impl Window {
         Self { reader, offset: 0, bytes: 0, memory: Memory::Given(Vec::new()), charge: Charge::default() }
     }
 
+    /// On whose behalf it reads.
+    pub(super) fn reader(&self) -> Reader {
+        self.reader
+    }
+
     /// Forgets what it holds, as when it goes to another table.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;
