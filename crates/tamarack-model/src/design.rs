@@ -15,7 +15,7 @@
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
-use crate::cost::{lookup, space, update};
+use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, promise};
 use crate::policy::Policy;
@@ -191,7 +191,8 @@ fn cost(
     let range_seeks = extents.iter().map(|extent| extent.runs as f64).sum::<f64>();
     let entry = design.entry_bytes as f64;
     // The first blocks come together, the others one after the other.
-    let scanned = lookup::range(workload.range_entries, design.block_bytes as f64 / entry, range_seeks) - range_seeks;
+    let per_block = range::entries_per_block(design.block_bytes as f64, entry);
+    let scanned = lookup::range(workload.range_entries, per_block, range_seeks) - range_seeks;
     let range_seconds = (range_seeks / device.reads_at_once).max(1.0) * device.read_seconds
         + (range_seeks + scanned) * design.block_bytes as f64 / device.read_bytes_per_second;
     let update_writes = update::writes_per_entry_total(shape);

@@ -109,6 +109,14 @@ impl Data {
         }
     }
 
+    /// How many values a byte of a key has, where keys differ: made ones are of hexadecimal digits; of those that were found nothing is known, and all values are taken.
+    pub(crate) fn digits(&self) -> f64 {
+        match &self.keys {
+            Keys::Made { .. } => 16.0,
+            Keys::Found(_) => 256.0,
+        }
+    }
+
     /// How many entries there are to begin with: as many as a load stores, or as were found.
     pub(crate) fn all_entries(&self) -> u64 {
         match &self.keys {

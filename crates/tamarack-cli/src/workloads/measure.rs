@@ -473,9 +473,9 @@ fn blocks_needed(workload: &Workload, stats: &Stats, lookups: LookupCounts, oper
     is_known.then(|| searched as f64 / operations as f64)
 }
 
-/// Data blocks of lookups, and all blocks of scans.
+/// Data blocks of lookups and scans.
 fn blocks_read(workload: &Workload, before: &Stats, after: &Stats, operations: u64) -> Option<f64> {
-    let scans = |reads: &ReadStats| reads.scans.blocks;
+    let scans = |reads: &ReadStats| reads.scans.blocks - reads.scans.index_blocks;
     let blocks =
         after.lookups.data_blocks_read - before.lookups.data_blocks_read + scans(&after.reads) - scans(&before.reads);
     (workload.reads() && operations > 0).then(|| blocks as f64 / operations as f64)

@@ -17,7 +17,7 @@
 //!   makes the most frequent entries less frequent. Here ranks are drawn from as many as there are entries, and each entry has one.
 //! * YCSB's records have ten fields, of which an update writes one. Here a value is one field, and an update writes it all.
 //! * The mixes A to J of MOOSE (Table 4) are shares of range lookups, updates and point lookups. Their J is 33 % of each, here a third. The paper does not say how long its
-//!   ranges are, nor whether the keys it looks up are there. Its model counts one block for each run that a range meets, so ranges are short here: 10 entries; keys are there.
+//!   ranges are, nor whether the keys it looks up are there (its Table 5 has less than one I/O for an operation of workload C, so they are not). Its model counts one block for each run that a range meets, so ranges are short here: 10 entries; keys are there.
 //!   It has keys of 24 bytes and values of 1000.
 //!
 //! Never opens a database, and prints nothing.

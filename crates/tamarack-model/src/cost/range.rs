@@ -9,8 +9,68 @@
 //!
 //! These count slots and `r/n` rewritings, as the paper does. What is really paid are [visible runs](Shape::visible_runs) and
 //! [`writes_per_entry`](super::update::writes_per_entry), which are less.
+//!
+//! # Blocks of a short scan
+//!
+//! Monkey's Eq. 11 counts one block for each run, and what the entries fill. For short scans of entries of which only a few fill a block, that is too little: [`blocks`] is the exact sum.
+//!
+//! ```text
+//! run j       │ a  c  f │ k  m  p │ s …        a scan from g: the index leads to the first block, where nothing is at or after g, and so to the second
+//!                      g│
+//!                      └ fence of the second block: as much of k as tells it from f
+//! ```
+//!
+//! A key that stands before a fence is looked for in the block before it, which one in b gaps between neighbours ends; the share of such a gap that lies before the fence is
+//! [`before_fence`]. Fences are as short as can be, so that depends on what keys are made of.
 
 use crate::shape::Shape;
+
+/// What a scan meets of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Met {
+    /// Entries.
+    pub entries: f64,
+    /// The part of all keys that it covers: 1 of a run, less of one that a merge has handed over in part, or has not written to its end.
+    pub covers: f64,
+}
+
+/// Data blocks that a scan reads without a cache: `Σ (1 + (1 - e_j/D) g_j / b) + (s - 1) (E/D) / b`, with E entries in all these runs, D of them `live` (each key once), of which it goes on from
+/// any, as likely as any other, until it has returned `scanned` of them, at least 1; b entries to a block, at least 1, and keys of random digits of this `base` ([`before_fence`]).
+///
+/// In each run it seeks the first key, and reads on as far as needed; entries that younger versions hide are passed like others. What buffers hold is taken for nothing. Keys are taken to be evenly spread over all runs.
+pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) -> f64 {
+    let seek = |run: &Met| {
+        let density = run.entries / run.covers;
+        run.covers * (1.0 + (1.0 - (density / live).min(1.0)) * before_fence(density, base) / per_block)
+    };
+    let met = || runs.iter().filter(|run| run.entries > 0.0 && run.covers > 0.0);
+    let entries: f64 = met().map(|run| run.entries).sum();
+    met().map(seek).sum::<f64>() + (scanned - 1.0).max(0.0) * (entries / live).max(1.0) / per_block
+}
+
+/// Whole entries to a block of so many bytes; less than one if an entry has a larger block of its own.
+pub fn entries_per_block(block_bytes: f64, entry_bytes: f64) -> f64 {
+    let ratio = block_bytes / entry_bytes;
+    if ratio < 1.0 { ratio } else { ratio.floor() }
+}
+
+/// Of keys that lie between the last entry of a block and the first of the next, how many lie before the fence between them, and so lead to the first of the two. Of `entries` random keys of digits of this
+/// base, at least 2; 256 for random bytes, 16 for hexadecimal digits. A fence is the beginning of the second block's first key, up to the first digit in which it differs from the key before.
+///
+/// Summed over the digit d in which these two differ, which is also that in which the key that is sought differs from the second: with `a = n / B^d` keys to a cell of d digits,
+/// `(1 - e^-a)/a - (1 - e^-aB)/(aB) - e^-a (1 - e^-aB) / (B (1 - e^-a)) + e^-aB`.
+pub fn before_fence(entries: f64, base: f64) -> f64 {
+    let mut share = 0.0;
+    let mut cell = entries / base;
+    // Cells with hardly a key in them tell no keys apart that larger ones did not.
+    while cell * base > 1e-5 {
+        let (none, none_above) = (-(-cell).exp_m1(), -(-cell * base).exp_m1());
+        share +=
+            none / cell - none_above / (cell * base) - (1.0 - none) * none_above / (base * none) + 1.0 - none_above;
+        cell /= base;
+    }
+    share
+}
 
 /// Runs that a scan meets, counted in slots: `Σ n_i`. MOOSE, Eq. 3.
 pub fn slots(shape: &Shape) -> f64 {
@@ -35,4 +95,103 @@ pub fn least_product_of_levels(levels: u32, last: f64) -> f64 {
 /// The same with as many levels as are best, in real numbers: ratios are e².
 pub fn least_product_of_size(last: f64) -> f64 {
     (std::f64::consts::E / 2.0 * last.ln()).powi(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64.
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A run as it is stored: blocks of `per_block` keys, each with its fence.
+    struct Stored {
+        keys: Vec<u64>,
+        fences: Vec<u64>,
+        per_block: usize,
+    }
+
+    impl Stored {
+        /// Keys are numbers of 64 bits, which have digits of so many.
+        fn new(mut keys: Vec<u64>, per_block: usize, digit_bits: u32) -> Self {
+            keys.sort_unstable();
+            let fence = |at: usize| {
+                let same_digits = (keys[at] ^ keys[at - 1]).leading_zeros() / digit_bits;
+                keys[at] & !(u64::MAX.checked_shr((same_digits + 1) * digit_bits).unwrap_or(0))
+            };
+            let fences = (0..keys.len()).step_by(per_block).map(|at| if at == 0 { 0 } else { fence(at) }).collect();
+            Self { keys, fences, per_block }
+        }
+
+        /// The blocks that are read to go from the first key at `from` or after to the `passed`th after it.
+        fn read(&self, from: u64, passed: usize) -> usize {
+            let first = self.fences.partition_point(|fence| *fence <= from) - 1;
+            let last =
+                (self.keys.partition_point(|key| *key < from) + passed).min(self.keys.len() - 1) / self.per_block;
+            last.max(first) - first + 1
+        }
+    }
+
+    /// Runs are really laid out in blocks with fences, and scanned; with random bytes and hexadecimal digits, at several densities, each key once and in two runs.
+    #[test]
+    fn blocks_are_those_of_runs_that_are_laid_out() {
+        const SCANS: usize = 20_000;
+        let mut state = 7;
+        for (digit_bits, sizes, twice, per_block, scanned) in [
+            (8, &[300, 700, 5_000, 20_000][..], false, 3, 10),
+            (4, &[300, 700, 5_000, 20_000], false, 3, 10),
+            (8, &[2_000; 12], false, 2, 1),
+            (4, &[1_500; 12], false, 5, 30),
+            (8, &[3_000, 9_000], true, 4, 20),
+        ] {
+            let mut newest = Vec::new();
+            let mut runs = Vec::new();
+            for size in sizes {
+                let mut keys: Vec<u64> = (0..*size).map(|_| random(&mut state)).collect();
+                if twice {
+                    // Every other key of the run before, again.
+                    keys.extend(newest.iter().step_by(2));
+                }
+                newest.clone_from(&keys);
+                runs.push(Stored::new(keys, per_block, digit_bits));
+            }
+            let mut live: Vec<u64> = runs.iter().flat_map(|run| run.keys.iter().copied()).collect();
+            live.sort_unstable();
+            live.dedup();
+            let mut read = 0;
+            for _ in 0..SCANS {
+                let first = (random(&mut state) % (live.len() - scanned) as u64) as usize;
+                let (from, last) = (live[first], live[first + scanned - 1]);
+                // A run stands on its first entry that is not before the last one returned; hidden versions of that are not passed any more.
+                let passed = |run: &Stored| {
+                    run.keys.partition_point(|key| *key < last) - run.keys.partition_point(|key| *key < from)
+                };
+                read += runs.iter().map(|run| run.read(from, passed(run))).sum::<usize>();
+            }
+            let met: Vec<Met> = runs.iter().map(|run| Met { entries: run.keys.len() as f64, covers: 1.0 }).collect();
+            let said = blocks(&met, live.len() as f64, scanned as f64, per_block as f64, f64::from(1 << digit_bits));
+            let read = read as f64 / SCANS as f64;
+            assert!((said / read - 1.0).abs() < 0.015, "{digit_bits} bits, {sizes:?}: {said} instead of {read}");
+        }
+    }
+
+    /// A run that has been handed over in part counts for that part; an empty one not at all.
+    #[test]
+    fn parts_of_runs() {
+        let met = |entries, covers| Met { entries, covers };
+        let whole = blocks(&[met(1e6, 1.0)], 1e6, 1.0, 4.0, 256.0);
+        assert_eq!(whole, 1.0, "the key is there");
+        let halves = blocks(&[met(5e5, 0.5), met(5e5, 0.5), met(0.0, 1.0)], 1e6, 1.0, 4.0, 256.0);
+        assert!((halves - whole).abs() < 1e-12);
+        assert_eq!(
+            [(4096.0, 1032.0), (4096.0, 10_000.0)].map(|(block, entry)| entries_per_block(block, entry)),
+            [3.0, 0.4096]
+        );
+    }
 }
