@@ -135,9 +135,11 @@ fn fewer_bits_are_kept_from_then_on() -> Result<()> {
     let env = SimEnv::new(5);
     let db = options(Arc::new(env.clone()), "elastic:bits=12").open("/db")?;
     fill(&db, 6 * BUFFER)?;
+    let asked = Asked::new(6 * BUFFER);
+    asked.ask(&db, 1000)?;
+    env.run_background_until_idle();
     assert!(check_budget(&db, 12.0) > 0.9);
     db.set_filter("elastic:bits=3")?;
-    let asked = Asked::new(6 * BUFFER);
     asked.ask(&db, 1000)?;
     env.run_background_until_idle();
     check_budget(&db, 3.0);

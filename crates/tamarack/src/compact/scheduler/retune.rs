@@ -114,6 +114,8 @@ impl Scheduler {
             desk.filters = (filters, desk.filters.1 + 1);
         }
         self.retuning.wake();
+        // They see to the units of elastic filters.
+        self.wake();
         Ok(())
     }
 
