@@ -323,9 +323,9 @@ pub(crate) struct Resolved {
     pub(crate) budget: Budget,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
-    /// `None` derives it.
-    /// `None`: derived from the cache's size.
+    /// `None` derives it from the cache's size.
     pub(crate) index_bytes: Option<u64>,
+    /// `None` derives it.
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) listener: Option<Arc<dyn Listener>>,
     pub(crate) tail: Tail,

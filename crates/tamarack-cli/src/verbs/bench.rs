@@ -156,6 +156,7 @@ fn arguments() -> Vec<Arg> {
                 "policy",
                 "filter",
                 "no-digests",
+                "space-max",
                 "buffer",
                 "compression",
             ])
@@ -424,7 +425,7 @@ fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
         raw.next().map(|word| (name, word.to_string_lossy().into_owned()))
     };
     let is_meant = |(name, word): &(&str, String)| !["direct-io", "no-digests"].contains(name) || word == "true";
-    let of_new = ["policy", "buffer", "memory", "filter", "no-digests", "compression", "block-size"];
+    let of_new = ["policy", "buffer", "memory", "filter", "no-digests", "space-max", "compression", "block-size"];
     let of_all = ["cache", "durability", "threads", "direct-io"];
     let of_new = of_new.into_iter().filter(|_| !matches.contains_id("db"));
     of_new.chain(of_all).filter_map(words).filter(is_meant).collect()
@@ -571,7 +572,7 @@ mod tests {
             let ran = run(&[&["bench"], words, &few].concat());
             assert!(ran.status == 2 && ran.err.contains(said), "{ran:?}");
         }
-        for word in ["--policy", "--buffer", "--entries", "--dir"] {
+        for word in ["--policy", "--buffer", "--entries", "--dir", "--space-max"] {
             assert_eq!(run(&["bench", "--database", &db, word, "10"]).status, 2, "{word}");
         }
         assert_eq!(run(&["bench", "--overwrite"]).status, 2);
