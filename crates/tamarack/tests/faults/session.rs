@@ -138,6 +138,10 @@ impl Session {
                 let outcome = db.wait_for_merges();
                 self.end(outcome)
             }
+            Op::Reshape => {
+                let outcome = db.reshape();
+                self.end(outcome)
+            }
             Op::Policy(words) => {
                 let outcome = db.set_policy(words);
                 self.end(outcome)
@@ -292,14 +296,20 @@ impl Session {
     fn end_durable(&mut self, outcome: Result<(), Error>) -> Checked {
         match outcome {
             Ok(()) => self.history.promise(),
-            Err(error) => self.check_error(&error)?,
+            Err(error) => self.refused(&error)?,
         }
         Ok(())
     }
 
+    /// Something was answered with an error. If that says that writing has ended, a sync has failed, and what was to be durable after some time need not be.
+    fn refused(&mut self, error: &Error) -> Checked {
+        self.interval_pending &= !is_stop(error);
+        self.check_error(error)
+    }
+
     /// Of an operation that promises nothing about what was written.
     fn end(&mut self, outcome: Result<(), Error>) -> Checked {
-        outcome.map_or_else(|error| self.check_error(&error), |()| Ok(()))
+        outcome.map_or_else(|error| self.refused(&error), |()| Ok(()))
     }
 
     fn check_scan(&self, error: Option<Error>, contradiction: Option<String>) -> Checked {
