@@ -180,6 +180,12 @@ fn with_space(options: Options, matches: &ArgMatches) -> Options {
     }
 }
 
+/// The same with the policy that it has.
+pub(crate) fn open_to_reshape(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let expert = with_filter(expert(matches), matches);
+    open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
+}
+
 fn with_threads(options: Options, matches: &ArgMatches) -> Options {
     match matches.get_one::<u64>("threads") {
         Some(threads) => options.threads(usize::try_from(*threads).expect("the parser bounds it")),

@@ -127,11 +127,13 @@ impl Job {
     /// A merge into level t is due when level t-1 is full again, whatever its cause: only then does anything have to
     /// come into level t. That holds for a compaction of the whole tree, and for a run that goes down for its
     /// tombstones, too. What empties no level, as its runs stay in level 1 or (a range of keys) everywhere, keeps level
-    /// 1 from going down, and is due when that is full.
+    /// 1 from going down, and is due when that is full. Runs that become one where they stand, since their level has too many of them, are in nobody's way until that level
+    /// is full and has to go down itself: what comes there meanwhile becomes a younger run, and lookups have had as many runs before.
     pub fn of(merge: &Merge, left: Bytes) -> Self {
         let empties = match merge.cause {
             Cause::Flush => 0,
             Cause::CompactRange => 1,
+            Cause::Reshape { level } if level == merge.target => level,
             _ => (merge.target - 1).max(1),
         };
         Self { empties, left }
@@ -261,6 +263,7 @@ mod tests {
         };
         assert_eq!(job(Cause::Flush, 1), 0);
         assert_eq!(job(Cause::Full { level: 1, through: 3 }, 4), 3);
+        assert_eq!([job(Cause::Reshape { level: 3 }, 3), job(Cause::Reshape { level: 3 }, 4)], [3, 3]);
         assert_eq!([job(Cause::Compact, 5), job(Cause::Compact, 1), job(Cause::CompactRange, 5)], [4, 1, 1]);
     }
 }

@@ -93,30 +93,69 @@ pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pac
     Tree::new(policy, buffer).run(flushes, pace)
 }
 
-/// What flushes and merges write from now on if a tree changes its policy, and if it does not.
+/// What flushes and merges write from now on if a tree changes its policy, in either way, and if it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// With the other policy.
-    pub written: Bytes,
-    /// With the one that it has.
-    pub otherwise: Bytes,
+    /// With the policy that it has.
+    pub kept: Bytes,
+    /// With the other one, the tree being carried over by merges that arrivals call for.
+    pub lazily: Bytes,
+    /// With the other one, the tree taking its form before anything else arrives.
+    pub at_once: Bytes,
+    /// Of that: what the merges write by which it takes its form.
+    pub reshaped: Bytes,
 }
 
 impl Change {
-    /// Bytes that the change costs; below 0 if it spares more than that.
-    pub fn extra(&self) -> f64 {
-        self.written.as_f64() - self.otherwise.as_f64()
+    /// Bytes that the change costs if the tree is carried over as data arrives; below 0 if it spares more than that.
+    pub fn extra_lazily(&self) -> f64 {
+        self.lazily.as_f64() - self.kept.as_f64()
+    }
+
+    /// The same if the tree takes its form at once.
+    pub fn extra_at_once(&self) -> f64 {
+        self.at_once.as_f64() - self.kept.as_f64()
     }
 }
 
-/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a tree of this shape and these runs, at rest. The change itself moves no
-/// byte; the tree is carried over by merges that arrivals call for, so most of it is paid as data comes.
-pub fn change(from: &dyn Policy, to: &dyn Policy, shape: &Shape, occupancy: &Occupancy, flushes: &[Bytes]) -> Change {
-    let tree = || Tree::resume(from, shape.clone(), occupancy.clone());
-    let mut changed = tree();
-    changed.change_policy(to);
-    let written = |tree: Tree<'_>| tree.run(flushes, Pace::Settled).written_total();
-    Change { written: written(changed), otherwise: written(tree()) }
+/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a tree of these runs, at rest, that has one policy and shape and is to have another.
+/// The change itself moves no byte; the tree is carried over by merges that arrivals call for, so most of it is paid as data comes, or [at once](Tree::reshape). `flushes` says what a
+/// tree of a given shape will flush, `bound` to which bound on space it keeps.
+pub fn change(
+    (from, shape): (&dyn Policy, &Shape),
+    (to, new_shape): (&dyn Policy, &Shape),
+    occupancy: &Occupancy,
+    bound: Option<SpaceBound>,
+    flushes: impl Fn(&Shape) -> Vec<Bytes>,
+) -> Change {
+    let kept = || Tree { bound, ..Tree::resume(from, shape.clone(), occupancy.clone()) };
+    let changed = || {
+        let mut tree = kept();
+        tree.policy = to;
+        if new_shape != shape {
+            tree.take_shape(new_shape.clone());
+        }
+        tree
+    };
+    let mut at_once = changed();
+    at_once.reshape();
+    at_once.settle();
+    let reshaped = at_once.report.written_total();
+    let written = |tree: Tree<'_>| {
+        let flushes = flushes(&tree.shape);
+        tree.run(&flushes, Pace::Settled).written_total()
+    };
+    Change { kept: written(kept()), lazily: written(changed()), at_once: written(at_once), reshaped }
+}
+
+/// The runs of a tree once these merges in progress on it, none of them a flush, have ended.
+pub fn ended(mut occupancy: Occupancy, in_progress: &[Merge]) -> Occupancy {
+    for merge in in_progress.iter().filter(|merge| !merge.is_partial()) {
+        let inputs = occupancy.runs().filter(|(_, run)| merge.inputs.contains(&run.id));
+        let bytes = inputs.map(|(_, run)| run.bytes).sum();
+        planner::finish(&mut occupancy, merge, Some(Run { id: merge.inputs[0], bytes, entries: None }));
+    }
+    occupancy
 }
 
 /// A tree of counts, and what is in progress on it.
@@ -300,6 +339,20 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Begins what is to be done for the tree to take the form of its shape; for that, ends what is in the way.
+    pub fn reshape(&mut self) {
+        let mut level = 1;
+        while level <= self.shape.last() {
+            if self.grow(level) {
+                level = 1;
+            } else if planner::fits(&self.shape, &self.occupancy, &self.in_progress, level) {
+                level += 1;
+            } else if !self.ask(Occasion::Reshape { level }) {
+                self.end(0);
+            }
+        }
+    }
+
     /// Asks the planner on this occasion, and begins what it says; the cause is then the last one in progress.
     pub fn ask(&mut self, occasion: Occasion) -> bool {
         let merge = planner::next_merge(&self.shape, &self.occupancy, &self.in_progress, occasion);
@@ -336,17 +389,24 @@ impl<'a> Tree<'a> {
     }
 
     fn arrived(&mut self, level: usize) {
-        while planner::outgrown(&self.shape, &self.occupancy, &self.in_progress, level) {
-            let Some(shape) = growth::grown(self.policy, &self.shape, self.occupancy.bytes()) else { break };
-            self.take_shape(shape);
-            self.report.growths += 1;
-        }
+        self.grow(level);
         self.ask(Occasion::Arrived { level });
         if let Some(bound) = self.bound
             && let Some(merge) = bound.next_merge(&self.shape, &self.occupancy, &self.in_progress, &Content::of_size)
         {
             self.begin(merge);
         }
+    }
+
+    /// Takes the policy's next shapes as long as what is at this level must go on and fills the last one; true if it did.
+    fn grow(&mut self, level: usize) -> bool {
+        let before = self.report.growths;
+        while planner::outgrown(&self.shape, &self.occupancy, &self.in_progress, level) {
+            let Some(shape) = growth::grown(self.policy, &self.shape, self.occupancy.bytes()) else { break };
+            self.take_shape(shape);
+            self.report.growths += 1;
+        }
+        self.report.growths > before
     }
 
     fn begin(&mut self, merge: Merge) {

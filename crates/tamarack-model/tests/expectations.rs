@@ -13,6 +13,7 @@
 //! | `seal SIZE` | a buffer of this size; its flush begins, and nothing ends |
 //! | `ingest SIZE` | a run of this size from outside, and all merges that follow |
 //! | `end N` | the N-th merge in progress ends |
+//! | `reshape` | every level takes the form of the shape, and all merges that follow |
 //! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes |
 
 use std::fmt::Write as _;
@@ -143,6 +144,18 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
             let level = tree.ingest(rest.parse().expect("a size"));
             writeln!(out, "  arrives at level {level}").expect("a string");
             tell_growth(tree, levels, holds, out);
+            tree.in_progress().iter().for_each(|merge| tell(merge, out));
+            while !tree.in_progress().is_empty() {
+                end(tree, 0, out);
+            }
+        }
+        "reshape" => {
+            let (levels, holds) = (tree.shape().last(), tree.shape().holds());
+            tree.reshape();
+            tell_growth(tree, levels, holds, out);
+            if tree.in_progress().is_empty() {
+                writeln!(out, "  nothing to do").expect("a string");
+            }
             tree.in_progress().iter().for_each(|merge| tell(merge, out));
             while !tree.in_progress().is_empty() {
                 end(tree, 0, out);

@@ -8,6 +8,7 @@
 //! * **no run is in two merges**, and the inputs of each merge stand side by side in its target level;
 //! * **slots are kept**: when all merges have ended, a level has at most as many runs as slots, or as many as the last
 //!   change of shape left there;
+//! * **at once**: asked level by level, a tree at rest takes the form of its shape;
 //! * **nothing is stuck**: when all merges have ended, level 1 is not full, unless it is the last.
 
 use std::collections::BTreeMap;
@@ -107,6 +108,26 @@ impl World {
         }
     }
 
+    /// As a tree does that is asked for its shape at once; returns how many merges that took. Of what was at rest, each run is in one of them at most.
+    fn reshape(&mut self) -> u64 {
+        let (mut merges, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
+        while level <= self.shape.last() {
+            if planner::fits(&self.shape, &self.tree, &self.merges(), level) {
+                level += 1;
+                continue;
+            }
+            let before = self.in_progress.len();
+            self.ask(Occasion::Reshape { level });
+            if self.in_progress.len() > before {
+                merges += 1;
+            } else {
+                assert!(!was_at_rest, "level {level} waits for another:\n{}\n{}", self.shape, self.tree);
+                self.end(0);
+            }
+        }
+        merges
+    }
+
     fn relabel(&mut self, shape: Shape) {
         let (tree, merges) = planner::relabel(&self.tree, &self.merges(), &shape);
         self.tree = tree;
@@ -180,8 +201,9 @@ fn step(world: &mut World, random: &mut Random, relabels: bool) {
         1 => world.ask(Occasion::Compact),
         2 => world.ask(Occasion::SpaceBound),
         3 => world.ask(Occasion::CompactRange),
+        5 => world.ask(Occasion::Reshape { level: 1 + random.below(world.shape.last() as u64) as usize }),
         4 => some_run.into_iter().for_each(|run| world.ask(Occasion::TombstonesDue { run })),
-        5..20 if !world.in_progress.is_empty() => world.end(random.below(world.in_progress.len() as u64) as usize),
+        6..20 if !world.in_progress.is_empty() => world.end(random.below(world.in_progress.len() as u64) as usize),
         _ => world.flush(1 + random.below(2 * world.shape.buffer().0)),
     }
 }
@@ -201,6 +223,37 @@ fn invariants_hold_in_random_histories() {
         let bytes: u64 = world.flushed.iter().sum();
         assert_eq!(world.tree.bytes().0, bytes, "seed {seed}");
     }
+}
+
+/// Whatever a change of shape has left, and whatever is in progress then: looked at from small to large, each level takes the form of its shape, and no run is written twice.
+#[test]
+fn a_tree_takes_the_form_of_its_shape() {
+    let mut merges = 0;
+    for seed in random::seeds(150) {
+        let mut random = Random::new(seed);
+        let mut world = World::new(random_shape(&mut random, 1));
+        println!("TAMARACK_SEED={seed}");
+        for _ in 0..10 {
+            for _ in 0..30 {
+                step(&mut world, &mut random, false);
+            }
+            let is_at_rest = random.below(2) == 0;
+            if is_at_rest {
+                world.settle();
+            }
+            world.relabel(random_shape(&mut random, 1));
+            merges += world.reshape();
+            world.check();
+            world.settle();
+            world.check();
+            // Beside merges, what is flushed may have become a run of its own meanwhile.
+            for level in (1..=world.shape.last()).filter(|_| is_at_rest) {
+                let fits = planner::fits(&world.shape, &world.tree, &[], level);
+                assert!(fits, "level {level} in\n{}\n{}", world.shape, world.tree);
+            }
+        }
+    }
+    assert!(merges > 500, "{merges} merges");
 }
 
 /// With all merges run to completion after each step, a level never has more runs than slots, but for what a change of

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::planner::Merge;
-use tamarack_model::{Occupancy, Shape};
+use tamarack_model::{Bytes, Occupancy, Shape};
 
 use crate::checkpoint::{self, CheckpointReport};
+use crate::compact::ChangeEstimate;
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
@@ -315,8 +316,8 @@ impl Db {
         self.engine.scheduler.merge(range)
     }
 
-    /// Waits until nothing is being flushed or merged, and nothing is called for: the tree is then what its shape wants it to be. Beside writers that do
-    /// not pause, that may never be.
+    /// Waits until nothing is being flushed or merged, and nothing is called for: what has arrived is where the tree's shape wants it to be. Beside writers that do
+    /// not pause, that may never be. What a change of shape has left is called for by arrivals or by [`Db::reshape`], and not waited for otherwise.
     ///
     /// # Errors
     /// As [`Db::compact`].
@@ -328,8 +329,31 @@ impl Db {
         }
     }
 
-    /// Gives the tree the shape of another policy, by the words that [`Expert::policy`](crate::Expert::policy) takes, also from then on. Moves nothing by itself:
-    /// the tree is carried over merge by merge, as it is written to. [`Db::compact`] does it at once.
+    /// Gives the tree the shape of another policy, by the words that [`Expert::policy`](crate::Expert::policy) takes, also from then on. Readers and writers go on.
+    ///
+    /// This alone writes one record: runs get other levels, and no byte of theirs is moved. The tree can come to its new form in two ways:
+    ///
+    /// * **as data arrives**: the next batch that comes to a level takes along what is too much there. A level that nothing arrives at keeps its runs, for as long as that is so: with
+    ///   no writes, [`Db::wait_for_merges`] has nothing to wait for, and lookups find the runs that there were. That is the cheaper way for a tree that is written to.
+    /// * **at once**: by [`Db::reshape`], for a tree that is to be read in its new form soon.
+    ///
+    /// [`Db::estimate_change`] says before what either will cost.
+    ///
+    /// ```
+    /// # let env = tamarack_env::MemoryEnv::new(1);
+    /// # let expert = tamarack::Expert::new().env(env).buffer_bytes(4000).policy("tiering:T=10");
+    /// # let db = tamarack::Options::new().expert(expert).open("/trees")?;
+    /// for height in 0..500u32 {
+    ///     db.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
+    /// }
+    /// db.flush()?;
+    /// let cost = db.estimate_change("leveling:T=10", 1 << 20)?;
+    /// assert!(cost.extra_at_once_bytes() > 0, "fewer runs are dearer to write to: {cost:?}");
+    /// db.set_policy("leveling:T=10")?;
+    /// db.reshape()?;
+    /// assert!(db.stats().levels.iter().all(|level| level.runs.len() <= 1));
+    /// # Ok::<(), tamarack::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused, and nothing has changed;
@@ -339,6 +363,37 @@ impl Db {
         self.engine.commits.set_buffer_bytes(shape.buffer().0);
         self.engine.account.reserve_for_buffers(open::reserved_for_buffers(shape.buffer().0));
         Ok(())
+    }
+
+    /// Has the tree, as it is at the call, take the form of its shape now, and waits for that: no level but the last is full, and none has more runs than its shape allows. After [`Db::set_policy`], or after opening
+    /// with another [`Expert::policy`](crate::Expert::policy), that is the change made at once; for a tree that has its form it does nothing. Each byte is written at most once for
+    /// it, and levels whose runs suit the new shape are left alone, so it costs less than [`Db::compact`], which leaves one run.
+    ///
+    /// Writers and readers go on meanwhile. What is flushed or merged beside it may leave a level with a run too many, as it always may, until something arrives there, or until this is called again;
+    /// after [`Db::flush`] and [`Db::wait_for_merges`], with no writers, nothing is. If the process ends before, merges that have begun are gone on with at the next open,
+    /// and the rest is left to arrivals, or to calling this again.
+    ///
+    /// # Errors
+    /// As [`Db::compact`]; after an [`Error::Io`] it goes on in the background.
+    pub fn reshape(&self) -> Result<()> {
+        match self.engine.tree.check_running() {
+            Err(error @ Error::ReadOnly { .. }) => Err(error),
+            _ => self.engine.scheduler.reshape(),
+        }
+    }
+
+    /// Says what a change to that policy would cost while `arriving_bytes` (raw bytes, what is in buffers now among them) are written: with the policy that the tree has, with the other one, and with
+    /// the other one at once. Nothing is changed for it; also for a database opened for reading only.
+    ///
+    /// It is a simulation by the planner that will decide the merges, from the runs that there are. It takes what arrives to be entries whose keys are not there yet, and merges to end before
+    /// the next buffer is full: overwriting costs less.
+    ///
+    /// Cost: some microseconds for each buffer of `arriving_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for words that name no policy, and for more bytes than fill a million buffers.
+    pub fn estimate_change(&self, words: &str, arriving_bytes: u64) -> Result<ChangeEstimate> {
+        self.engine.scheduler.estimate_change(&*parse_policy(words)?, Bytes(arriving_bytes))
     }
 
     /// Chooses other filters, by the words that [`Expert::filter`](crate::Expert::filter) takes, until the database is closed. The tables that there are get theirs in the background, without reading or

@@ -99,6 +99,7 @@ pub mod wal;
 pub mod write;
 
 pub use checkpoint::CheckpointReport;
+pub use compact::ChangeEstimate;
 pub use db::{Db, MergePause};
 pub use engine::RecoveryReport;
 #[doc(hidden)]

@@ -1,12 +1,14 @@
-//! Merges for other reasons than a full level: a range of keys that somebody wants compacted, tombstones that have waited long enough, and
+//! Merges for other reasons than a full level: a range of keys that somebody wants compacted, a tree that is to take its form at once, tombstones that have waited long enough, and
 //! what a limit of the rate and a pause do to all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Error, Expert, Options};
+use tamarack::{Db, Error, Event, Expert, Options};
+use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Random, SimEnv};
+use tamarack_model::planner;
 
 fn open(env: &SimEnv, expert: Expert) -> Db {
     let env: Arc<dyn Env> = Arc::new(env.clone());
@@ -64,6 +66,104 @@ fn a_range_is_compacted() {
         assert_eq!((runs[0].entries, runs[0].tombstones), (model.len() as u64, 0), "seed {seed}");
         db.close().unwrap();
         assert_eq!(all(&open(&env, Expert::new())), model, "seed {seed}");
+    }
+}
+
+/// A change of policy moves nothing by itself, and waiting for merges does not either; asking for the form of the new shape brings it about, whatever the policies, beside what is in progress,
+/// and after a reopening; what is read stays the same.
+#[test]
+fn a_tree_takes_the_form_of_its_shape() {
+    let policies = [
+        "tiering:T=6",
+        "leveling:T=3",
+        "moose:last=0.8,k=1",
+        "garnering:T=2,c=0.5",
+        "qlsm-bush:T=2,X=2",
+        "custom:buffer 1500; level 9000 in 6 runs; level 200000 in 2 runs",
+    ];
+    let mut merged = 0;
+    for seed in 0..60 {
+        let env = SimEnv::new(seed);
+        let random = Random::new(seed);
+        let draw = || policies[random.below(6) as usize];
+        let mut db = open(&env, Expert::new().policy(draw()));
+        let mut model = BTreeMap::new();
+        for _ in 0..3 {
+            fill(&db, &random, 700, &mut model);
+            let to = draw();
+            let stats = match random.below(3) {
+                0 => {
+                    // Something is in progress, and what is flushed meanwhile may become runs of its own.
+                    let before = db.stats();
+                    db.set_policy(to).unwrap();
+                    db.reshape().unwrap();
+                    assert_eq!(all(&db), model, "seed {seed}");
+                    db.flush().unwrap();
+                    before
+                }
+                1 => {
+                    db.flush().unwrap();
+                    db.wait_for_merges().unwrap();
+                    let before = db.stats();
+                    db.set_policy(to).unwrap();
+                    db.wait_for_merges().unwrap();
+                    assert_eq!(db.stats().merges, before.merges, "seed {seed}: nothing has arrived");
+                    before
+                }
+                _ => {
+                    drop(db);
+                    db = open(&env, Expert::new().policy(to));
+                    let before = db.stats();
+                    db.reshape().unwrap();
+                    db.flush().unwrap();
+                    before
+                }
+            };
+            // Beside flushes and merges a level may get a run too many, as always; at rest it does not.
+            db.wait_for_merges().unwrap();
+            db.reshape().unwrap();
+            merged += db.stats().merges - stats.merges;
+            let (shape, occupancy, _) = db.planned();
+            let fits = |level| planner::fits(&shape, &occupancy, &[], level);
+            assert!((1..=shape.last()).all(fits), "seed {seed}, {to}:\n{occupancy}is not of\n{shape}");
+            assert_eq!(all(&db), model, "seed {seed}");
+            let report = db.verify(&mut |_, _| {}).unwrap();
+            assert!(report.is_ok(), "seed {seed}: {report:?}");
+            let (before, pause) = (db.stats().merges, db.pause_merges());
+            assert!(matches!(db.reshape(), Err(Error::InvalidArgument(_))), "seed {seed}");
+            drop(pause);
+            db.reshape().unwrap();
+            assert_eq!(db.stats().merges, before, "seed {seed}: it has its form");
+        }
+    }
+    assert!(merged > 60, "{merged} merges");
+}
+
+/// A merge by which a level takes its form says so to whoever listens; what a change costs is refused where it cannot be reckoned.
+#[test]
+fn a_reshape_names_its_cause() {
+    let sim = SimEnv::new(1);
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let listener = {
+        let causes = causes.clone();
+        move |event: &Event| {
+            if let Event::MergeBegun { cause, .. } = event {
+                causes.lock().push(cause.clone());
+            }
+        }
+    };
+    let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(1500).policy("tiering:T=30");
+    let db = Options::new().expert(expert).listener(Arc::new(listener)).open("/db").unwrap();
+    for number in 0..300 {
+        db.put(format!("key {:03}", number * 7 % 300), "v".repeat(30)).unwrap();
+    }
+    db.flush().unwrap();
+    db.set_policy("leveling:T=30").unwrap();
+    db.reshape().unwrap();
+    sim.run_background_until_idle();
+    assert_eq!(*causes.lock(), ["level 1 takes its form"]);
+    for (words, bytes) in [("mouse", 0), ("leveling:T=4", u64::MAX)] {
+        assert!(matches!(db.estimate_change(words, bytes), Err(Error::InvalidArgument(_))), "{words} {bytes}");
     }
 }
 

@@ -46,7 +46,7 @@ use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::{self, Merge};
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{self, Pace, Report, Tree, simulate};
-use tamarack_model::{Bytes, Occupancy, Run, Shape};
+use tamarack_model::{Bytes, Occupancy, Shape};
 
 /// How many buffers a tree grows to.
 const BUFFERS: u64 = 1000;
@@ -373,10 +373,11 @@ fn on_threads() -> Result<()> {
     Ok(())
 }
 
-/// A tree whose policy changes again and again, settled: the same runs after every flush, and every entry is there.
+/// A tree whose policy changes again and again, lazily and at once, settled: the same runs after every flush, and every entry is there.
 #[test]
 fn changes_of_policy() -> Result<()> {
     let all = policies(1000);
+    let mut at_once = 0;
     for seed in 0..SEEDS {
         let random = Random::for_purpose(seed, 0xc4a9);
         let draw = || all[random.below(all.len() as u64) as usize].as_str();
@@ -388,8 +389,23 @@ fn changes_of_policy() -> Result<()> {
         for number in 0..100 + random.below(200) {
             if random.below(30) == 0 {
                 setting.words = draw().to_owned();
+                let foreseen = db.estimate_change(&setting.words, 0)?;
                 db.set_policy(&setting.words)?;
                 tree.change_policy(find(&setting.words));
+                if random.below(2) == 0 {
+                    // At once: just what was said before.
+                    let before = db.stats();
+                    db.reshape()?;
+                    tree.reshape();
+                    tree.settle();
+                    let written = db.stats().written_raw_bytes() - before.written_raw_bytes();
+                    assert_eq!(
+                        (foreseen.reshape_bytes, foreseen.kept_bytes),
+                        (written, 0),
+                        "seed {seed}: {foreseen:?}"
+                    );
+                    at_once += 1;
+                }
             }
             let bytes = writer.fill(&db, &setting, setting.buffer_bytes)?;
             db.flush()?;
@@ -407,6 +423,7 @@ fn changes_of_policy() -> Result<()> {
         assert_eq!(db.stats().written_raw_bytes(), tree.report().written_total().0, "seed {seed}");
         writer.check(&db)?;
     }
+    assert!(at_once > 10, "{at_once} changes at once");
     Ok(())
 }
 
@@ -464,12 +481,9 @@ fn a_change_beside_writers() -> Result<()> {
 
 /// What the simulation writes for these flushes after a change of policy, from the runs that the tree has once its merges in progress have ended.
 fn foresee(standing: (Shape, Occupancy, Vec<Merge>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
-    let (shape, mut occupancy, merges) = standing;
-    for merge in &merges {
-        let inputs = occupancy.runs().filter(|(_, run)| merge.inputs.contains(&run.id));
-        let bytes = inputs.map(|(_, run)| run.bytes).sum();
-        planner::finish(&mut occupancy, merge, Some(Run { id: merge.inputs[0], bytes, entries: None }));
-    }
+    let (shape, occupancy, merges) = standing;
+    let occupancy = simulate::ended(occupancy, &merges);
     let [old, new] = [words, then].map(|words| policy::parse(words).expect("a policy"));
-    simulate::change(&*old, &*new, &shape, &occupancy, flushes).written
+    let new_shape = new.shape(occupancy.bytes(), shape.buffer());
+    simulate::change((&*old, &shape), (&*new, &new_shape), &occupancy, None, |_| flushes.to_vec()).lazily
 }

@@ -29,10 +29,11 @@ itself while a database is open, and this waits for it. Says how much the tables
 took before and after. If it is interrupted nothing is lost, and merges go on
 when the database is opened again.
 
---policy gives the tree another shape first, which stays. That alone moves
-nothing: levels come to it as data arrives, or at once by merging everything,
-unless --settle is given. A policy says how large levels are and how many runs
-they have; more runs make writing cheaper, and reading and space dearer:
+--policy gives the tree another shape first, which stays. With --settle that
+alone moves nothing: levels come to it as data arrives, or by `tamarack reshape
+--at-once`, which also says before what it will cost. A policy says how large
+levels are and how many runs they have; more runs make writing cheaper, and
+reading and space dearer:
   leveling:T=10           one run per level, each level T times the one before
   tiering:T=4             up to T runs per level
   lazy-leveling:T=5       up to T runs per level, one in the last
@@ -111,7 +112,7 @@ fn total(stats: &Stats) -> (u64, RunStats) {
 }
 
 /// Shows how far merges are, a few times a second, until it is dropped.
-struct Watch {
+pub(super) struct Watch {
     worker: Option<Arc<dyn Worker>>,
 }
 
@@ -119,7 +120,7 @@ struct Watch {
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Watch {
-    fn start(db: &Db, bytes: u64) -> Self {
+    pub(super) fn start(db: &Db, bytes: u64) -> Self {
         let env = OsEnv::new();
         let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("merging", Some(bytes)) };
         // Without a thread for it, there is no progress to be seen, but progress there is.

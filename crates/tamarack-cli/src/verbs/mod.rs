@@ -18,6 +18,7 @@ mod manual;
 mod messages;
 mod put;
 mod repair;
+mod reshape;
 mod scan;
 mod stats;
 mod verify;
@@ -38,6 +39,7 @@ const VERBS: &[Verb] = &[
     scan::VERB,
     stats::VERB,
     compact::VERB,
+    reshape::VERB,
     checkpoint::VERB,
     verify::VERB,
     repair::VERB,

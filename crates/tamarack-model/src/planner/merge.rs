@@ -53,6 +53,11 @@ pub enum Cause {
     },
     /// The tree takes more space than it may.
     SpaceBound,
+    /// The user asked for the tree to take the form of its shape now, and this level had another: it was full, or had more runs than slots.
+    Reshape {
+        /// The level that was looked at.
+        level: usize,
+    },
     /// This run came from outside, and the level where it arrived has an active run for it, or no slot.
     Ingested {
         /// The run.
@@ -80,6 +85,11 @@ pub enum Occasion {
     /// See [`Cause::SpaceBound`]. All runs from the oldest on that no merge holds become one; whether that is enough is for who asks to see
     /// ([`bound`](crate::bound)).
     SpaceBound,
+    /// See [`Cause::Reshape`]. Asked for every level, small to large, until each [fits](super::fits).
+    Reshape {
+        /// The level.
+        level: usize,
+    },
     /// See [`Cause::Ingested`]. Asked once the run's level was looked at because of its arrival.
     Ingested {
         /// The run.
@@ -91,7 +101,7 @@ impl Merge {
     /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is
     /// rewritten only to rid it of something.
     pub fn is_move(&self) -> bool {
-        self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. })
+        self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. })
     }
 
     /// Whether only a range of keys is merged. Its inputs stay runs of their levels, less that range, which the oldest
@@ -175,6 +185,7 @@ impl fmt::Display for Cause {
             Self::CompactRange => write!(f, "compact a range"),
             Self::TombstonesDue { run } => write!(f, "tombstones of {run} are due"),
             Self::SpaceBound => write!(f, "space bound"),
+            Self::Reshape { level } => write!(f, "level {level} takes its form"),
             Self::Ingested { run } => write!(f, "{run} was ingested"),
         }
     }

@@ -40,6 +40,11 @@
 //! rule 1 says what becomes of it there. Its arrival is two occasions, [`Occasion::Arrived`] (again where it stands then,
 //! if that made the tree grow) and [`Occasion::Ingested`], since it stands in the tree before it is merged with anything.
 //!
+//! **At once.** A change of shape is carried over as data arrives. Who wants it now has every level looked at, from small to large, as if something had arrived there
+//! ([`Occasion::Reshape`]): a full one goes down by rule 1, and where there are more runs than slots the youngest run counts as a batch that has just come, which takes along as
+//! many of the next older ones as it needs for the slots to suffice. What went down is not looked at again where it came to rest, so no byte is written twice, and a tree that has
+//! the form of its shape writes none.
+//!
 //! # What the caller guarantees
 //!
 //! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then
@@ -121,6 +126,7 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
             Some(Merge { target: occupancy.deepest(), ..merge })
         }
         Occasion::TombstonesDue { run } => sink(shape, occupancy, &standing, run),
+        Occasion::Reshape { level } => reshape(shape, &standing, level.min(shape.last())),
         Occasion::Ingested { run } => join(shape, occupancy, &standing, run),
     }
 }
@@ -132,6 +138,14 @@ pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arr
     let arrived = arrived.min(shape.last());
     is_full(shape, &standing, arrived)
         && (arrived == shape.last() || descend(shape, &standing, arrived).is_some_and(|down| down.fills_last))
+}
+
+/// Whether a level has the form that the shape gives it: no more runs than slots, and not full unless it is the last. Merges in progress count as if they had ended, and what is being
+/// flushed into runs of its own as if it had not come. Where one does not, and nothing is in progress, there is a merge for [`Occasion::Reshape`].
+pub fn fits(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], level: usize) -> bool {
+    let standing = Standing::new(occupancy, in_progress);
+    let level = level.min(shape.last());
+    !has_to_go(shape, &standing, level) && standing.runs(level).len() <= shape.level(level).runs as usize
 }
 
 /// A batch on its way down.
@@ -148,6 +162,10 @@ struct Descent {
 
 fn is_full(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
     is_level_full(shape, level, standing.bytes(level))
+}
+
+fn has_to_go(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
+    level < shape.last() && is_full(shape, standing, level)
 }
 
 /// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to
@@ -224,6 +242,20 @@ fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested:
         buffer: Bytes::ZERO,
         target,
     })
+}
+
+/// A level takes the form that the shape gives it, by rule 1 as if its youngest run had just come. `None` if it has that form, or a run that is needed is in a merge.
+fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<Merge> {
+    let (inputs, target) = if has_to_go(shape, standing, level) {
+        let down = descend(shape, standing, level)?;
+        (down.inputs, down.target)
+    } else {
+        let runs = standing.runs(level);
+        let (youngest, older) = runs.split_first().filter(|_| runs.len() > shape.level(level).runs as usize)?;
+        let joined = runs_to_join(shape, level, older, youngest.bytes);
+        (all_idle(&runs[..=joined])?, level)
+    };
+    Some(Merge { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older

@@ -13,7 +13,7 @@
 //! level would take all ten slots of the next level, with a tenth of the bytes.
 //!
 //! Afterwards a level may have more runs than slots, or sizes that fit badly. That is mended when something arrives
-//! there, not before.
+//! there, not before, unless somebody [asks for it](super::Occasion::Reshape).
 
 use crate::occupancy::Occupancy;
 use crate::planner::full::is_level_overfull;

@@ -63,6 +63,11 @@ impl<'a> Standing<'a> {
         slots
     }
 
+    /// The same without those that are still coming.
+    pub(super) fn runs(&self, number: usize) -> Vec<Slot> {
+        self.level(number).into_iter().filter(|slot| slot.state != State::Coming).collect()
+    }
+
     /// Bytes of a level's runs, without what flushes in progress will add.
     pub(super) fn bytes(&self, number: usize) -> u64 {
         self.occupancy.level_bytes(number).0

@@ -33,6 +33,10 @@ pub(super) struct Desk {
     pub(super) arrivals: VecDeque<usize>,
     /// A merge has ended, and what that means for the shape has not been carried out.
     pub(super) may_shrink: bool,
+    /// The level that is to take the form of the shape next, if somebody asked for all levels to do so.
+    pub(super) unshaped: Option<usize>,
+    /// How many wait for that: for them it begins anew when the shape changes.
+    pub(super) reshapers: usize,
     /// Runs that were ingested, and that have not been looked at since.
     pub(super) ingested: VecDeque<RunId>,
     /// Merges are neither begun nor gone on with while this is not 0.
@@ -95,6 +99,8 @@ impl Desk {
             // A process that ended between an arrival and its examination left level 1 as it was.
             arrivals: VecDeque::from([1]),
             may_shrink: false,
+            unshaped: None,
+            reshapers: 0,
             ingested: VecDeque::new(),
             pauses: 0,
             requests: VecDeque::new(),
@@ -110,6 +116,14 @@ impl Desk {
     pub(super) fn set_shape(&mut self, policy: Arc<dyn Policy>, shape: Shape) {
         self.pacer = Pacer::new(&shape);
         (self.policy, self.shape) = (policy, shape);
+        if self.unshaped.is_some() || self.reshapers > 0 {
+            self.unshaped = Some(1);
+        }
+    }
+
+    /// Whether a merge is in progress by which a level takes the form of its shape.
+    pub(super) fn is_reshaping(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job.cause, planner::Cause::Reshape { .. }))
     }
 
     /// Whoever paused merges may be the one who is to wait for them, and would wait for ever.
@@ -163,7 +177,10 @@ impl Desk {
             .map(|job| pace::Job {
                 empties: match &job.task {
                     Task::Flush { .. } => 0,
-                    Task::Merge { id } => (target_of(tree, *id) - 1).max(1),
+                    Task::Merge { id } => match (job.cause, target_of(tree, *id)) {
+                        (planner::Cause::Reshape { level }, target) if level == target => level,
+                        (_, target) => (target - 1).max(1),
+                    },
                     Task::Range { .. } => 1,
                 },
                 // What stands still cannot be late.

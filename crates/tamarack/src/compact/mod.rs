@@ -33,7 +33,7 @@ pub use edits::relabelled;
 pub use filters::{Filters, stored_bits};
 pub use output::{Output, OutputSettings, Workshop};
 pub use scheduler::retune::Retuner;
-pub use scheduler::{Scheduler, SchedulerSettings, Surroundings};
+pub use scheduler::{ChangeEstimate, Scheduler, SchedulerSettings, Surroundings};
 
 use crate::format::meta::TreeId;
 

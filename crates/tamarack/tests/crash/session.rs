@@ -305,6 +305,12 @@ impl Session {
         self.unless_faulty("waiting for merges", settled)
     }
 
+    /// Has every level take the form of the shape.
+    pub(crate) fn reshape(&mut self) -> Outcome {
+        let reshaped = self.db().reshape();
+        self.unless_faulty("reshaping", reshaped)
+    }
+
     pub(crate) fn set_policy(&mut self, words: &str) -> Outcome {
         let set = self.db().set_policy(words);
         self.unless_faulty("a change of policy", set)

@@ -301,6 +301,13 @@ const SCRIPTED: &[(&str, Script)] = &[
         }
         a.settle();
     }),
+    ("policies change at once", |a| {
+        a.begin_with("tiering:T=5").keys = 30;
+        for words in ["leveling:T=3", "moose:last=0.8,k=1", "garnering:T=2,c=0.5"] {
+            a.write(5, Buffered).flush().write(4, Buffered).background(2).policy(words).reshape();
+        }
+        a.policy("qlsm-bush:T=2,X=2").write(3, Buffered).power_cut(DEFAULT()).reshape();
+    }),
 ];
 
 /// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.

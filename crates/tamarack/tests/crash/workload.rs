@@ -30,6 +30,8 @@ pub(crate) enum Action {
     CompactRange(Range<Vec<u8>>),
     /// Waits until no merge is called for.
     Settle,
+    /// Every level takes the form of the shape.
+    Reshape,
     /// A checkpoint is made.
     Checkpoint,
     /// The tree gets the shape of another policy.
@@ -98,6 +100,7 @@ fn live(workload: &Workload, examiner: &Arc<Examiner>, session: &mut Session) ->
             Action::Compact => session.compact()?,
             Action::CompactRange(range) => session.compact_range(range.clone())?,
             Action::Settle => session.settle()?,
+            Action::Reshape => session.reshape()?,
             Action::Checkpoint => session.checkpoint()?,
             Action::Policy(words) => session.set_policy(words)?,
             Action::Background(steps) => session.step_background(*steps),
@@ -221,6 +224,10 @@ impl Author {
 
     pub(crate) fn settle(&mut self) -> &mut Self {
         self.act(Action::Settle)
+    }
+
+    pub(crate) fn reshape(&mut self) -> &mut Self {
+        self.act(Action::Reshape)
     }
 
     pub(crate) fn checkpoint(&mut self) -> &mut Self {

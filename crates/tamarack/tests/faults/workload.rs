@@ -25,6 +25,8 @@ pub(crate) enum Op {
     CompactRange(Vec<u8>, Vec<u8>),
     /// `Db::wait_for_merges`.
     Settle,
+    /// `Db::reshape`.
+    Reshape,
     /// `Db::set_policy`.
     Policy(&'static str),
     /// `Db::checkpoint`, each in a directory of its own.
@@ -135,7 +137,7 @@ pub(crate) fn shaping() -> Workload {
     ops.extend(puts(Buffered, 20, 10));
     ops.extend([Op::Settle, Op::CompactRange(key(2), key(8)), Op::Scan { reverse: true }, Op::DropAndReopen]);
     ops.push(write(Buffered, (0..11).map(delete)));
-    ops.extend([Op::Compact, Op::Policy("leveling:T=3"), Op::Scan { reverse: false }, Op::Verify]);
+    ops.extend([Op::Compact, Op::Policy("leveling:T=3"), Op::Reshape, Op::Scan { reverse: false }, Op::Verify]);
     Workload { name: "shaping".to_owned(), ops }
 }
 
@@ -211,7 +213,8 @@ const POLICIES: [&str; 6] = [
 ];
 
 fn draw(random: &Random, at: u64) -> Op {
-    match random.below(37) {
+    match random.below(38) {
+        37 => Op::Reshape,
         35 => Op::GetAll,
         36 => Op::Checkpoint,
         32 => Op::Settle,

@@ -107,7 +107,7 @@ fn custom(random: &Random) -> String {
 }
 
 /// What can be drawn, with how often it is drawn on the average.
-const KINDS: [(Kind, u64); 30] = [
+const KINDS: [(Kind, u64); 31] = [
     (Kind::Write, 24),
     (Kind::Burst, 2),
     (Kind::Get, 6),
@@ -124,6 +124,7 @@ const KINDS: [(Kind, u64); 30] = [
     (Kind::Compact, 1),
     (Kind::CompactRange, 1),
     (Kind::Settle, 1),
+    (Kind::Reshape, 1),
     (Kind::Checkpoint, 1),
     (Kind::Pause, 1),
     (Kind::Resume, 1),
@@ -159,6 +160,7 @@ enum Kind {
     Compact,
     CompactRange,
     Settle,
+    Reshape,
     Checkpoint,
     Pause,
     Resume,
@@ -243,6 +245,7 @@ impl<'a> Generator<'a> {
             Kind::Compact => Operation::Compact,
             Kind::CompactRange => Operation::CompactRange(self.range()),
             Kind::Settle => Operation::Settle,
+            Kind::Reshape => Operation::Reshape,
             Kind::Checkpoint => Operation::Checkpoint,
             Kind::Pause => Operation::Pause,
             Kind::Resume => Operation::Resume,
@@ -264,6 +267,7 @@ impl<'a> Generator<'a> {
                     Kind::Compact,
                     Kind::CompactRange,
                     Kind::Settle,
+                    Kind::Reshape,
                     Kind::Checkpoint,
                     Kind::Policy,
                     Kind::Sync,

@@ -110,6 +110,8 @@ pub(crate) enum Operation {
     CompactRange(Range),
     /// Wait until no merge is called for.
     Settle,
+    /// Every level takes the form of the shape.
+    Reshape,
     /// A checkpoint is made, opened, compared, written to and closed; later it is looked at once more.
     Checkpoint,
     /// Merges are held from now on, or go on again.
@@ -273,6 +275,7 @@ impl fmt::Display for Operation {
             Self::Compact => f.write_str("compact"),
             Self::CompactRange(range) => write!(f, "compact-range {range}"),
             Self::Settle => f.write_str("settle"),
+            Self::Reshape => f.write_str("reshape"),
             Self::Checkpoint => f.write_str("checkpoint"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
@@ -454,6 +457,7 @@ impl<'a> Words<'a> {
             "compact" => Operation::Compact,
             "compact-range" => Operation::CompactRange(self.range()?),
             "settle" => Operation::Settle,
+            "reshape" => Operation::Reshape,
             "checkpoint" => Operation::Checkpoint,
             "pause" => Operation::Pause,
             "resume" => Operation::Resume,

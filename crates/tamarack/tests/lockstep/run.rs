@@ -160,6 +160,14 @@ impl<'a> Run<'a> {
                     outcome.or_else(|error| run.excuse(error, "waiting for merges"))
                 })
             }
+            Operation::Reshape => {
+                // What that would cost is reckoned in every state a tree can be in.
+                let estimate = self.world.estimate();
+                let outcome = estimate.and_then(|()| self.world.reshape());
+                self.refused_while_paused(outcome, |run, outcome| {
+                    outcome.or_else(|error| run.excuse(error, "reshaping"))
+                })
+            }
             Operation::Checkpoint => self.make_checkpoint(),
             Operation::Pause => {
                 self.world.pause();

@@ -398,6 +398,14 @@ impl World {
         self.db().wait_for_merges()
     }
 
+    pub(crate) fn reshape(&self) -> Result<()> {
+        self.db().reshape()
+    }
+
+    pub(crate) fn estimate(&self) -> Result<()> {
+        self.db().estimate_change("moose:last=0.8,k=1", 100).map(drop)
+    }
+
     pub(crate) fn set_policy(&self, words: &str) -> Result<()> {
         self.db().set_policy(words)
     }

@@ -6,19 +6,16 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{Ordering, fence};
 use tamarack_model::planner::{self, Cause, Occasion};
-use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
-use crate::compact::TREE;
 use crate::compact::desk::{Desk, Request, tree_of};
 use crate::compact::edits;
 use crate::compact::job::{Inputs, Job, Part, Task};
 use crate::compact::progress::JobProgress;
 use crate::error::Result;
 use crate::events::Event;
-use crate::format::edit::{Change, KeyRange, RunId};
-use crate::format::shape;
+use crate::format::edit::{KeyRange, RunId};
 use crate::mistake::{self, Mistake};
 use crate::tree::state::Activity;
 use crate::tree::version::{TreeVersion, Version};
@@ -78,6 +75,9 @@ impl Scheduler {
                 return Ok(());
             }
         }
+        // Before what has arrived may take runs that it waits for.
+        self.begin_reshape(desk)?;
+        let unshaped = desk.unshaped;
         let something_arrived = !desk.arrivals.is_empty() || !desk.ingested.is_empty();
         loop {
             while let Some(level) = desk.arrivals.front().copied() {
@@ -98,21 +98,30 @@ impl Scheduler {
             // Somebody may wait for just that.
             self.tree.progress.notify();
         }
+        if desk.unshaped != unshaped {
+            // The tree has grown, and every level is to be looked at anew; nobody else may come by to do it.
+            return self.begin_merges(desk);
+        }
         Ok(())
+    }
+
+    /// Takes the policy's next shapes as long as what is at this level must go on and fills the last one.
+    pub(super) fn grow(&self, desk: &mut Desk, level: usize) -> Result<Arc<Version>> {
+        loop {
+            let version = self.manifest.version();
+            let (occupancy, in_progress) = desk.counts(&version);
+            if !planner::outgrown(&desk.shape, &occupancy, &in_progress, level) {
+                return Ok(version);
+            }
+            let policy = desk.policy.clone();
+            let Some(shape) = growth::grown(&*policy, &desk.shape, occupancy.bytes()) else { return Ok(version) };
+            self.take_shape(desk, policy, shape)?;
+        }
     }
 
     /// Something has arrived at a level.
     fn examine(&self, desk: &mut Desk, level: usize) -> Result<()> {
-        let version = loop {
-            let version = self.manifest.version();
-            let (occupancy, in_progress) = desk.counts(&version);
-            if !planner::outgrown(&desk.shape, &occupancy, &in_progress, level) {
-                break version;
-            }
-            let policy = desk.policy.clone();
-            let Some(shape) = growth::grown(&*policy, &desk.shape, occupancy.bytes()) else { break version };
-            self.take_shape(desk, policy, shape)?;
-        };
+        let version = self.grow(desk, level)?;
         let (occupancy, in_progress) = desk.counts(&version);
         if let Some(merge) = planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Arrived { level }) {
             self.begin_merge(desk, &version, &merge)?;
@@ -211,7 +220,12 @@ impl Scheduler {
     }
 
     /// Begins a merge of the planner's; returns the number of its job, unless it was only a change of label.
-    fn begin_merge(&self, desk: &mut Desk, version: &Arc<Version>, merge: &planner::Merge) -> Result<Option<u64>> {
+    pub(super) fn begin_merge(
+        &self,
+        desk: &mut Desk,
+        version: &Arc<Version>,
+        merge: &planner::Merge,
+    ) -> Result<Option<u64>> {
         tracing::debug!(%merge, "begins");
         let tree = tree_of(version);
         if merge.is_move() {
@@ -338,18 +352,5 @@ impl Scheduler {
             }
         };
         self.tree.events.post(event);
-    }
-
-    /// The tree has another shape from now on.
-    pub(super) fn take_shape(&self, desk: &mut Desk, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
-        let version = self.manifest.version();
-        let (occupancy, in_progress) = desk.counts(&version);
-        let (relabelled, _) = planner::relabel(&occupancy, &in_progress, &shape);
-        let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &shape) };
-        let moved = edits::relabelled(tree_of(&version), &relabelled);
-        self.commit([set].into_iter().chain(moved).collect())?;
-        self.counters.reshapes.add(1);
-        desk.set_shape(policy, shape);
-        Ok(())
     }
 }

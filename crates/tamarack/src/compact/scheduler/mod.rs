@@ -37,6 +37,7 @@
 mod begin;
 mod carry;
 mod ingest;
+mod reshape;
 pub mod retune;
 
 use std::sync::{Arc, OnceLock};
@@ -58,7 +59,7 @@ use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
 use crate::compact::retuning::Retuning;
 use crate::compact::units::Units;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape;
 use crate::stats::Counters;
@@ -69,6 +70,8 @@ use crate::tree::version::Version;
 use crate::wal::Log;
 use crate::write::throttle::Throttle;
 use crate::write::{DiskStats, Reserve};
+
+pub use reshape::ChangeEstimate;
 
 /// How background work is done.
 #[derive(Clone, Debug)]
@@ -174,7 +177,7 @@ impl Scheduler {
     /// A scheduler for a tree whose version has a shape. Goes on with the merges that the version has.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::Unsupported`] if the shape cannot be read.
+    /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
         let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle, reserve } = around;
         let version = manifest.version();
@@ -222,7 +225,10 @@ impl Scheduler {
 
     /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
     pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::Merge>) {
-        let desk = self.desk.lock();
+        self.standing_at(&self.desk.lock())
+    }
+
+    fn standing_at(&self, desk: &Desk) -> (Shape, Occupancy, Vec<planner::Merge>) {
         let version = self.manifest.version();
         let tree = tree_of(&version);
         (desk.shape.clone(), tree.occupancy(), tree.merges_in_progress())
@@ -246,7 +252,7 @@ impl Scheduler {
     /// For who writes tables of what is new.
     ///
     /// # Errors
-    /// [`Error::Io`] while the disk has little more space than its reserve.
+    /// [`crate::Error::Io`] while the disk has little more space than its reserve.
     pub fn leave_reserve(&self) -> Result<()> {
         self.disk();
         self.reserve.check()
@@ -260,24 +266,6 @@ impl Scheduler {
         let (paused, speed) = (desk.pauses > 0, desk.speed());
         let space_bound = self.settings.space_bound;
         GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed, space_bound }
-    }
-
-    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
-    ///
-    /// # Errors
-    /// As [`Manifest::commit`].
-    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
-        let mut desk = self.desk.lock();
-        self.tree.check_running()?;
-        let version = self.manifest.version();
-        let data = tree_of(&version).occupancy().bytes();
-        let shape = shape::of_policy(&*policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)?;
-        self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
-            if let Error::Stopped { .. } = error {
-                self.tree.report_stop(error.clone());
-            }
-        })?;
-        Ok(shape)
     }
 
     /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others than workers has ended. To be called when writing has
@@ -305,8 +293,8 @@ impl Scheduler {
     /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
     ///
     /// # Errors
-    /// [`Error::Io`] if a merge fails; it is tried again in the background. [`Error::Stopped`] if writing has ended.
-    /// [`Error::InvalidArgument`] while merges are paused.
+    /// [`crate::Error::Io`] if a merge fails; it is tried again in the background. [`crate::Error::Stopped`] if writing has ended.
+    /// [`crate::Error::InvalidArgument`] while merges are paused.
     pub fn merge(&self, range: KeyRange) -> Result<()> {
         let number = {
             let mut desk = self.desk.lock();
@@ -330,7 +318,8 @@ impl Scheduler {
         self.desk.lock().refuse_if_paused()?;
         self.wake();
         self.wait(|desk| {
-            desk.jobs.is_empty() && desk.arrivals.is_empty() && desk.ingested.is_empty() && desk.requests.is_empty()
+            let nothing_arrived = desk.arrivals.is_empty() && desk.ingested.is_empty();
+            desk.jobs.is_empty() && nothing_arrived && desk.requests.is_empty() && desk.unshaped.is_none()
         })
     }
 

@@ -1,0 +1,186 @@
+//! How the tree takes another shape: by an edit that moves nothing, as data arrives from then on, or at once for whoever asks for that; and what it will cost.
+//!
+//! ```text
+//! set_policy ──► take_shape: one edit, runs get other labels ──► arrivals carry the tree over, level by level
+//!                                                           └──► reshape: every level is looked at, small to large; waits
+//! ```
+//!
+//! What a level that has not the form of its shape needs is the planner's to say ([`Occasion::Reshape`]). Here is only how far that has come: `Desk::unshaped` is the level to be looked at
+//! next. A level whose runs are in other merges is waited for; beside it, everything else goes on. It is not durable: what has not begun when the process ends is left to arrivals.
+
+use std::sync::Arc;
+
+use tamarack_model::planner::{self, Occasion};
+use tamarack_model::policy::Policy;
+use tamarack_model::simulate::{self, Change as Foreseen};
+use tamarack_model::{Bytes, Shape};
+
+use super::Scheduler;
+use crate::compact::TREE;
+use crate::compact::desk::{Desk, tree_of};
+use crate::compact::edits;
+use crate::error::{Error, Result};
+use crate::format::edit::Change;
+use crate::format::shape;
+use crate::tree::state::Activity;
+
+/// For more buffers than this, a simulation takes more than some seconds.
+const BUFFERS_MAX: u64 = 1 << 20;
+
+/// What a change of policy will cost, reckoned before it: [`Db::estimate_change`](crate::Db::estimate_change). Raw bytes, before compression, that flushes and merges write while so much
+/// arrives; the tree then has no merge left to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeEstimate {
+    /// The words of the policy that the tree has.
+    pub policy_before: String,
+    /// Those of the one it would be given.
+    pub policy: String,
+    /// Raw bytes that the estimate takes to be flushed from now on, what is in buffers included.
+    pub arriving_bytes: u64,
+    /// What is written for them if the policy stays.
+    pub kept_bytes: u64,
+    /// The same after [`Db::set_policy`](crate::Db::set_policy): merges that arrivals call for carry the tree over.
+    pub lazily_bytes: u64,
+    /// The same if [`Db::reshape`](crate::Db::reshape) follows that at once.
+    pub at_once_bytes: u64,
+    /// Of that: what `reshape` writes by itself, before anything else arrives. At most all that the tree holds.
+    pub reshape_bytes: u64,
+}
+
+impl ChangeEstimate {
+    /// Bytes that are written more because of the change if it is made lazily; below 0 if it spares more than it costs.
+    pub fn extra_lazily_bytes(&self) -> i64 {
+        difference(self.lazily_bytes, self.kept_bytes)
+    }
+
+    /// The same if it is made at once.
+    pub fn extra_at_once_bytes(&self) -> i64 {
+        difference(self.at_once_bytes, self.kept_bytes)
+    }
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
+}
+
+impl Scheduler {
+    /// What a change to that policy will cost while so many raw bytes arrive. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more than a million buffers would arrive.
+    pub fn estimate_change(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ChangeEstimate> {
+        let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
+            let desk = self.desk.lock();
+            let left = desk.jobs.iter().filter(|job| !job.is_flush()).map(|job| job.left).sum();
+            (desk.policy.clone(), self.standing_at(&desk), left)
+        };
+        // Merges in progress are carried to their end whatever the policy.
+        let occupancy = simulate::ended(occupancy, &in_progress);
+        let is_kept = policy.to_string() == from.to_string();
+        let new_shape = if is_kept { shape.clone() } else { self.shape_for(policy, occupancy.bytes())? };
+        let most = Bytes(shape.buffer().min(new_shape.buffer()).0.saturating_mul(BUFFERS_MAX));
+        if arriving > most {
+            let what = format!("what a change costs is reckoned for at most {most} to be written, not for {arriving}");
+            return Err(Error::InvalidArgument(what));
+        }
+        let flushes = |shape: &Shape| flushes(arriving, shape.buffer());
+        let (now, then) = ((&*from, &shape), (policy, &new_shape));
+        let foreseen = simulate::change(now, then, &occupancy, self.settings.space_bound, flushes);
+        let Foreseen { kept, lazily, at_once, reshaped } = foreseen;
+        Ok(ChangeEstimate {
+            policy_before: from.to_string(),
+            policy: policy.to_string(),
+            arriving_bytes: arriving.0,
+            kept_bytes: kept.0 + left,
+            lazily_bytes: lazily.0 + left,
+            at_once_bytes: at_once.0 + left,
+            reshape_bytes: reshaped.0,
+        })
+    }
+
+    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
+    ///
+    /// # Errors
+    /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
+    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
+        let mut desk = self.desk.lock();
+        self.tree.check_running()?;
+        let data = tree_of(&self.manifest.version()).occupancy().bytes();
+        let shape = self.shape_for(&*policy, data)?;
+        self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
+            if let Error::Stopped { .. } = error {
+                self.tree.report_stop(error.clone());
+            }
+        })?;
+        Ok(shape)
+    }
+
+    /// Has every level take the form of the tree's shape now, and waits for that.
+    ///
+    /// # Errors
+    /// As [`Scheduler::merge`].
+    pub fn reshape(&self) -> Result<()> {
+        {
+            let mut desk = self.desk.lock();
+            desk.refuse_if_paused()?;
+            // Who asked before was told of it.
+            self.tree.forget_trouble(Activity::Merge);
+            desk.reshapers += 1;
+            desk.unshaped = Some(1);
+        }
+        self.wake();
+        let outcome = self.wait(|desk| desk.unshaped.is_none() && !desk.is_reshaping());
+        self.desk.lock().reshapers -= 1;
+        outcome
+    }
+
+    /// Begins what levels need that have not the form of the shape, as far as they were not looked at since somebody asked for that.
+    pub(super) fn begin_reshape(&self, desk: &mut Desk) -> Result<()> {
+        while let Some(level) = desk.unshaped {
+            let version = self.grow(desk, level)?;
+            if desk.unshaped != Some(level) {
+                // The tree has grown, and begins anew.
+                continue;
+            }
+            let (occupancy, in_progress) = desk.counts(&version);
+            if planner::fits(&desk.shape, &occupancy, &in_progress, level) {
+                desk.unshaped = (level < desk.shape.last()).then_some(level + 1);
+                if desk.unshaped.is_none() {
+                    // Somebody may wait for just that.
+                    self.tree.progress.notify();
+                }
+                continue;
+            }
+            match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Reshape { level }) {
+                Some(merge) => self.begin_merge(desk, &version, &merge).map(drop)?,
+                // A merge in progress has a run that is needed.
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The tree has another shape from now on.
+    pub(super) fn take_shape(&self, desk: &mut Desk, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
+        let version = self.manifest.version();
+        let (occupancy, in_progress) = desk.counts(&version);
+        let (relabelled, _) = planner::relabel(&occupancy, &in_progress, &shape);
+        let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &shape) };
+        let moved = edits::relabelled(tree_of(&version), &relabelled);
+        self.commit([set].into_iter().chain(moved).collect())?;
+        self.counters.reshapes.add(1);
+        desk.set_shape(policy, shape);
+        Ok(())
+    }
+
+    fn shape_for(&self, policy: &dyn Policy, data: Bytes) -> Result<Shape> {
+        shape::of_policy(policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)
+    }
+}
+
+/// Full buffers, and the rest.
+fn flushes(arriving: Bytes, buffer: Bytes) -> Vec<Bytes> {
+    let full = vec![buffer; (arriving.0 / buffer.0) as usize];
+    let rest = Bytes(arriving.0 % buffer.0);
+    full.into_iter().chain((rest > Bytes::ZERO).then_some(rest)).collect()
+}
