@@ -37,7 +37,7 @@ impl Entries {
         Ok(seen.into_iter().all(|seen| seen))
     }
 
-    fn value(&self, number: u64) -> Vec<u8> {
+    pub fn value(&self, number: u64) -> Vec<u8> {
         let begin = mix(!number) as usize % (self.noise.len() - VALUE_BYTES);
         let mut value = self.noise[begin..begin + VALUE_BYTES].to_vec();
         value[..8].copy_from_slice(&number.to_be_bytes());
@@ -45,11 +45,11 @@ impl Entries {
     }
 }
 
-fn number_in(value: &[u8]) -> u64 {
+pub fn number_in(value: &[u8]) -> u64 {
     value.first_chunk().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes))
 }
 
-fn key(number: u64) -> [u8; KEY_BYTES] {
+pub fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key[..8].copy_from_slice(&mix(number).to_be_bytes());
     key[8..].copy_from_slice(&mix(!number).to_be_bytes());
