@@ -6,6 +6,8 @@
 
 use std::hint::black_box;
 
+use tamarack_model::bound::SpaceBound;
+use tamarack_model::cost::space::Content;
 use tamarack_model::pace::{Job, Load, Pacer};
 use tamarack_model::planner::{self, Merge, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
@@ -35,6 +37,18 @@ fn main() {
         let busy = busy(&tree);
         report(runs, "flush while half of all runs are in merges", || {
             drop(black_box(planner::flush(&shape, black_box(&tree), &busy, Bytes(1))));
+        });
+        let bound = SpaceBound::new(1e9).expect("a bound");
+        report(runs, "bound on space, kept", || {
+            drop(black_box(bound.next_merge(&shape, black_box(&tree), &busy, &Content::of_size)));
+        });
+        let tight = SpaceBound::new(1.01).expect("a bound");
+        report(runs, "bound on space, to be brought about", || {
+            drop(black_box(tight.next_merge(&shape, black_box(&tree), &[], &Content::of_size)));
+        });
+        report(runs, "form of every level", || {
+            let fits = |level| planner::fits(&shape, black_box(&tree), &busy, level);
+            assert!((1..=shape.last()).all(fits), "no level has a run too many");
         });
         let pacer = Pacer::new(&shape);
         let jobs: Vec<Job> = busy.iter().take(30).map(|merge| Job::of(merge, Bytes(7))).collect();

@@ -26,7 +26,7 @@
 //! Tests: `tests/bound.rs`.
 
 use crate::cost::space::{self, Content};
-use crate::occupancy::{Occupancy, Run};
+use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, Merge, Occasion};
 use crate::shape::Shape;
 
@@ -70,16 +70,23 @@ impl SpaceBound {
 
 /// The amplification that is possible once all merges in progress have ended, if nothing goes by them. `content` says what is in a run.
 pub fn worst(occupancy: &Occupancy, in_progress: &[Merge], content: &dyn Fn(&Run) -> Content) -> f64 {
-    let whole: Vec<&Merge> = in_progress.iter().filter(|merge| !merge.is_partial()).collect();
-    let mut found: Vec<(Option<usize>, Content)> = Vec::new();
+    let whole = || in_progress.iter().filter(|merge| !merge.is_partial());
+    let mut contents: Vec<Content> = Vec::new();
+    // Of the merge that the last run is in: the inputs that come next. They are neighbours.
+    let mut inputs: &[RunId] = &[];
     for (_, run) in occupancy.runs() {
-        let merge = whole.iter().position(|merge| merge.inputs.contains(&run.id));
-        match found.last_mut() {
-            // The inputs of a merge are neighbours.
-            Some((before, sum)) if merge.is_some() && *before == merge => *sum = sum.plus(content(run)),
-            _ => found.push((merge, content(run))),
+        match (inputs.split_first(), contents.last_mut()) {
+            (Some((next, others)), Some(sum)) => {
+                assert_eq!(*next, run.id, "inputs of a merge stand side by side");
+                *sum = sum.plus(content(run));
+                inputs = others;
+            }
+            _ => {
+                contents.push(content(run));
+                inputs =
+                    whole().find(|merge| merge.inputs.first() == Some(&run.id)).map_or(&[], |merge| &merge.inputs[1..]);
+            }
         }
     }
-    let contents: Vec<Content> = found.into_iter().map(|(_, content)| content).collect();
     space::worst_of(&contents)
 }
