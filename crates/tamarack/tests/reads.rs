@@ -192,6 +192,34 @@ fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
 
 /// Where a young run has deleted all that an old one has, a scan passes over both, and reads each block once: with a cache or without one, forwards and backwards,
 /// and however often tombstones and old versions alternate.
+/// Where keys have gone over from many runs into one, as beside a merge or after one of a range, the others begin again only behind them: what is there is read when a scan gets there, in all
+/// of them at once.
+#[test]
+fn behind_a_cut_nothing_is_read_before_a_scan_gets_there() -> Result<()> {
+    in_both_modes(|env, db| {
+        db.compact_range(key(1000)..key(2000)).unwrap();
+        // Index blocks of the new tables.
+        db.scan(key(1800)..).next().unwrap().unwrap();
+        db.scan(key(1200)..).next().unwrap().unwrap();
+        let inside = Cost::of(env, db, || drop(db.scan(key(1500)..).next().unwrap().unwrap()));
+        assert_eq!((&inside.reads[..], inside.latencies), (&[1][..], 1), "{inside:?}");
+        let to = (Bound::Unbounded, Bound::Excluded(key(1400)));
+        let inside = Cost::of(env, db, || drop(db.scan::<Vec<u8>>(to).next_back().unwrap().unwrap()));
+        assert_eq!((&inside.reads[..], inside.latencies), (&[1][..], 1), "{inside:?}");
+
+        let crossing = || assert!(db.scan(key(1998)..).take(4).map(|entry| entry.unwrap().0).eq((1998..2002).map(key)));
+        let crossing = Cost::of(env, db, crossing);
+        // The oldest run has its own table again behind the one that the keys went into.
+        assert_eq!((crossing.reads.len(), crossing.latencies), (RUNS + 1, 2), "{crossing:?}");
+        let to = (Bound::Unbounded, Bound::Excluded(key(1002)));
+        let back = || {
+            assert!(db.scan::<Vec<u8>>(to).rev().take(4).map(|entry| entry.unwrap().0).eq((998..1002).rev().map(key)))
+        };
+        let back = Cost::of(env, db, back);
+        assert_eq!((back.reads.len(), back.latencies), (RUNS + 1, 2), "{back:?}");
+    })
+}
+
 #[test]
 fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
     for (cache_bytes, versions) in [(0, 1), (64 << 20, 1), (0, 3)] {

@@ -53,6 +53,8 @@
 //! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If a caller breaks that, the
 //!   younger source comes first going forward and last going backward.
 //! * Sources may gain entries while the cursor stands (the active buffer does), but lose none.
+//! * A source that waits ([`Source::waits`]) plays with the place that it shows, and wins only on the way to
+//!   [`MergedSource::settle`].
 //!
 //! # Cost
 //!
@@ -83,6 +85,8 @@ pub struct MergedSource<S> {
     challenge: u64,
     /// The source that the last step moved.
     moved: usize,
+    /// Some source may wait ([`Source::waits`]); where none does, that costs nothing.
+    some_wait: bool,
     /// The loser of each match, as many as sources; the first is not used. The winner of match i plays in match i / 2, and source i enters in match
     /// (i + sources) / 2.
     losers: Vec<Player>,
@@ -126,12 +130,33 @@ impl<S: Source> MergedSource<S> {
         let source_bits = sources.len().next_power_of_two().trailing_zeros().max(SOURCE_BITS_MIN);
         let codes = Codes { source_bits, direction: Direction::Forward };
         let (losers, players) = (Vec::with_capacity(sources.len()), Vec::with_capacity(2 * sources.len()));
-        Self { sources, codes, winner: None, challenge: 0, moved: 0, losers, players }
+        Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players }
     }
 
     /// The sources, young to old. Who moves one must seek with the merged cursor before anything else.
     pub fn sources_mut(&mut self) -> &mut [S] {
         &mut self.sources
+    }
+
+    /// If the source that comes first waits, lets `go_on` move it, and any others that wait at the same key, which it is told; until one comes first that stands on an
+    /// entry, or none does. To be called after each seek and each step if sources can wait.
+    ///
+    /// # Errors
+    /// Those of `go_on`; the cursor stands nowhere then.
+    #[inline]
+    pub fn settle(&mut self, go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
+        if self.some_wait { self.go_on(go_on) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn go_on(&mut self, mut go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
+        while let Some(first) = self.winner.filter(|first| self.sources[*first].waits()) {
+            let key = self.sources[first].entry().expect("who waits shows where").key.to_vec();
+            self.winner = None;
+            go_on(&mut self.sources, &key)?;
+            self.play_all();
+        }
+        Ok(())
     }
 
     fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
@@ -208,6 +233,8 @@ impl<S: Source> MergedSource<S> {
         self.winner = players.get(1).and_then(|&first| codes.standing(first));
         self.challenge = 0;
         self.players = players;
+        // Who begins to wait does not know what its keys have in common, so that all play.
+        self.some_wait = self.sources.iter().any(S::waits);
     }
 
     /// Plays the matches of the source `moved`, which has gone on from the winning entry.

@@ -10,7 +10,8 @@
 //! So a seek takes about as long as one read, however many runs there are. If a lower index block is not in the cache either, it is read before, while the other runs'
 //! reads go on. What could not be brought, the cursor reads by itself; it is that read whose failure is told.
 //!
-//! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there.
+//! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there. Beside a merge, runs end at the keys that it has not handed over yet, or begin there: what is behind
+//! such a cut is read when the scan gets there, by all runs that wait at it at once.
 //!
 //! Tests: `tests/reads.rs`, on a simulated device that takes a fixed time for each read.
 
@@ -80,23 +81,56 @@ impl StateSource {
     }
 
     fn go(&mut self, place: Place<'_>) -> Result<()> {
-        let runs: Vec<_> = self.merged.sources_mut().iter_mut().filter_map(Part::run).collect();
-        // One alone reads by itself.
-        if runs.len() > 1 {
-            let mut seek = Seek { place, runs, prepared: 0, to_read: VecDeque::new(), reading: Vec::new() };
-            if seek.find_read()
-                && let Some(storage) = seek.runs[seek.to_read[0]].storage().cloned()
-            {
-                storage.read_queue(Reader::Scan, &mut seek);
-            }
+        read_for(self.merged.sources_mut().iter_mut().filter_map(Part::run).collect(), Some(place));
+        let went = self.merged.seek_to(place);
+        if went.is_err() {
+            forget(self.merged.sources_mut());
         }
-        self.merged.seek_to(place)
+        went.and_then(|()| self.settle())
+    }
+
+    /// Lets runs go on that wait at a cut, if that comes first: all that wait at the same one together.
+    #[inline]
+    fn settle(&mut self) -> Result<()> {
+        self.merged.settle(|parts, cut| {
+            read_for(waiting(parts, cut), None);
+            let went = waiting(parts, cut).into_iter().try_for_each(RunCursor::go_on);
+            if went.is_err() {
+                forget(parts);
+            }
+            went
+        })
+    }
+}
+
+/// After an error, so that no run takes what was prepared for this seek to be for another one.
+fn forget(parts: &mut [Part]) {
+    parts.iter_mut().filter_map(Part::run).for_each(RunCursor::leave);
+}
+
+/// The runs that wait at the cut at this key.
+fn waiting<'a>(parts: &'a mut [Part], cut: &[u8]) -> Vec<&'a mut RunCursor> {
+    parts.iter_mut().filter_map(Part::run).filter(|run| run.waits_at(cut)).collect()
+}
+
+/// Reads what these runs need to go to a place, or to go on from where they wait, at once.
+fn read_for(runs: Vec<&mut RunCursor>, place: Option<Place<'_>>) {
+    // One alone reads by itself.
+    if runs.len() < 2 {
+        return;
+    }
+    let mut seek = Seek { place, runs, prepared: 0, to_read: VecDeque::new(), reading: Vec::new() };
+    if seek.find_read()
+        && let Some(storage) = seek.runs[seek.to_read[0]].storage().cloned()
+    {
+        storage.read_queue(Reader::Scan, &mut seek);
     }
 }
 
 /// The reads that a seek needs beforehand.
 struct Seek<'a> {
-    place: Place<'a>,
+    /// Where to; if that is not said, to what is behind the cut at which each waits.
+    place: Option<Place<'a>>,
     runs: Vec<&'a mut RunCursor>,
     /// How many of the runs have been asked what they lack.
     prepared: usize,
@@ -117,8 +151,13 @@ impl Seek<'_> {
     }
 
     fn prepare(&mut self, run: usize) {
+        let cursor = &mut self.runs[run];
+        let lacks_some = match self.place {
+            Some(place) => cursor.prepare(place),
+            None => cursor.prepare_to_go_on(),
+        };
         // A run that cannot even be prepared will say so when it is sought in.
-        if self.runs[run].prepare(self.place).unwrap_or(false) {
+        if lacks_some.unwrap_or(false) {
             self.to_read.push_back(run);
         }
     }
@@ -159,12 +198,14 @@ impl Source for StateSource {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.merged.next()
+        self.merged.next()?;
+        self.settle()
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.merged.prev()
+        self.merged.prev()?;
+        self.settle()
     }
 
     #[inline]
@@ -232,6 +273,10 @@ impl Source for Part {
     #[inline]
     fn shared(&self) -> Option<usize> {
         either!(self, source => source.shared())
+    }
+
+    fn waits(&self) -> bool {
+        either!(self, source => source.waits())
     }
 
     #[inline]

@@ -14,7 +14,7 @@
 //!
 //! A run is immutable once published; the edits of `apply` change fresh copies, which share all but a piece of the list.
 //!
-//! Cost: a lookup is one binary search, then at most one table's. A cursor opens a table when it gets there.
+//! Cost: a lookup is one binary search, then at most one table's. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
 //!
 //! Tests: random slices and cuts against a plain map, in `tree/tests.rs`.
 
@@ -30,7 +30,7 @@ use super::directory::Directory;
 use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::cache::Holder;
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{KeyRange, RunId};
@@ -147,7 +147,16 @@ impl Run {
 
     /// A cursor over the run's entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
-        RunCursor { run: self.clone(), read, volume: Arc::default(), has_most: false, place: None, left: None }
+        RunCursor {
+            run: self.clone(),
+            read,
+            volume: Arc::default(),
+            has_most: false,
+            may_wait: false,
+            place: None,
+            waiting: None,
+            left: None,
+        }
     }
 
     /// The slices that may share a key with `slice`.
@@ -233,8 +242,12 @@ pub struct RunCursor {
     volume: Arc<ScanVolume>,
     /// The run has most of what the scan is over.
     has_most: bool,
+    /// It waits at cuts; see [`RunCursor::sharing`].
+    may_wait: bool,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
+    /// The cut at which it waits, if it does. It stands nowhere then, until it has been read what is behind.
+    waiting: Option<Waiting>,
     /// The value that the last step backward left, if it has left that slice, too.
     left: Option<Box<[u8]>>,
 }
@@ -245,6 +258,13 @@ struct CursorPlace {
     index: usize,
     slice: Slice,
     cursor: TableCursor,
+}
+
+/// At the cut before a slice, on the way to its first entry or, backward, to its last.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    index: usize,
+    is_forward: bool,
 }
 
 impl CursorPlace {
@@ -274,9 +294,13 @@ impl RunCursor {
     }
 
     /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so many raw bytes; and leaves out what their scan does not ask for.
+    ///
+    /// Waits at cuts ([`Source::waits`]), and reads what is behind one only when it is told to go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
+    /// with, what it has not handed over yet is mostly not reached, and all its inputs begin at the same cut.
     #[must_use]
     pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
         self.volume = volume.clone();
+        self.may_wait = true;
         self.has_most = self.run.known_raw_bytes() > raw_bytes / 2;
         self
     }
@@ -286,8 +310,37 @@ impl RunCursor {
     /// # Errors
     /// What the seek would meet as well.
     pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
-        let Some(index) = self.slice_at(place) else { return Ok(false) };
+        let Some(index) = self.approach(place) else { return Ok(false) };
         self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
+    }
+
+    /// True if it waits at the cut at this key.
+    pub fn waits_at(&self, key: &[u8]) -> bool {
+        self.cut().is_some_and(|cut| cut.key == key)
+    }
+
+    /// As [`RunCursor::prepare`] for [`RunCursor::go_on`], which must be called next.
+    ///
+    /// # Errors
+    /// What that would meet as well.
+    pub fn prepare_to_go_on(&mut self) -> Result<bool> {
+        let Some(Waiting { index, is_forward }) = self.waiting else { return Ok(false) };
+        self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward)))
+    }
+
+    /// Goes on from the cut at which it waits to the first entry behind it, or to the next cut. Does nothing if it does not wait.
+    ///
+    /// # Errors
+    /// Those of reading; it stands nowhere then.
+    pub fn go_on(&mut self) -> Result<()> {
+        let Some(Waiting { index, is_forward }) = self.waiting.take() else { return Ok(()) };
+        self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))?;
+        if is_forward { self.settle_forward() } else { self.settle_backward() }
+    }
+
+    /// Stands nowhere, and forgets what was prepared.
+    pub fn leave(&mut self) {
+        (self.place, self.waiting) = (None, None);
     }
 
     /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] is told what came of it.
@@ -327,6 +380,59 @@ impl RunCursor {
         !ends_before && !starts_after
     }
 
+    /// The index of the slice that is to be entered for a place; `None` if there is none, and it stands nowhere or waits then.
+    fn approach(&mut self, place: Place<'_>) -> Option<usize> {
+        self.waiting = None;
+        let index = self.slice_at(place);
+        match index {
+            Some(index) if self.begins_behind_cut(index, place) => {
+                self.wait(index, matches!(place, Place::First | Place::From(..)));
+                None
+            }
+            Some(_) => index,
+            None => {
+                self.leave();
+                None
+            }
+        }
+    }
+
+    /// True if all of the slice with that index is behind a cut, seen from a place that leads to it.
+    fn begins_behind_cut(&self, index: usize, place: Place<'_>) -> bool {
+        let slice = self.run.slices.get(index).filter(|_| self.may_wait);
+        let (from, to) = (slice.and_then(Slice::from), slice.and_then(Slice::to));
+        match place {
+            Place::First => from.is_some(),
+            Place::Last => to.is_some(),
+            Place::From(key, _) => from.is_some_and(|from| *key < **from),
+            Place::Before(key, _) => to.is_some_and(|to| **to < *key),
+        }
+    }
+
+    fn wait(&mut self, index: usize, is_forward: bool) {
+        self.place = None;
+        self.waiting = Some(Waiting { index, is_forward });
+    }
+
+    /// Goes to the end of the slice with that index at which it begins in that direction, or waits there.
+    fn go_to_slice(&mut self, index: usize, is_forward: bool) -> Result<()> {
+        if self.begins_behind_cut(index, if is_forward { Place::First } else { Place::Last }) {
+            self.wait(index, is_forward);
+            return Ok(());
+        }
+        self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))
+    }
+
+    /// What it shows while it waits: the place of the cut, which is before all versions of its key. Forward that key is the first that may follow, backward none that follows has it.
+    #[cold]
+    fn cut(&self) -> Option<Entry<'_>> {
+        let Waiting { index, is_forward } = self.waiting?;
+        let slice = self.run.slices.get(index).expect("there is a slice with that index");
+        let cut = if is_forward { slice.from() } else { slice.to() };
+        let key = cut.expect("it waits at cuts only");
+        Some(Entry { key, sequence: Sequence::MAX, kind: EntryKind::Delete, value: &[] })
+    }
+
     /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
@@ -342,10 +448,7 @@ impl RunCursor {
     /// Goes to the slice that the place leads to, and in it to where it leads.
     fn leap(&mut self, place: Place<'_>) -> Result<()> {
         let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
-        let Some(index) = prepared.or_else(|| self.slice_at(place)) else {
-            self.place = None;
-            return Ok(());
-        };
+        let Some(index) = prepared.or_else(|| self.approach(place)) else { return Ok(()) };
         self.enter(index, |here| {
             here.cursor.restart();
             here.cursor.seek_to(here.slice.place_in_table(place))
@@ -361,7 +464,7 @@ impl RunCursor {
             if !self.run.slices.get(next).is_some_and(|slice| self.may_want(slice)) {
                 self.place = None;
             } else {
-                self.enter(next, |here| here.cursor.seek_to(here.slice.first_place()))?;
+                self.go_to_slice(next, true)?;
             }
         }
         Ok(())
@@ -387,7 +490,7 @@ impl RunCursor {
         {
             let before = place.index.checked_sub(1);
             match before.filter(|&before| self.run.slices.get(before).is_some_and(|slice| self.may_want(slice))) {
-                Some(index) => self.enter(index, |here| here.cursor.seek_to(here.slice.last_place()))?,
+                Some(index) => self.go_to_slice(index, false)?,
                 None => self.place = None,
             }
         }
@@ -446,7 +549,14 @@ impl Source for RunCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.place.as_ref()?.cursor.entry()
+        match &self.place {
+            Some(place) => place.cursor.entry(),
+            None => self.cut(),
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.waiting.is_some()
     }
 
     #[inline]

@@ -112,13 +112,18 @@ impl Slice {
     }
 
     /// Where its first entry is in its table.
-    pub(super) fn first_place(&self) -> Place<'_> {
+    fn first_place(&self) -> Place<'_> {
         self.from.as_deref().map_or(Place::First, |from| Place::From(from, Sequence::MAX))
     }
 
     /// Where its last entry is in its table.
-    pub(super) fn last_place(&self) -> Place<'_> {
+    fn last_place(&self) -> Place<'_> {
         self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
+    }
+
+    /// Where in its table a walk begins that comes to it: at its first entry going forward, else at its last.
+    pub(super) fn end_place(&self, is_forward: bool) -> Place<'_> {
+        if is_forward { self.first_place() } else { self.last_place() }
     }
 
     /// What in its table corresponds to a place in the run that leads to this slice.

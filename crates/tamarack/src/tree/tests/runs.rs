@@ -8,16 +8,17 @@ use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
 use crate::entry::{Query, Sequence};
+use crate::error::Error;
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::stored::Compression;
-use crate::merge::Source;
 use crate::merge::sorted::{Random, SortedSource, Version as EntryVersion};
+use crate::merge::{MergedSource, Source};
 use crate::prefixes::common_prefix;
 use crate::stats::LookupTally;
 use crate::step;
 use crate::table::{FilterKind, FilterSettings, ReadPolicy, TableBuilder, TableSettings, TableStorage};
-use crate::tree::run::Run;
+use crate::tree::run::{Run, RunCursor};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 
@@ -112,6 +113,67 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
             }
         }
     }
+}
+
+/// Shows that cursors that wait at cuts, over parts of a run that have their keys in different ranges, as those of a merge's inputs and output, stand together where one over the sorted list does; whatever mixture
+/// of steps and seeks leads there, and also if reading behind a cut has failed.
+#[test]
+fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
+    let mut waited = 0;
+    for seed in 1..120 {
+        let (run, versions) = random_run(seed);
+        let mut random = Random(seed);
+        let [a, b, c, d] = [random.key(), random.key(), random.key(), random.key()];
+        let range = KeyRange::new(Some((&a).min(&b)), Some((&a).max(&b)));
+        let middle = KeyRange::new(Some((&c).min(&d)), Some((&c).max(&d)));
+        let below = |range: &KeyRange| KeyRange { from: None, to: range.from.clone() };
+        let above = |range: &KeyRange| KeyRange { from: range.to.clone(), to: None };
+        let parts = [run.within(&below(&range)), run.within(&range), run.within(&above(&range))];
+        let parts = parts
+            .iter()
+            .flat_map(|part| [part.within(&below(&middle)), part.within(&middle), part.within(&above(&middle))]);
+        let volume = Arc::default();
+        let parts = parts.map(|part| Arc::new(part).cursor(ReadPolicy::Cached).sharing(&volume, 0));
+        let (mut merged, mut twin) = (MergedSource::new(parts.collect()), SortedSource::new(versions));
+        for _ in 0..300 {
+            let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
+            let (key, sequence) = (random.key(), Sequence(random.below(50)));
+            let step = |source: &mut dyn Source| match choice {
+                0 => source.seek_first(),
+                1 => source.seek_last(),
+                2 => source.seek(&key, sequence),
+                3 => source.seek_before(&key, sequence),
+                4..8 => source.prev(),
+                _ => source.next(),
+            };
+            let left = twin.entry().map(|entry| entry.value.to_vec());
+            step(&mut merged).expect("nothing fails");
+            step(&mut twin).expect("nothing fails");
+            let fails = random.below(20) == 0;
+            let settled = merged.settle(|cursors, cut| {
+                waited += 1;
+                // Of some it is known before what they need.
+                for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at(cut)).step_by(2) {
+                    cursor.prepare_to_go_on()?;
+                }
+                if fails {
+                    cursors.iter_mut().for_each(RunCursor::leave);
+                    return Err(Error::InvalidArgument("as told".to_owned()));
+                }
+                cursors.iter_mut().filter(|cursor| cursor.waits_at(cut)).try_for_each(RunCursor::go_on)
+            });
+            if settled.is_err() {
+                assert_eq!(merged.entry(), None, "seed {seed}");
+                twin = SortedSource::new(twin.versions().to_vec());
+                continue;
+            }
+            assert_eq!(merged.entry(), twin.entry(), "seed {seed}, step {choice}, key {key:?}");
+            if let (Some(value), 4..8) = (&left, choice) {
+                assert_eq!(merged.left(), value, "seed {seed}");
+            }
+        }
+    }
+    assert!(waited > 1000, "they waited {waited} times");
 }
 
 /// Shows that a lookup visits exactly the versions of its key that the query may see, youngest first.
