@@ -45,6 +45,8 @@ pub struct Writing {
     /// For each level, level 1 first: by how many runs it was above its slots, at most. A merge in progress counts as
     /// the one run that it will be, so a tree that meets all deadlines has none.
     pub above_slots: Vec<usize>,
+    /// The same where a level may also have as many runs as the last change of shape left there.
+    pub above_left: Vec<usize>,
 }
 
 /// What changes while they write.
@@ -57,6 +59,8 @@ struct Scene {
     /// For how long the one has lasted, and the other.
     stopped: f64,
     at_floor: f64,
+    /// For each level, level 1 first: runs that it has had ever since the last change of shape, at least.
+    left: Vec<usize>,
 }
 
 impl Tree<'_> {
@@ -90,7 +94,7 @@ impl Tree<'_> {
                 self.look();
                 sealed += 1;
             }
-            self.note_above_slots(&mut writing.above_slots);
+            self.note_above_slots(&mut writing, &mut scene.left, growths != self.report.growths);
             if growths != self.report.growths {
                 (pacer, growths) = (Pacer::new(&self.shape), self.report.growths);
             }
@@ -142,13 +146,20 @@ impl Tree<'_> {
         flushing + waiting + Bytes((active * self.shape.buffer().as_f64()) as u64)
     }
 
-    fn note_above_slots(&self, above_slots: &mut Vec<usize>) {
-        above_slots.resize(self.shape.last().max(above_slots.len()), 0);
-        for (number, most) in (1..=self.shape.last()).zip(above_slots) {
+    fn note_above_slots(&self, writing: &mut Writing, left: &mut Vec<usize>, has_grown: bool) {
+        let levels = self.shape.last().max(left.len());
+        writing.above_slots.resize(levels, 0);
+        writing.above_left.resize(levels, 0);
+        left.resize(levels, 0);
+        for number in 1..=self.shape.last() {
             let into: Vec<_> = self.in_progress.iter().filter(|merge| merge.target == number).collect();
             let inputs: usize = into.iter().map(|merge| merge.inputs.len()).sum();
             let runs = self.occupancy.level(number).len() - inputs + into.len();
-            *most = (*most).max(runs.saturating_sub(self.shape.level(number).runs as usize));
+            let (slots, index) = (self.shape.level(number).runs as usize, number - 1);
+            left[index] = if has_grown { runs } else { left[index].min(runs) };
+            let above = |may: usize, most: &mut usize| *most = (*most).max(runs.saturating_sub(may));
+            above(slots, &mut writing.above_slots[index]);
+            above(slots.max(left[index]), &mut writing.above_left[index]);
         }
     }
 }
