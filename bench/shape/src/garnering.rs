@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The paper's larger experiment (§4.3) has T = 5, c of 0.8 and 0.4, entries of 1 KB with keys of 24 bytes, no cache, direct I/O, 80 GB in buffers of 64 MB: 1,280 buffers here as well, so that the trees are the
-//! paper's, with smaller buffers. No filters, as in its §4.2.
+//! paper's, with smaller buffers. No filters, as in its §4.2. With one run in level 1, which is what its formulas are about, and with four, as its stores have it.
 //!
 //! `cargo run --release -p shape --bin garnering -- --help`
 
@@ -33,7 +33,7 @@ usage: garnering [--dir DIR] [--mib N] [--only LIST] [--reads N] [--results FILE
 
   --dir DIR          where databases are made and removed again          [the system's temporary directory]
   --mib N            raw size of the tree; buffers are 1/1280 of it                                  [4096]
-  --only LIST        policies whose words contain one of these, such as leveling,c=0.4                [all]
+  --only LIST        policies whose words contain one of these, such as leveling,first=4               [all]
   --reads N          lookups, seeks and scans for each figure, at each of sixteen sizes             [2000]
   --results FILE     figures are added to this file of JSON, one policy after the other
   --from FILE        measure nothing, and make the report of the figures in this file
@@ -44,12 +44,15 @@ usage: garnering [--dir DIR] [--mib N] [--only LIST] [--reads N] [--results FILE
   --conditions TEXT  how it was run, for the report";
 
 const RATIO: f64 = 5.0;
-/// Each with its `c`.
-const POLICIES: [(&str, f64); 3] = [("leveling:T=5", 1.0), ("garnering:T=5,c=0.8", 0.8), ("garnering:T=5,c=0.4", 0.4)];
-
-/// What the model alone is asked for.
-const UNMEASURED: [(&str, &str); 2] =
-    [("garnering:T=5,c=0.8", "garnering:T=5,c=0.8,first=4"), ("garnering:T=5,c=0.4", "garnering:T=5,c=0.4,first=4")];
+/// Each with its `c`, and the runs of its level 1: one, and four, since the paper's stores keep several there (§3.2), and RocksDB four unless told otherwise.
+const POLICIES: [(&str, f64, u32); 6] = [
+    ("leveling:T=5", 1.0, 1),
+    ("garnering:T=5,c=0.8", 0.8, 1),
+    ("garnering:T=5,c=0.4", 0.4, 1),
+    ("garnering:T=5,c=1,first=4", 1.0, 4),
+    ("garnering:T=5,c=0.8,first=4", 0.8, 4),
+    ("garnering:T=5,c=0.4,first=4", 0.4, 4),
+];
 
 const BUFFERS: u64 = 1280;
 
@@ -71,7 +74,7 @@ fn main() -> Result<()> {
     let buffer_bytes = (words.positive("mib", 4096) << 20) / BUFFERS;
     let setting = json!({ "buffer_bytes": buffer_bytes, "reads": words.positive("reads", 2000) });
     if words.text("from").is_none() {
-        for (name, _) in POLICIES.iter().filter(|(name, _)| words.list("only").wants_part_of(name)) {
+        for (name, ..) in POLICIES.iter().filter(|(name, ..)| words.list("only").wants_part_of(name)) {
             let figures = measure(&words, name, buffer_bytes)?;
             kept.add(name, &setting, figures);
         }
@@ -163,19 +166,10 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
         "settle_seconds": settle_seconds,
         "stalls": writing.stalls,
         "file_bytes_per_raw": file_bytes / (all * RAW_BYTES) as f64,
-        "unmeasured": UNMEASURED.iter().filter(|(of, _)| *of == name).map(|(_, words)| unmeasured(words, buffer_bytes, &writing.flushes)).collect::<Vec<_>>(),
     });
     let overwriting = overwrite(&store, &*parsed, all)?;
     eprintln!("{name}: {load} {overwriting}");
     Ok(json!({ "points": points, "load": load, "overwriting": overwriting }))
-}
-
-/// What the model says of a policy that is not measured, for the same flushes.
-fn unmeasured(words: &str, buffer_bytes: u64, flushes: &[u64]) -> Value {
-    let parsed = policy::parse(words).expect("a policy");
-    let mut tree = Tree::new(&*parsed, Bytes(buffer_bytes));
-    flush_all(&mut tree, flushes);
-    json!({ "policy": words, "written": tree.report().written_total().0, "runs_most": tree.shape().visible_runs_total() })
 }
 
 /// Counts of blocks, beside the models of the tree as it is and as it is simulated.
@@ -244,19 +238,21 @@ fn worst(runs: impl Iterator<Item = u64> + Clone) -> f64 {
 }
 
 fn report(words: &Words, kept: &Kept) -> String {
-    let policies: Vec<(&str, f64, &Value)> = POLICIES
+    let policies: Vec<Measured<'_>> = POLICIES
         .iter()
-        .filter_map(|(name, scaling)| kept.policies.get(*name).map(|figures| (*name, *scaling, figures)))
+        .filter_map(|(name, scaling, first)| {
+            kept.policies.get(*name).map(|figures| Measured { name, scaling: *scaling, first: *first, figures })
+        })
         .collect();
-    let setting = policies.first().map_or(&Value::Null, |policy| &policy.2["setting"]);
+    let setting = policies.first().map_or(&Value::Null, |policy| &policy.figures["setting"]);
     let buffer_bytes = number(setting, &["buffer_bytes"]);
     let mut text = format!(
         "# Garnering beside leveling, {}\n\n{}\n\
-         Autumn's larger experiment (section 4.3) in small: T = {RATIO}, c = 1 (leveling), 0.8 and 0.4; entries of {RAW_BYTES} raw bytes with keys of 24, unique and random, in {BUFFERS} buffers of {:.2} MiB as there (80 GB in buffers of 64 MB), \
+         Autumn's larger experiment (section 4.3) in small: T = {RATIO}, c = 1 (leveling), 0.8 and 0.4, each with one run in level 1, and with four: the paper's stores keep several there (section 3.2), RocksDB four unless told otherwise; entries of {RAW_BYTES} raw bytes with keys of 24, unique and random, in {BUFFERS} buffers of {:.2} MiB as there (80 GB in buffers of 64 MB), \
          {:.2} GiB in all; blocks of 4 KiB, direct I/O, no cache of blocks, indexes in memory, no filters, no compression, one writer, two workers. Reads are counted at {POINTS} sizes from half of that to all, when the tree has come to rest, \
          {} of each kind at each size: sizes at which one tree happens to have an empty level say little by themselves. Models know counts only: *model* is the exact sum over the runs that there are, *by flushes* over those that the planner \
          makes of the same flushes in a simulation. Nothing is fitted.\n",
-        kept_date(kept),
+        kept.date(),
         kept.circumstances(words, "garnering"),
         buffer_bytes / 1_048_576.0,
         buffer_bytes * BUFFERS as f64 / 2_f64.powi(30),
@@ -273,16 +269,13 @@ fn report(words: &Words, kept: &Kept) -> String {
     text
 }
 
-fn kept_date(kept: &Kept) -> String {
-    kept.policies
-        .values()
-        .next_back()
-        .and_then(|figures| figures["measured"]["date"].as_str())
-        .unwrap_or("undated")
-        .to_owned()
+/// A policy, and what was measured of it.
+struct Measured<'a> {
+    name: &'a str,
+    scaling: f64,
+    first: u32,
+    figures: &'a Value,
 }
-
-type Policies<'a> = [(&'a str, f64, &'a Value)];
 
 fn points(figures: &Value) -> &[Value] {
     figures["points"].as_array().map_or(&[], Vec::as_slice)
@@ -300,8 +293,8 @@ fn sum(figures: &Value, path: &[&str]) -> f64 {
     all.map_or(f64::NAN, |all| all.iter().filter_map(Value::as_f64).sum())
 }
 
-fn levels(policies: &Policies<'_>, buffer_bytes: f64) -> String {
-    let rows = policies.iter().map(|(name, scaling, figures)| {
+fn levels(policies: &[Measured<'_>], buffer_bytes: f64) -> String {
+    let rows = policies.iter().map(|Measured { name, scaling, figures, .. }| {
         let last = points(figures).last().unwrap_or(&Value::Null);
         let flushed = number(figures, &["load", "flushed"]) / buffer_bytes;
         let ratios = figures["load"]["ratios"].as_array().map_or(String::new(), |ratios| {
@@ -343,10 +336,10 @@ fn levels(policies: &Policies<'_>, buffer_bytes: f64) -> String {
 const READS: [(&str, &str); 3] =
     [("absent", "lookup of an absent key"), ("seek", "seek"), ("scan", "seek and 10 more entries")];
 
-fn blocks(policies: &Policies<'_>) -> String {
+fn blocks(policies: &[Measured<'_>]) -> String {
     let mut rows = Vec::new();
     for (kind, what) in READS {
-        for (name, _, figures) in policies {
+        for Measured { name, figures, .. } in policies {
             let of = |column| mean(figures, &[kind, column]);
             rows.push(vec![
                 what.to_owned(),
@@ -370,8 +363,8 @@ fn worst_off(figures: &Value, kind: &str, model: &str) -> f64 {
     points(figures).iter().map(off).fold(0.0, f64::max)
 }
 
-fn times(policies: &Policies<'_>) -> String {
-    let rows = policies.iter().map(|(name, _, figures)| {
+fn times(policies: &[Measured<'_>]) -> String {
+    let rows = policies.iter().map(|Measured { name, figures, .. }| {
         let of = |way, kind| mean(figures, &[way, kind]);
         vec![
             (*name).to_owned(),
@@ -408,9 +401,9 @@ fn timed_runs(figures: &Value) -> f64 {
     timed.iter().sum::<f64>() / timed.len() as f64
 }
 
-fn written(policies: &Policies<'_>) -> String {
+fn written(policies: &[Measured<'_>]) -> String {
     let (mut rows, mut by_level) = (Vec::new(), Vec::new());
-    for (name, _, figures) in policies {
+    for Measured { name, figures, .. } in policies {
         let (load, over) = (&figures["load"], &figures["overwriting"]);
         let flushed = number(load, &["flushed"]);
         let mut row = |what: &str, policy: &str, flushed: f64, written: f64, model: f64| {
@@ -433,15 +426,6 @@ fn written(policies: &Policies<'_>) -> String {
             number(over, &["written"]),
             number(over, &["written_model"]),
         );
-        for other in load["unmeasured"].as_array().into_iter().flatten() {
-            row(
-                "load, not measured",
-                other["policy"].as_str().unwrap_or(""),
-                flushed,
-                f64::NAN,
-                number(other, &["written"]),
-            );
-        }
         let list = |name: &str| load[name].as_array().cloned().unwrap_or_default();
         let (real, model, full) = (list("written"), list("written_model"), list("writes_per_entry"));
         for (at, of_full) in full.iter().enumerate() {
@@ -465,8 +449,8 @@ fn written(policies: &Policies<'_>) -> String {
     )
 }
 
-fn spaces(policies: &Policies<'_>) -> String {
-    let rows = policies.iter().map(|(name, scaling, figures)| {
+fn spaces(policies: &[Measured<'_>]) -> String {
+    let rows = policies.iter().map(|Measured { name, scaling, figures, .. }| {
         let (over, load) = (&figures["overwriting"], &figures["load"]);
         let levels = number(load, &["levels_model"]) as u32;
         vec![
@@ -490,9 +474,9 @@ fn spaces(policies: &Policies<'_>) -> String {
     )
 }
 
-fn sizes(policies: &Policies<'_>) -> String {
+fn sizes(policies: &[Measured<'_>]) -> String {
     let mut rows = Vec::new();
-    for (name, _, figures) in policies {
+    for Measured { name, figures, .. } in policies {
         for point in points(figures) {
             let mut row =
                 vec![(*name).to_owned(), digits(number(point, &["buffers"]), 0), digits(number(point, &["levels"]), 0)];
@@ -523,22 +507,21 @@ fn sizes(policies: &Policies<'_>) -> String {
 }
 
 /// What models are held to.
-fn verdicts(policies: &Policies<'_>) -> String {
+fn verdicts(policies: &[Measured<'_>]) -> String {
     let mut text = "\n## Models\n\n".to_owned();
     let mut within = |what: &str, worst: f64| {
         text +=
             &holds(worst <= 0.1, &format!("{what} within 10 % of the model; the worst is {:.1} % off", 100.0 * worst));
     };
     for (kind, what) in READS {
-        let worst = |model| policies.iter().map(|policy| worst_off(policy.2, kind, model)).fold(0.0, f64::max);
+        let worst = |model| policies.iter().map(|policy| worst_off(policy.figures, kind, model)).fold(0.0, f64::max);
         within(&format!("block reads of a {what}, at each size,"), worst("model"));
-        let means = policies
-            .iter()
-            .map(|(_, _, figures)| (mean(figures, &[kind, "blocks"]) / mean(figures, &[kind, "counts"]) - 1.0).abs());
+        let off = |figures: &Value| (mean(figures, &[kind, "blocks"]) / mean(figures, &[kind, "counts"]) - 1.0).abs();
+        let means = policies.iter().map(|policy| off(policy.figures));
         within(&format!("their mean over sizes, by flushes alone, {what},"), means.fold(0.0, f64::max));
     }
     let worst = |real: &dyn Fn(&Value) -> f64, model: &dyn Fn(&Value) -> f64| {
-        policies.iter().map(|(_, _, figures)| (real(figures) / model(figures) - 1.0).abs()).fold(0.0, f64::max)
+        policies.iter().map(|policy| (real(policy.figures) / model(policy.figures) - 1.0).abs()).fold(0.0, f64::max)
     };
     let of = |path: &'static [&'static str]| move |figures: &Value| number(figures, path);
     within(
@@ -554,10 +537,14 @@ fn verdicts(policies: &Policies<'_>) -> String {
 }
 
 /// What the paper says of Garnering, and whether it is so here.
-fn claims(policies: &Policies<'_>) -> String {
-    let mut text = "\n## The paper's claims\n\nEach of a `c` beside leveling (c = 1).\n\n".to_owned();
-    let Some((_, _, base)) = policies.iter().find(|policy| policy.1 == 1.0) else { return text };
-    for (name, _, figures) in policies.iter().filter(|policy| policy.1 < 1.0) {
+fn claims(policies: &[Measured<'_>]) -> String {
+    let mut text =
+        "\n## The paper's claims\n\nEach of a `c` below 1 beside leveling (c = 1) with as many runs in level 1.\n\n"
+            .to_owned();
+    let is_base = |of: &Measured<'_>, base: &Measured<'_>| base.scaling == 1.0 && base.first == of.first;
+    for policy in policies.iter().filter(|policy| policy.scaling < 1.0) {
+        let Some(Measured { figures: base, .. }) = policies.iter().find(|base| is_base(policy, base)) else { continue };
+        let Measured { name, figures, first, .. } = policy;
         let compare = |value: &dyn Fn(&Value) -> f64| (value(figures), value(base));
         let mut claim = |words: &str, (here, there): (f64, f64), places: usize, is_so: bool, term: String| {
             let change = if there > 0.0 { format!(" ({:+.0} %)", 100.0 * (here / there - 1.0)) } else { String::new() };
@@ -596,13 +583,14 @@ fn claims(policies: &Policies<'_>) -> String {
             compare(&|figures| number(figures, &["load", "seconds"]) + number(figures, &["load", "settle_seconds"]));
         let amplification =
             compare(&|figures| sum(figures, &["load", "written_model"]) / number(figures, &["load", "flushed"]));
-        let first = compare(&|figures| first_level(figures));
+        let runs = if *first == 1 { "one run".to_owned() } else { format!("{first} runs") };
+        let level_1 = compare(&|figures| first_level(figures));
         let why = format!(
-            "The model: {:.1} to {:.1} bytes written for each; level 1 alone {:.1} to {:.1}, since its ratio is {:.0} to {:.0} and it is rewritten (r - 1)/2 times.",
+            "The model: {:.1} to {:.1} bytes written for each; level 1 alone {:.1} to {:.1}, since its ratio is {:.0} to {:.0}, in {runs}.",
             amplification.0,
             amplification.1,
-            first.0,
-            first.1,
+            level_1.0,
+            level_1.1,
             compare(&|figures| number(&figures["load"]["ratios"][0], &[])).0,
             compare(&|figures| number(&figures["load"]["ratios"][0], &[])).1,
         );

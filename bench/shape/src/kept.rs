@@ -38,6 +38,11 @@ impl Kept {
         }
     }
 
+    /// The day on which the last of it was measured.
+    pub fn date(&self) -> &str {
+        self.policies.values().next_back().and_then(|kept| kept["measured"]["date"].as_str()).unwrap_or("undated")
+    }
+
     /// Where, when and of what it was measured.
     pub fn circumstances(&self, words: &Words, program: &str) -> String {
         let mut text = String::new();

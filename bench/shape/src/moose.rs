@@ -274,9 +274,8 @@ fn report(words: &Words, kept: &Kept) -> String {
         .collect();
     let setting = policies.first().map_or(&Value::Null, |policy| &policy.1["setting"]);
     let buffer_bytes = number(setting, &["buffer_bytes"]);
-    let date = policies.last().and_then(|policy| policy.1["measured"]["date"].as_str()).unwrap_or("undated");
     let mut text = format!(
-        "# MOOSE beside other policies on its workloads, {date}\n\n{}\n\
+        "# MOOSE beside other policies on its workloads, {}\n\n{}\n\
          MOOSE's Tables 4 and 5 in small: keys of 24 bytes, values of 1000, {BUFFERS} buffers of {:.2} MiB, {:.2} GiB in all (the paper: about 5,500 of 2 MB, 11 GB), filters of 5 bits per entry shared out as Monkey does, \
          blocks of 4 KiB, direct I/O, no cache of blocks, indexes in memory, no compression, one client, two workers. One tree for each policy, loaded with unique random keys; then the ten workloads, from the least to the most writing. \
          A scan returns {SCANNED} entries (the paper does not say how many), a lookup is of a key that is not there (as row C of Table 5 shows), an update gives any entry another value. \
@@ -285,6 +284,7 @@ fn report(words: &Words, kept: &Kept) -> String {
          one block in each run for scans, what lies between two blocks, and the entries that follow.\n\
          * *Merged* are raw bytes that flushes and merges wrote beyond each buffer's own, in blocks of 4 KiB for each operation, as in the paper. Their model is the planner on counts, from the runs that there were before, with the same flushes.\n\
          * *Sum* is the paper's \"#IO per query\". Nothing is fitted.\n",
+        kept.date(),
         kept.circumstances(words, "moose"),
         buffer_bytes / 1_048_576.0,
         buffer_bytes * BUFFERS as f64 / 2_f64.powi(30),
