@@ -232,6 +232,8 @@ fn run(store: &Store, policy: &dyn policy::Policy, mix: &Mix, scans: u64) -> Res
         "merged": (after.written_raw_bytes() - before.written_raw_bytes()) as f64 - flushed as f64,
         "merged_model": tree.report().written_total().as_f64() - flushed as f64,
         "merges": after.merges - before.merges,
+        "written_levels": after.levels.iter().enumerate().map(|(at, level)| level.written_raw_bytes - before.levels.get(at).map_or(0, |level| level.written_raw_bytes)).collect::<Vec<_>>(),
+        "written_levels_model": tree.report().written.iter().map(|bytes| bytes.0).collect::<Vec<_>>(),
         "seconds": taken, "settle_seconds": settling,
         "micros": [micros(0), micros(1), micros(2)],
         "held_seconds": stalled(&after) - stalled(&before),
@@ -595,10 +597,11 @@ fn verdicts(policies: &Policies<'_>) -> String {
             .fold((0.0, String::new()), |worst, one| if one.0 > worst.0 { one } else { worst })
     };
     let mut within = |what: &str, (off, which): (f64, String)| {
-        text += &holds(
-            off <= 0.1,
-            &format!("{what} within 10 % of the model; the furthest off is {which}, {:.1} %", 100.0 * off),
-        );
+        let furthest = match which.is_empty() {
+            true => "none is off".to_owned(),
+            false => format!("the furthest off is {which}, {:.1} %", 100.0 * off),
+        };
+        text += &holds(off <= 0.1, &format!("{what} within 10 % of the model; {furthest}"));
     };
     let of = |figures: &Value, mix: &str, name: &str| number(figures, &["mixes", mix, name]);
     within(

@@ -52,10 +52,10 @@ pub trait Source {
     fn shared(&self) -> Option<usize> {
         None
     }
-    /// True if [`Source::entry`] shows no entry, but a place before the next one on its way, which costs something to be reached. Who merges sources lets one go on from there
-    /// only if nothing of the others comes before; how is the source's own matter.
-    fn waits(&self) -> bool {
-        false
+    /// While it stands nowhere though there is more on its way, which costs something to be reached: the key at which it waits. All entries that follow come after the place before all versions
+    /// of that key, or backward before it. Who merges sources lets one go on only if nothing of the others comes before; how is the source's own matter.
+    fn waits_at(&self) -> Option<&[u8]> {
+        None
     }
     /// The value of the entry that the last call of [`Source::prev`] left, if nothing was called since that moves the cursor. Who goes backward learns only from
     /// the entry before whether an entry was the youngest of its key.

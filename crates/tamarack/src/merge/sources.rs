@@ -53,7 +53,7 @@
 //! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If a caller breaks that, the
 //!   younger source comes first going forward and last going backward.
 //! * Sources may gain entries while the cursor stands (the active buffer does), but lose none.
-//! * A source that waits ([`Source::waits`]) plays with the place that it shows, and wins only on the way to
+//! * A source that waits ([`Source::waits_at`]) plays with the place where it does, and wins only on the way to
 //!   [`MergedSource::settle`].
 //!
 //! # Cost
@@ -85,7 +85,7 @@ pub struct MergedSource<S> {
     challenge: u64,
     /// The source that the last step moved.
     moved: usize,
-    /// Some source may wait ([`Source::waits`]); where none does, that costs nothing.
+    /// Some source waited when all played last. Who begins to wait makes all play.
     some_wait: bool,
     /// The loser of each match, as many as sources; the first is not used. The winner of match i plays in match i / 2, and source i enters in match
     /// (i + sources) / 2.
@@ -138,20 +138,20 @@ impl<S: Source> MergedSource<S> {
         &mut self.sources
     }
 
+    /// False if no source waits ([`Source::waits_at`]). Who has sources that can wait asks after each seek and each step, and calls [`MergedSource::settle`] if some do.
+    #[inline]
+    pub fn some_wait(&self) -> bool {
+        self.some_wait
+    }
+
     /// If the source that comes first waits, lets `go_on` move it, and any others that wait at the same key, which it is told; until one comes first that stands on an
-    /// entry, or none does. To be called after each seek and each step if sources can wait.
+    /// entry, or none does.
     ///
     /// # Errors
     /// Those of `go_on`; the cursor stands nowhere then.
-    #[inline]
-    pub fn settle(&mut self, go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
-        if self.some_wait { self.go_on(go_on) } else { Ok(()) }
-    }
-
     #[cold]
-    fn go_on(&mut self, mut go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
-        while let Some(first) = self.winner.filter(|first| self.sources[*first].waits()) {
-            let key = self.sources[first].entry().expect("who waits shows where").key.to_vec();
+    pub fn settle(&mut self, mut go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
+        while let Some(key) = self.winner.and_then(|first| self.sources[first].waits_at()).map(<[u8]>::to_vec) {
             self.winner = None;
             go_on(&mut self.sources, &key)?;
             self.play_all();
@@ -190,6 +190,7 @@ impl<S: Source> MergedSource<S> {
                 }
             }
             (Some(_), None) => self.play_all(),
+            (None, _) if source.waits_at().is_some() => self.play_all(),
             (None, _) => self.play_again(self.codes.nowhere(moving), moving),
         }
         Ok(())
@@ -223,8 +224,8 @@ impl<S: Source> MergedSource<S> {
         let mut players = std::mem::take(&mut self.players);
         players.clear();
         players.resize(count, nobody);
-        players.extend(self.sources.iter().enumerate().map(|(source, cursor)| match cursor.entry() {
-            Some(entry) => codes.player(0, entry.key, source),
+        players.extend(self.sources.iter().enumerate().map(|(source, cursor)| match place_of(cursor) {
+            Some((key, _)) => codes.player(0, key, source),
             None => codes.nowhere(source),
         }));
         for at in (1..count).rev() {
@@ -233,8 +234,8 @@ impl<S: Source> MergedSource<S> {
         self.winner = players.get(1).and_then(|&first| codes.standing(first));
         self.challenge = 0;
         self.players = players;
-        // Who begins to wait does not know what its keys have in common, so that all play.
-        self.some_wait = self.sources.iter().any(S::waits);
+        // Who begins to wait does not know what its keys have in common, so that it comes here.
+        self.some_wait = self.sources.iter().any(|source| source.waits_at().is_some());
     }
 
     /// Plays the matches of the source `moved`, which has gone on from the winning entry.
@@ -268,17 +269,23 @@ impl<S: Source> MergedSource<S> {
     fn play_by_keys(&self, a: Player, b: Player) -> (Player, Player) {
         let codes = self.codes;
         let [index_a, index_b] = [a, b].map(|player| codes.source(player));
-        let (Some(of_a), Some(of_b)) = (self.sources[index_a].entry(), self.sources[index_b].entry()) else {
+        let (Some(of_a), Some(of_b)) = (place_of(&self.sources[index_a]), place_of(&self.sources[index_b])) else {
             return (a, b);
         };
-        let common = common_prefix(of_a.key, of_b.key);
-        let order = compare((of_a.key, of_a.sequence), (of_b.key, of_b.sequence)).then(index_a.cmp(&index_b));
+        let common = common_prefix(of_a.0, of_b.0);
+        let order = compare(of_a, of_b).then(index_a.cmp(&index_b));
         let a_wins = match codes.direction {
             Direction::Forward => order.is_lt(),
             Direction::Backward => order.is_gt(),
         };
-        if a_wins { (a, codes.player(common, of_b.key, index_b)) } else { (b, codes.player(common, of_a.key, index_a)) }
+        if a_wins { (a, codes.player(common, of_b.0, index_b)) } else { (b, codes.player(common, of_a.0, index_a)) }
     }
+}
+
+/// Where a source stands, or the place before all versions of the key at which it waits.
+fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
+    let waits = || source.waits_at().map(|key| (key, Sequence::MAX));
+    source.entry().map(|entry| (entry.key, entry.sequence)).or_else(waits)
 }
 
 impl Codes {

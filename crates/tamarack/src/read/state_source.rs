@@ -86,11 +86,17 @@ impl StateSource {
         if went.is_err() {
             forget(self.merged.sources_mut());
         }
-        went.and_then(|()| self.settle())
+        self.settled(went)
+    }
+
+    /// After a step: nothing more, unless a run waits.
+    #[inline]
+    fn settled(&mut self, went: Result<()>) -> Result<()> {
+        if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went }
     }
 
     /// Lets runs go on that wait at a cut, if that comes first: all that wait at the same one together.
-    #[inline]
+    #[cold]
     fn settle(&mut self) -> Result<()> {
         self.merged.settle(|parts, cut| {
             read_for(waiting(parts, cut), None);
@@ -110,7 +116,7 @@ fn forget(parts: &mut [Part]) {
 
 /// The runs that wait at the cut at this key.
 fn waiting<'a>(parts: &'a mut [Part], cut: &[u8]) -> Vec<&'a mut RunCursor> {
-    parts.iter_mut().filter_map(Part::run).filter(|run| run.waits_at(cut)).collect()
+    parts.iter_mut().filter_map(Part::run).filter(|run| run.waits_at() == Some(cut)).collect()
 }
 
 /// Reads what these runs need to go to a place, or to go on from where they wait, at once.
@@ -198,14 +204,14 @@ impl Source for StateSource {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.merged.next()?;
-        self.settle()
+        let went = self.merged.next();
+        self.settled(went)
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.merged.prev()?;
-        self.settle()
+        let went = self.merged.prev();
+        self.settled(went)
     }
 
     #[inline]
@@ -275,8 +281,8 @@ impl Source for Part {
         either!(self, source => source.shared())
     }
 
-    fn waits(&self) -> bool {
-        either!(self, source => source.waits())
+    fn waits_at(&self) -> Option<&[u8]> {
+        either!(self, source => source.waits_at())
     }
 
     #[inline]

@@ -30,7 +30,7 @@ use super::directory::Directory;
 use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::cache::Holder;
-use crate::entry::{Entry, EntryKind, Query, Sequence};
+use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::edit::{KeyRange, RunId};
@@ -295,7 +295,7 @@ impl RunCursor {
 
     /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so many raw bytes; and leaves out what their scan does not ask for.
     ///
-    /// Waits at cuts ([`Source::waits`]), and reads what is behind one only when it is told to go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
+    /// Waits at cuts ([`Source::waits_at`]), and reads what is behind one only when it is told to go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
     /// with, what it has not handed over yet is mostly not reached, and all its inputs begin at the same cut.
     #[must_use]
     pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
@@ -312,11 +312,6 @@ impl RunCursor {
     pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
         let Some(index) = self.approach(place) else { return Ok(false) };
         self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
-    }
-
-    /// True if it waits at the cut at this key.
-    pub fn waits_at(&self, key: &[u8]) -> bool {
-        self.cut().is_some_and(|cut| cut.key == key)
     }
 
     /// As [`RunCursor::prepare`] for [`RunCursor::go_on`], which must be called next.
@@ -361,16 +356,17 @@ impl RunCursor {
         self.place.as_ref().map(|place| place.cursor.storage())
     }
 
-    /// The index of the slice that a place leads to, if any.
-    fn slice_at(&self, place: Place<'_>) -> Option<usize> {
+    /// The slice that a place leads to, and its index, if any.
+    fn slice_at(&self, place: Place<'_>) -> Option<(usize, &Slice)> {
         let slices = &self.run.slices;
-        match place {
-            Place::First => Some(0),
-            Place::Last => slices.len().checked_sub(1),
-            Place::From(key, _) => Some(self.run.directory.ending_before(key, slices)),
-            Place::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1),
-        }
-        .filter(|&index| slices.get(index).is_some_and(|slice| self.may_want(slice)))
+        let index = match place {
+            Place::First => 0,
+            Place::Last => slices.len().checked_sub(1)?,
+            Place::From(key, _) => self.run.directory.ending_before(key, slices),
+            Place::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1)?,
+        };
+        let slice = slices.get(index).filter(|slice| self.may_want(slice))?;
+        Some((index, slice))
     }
 
     /// False if the scan that the cursor belongs to asks for nothing of the slice.
@@ -383,29 +379,16 @@ impl RunCursor {
     /// The index of the slice that is to be entered for a place; `None` if there is none, and it stands nowhere or waits then.
     fn approach(&mut self, place: Place<'_>) -> Option<usize> {
         self.waiting = None;
-        let index = self.slice_at(place);
-        match index {
-            Some(index) if self.begins_behind_cut(index, place) => {
+        match self.slice_at(place) {
+            Some((index, slice)) if self.may_wait && slice.begins_behind_cut(place) => {
                 self.wait(index, matches!(place, Place::First | Place::From(..)));
                 None
             }
-            Some(_) => index,
+            Some((index, _)) => Some(index),
             None => {
                 self.leave();
                 None
             }
-        }
-    }
-
-    /// True if all of the slice with that index is behind a cut, seen from a place that leads to it.
-    fn begins_behind_cut(&self, index: usize, place: Place<'_>) -> bool {
-        let slice = self.run.slices.get(index).filter(|_| self.may_wait);
-        let (from, to) = (slice.and_then(Slice::from), slice.and_then(Slice::to));
-        match place {
-            Place::First => from.is_some(),
-            Place::Last => to.is_some(),
-            Place::From(key, _) => from.is_some_and(|from| *key < **from),
-            Place::Before(key, _) => to.is_some_and(|to| **to < *key),
         }
     }
 
@@ -416,21 +399,12 @@ impl RunCursor {
 
     /// Goes to the end of the slice with that index at which it begins in that direction, or waits there.
     fn go_to_slice(&mut self, index: usize, is_forward: bool) -> Result<()> {
-        if self.begins_behind_cut(index, if is_forward { Place::First } else { Place::Last }) {
+        let end = if is_forward { Place::First } else { Place::Last };
+        if self.may_wait && self.run.slices.get(index).is_some_and(|slice| slice.begins_behind_cut(end)) {
             self.wait(index, is_forward);
             return Ok(());
         }
         self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))
-    }
-
-    /// What it shows while it waits: the place of the cut, which is before all versions of its key. Forward that key is the first that may follow, backward none that follows has it.
-    #[cold]
-    fn cut(&self) -> Option<Entry<'_>> {
-        let Waiting { index, is_forward } = self.waiting?;
-        let slice = self.run.slices.get(index).expect("there is a slice with that index");
-        let cut = if is_forward { slice.from() } else { slice.to() };
-        let key = cut.expect("it waits at cuts only");
-        Some(Entry { key, sequence: Sequence::MAX, kind: EntryKind::Delete, value: &[] })
     }
 
     /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
@@ -549,14 +523,14 @@ impl Source for RunCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        match &self.place {
-            Some(place) => place.cursor.entry(),
-            None => self.cut(),
-        }
+        self.place.as_ref()?.cursor.entry()
     }
 
-    fn waits(&self) -> bool {
-        self.waiting.is_some()
+    fn waits_at(&self) -> Option<&[u8]> {
+        let Waiting { index, is_forward } = self.waiting?;
+        let slice = self.run.slices.get(index).expect("there is a slice with that index");
+        let cut = if is_forward { slice.from() } else { slice.to() };
+        Some(cut.expect("it waits at cuts only"))
     }
 
     #[inline]

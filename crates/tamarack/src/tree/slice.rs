@@ -126,6 +126,16 @@ impl Slice {
         if is_forward { self.first_place() } else { self.last_place() }
     }
 
+    /// True if all of it is behind one of its cuts, seen from a place that leads to it.
+    pub(super) fn begins_behind_cut(&self, place: Place<'_>) -> bool {
+        match place {
+            Place::First => self.from.is_some(),
+            Place::Last => self.to.is_some(),
+            Place::From(key, _) => self.from.as_deref().is_some_and(|from| key < from),
+            Place::Before(key, _) => self.to.as_deref().is_some_and(|to| to < key),
+        }
+    }
+
     /// What in its table corresponds to a place in the run that leads to this slice.
     pub(super) fn place_in_table<'a>(&'a self, place: Place<'a>) -> Place<'a> {
         match place {

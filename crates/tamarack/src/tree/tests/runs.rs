@@ -153,14 +153,14 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
             let settled = merged.settle(|cursors, cut| {
                 waited += 1;
                 // Of some it is known before what they need.
-                for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at(cut)).step_by(2) {
+                for cursor in cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(cut)).step_by(2) {
                     cursor.prepare_to_go_on()?;
                 }
                 if fails {
                     cursors.iter_mut().for_each(RunCursor::leave);
                     return Err(Error::InvalidArgument("as told".to_owned()));
                 }
-                cursors.iter_mut().filter(|cursor| cursor.waits_at(cut)).try_for_each(RunCursor::go_on)
+                cursors.iter_mut().filter(|cursor| cursor.waits_at() == Some(cut)).try_for_each(RunCursor::go_on)
             });
             if settled.is_err() {
                 assert_eq!(merged.entry(), None, "seed {seed}");
