@@ -38,7 +38,7 @@
 //! *failed*, and whose pages the system then took for clean). So it is written once more in place, the file is synced, and so is the
 //! directory, before anything is built on what was read or anything stale is removed.
 //!
-//! Tests: `tree/tests.rs`: every prefix, truncation and flipped bit of a small manifest; every step failing and every crash at a
+//! Tests: `tree/tests`: every prefix, truncation and flipped bit of a small manifest; every step failing and every crash at a
 //! step.
 
 pub mod survey;

@@ -16,7 +16,7 @@
 //!
 //! Cost: a lookup is one binary search, then at most one table's. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
 //!
-//! Tests: random slices and cuts against a plain map, in `tree/tests.rs`.
+//! Tests: random slices and cuts against a sorted list, in `tree/tests/runs.rs`.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -246,7 +246,7 @@ pub struct RunCursor {
     may_wait: bool,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
-    /// The cut at which it waits, if it does. It stands nowhere then, until it has been read what is behind.
+    /// The cut at which it waits, if it does. It stands nowhere then, until what is behind has been read.
     waiting: Option<Waiting>,
     /// The value that the last step backward left, if it has left that slice, too.
     left: Option<Box<[u8]>>,

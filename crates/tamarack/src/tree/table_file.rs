@@ -6,7 +6,7 @@
 //! it, the table's id goes to the garbage list of [`TableFiles`], from which background work removes the file. A handle
 //! that is not obsolete leaves its file alone: closing a database deletes nothing.
 //!
-//! Tests: here, and through versions in `tree/tests.rs`.
+//! Tests: here, and through versions in `tree/tests`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@
 //!   is gone from all inputs;
 //! * each table of a tree is named by a slice of that tree, and holds nothing past what is flushed.
 //!
-//! Tests: `tree/tests.rs` compares random histories of edits with a slow obvious model.
+//! Tests: `tree/tests` compares random histories of edits with a slow obvious model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
