@@ -180,10 +180,15 @@ fn with_space(options: Options, matches: &ArgMatches) -> Options {
     }
 }
 
-/// The same with the policy that it has.
-pub(crate) fn open_to_reshape(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = with_filter(expert(matches), matches);
-    open_with(&with_threads(Options::new(), matches).create_if_missing(false).expert(expert), matches, output)
+/// The same with the policy that it has; for reading only if nothing is to be changed.
+pub(crate) fn open_to_reshape(matches: &ArgMatches, dry: bool, output: &mut Output<'_>) -> Result<Db, Failure> {
+    let options = with_threads(with_space(Options::new(), matches), matches);
+    let options = options.create_if_missing(false).expert(with_filter(expert(matches), matches));
+    if dry {
+        opened(options.open_read_only(path(matches)), path(matches), output)
+    } else {
+        open_with(&options, matches, output)
+    }
 }
 
 fn with_threads(options: Options, matches: &ArgMatches) -> Options {

@@ -204,6 +204,11 @@ impl Seen {
         self.raw_bytes as f64 / self.time.as_secs_f64()
     }
 
+    /// The same until everything was merged.
+    fn digested(&self) -> f64 {
+        self.raw_bytes as f64 / self.rest.as_secs_f64()
+    }
+
     /// Of all latencies, the one that so many of a thousand do not exceed.
     fn percentile(&self, of_a_thousand: usize) -> Duration {
         let mut latencies = self.latencies.clone();
@@ -256,7 +261,7 @@ fn nine_tenths(case: Case) {
         let tree = case.grow(device, 1);
         let all = case.measure(&tree, Arrivals::AtOnce, 1);
         println!("{}", all.row(&format!("{name}, all")));
-        let offered = 0.9 * all.raw_bytes as f64 / all.rest.as_secs_f64();
+        let offered = 0.9 * all.digested();
         let most = case.measure(&tree, Arrivals::Rate(offered), 1);
         println!("{}", most.row(&format!("{name}, {:.2}", offered / 1e6)));
         for seen in [&all, &most] {
@@ -335,7 +340,7 @@ fn a_change_of_policy() {
     for (name, device) in DEVICES {
         let tree = case.grow(device, 1);
         let all = case.measure(&tree, Arrivals::AtOnce, 1);
-        let offered = 0.9 * all.raw_bytes as f64 / all.rest.as_secs_f64();
+        let offered = 0.9 * all.digested();
         let (env, random) = (tree.process_image(), Random::new(!1));
         let db = case.open(&env);
         for to in ["moose:last=0.8,k=1", case.policy] {
@@ -370,7 +375,7 @@ fn a_burst() {
     for (name, device) in DEVICES {
         let tree = case.grow(device, 1);
         let all = case.measure(&tree, Arrivals::AtOnce, 1);
-        let sustained = all.raw_bytes as f64 / all.rest.as_secs_f64();
+        let sustained = all.digested();
         let db = case.open(&tree);
         tree.run_until(tree.now() + Duration::from_secs(5));
         let burst = case.put(&tree, &db, &Random::new(2), case.measured, Arrivals::Rate(10.0 * sustained));

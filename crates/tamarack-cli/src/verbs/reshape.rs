@@ -57,7 +57,7 @@ fn arguments() -> Vec<Arg> {
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let [dry, at_once] = ["dry-run", "at-once"].map(|name| matches.get_flag(name));
     let words = database::policy_words(matches)?;
-    let db = if dry { database::open_to_read(matches, output) } else { database::open_to_reshape(matches, output) }?;
+    let db = database::open_to_reshape(matches, dry, output)?;
     if !dry {
         db.flush()?;
     }
@@ -170,6 +170,12 @@ mod tests {
         assert_eq!(parsed(&["stats", &db, "--json"])["policy"], "tiering:T=8");
         let foreseen = dry["estimate"]["reshape_bytes"].as_u64().expect("a number");
         assert!(foreseen > 0, "{dry}");
+
+        let kept = |dry: &Value| dry["estimate"]["kept_bytes"].as_u64().expect("a number");
+        let bounded =
+            ["reshape", &db, "--policy", "leveling:T=8", "--dry-run", "--writes", "1MiB", "--space-max", "1.05"];
+        let bounded = parsed(&[&bounded[..], &["--json"]].concat());
+        assert!(kept(&bounded) > kept(&dry), "a bound on space calls for merges: {bounded} {dry}");
 
         let lazy = parsed(&["reshape", &db, "--policy", "leveling:T=8", "--json"]);
         assert_eq!((&lazy["written_bytes"], &lazy["changed"]), (&0.into(), &true.into()), "{lazy}");

@@ -8,7 +8,7 @@ use tamarack_env::MemoryEnv;
 
 use super::model::{TREE, no_files};
 use crate::entry::{Query, Sequence};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::stored::Compression;
@@ -78,6 +78,18 @@ fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
     (tree.runs().next().expect("it exists").clone(), versions)
 }
 
+/// One of the seeks, for a choice below 4, or a step.
+fn go(source: &mut dyn Source, choice: u64, key: &[u8], sequence: Sequence) -> Result<()> {
+    match choice {
+        0 => source.seek_first(),
+        1 => source.seek_last(),
+        2 => source.seek(key, sequence),
+        3 => source.seek_before(key, sequence),
+        4..8 => source.prev(),
+        _ => source.next(),
+    }
+}
+
 /// Shows that a cursor over a run, whatever mixture of steps and seeks in both directions, stands where one over the sorted list stands; with and
 /// without the cache.
 #[test]
@@ -91,14 +103,7 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
             for _ in 0..300 {
                 let choice = if cursor.entry().is_some() { random.below(12) } else { random.below(4) };
                 let (key, sequence) = (random.key(), Sequence(random.below(50)));
-                let step = |source: &mut dyn Source| match choice {
-                    0 => source.seek_first(),
-                    1 => source.seek_last(),
-                    2 => source.seek(&key, sequence),
-                    3 => source.seek_before(&key, sequence),
-                    4..8 => source.prev(),
-                    _ => source.next(),
-                };
+                let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
                 let left = twin.entry().map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
                 step(&mut cursor).expect("nothing fails");
                 step(&mut twin).expect("nothing fails");
@@ -138,14 +143,7 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
         for _ in 0..300 {
             let choice = if twin.entry().is_some() { random.below(12) } else { random.below(4) };
             let (key, sequence) = (random.key(), Sequence(random.below(50)));
-            let step = |source: &mut dyn Source| match choice {
-                0 => source.seek_first(),
-                1 => source.seek_last(),
-                2 => source.seek(&key, sequence),
-                3 => source.seek_before(&key, sequence),
-                4..8 => source.prev(),
-                _ => source.next(),
-            };
+            let step = |source: &mut dyn Source| go(source, choice, &key, sequence);
             let left = twin.entry().map(|entry| entry.value.to_vec());
             step(&mut merged).expect("nothing fails");
             step(&mut twin).expect("nothing fails");
