@@ -6,6 +6,11 @@
 //! explorer can replace them.
 //!
 //! Nothing in this crate knows what a key, a table or a log is.
+//!
+//! # Cargo features
+//!
+//! `shuttle` (off by default, for tests) replaces the locks, atomics and threads of [`sync`] by those of the schedule
+//! explorer `shuttle`.
 
 pub mod memory;
 pub mod os;

@@ -20,6 +20,18 @@
 //! the order of commits that contains everything so acknowledged; a [`Batch`] is there whole or not at all. Everything read from storage is
 //! checked; damage gives an error that names the file and the offset, never a wrong answer.
 //!
+//! # Cargo features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `lz4` | yes | block compression with LZ4, in pure Rust |
+//! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
+//! | `measure` | no | for benchmarks: lookups report the time of their parts |
+//! | `shuttle` | no | for tests: locks, atomics and threads of a schedule explorer |
+//!
+//! Opening a database whose blocks need a compression that is not compiled in succeeds; reading such a block is an
+//! [`Error`] that names the feature.
+//!
 //! # How it is built
 //!
 //! Modules, high to low; a module imports only what stands below it (the `tidy` crate checks that):

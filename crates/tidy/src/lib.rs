@@ -7,6 +7,7 @@
 //! * `steps`: every name of a place that changes storage is used, and none is made in passing.
 //! * `digests`: where keys may be hashed.
 //! * `documents`: documents are reachable, and their links lead somewhere.
+//! * `packages`: published crates have metadata, licences and READMEs.
 //! * `tree`: reads the files that the rules look at; `rust` blanks out comments and strings and finds imports; `verdict` reports.
 //!
 //! The rules read text, not syntax trees: a full parser would be the largest dependency of the whole repository. What
@@ -18,6 +19,8 @@ mod digests;
 mod documents;
 #[cfg(test)]
 mod order;
+#[cfg(test)]
+mod packages;
 #[cfg(test)]
 mod rust;
 #[cfg(test)]

@@ -27,7 +27,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tidy",
         may_use: &[],
-        modules: &["lib", "digests", "documents", "order", "steps", "text", "rust", "tree", "verdict"],
+        modules: &["lib", "digests", "documents", "order", "packages", "steps", "text", "rust", "tree", "verdict"],
     },
     Layer {
         directory: "tamarack-cli",
