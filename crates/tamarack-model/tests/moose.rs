@@ -105,6 +105,95 @@ fn large_trees_are_within_a_thousandth() {
     }
 }
 
+/// The least cost of a structure of ratios that are alike, or one larger from some level on: an
+/// upper bound on the least cost of all, found without a search.
+fn alike(above: u64, last: f64, cost: LevelCost) -> f64 {
+    let mut least = f64::INFINITY;
+    for ratio in 2..=40 {
+        for changes in 0..40 {
+            let (mut batch, mut held, mut sum) = (1_u64, 0_u64, 0.0);
+            for level in 0..40 {
+                let left = above - held;
+                if left >= 2 * batch && last >= 1.5 * left as f64 {
+                    least = least.min(sum + cost.of(left as f64 / batch as f64) + cost.of(last / left as f64));
+                }
+                let next = ratio + u64::from(level >= changes);
+                if batch * next > left / 3 {
+                    break;
+                }
+                batch *= next;
+                held += batch;
+                sum += cost.of(next as f64);
+            }
+        }
+    }
+    least
+}
+
+/// What holds for trees of any size: there is a structure; it keeps to the rules; it costs no more
+/// than equal ratios and, with `√r`, no less than Eq. 8 allows; it has about ln(above)/2 levels.
+fn check_large(above: u64, last: f64, cost: LevelCost) {
+    let levels = structure::levels_above(above, last, cost);
+    let context = || format!("levels_above({above}, {last:?}, {cost:?}) = {levels:?}");
+    assert!(!levels.is_empty(), "{}", context());
+    let (found, known) = (price(&levels, above, last, cost), alike(above, last, cost));
+    assert!(found <= known * (1.0 + 1e-9), "{found}, but {known} is known: {}", context());
+    if cost == LevelCost::Root {
+        let number = levels.len() as f64 + 1.0;
+        // Eq. 8 for so many levels, and as many above the last as there are at ratios of about e² (7.4).
+        assert!(found >= number * last.powf(0.5 / number) * (1.0 - 1e-9), "{found}: {}", context());
+        let usual = 1.0 + (above as f64).ln() / 2.0;
+        assert!((number - usual).abs() < 1.5, "{usual} levels: {}", context());
+    }
+}
+
+/// Trees for which the search meets only structures that are a little dearer than the one that it
+/// begins from: that one must be the answer.
+#[test]
+fn what_is_known_is_never_lost() {
+    check_large(216_384, 3_599_231.0, LevelCost::Root);
+    for cost in [COSTS[1], LevelCost::Mixed { range: 0.5, update: 0.5 / 4.0 }] {
+        check_large(1_500_000, 8_500_000.0, cost);
+    }
+    // Through the policy: the smallest such tree, and one that a user met.
+    let shape = Moose::new(0.89, 1.0).expect("a policy").with_last(3_424_806, Bytes(1));
+    assert!(shape.last() >= 7 && shape.visible_runs_total() < 30, "{shape}");
+    let shape = Moose::new(0.9, 1.0).expect("a policy").shape(Bytes(3_800_000_000_000), Bytes(128 << 10));
+    assert!(shape.last() >= 8 && shape.visible_runs_total() < 30, "{shape}");
+}
+
+/// Random trees with up to 10^8 buffers above the last level, 3 · 10^10 in all, for any share of the
+/// last level; with the cost of a random workload, which takes longer, up to 60,000 above it.
+#[test]
+fn large_trees_are_sound() {
+    for seed in random::seeds(150) {
+        let mut random = Random::new(seed);
+        let mut fraction = || random.below(1 << 30) as f64 / f64::from(1 << 30);
+        let share = 0.5 + 0.49 * fraction();
+        let above = 10_f64.powf(2.0 + 6.0 * fraction());
+        let last = (above * share / (1.0 - share)).min(3e10).round();
+        check_large(above as u64, last, LevelCost::Root);
+        let (range, update) = (10_f64.powf(-2.0 * fraction()), 10_f64.powf(-2.0 * fraction()));
+        let above = above.powf(0.6);
+        check_large(above as u64, (above * share / (1.0 - share)).round(), LevelCost::Mixed { range, update });
+    }
+}
+
+/// Through the policy, from 1,000 buffers to 3 · 10^10, for any share: the number of levels is about
+/// ln(above)/2 more than one, so no step of growth leaves a tree with a single level.
+#[test]
+fn growing_trees_never_lose_their_levels() {
+    for seed in random::seeds(150) {
+        let mut random = Random::new(seed);
+        let policy = Moose::new(0.5 + 0.01 * random.below(50) as f64, 1.0).expect("a policy");
+        let data = Bytes(10_f64.powf(3.0 + 7.5 * random.below(1 << 20) as f64 / f64::from(1 << 20)) as u64);
+        let shape = policy.shape(data, Bytes(1));
+        let above = shape.capacity().as_f64() - shape.holds().as_f64();
+        let usual = 1.0 + above.ln() / 2.0;
+        assert!((shape.last() as f64 - usual).abs() < 1.5, "{policy} of {data}, {usual} levels:\n{shape}");
+    }
+}
+
 /// Shapes are what the formulas say: the last level's share, whole ratios, and `n_i` rounded and bounded.
 #[test]
 fn shapes_are_the_formulas() {

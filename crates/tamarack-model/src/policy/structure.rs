@@ -36,7 +36,12 @@
 //! are best. Both are functions of one number, tabled over cells of products that differ by 1/64; the least over Q is a sum for each pair of cells. Where the last level is much larger than all others, level L-1 may take nearly all of them, and a simpler
 //! bound is as good: one number of levels with equal ratios until level L-1.
 //!
-//! Tests: `tests/moose.rs`: brute force up to N/F = 2,000. Speed: `cargo run --release -p tamarack-model --example structure_speed`.
+//! **The search begins from a structure** of ratios that are nearly alike, and keeps it until it
+//! finds a cheaper one. So there is an answer wherever one exists that is easily found, also
+//! where the search, which takes ways of nearly the same sum for one, meets none as cheap.
+//!
+//! Tests: `tests/moose.rs`: brute force up to N/F = 2,000; random trees up to 3 · 10^10 are sound,
+//! and cost no more than ratios that are alike. Speed: `cargo run --release -p tamarack-model --example structure_speed`.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +95,8 @@ pub fn levels_above(above: u64, last: f64, cost: LevelCost) -> Vec<u64> {
         assert!(range > 0.0 && update > 0.0, "{cost:?}");
     }
     let cells_per_e = if last < NEAR * above as f64 { CELLS_NEAR } else { CELLS_FAR };
-    Search { above, last, cost, cells_per_e, bound: f64::INFINITY, done: Vec::new() }.run()
+    let nothing = Structure { cost: f64::INFINITY, way: 0, left: 0 };
+    Search { above, last, cost, cells_per_e, best: nothing, done: vec![(1, 0)] }.run()
 }
 
 /// The least ratio of the last level: what a shape asks of any.
@@ -109,10 +115,22 @@ struct Search {
     cost: LevelCost,
     /// Cells of products to a factor e.
     cells_per_e: f64,
-    /// What a structure that is known costs.
-    bound: f64,
-    /// All ways that were looked at: the capacity of their last level, and the way that it continues.
+    /// The cheapest structure that is known, the answer in the end. What costs more is not followed.
+    best: Structure,
+    /// All ways that were looked at: the capacity of their last level, and the way that it
+    /// continues. The first has no level yet.
     done: Vec<(u64, usize)>,
+}
+
+/// A structure that is known.
+#[derive(Clone, Copy)]
+struct Structure {
+    /// Infinite as long as there is none.
+    cost: f64,
+    /// The index, among ways that are done, of that through levels 1 to L-2.
+    way: usize,
+    /// What level L-1 takes.
+    left: u64,
 }
 
 /// Below this many times all levels above it, the last level is near to them: level L-1 cannot take nearly all of them then, or the last were too close to it.
@@ -133,6 +151,9 @@ struct Way {
     from: usize,
 }
 
+/// The capacity of a guessed way's last level, the way, and its index among those that are done.
+type Guess = (u64, Way, usize);
+
 /// Products from the first to the last of a cell, and the least that is to pay from any of them on.
 struct Block {
     first: u64,
@@ -148,27 +169,42 @@ impl Search {
         let blocks = self.blocks();
         let mut open: BTreeMap<u64, Vec<Way>> = BTreeMap::new();
         open.insert(1, vec![Way { cost: 0.0, sum: 0, from: 0 }]);
-        let mut best: Option<(f64, usize, u64)> = None;
         while let Some((product, ways)) = open.pop_first() {
             for way in ways {
-                let index = self.done.len();
-                self.done.push((product, way.from));
-                let whole = way.cost + self.finish(product, way.sum);
-                if whole.is_finite() && whole <= self.bound && best.is_none_or(|(least, ..)| whole < least) {
-                    self.bound = whole;
-                    best = Some((whole, index, self.above - way.sum));
-                }
+                let index = self.done(product, way.from);
+                self.end_here(product, way, index);
                 self.extend(product, way, index, &blocks, &mut open);
             }
         }
-        let Some((_, mut index, left)) = best else { return Vec::new() };
-        let mut levels = vec![left];
-        while self.done[index].0 > 1 {
-            levels.push(self.done[index].0);
-            index = self.done[index].1;
+        self.levels()
+    }
+
+    /// Capacities of the best structure's levels 1 to L-1; none if there is no structure.
+    fn levels(&self) -> Vec<u64> {
+        if self.best.cost.is_infinite() {
+            return Vec::new();
+        }
+        let (mut levels, mut way) = (vec![self.best.left], self.best.way);
+        while self.done[way].0 > 1 {
+            levels.push(self.done[way].0);
+            way = self.done[way].1;
         }
         levels.reverse();
         levels
+    }
+
+    /// Notes a way whose last level has this capacity, and says where.
+    fn done(&mut self, product: u64, from: usize) -> usize {
+        self.done.push((product, from));
+        self.done.len() - 1
+    }
+
+    /// Takes the structure that this way makes if the next level is L-1, if none is known that costs as little.
+    fn end_here(&mut self, product: u64, way: Way, index: usize) {
+        let cost = way.cost + self.finish(product, way.sum);
+        if cost < self.best.cost {
+            self.best = Structure { cost, way: index, left: self.above - way.sum };
+        }
     }
 
     /// What it costs to end here: the level that takes all that is left, and the last.
@@ -180,31 +216,36 @@ impl Search {
         self.cost.of(left as f64 / product as f64) + self.cost.of(self.last / left as f64)
     }
 
-    /// A good structure, to compare with: of ratios that are all alike, or some one larger, and perhaps another one.
+    /// A good structure, to begin from: of ratios that are all alike, or some one larger, and
+    /// perhaps another one. It is the answer where the search finds none that is cheaper.
     fn guess(&mut self) {
-        self.bound = self.finish(1, 0);
+        let begin = (1, Way { cost: 0.0, sum: 0, from: 0 }, 0);
+        self.end_here(begin.0, begin.1, begin.2);
         for ratio in 2..=(self.above / 3).min(GUESSED_MAX) {
-            let mut small = Some((1, 0, 0.0));
+            let mut small = Some(begin);
             while let Some(way) = small {
                 let mut large = Some(way);
                 while let Some(way) = large {
-                    self.bound = self.bound.min(way.2 + self.finish(way.0, way.1));
                     for odd in 2..=GUESSED_ODD_MAX {
-                        let Some((product, sum, cost)) = self.next(way, odd) else { break };
-                        self.bound = self.bound.min(cost + self.finish(product, sum));
+                        if self.guess_next(way, odd).is_none() {
+                            break;
+                        }
                     }
-                    large = self.next(way, ratio + 1);
+                    large = self.guess_next(way, ratio + 1);
                 }
-                small = self.next(way, ratio);
+                small = self.guess_next(way, ratio);
             }
         }
-        // Rounding must not drop the structure itself.
-        self.bound *= 1.0 + 1e-9;
     }
 
-    fn next(&self, (product, sum, cost): (u64, u64, f64), ratio: u64) -> Option<(u64, u64, f64)> {
-        let product = product.checked_mul(ratio).filter(|product| *product <= (self.above - sum) / 3)?;
-        Some((product, sum + product, cost + self.cost.of(ratio as f64)))
+    /// Extends a guessed way by a level of this ratio, if enough is left for that, and takes the
+    /// structure that ends there if it is the cheapest.
+    fn guess_next(&mut self, (product, way, index): Guess, ratio: u64) -> Option<Guess> {
+        let product = product.checked_mul(ratio).filter(|product| *product <= (self.above - way.sum) / 3)?;
+        let next = Way { cost: way.cost + self.cost.of(ratio as f64), sum: way.sum + product, from: index };
+        let index = self.done(product, index);
+        self.end_here(product, next, index);
+        Some((product, next, index))
     }
 
     /// All products that can lie above level L-1, in blocks.
@@ -304,7 +345,7 @@ impl Search {
     fn end_after_one(&self, cell: usize) -> f64 {
         let (least, most) = self.products(cell);
         // What costs more than a structure that is known need not be told apart.
-        let mut found = self.bound;
+        let mut found = self.best.cost;
         for ratio in 2_u32.. {
             let (cost, ratio) = (self.cost.at_least(f64::from(ratio)), f64::from(ratio));
             if 3.0 * ratio * least > self.above as f64 || cost >= found {
@@ -339,15 +380,15 @@ impl Search {
             if first > most {
                 break;
             }
-            if way.cost + self.cost.at_least(first as f64) + block.rest_of_larger > self.bound {
+            if way.cost + self.cost.at_least(first as f64) + block.rest_of_larger > self.best.cost {
                 break;
             }
-            if first > last || way.cost + self.cost.at_least(first as f64) + block.rest > self.bound {
+            if first > last || way.cost + self.cost.at_least(first as f64) + block.rest > self.best.cost {
                 continue;
             }
             for ratio in first..=last {
                 let cost = way.cost + self.cost.of(ratio as f64);
-                if cost + block.rest <= self.bound {
+                if cost + block.rest <= self.best.cost {
                     let sum = way.sum + product * ratio;
                     self.keep(open.entry(product * ratio).or_default(), Way { cost, sum, from: index });
                 }
