@@ -27,7 +27,22 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "tidy",
         may_use: &[],
-        modules: &["lib", "digests", "documents", "order", "packages", "steps", "text", "rust", "tree", "verdict"],
+        modules: &[
+            "lib",
+            "ratchet",
+            "digests",
+            "documents",
+            "glossary",
+            "homonyms",
+            "order",
+            "packages",
+            "steps",
+            "text",
+            "finding",
+            "rust",
+            "tree",
+            "verdict",
+        ],
     },
     Layer {
         directory: "tamarack-cli",

@@ -1,7 +1,8 @@
 //! Rules about the text of single files.
 
+use crate::finding::{Count, Finding, area};
 use crate::rust;
-use crate::tree;
+use crate::tree::{self, TextFile};
 use crate::verdict::assert_none;
 
 /// Where `unsafe` may stand; each block there carries a `SAFETY` comment, which clippy checks.
@@ -16,6 +17,9 @@ const UNSAFE_PLACES: &[&str] = &[
 
 /// The longest a source file may be. Half of all files should be under 400 lines; one that nears this holds two ideas.
 const LINES_MAX: usize = 900;
+
+/// The longest line of a comment, in characters. Rows of tables cannot be broken and do not count.
+const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// What must not be committed, and what to do instead. Written in two halves, so that this file does not break its own rule.
 const FORBIDDEN: &[(&str, &str, &str)] = &[
@@ -89,6 +93,23 @@ fn files_are_short() {
         })
         .collect();
     assert_none(&format!("source files have at most {LINES_MAX} lines"), &complaints);
+}
+
+/// Lines of comments that are too long to read.
+pub(crate) fn long_comments(files: &[TextFile]) -> Vec<Count> {
+    let instead = format!("at most {COMMENT_COLUMNS_MAX} columns; what needs more needs a list or a picture");
+    let mut count = Count::new("long comment lines", &instead);
+    for file in files.iter().filter(|file| file.is_rust()) {
+        for (index, line) in file.text.lines().enumerate() {
+            let comment = line.trim_start();
+            let text = comment.trim_start_matches(['/', '!']).trim_start();
+            let is_breakable = comment.starts_with("//") && !text.starts_with('|') && text.contains(' ');
+            if is_breakable && line.chars().count() > COMMENT_COLUMNS_MAX {
+                count.add(area(&file.path), Finding::on_line(file, index + 1));
+            }
+        }
+    }
+    vec![count]
 }
 
 /// Nothing unfinished, and nothing that only means something on one machine.
