@@ -1,4 +1,4 @@
-//! Opening the database that a verb works on.
+//! Opening the database that a command works on.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) fn path_argument() -> Arg {
     Arg::new("db").value_name("DB").help("The database's directory").required(true).value_parser(value_parser!(PathBuf))
 }
 
-/// The switch of verbs that may read much.
+/// The switch of commands that may read much.
 pub(crate) fn direct_argument() -> Arg {
     let help = "Read tables past the page cache; what other programs\nhave there stays";
     Arg::new(DIRECT).long(DIRECT).help(help).action(ArgAction::SetTrue)
@@ -24,7 +24,7 @@ pub(crate) fn direct_argument() -> Arg {
 
 const DIRECT: &str = "direct-io";
 
-/// The options of verbs that write.
+/// The options of commands that write.
 pub(crate) fn write_arguments() -> [Arg; 2] {
     [
         Arg::new("durability")
@@ -41,7 +41,7 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
     ]
 }
 
-/// The options of verbs that merge.
+/// The options of commands that merge.
 pub(crate) fn merge_arguments() -> [Arg; 6] {
     [
         Arg::new("policy")
@@ -78,7 +78,7 @@ const SPACE: &str = "space-max";
 /// More threads than this are a mistake in typing.
 const THREADS_MAX: u64 = 1024;
 
-/// The options of verbs that write much: they override what otherwise follows from the memory budget.
+/// The options of commands that write much: they override what otherwise follows from the memory budget.
 pub(crate) fn tuning_arguments() -> [Arg; 4] {
     let size = |name: &'static str, help| {
         let argument = Arg::new(name).long(name).value_name("SIZE").help(help);
@@ -259,7 +259,7 @@ fn compression(matches: &ArgMatches) -> Compression {
     found.expect("the parser knows the list").1
 }
 
-/// What a verb says that has [`direct_argument`], and nothing for one that has not.
+/// What a command says that has [`direct_argument`], and nothing for one that has not.
 fn expert(matches: &ArgMatches) -> Expert {
     Expert::new().direct_io(matches.try_get_one(DIRECT).ok().flatten().copied().unwrap_or(false))
 }

@@ -1,23 +1,23 @@
 //! The program `tamarack`: a database from the command line. Parse, run, exit status.
 //!
 //! ```text
-//! words ── verbs::command ──► matches ── the verb's run ──► results on standard output, Outcome or Failure ──► status
+//! words ── commands::command_line ──► matches ── the command's run ──► results on standard output, Outcome or Failure ──► status
 //! ```
 //!
-//! What each verb takes and does stands in its file in [`verbs`]. How bytes become text is in [`text`] and [`records`], how results look in
+//! What each command takes and does stands in its file in [`commands`]. How bytes become text is in [`text`] and [`records`], how results look in
 //! [`show`]. The database is opened in [`database`] and nowhere else.
 
+mod commands;
 mod database;
 mod files;
 mod outcome;
 mod records;
 mod show;
 mod size;
+mod subcommand;
 #[cfg(test)]
 mod testing;
 mod text;
-mod verb;
-mod verbs;
 mod workloads;
 
 use std::ffi::OsString;
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
 
 /// Runs the program with `words`, the first being its own name, and returns its exit status.
 fn run(words: impl IntoIterator<Item = impl Into<OsString> + Clone>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let result = match verbs::command().try_get_matches_from(words) {
-        Ok(matches) => verbs::run(&matches, &mut Output::new(out, err, verbs::wants_json(&matches))),
+    let result = match commands::command_line().try_get_matches_from(words) {
+        Ok(matches) => commands::run(&matches, &mut Output::new(out, err, commands::wants_json(&matches))),
         Err(refusal) if refusal.use_stderr() => {
             // Nothing helps if even standard error cannot be written.
             drop(write!(err, "{}", refusal.render()));

@@ -74,6 +74,6 @@ const INTRODUCTION: &str = "\
 Generated from the tables in `crates/tamarack/src/options.rs`, as is the documentation of the methods; `TAMARACK_REWRITE=1 cargo test -p tamarack --test options`
 makes it again, and the test fails if that changes anything.
 
-Sizes are in bytes. A value out of its range is refused when the database is opened, by an error that says what is allowed. `tamarack VERB --help` says which of these a
-verb takes, and under which name.
+Sizes are in bytes. A value out of its range is refused when the database is opened, by an error that says what is allowed. `tamarack COMMAND --help` says which of these a
+command takes, and under which name.
 ";

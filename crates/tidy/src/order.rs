@@ -49,8 +49,8 @@ const LAYERS: &[Layer] = &[
         may_use: &["tamarack", "tamarack-model", "tamarack-env"],
         modules: &[
             "main",
-            "verbs",
-            "verb",
+            "commands",
+            "subcommand",
             "database",
             "files",
             "records",

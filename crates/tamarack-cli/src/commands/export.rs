@@ -7,9 +7,9 @@ use crate::outcome::{Failure, Outcome};
 use crate::records::{self, Format};
 use crate::show::Output;
 use crate::show::progress::Progress;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "export",
     summary: "Print all records in the order of their keys",
     help: records::HELP,

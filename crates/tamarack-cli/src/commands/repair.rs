@@ -11,10 +11,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::progress::Progress;
 use crate::show::table::{grouped, plural, table};
 use crate::show::{Output, json};
+use crate::subcommand::Subcommand;
 use crate::text;
-use crate::verb::Verb;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "repair",
     summary: "Salvage what is readable of a damaged database; first shows what it would do",
     help: "\

@@ -23,13 +23,13 @@ use crate::show::progress::Progress;
 use crate::show::table::{grouped, plural};
 use crate::show::{Output, json, tree, workloads as shown};
 use crate::size::{parse_bytes, show_bytes};
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 use crate::workloads::data::{Data, ENTRIES_MAX, KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::workloads::measure::{Limit, Measured, Measurement};
 use crate::workloads::sample::Sample;
 use crate::workloads::{WORKLOADS, Workload};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "bench",
     summary: "Measure how fast a database is here, by well-known workloads",
     help: "\

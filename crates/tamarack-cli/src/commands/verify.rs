@@ -10,9 +10,9 @@ use crate::show::progress::Progress;
 use crate::show::table::plural;
 use crate::show::{Output, json};
 use crate::size::show_bytes;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "verify",
     summary: "Check every checksum and every invariant",
     help: "\

@@ -13,11 +13,11 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::table::{grouped, plural};
 use crate::show::{Output, json, lookups, tree};
 use crate::size::{show_bytes, show_seconds};
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 use crate::workloads::predict;
 use crate::{database, text};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "stats",
     summary: "Show the tree's shape, what it holds, and what is going on",
     help: "\

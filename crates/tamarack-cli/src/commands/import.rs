@@ -19,10 +19,10 @@ use crate::files::{Acks, Lines};
 use crate::outcome::{Failure, Outcome};
 use crate::records::{self, Format};
 use crate::show::{Output, json, progress::Progress, table};
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 use crate::{database, size};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "import",
     summary: "Store records from a file or from standard input",
     help: "\

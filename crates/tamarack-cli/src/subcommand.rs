@@ -1,4 +1,4 @@
-//! What a verb is, and the arguments in text form that several verbs take.
+//! What a command is, and the arguments in text form that several commands take.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::show::Output;
 use crate::text;
 
 /// One thing that the program can do.
-pub(crate) struct Verb {
+pub(crate) struct Subcommand {
     /// The word that asks for it.
     pub(crate) name: &'static str,
     /// What it does, in one line.

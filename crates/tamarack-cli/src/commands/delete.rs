@@ -4,10 +4,10 @@ use clap::{Arg, ArgMatches};
 
 use crate::outcome::{Failure, Outcome};
 use crate::show::{Output, json};
-use crate::verb::{Verb, required_text, text_argument};
+use crate::subcommand::{Subcommand, required_text, text_argument};
 use crate::{database, text};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "delete",
     summary: "Remove one record",
     help: "\

@@ -13,10 +13,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::table::{grouped, table};
 use crate::show::{Output, json};
 use crate::size::show_bytes;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 use crate::{database, size};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "design",
     summary: "Price a tree that need not be there: its levels, filters and costs",
     help: "\

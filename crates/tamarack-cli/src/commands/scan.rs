@@ -7,10 +7,10 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use super::export;
 use crate::outcome::{Failure, Outcome};
 use crate::show::Output;
-use crate::verb::{Verb, text_argument, text_value};
+use crate::subcommand::{Subcommand, text_argument, text_value};
 use crate::{database, records};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "scan",
     summary: "Print the records whose keys lie in a range",
     help: "\

@@ -29,9 +29,9 @@ use self::range::Wanted;
 use self::report::{Cell, Report};
 use crate::outcome::{Failure, Outcome};
 use crate::show::Output;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "inspect",
     summary: "Show what one file of a database holds",
     help: "\

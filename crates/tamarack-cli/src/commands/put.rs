@@ -9,9 +9,9 @@ use clap::{Arg, ArgMatches};
 use crate::database;
 use crate::outcome::{Failure, Outcome};
 use crate::show::{Output, json};
-use crate::verb::{Verb, required_text, text_argument};
+use crate::subcommand::{Subcommand, required_text, text_argument};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "put",
     summary: "Store one record",
     help: "\

@@ -15,9 +15,9 @@ use crate::show::progress::Progress;
 use crate::show::table::plural;
 use crate::show::{Output, json};
 use crate::size::show_bytes;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "compact",
     summary: "Merge everything, or what is due; give the tree another policy",
     help: "\

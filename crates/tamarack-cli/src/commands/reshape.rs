@@ -9,10 +9,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::table::{plural, table};
 use crate::show::{Output, json};
 use crate::size::show_bytes;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 use crate::{database, size};
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "reshape",
     summary: "Say what another policy would cost; give it to the tree, at once if wanted",
     help: "\

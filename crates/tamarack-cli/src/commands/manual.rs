@@ -1,4 +1,4 @@
-//! `docs/MANUAL.md`: what the program says of itself, on one page. It is made from the list of verbs and what the parser prints.
+//! `docs/MANUAL.md`: what the program says of itself, on one page. It is made from the list of commands and what the parser prints.
 //!
 //! The test compares; with `TAMARACK_REWRITE=1` in the environment it writes the file instead.
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::{STATUSES, VERBS, command};
+use super::{STATUSES, SUBCOMMANDS, command_line};
 
 /// Lines that are longer do not fit the terminals of everybody.
 const WIDTH: usize = 100;
@@ -35,24 +35,24 @@ fn the_document_is_fresh() {
 }
 
 fn document() -> String {
-    let mut command = command();
+    let mut command_line = command_line();
     let mut text = INTRODUCTION.to_owned();
-    for verb in VERBS {
-        let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", verb.name, verb.summary);
+    for command in SUBCOMMANDS {
+        let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", command.name, command.summary);
     }
     let _ = writeln!(text, "\n{STATUSES}");
-    for verb in VERBS {
-        let subcommand = command.find_subcommand_mut(verb.name).expect("it is in the list");
+    for command in SUBCOMMANDS {
+        let subcommand = command_line.find_subcommand_mut(command.name).expect("it is in the list");
         let bare = subcommand.clone().about(None::<&str>).after_help(None::<&str>);
-        let arguments = bare.bin_name(format!("tamarack {}", verb.name)).render_help().to_string();
+        let arguments = bare.bin_name(format!("tamarack {}", command.name)).render_help().to_string();
         let _ = write!(
             text,
             "\n## {}\n\n{}.\n\n```text\n{}\n\n{}\n```\n\n```sh\n{}\n```\n",
-            verb.name,
-            verb.summary,
+            command.name,
+            command.summary,
             arguments.trim_end(),
-            verb.help,
-            verb.examples
+            command.help,
+            command.examples
         );
     }
     text
@@ -61,7 +61,7 @@ fn document() -> String {
 const INTRODUCTION: &str = "\
 # The program `tamarack`
 
-Generated from the list of verbs in `crates/tamarack-cli/src/verbs`, which is also where `--help` comes from; `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual`
+Generated from the list of commands in `crates/tamarack-cli/src/commands`, which is also where `--help` comes from; `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual`
 makes it again, and the test fails if that changes anything.
 
 | `tamarack …` | |

@@ -9,9 +9,9 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::table::plural;
 use crate::show::{Output, json};
 use crate::size::show_bytes;
-use crate::verb::Verb;
+use crate::subcommand::Subcommand;
 
-pub(super) const VERB: Verb = Verb {
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "checkpoint",
     summary: "Make a database of its own that shares the tables' files",
     help: "\
