@@ -12,7 +12,8 @@
 //! | [merge](planner::Merge) | a decision: these neighbouring runs become one, in this level, for this cause |
 //! | active, static run | the youngest run of a level takes what arrives until it is full; fuller, older ones stay as they are |
 //! | [relabel](planner::relabel) | carrying a tree over into another shape by names alone |
-//! | [simulation](simulate) | the planner on counts; the engine's future, without the engine |
+//! | [agenda] | what is to be done next to a tree: flush, compaction, new shape or nothing |
+//! | [simulation](simulate) | the agenda on counts; the engine's future, without the engine |
 //!
 //! # An example
 //!
@@ -70,6 +71,7 @@
 //! |---|---|---|
 //! | [design] | what would a tree be, and what would it cost | search for the best one |
 //! | [simulate] | what would become of these flushes | |
+//! | [agenda] | what is done next, and when another shape is taken | carry it out |
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [bound] | what is merged because a tree takes too much space | |
 //! | [cost] | what does a shape cost, in closed form | |
@@ -95,6 +97,7 @@
 pub mod design;
 pub mod simulate;
 
+pub mod agenda;
 pub mod allocate;
 pub mod assign;
 pub mod bound;

@@ -1,9 +1,11 @@
-//! The planner on counts: what a tree does with a sequence of flushes, without an entry being written.
+//! The [agenda](crate::agenda) on counts: what a tree does with a sequence of flushes, without an
+//! entry being written.
 //!
 //! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level,
-//! runs, space, and how the levels filled and emptied over time. It asks the same [`planner`] as the engine, so it
-//! predicts what the engine will do. It assumes that no key is written twice, so that a merge's output is as large as its
-//! inputs; or that keys are [drawn](Tree::drawing) again and again, by a known law.
+//! runs, space, and how the levels filled and emptied over time. It drives the same agenda as the engine, so it
+//! predicts what the engine will do. It assumes that no key is written twice, so that a compaction's
+//! output is as large as its inputs; or that keys are [drawn](Tree::drawing) again and again, by a
+//! known law; or is told [what is in the runs](Tree::holding).
 //!
 //! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
 //!
@@ -12,20 +14,22 @@
 //! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost),
 //! `tests/twin.rs` with a slow obvious tree; `tests/pace.rs` is about writers.
 
+mod data;
 mod keys;
 mod writers;
 
 use std::collections::VecDeque;
 
+use crate::agenda::{Agenda, Design, Next, RequestId, Scope, Situation};
 use crate::bound::SpaceBound;
-use crate::cost::space::{self, Content};
-use crate::growth;
+use crate::cost::space;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, Cause, Merge, Occasion};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
+pub use data::Data;
 pub use keys::Keys;
 pub use writers::{STEPS, Writers, Writing};
 
@@ -53,7 +57,7 @@ pub struct Report {
     pub merges: u64,
     /// Moves: single runs that changed their level.
     pub moves: u64,
-    /// Changes of shape.
+    /// Changes of shape because the data grew or shrank.
     pub growths: u64,
     /// Runs of each level, level 1 first, seen after each flush (when all merges had ended, if the pace is settled).
     pub runs: Vec<Seen>,
@@ -164,18 +168,30 @@ pub struct Tree<'a> {
     policy: &'a dyn Policy,
     shape: Shape,
     occupancy: Occupancy,
+    agenda: Agenda,
     /// Merges that have begun, the flush among them.
     in_progress: Vec<Merge>,
-    /// For each merge in progress, bytes still to be written.
-    left: Vec<f64>,
+    /// What else is known of each of these.
+    unfinished: Vec<Unfinished>,
+    /// What was decided because of the last event.
+    decided: Vec<Next>,
     /// Buffers that wait behind the flush in progress, the next one first.
     waiting: VecDeque<Bytes>,
     next_run: u64,
     report: Report,
-    /// What is in the runs, if keys are written more than once.
-    drawn: Option<keys::Drawn>,
+    /// What is in the runs.
+    data: Box<dyn Data + 'a>,
     /// How much space it may take.
     bound: Option<SpaceBound>,
+}
+
+/// A merge in progress.
+#[derive(Clone, Copy, Debug)]
+struct Unfinished {
+    /// Bytes still to be written.
+    left: f64,
+    /// Who asked for it.
+    request: Option<RequestId>,
 }
 
 impl<'a> Tree<'a> {
@@ -191,17 +207,18 @@ impl<'a> Tree<'a> {
     pub fn resume(policy: &'a dyn Policy, shape: Shape, occupancy: Occupancy) -> Self {
         assert!(occupancy.deepest() <= shape.last(), "a tree is relabelled when its shape changes");
         let next_run = occupancy.runs().map(|(_, run)| run.id.0).max().unwrap_or(0) + 1;
-        let (in_progress, left) = (Vec::new(), Vec::new());
         Self {
             policy,
             shape,
             occupancy,
-            in_progress,
-            left,
+            agenda: Agenda::default(),
+            in_progress: Vec::new(),
+            unfinished: Vec::new(),
+            decided: Vec::new(),
             waiting: VecDeque::new(),
             next_run,
             report: Report::default(),
-            drawn: None,
+            data: Box::new(data::Unique),
             bound: None,
         }
     }
@@ -219,9 +236,19 @@ impl<'a> Tree<'a> {
     /// # Panics
     /// If anything is in progress.
     #[must_use]
-    pub fn drawing(mut self, keys: Keys) -> Self {
+    pub fn drawing(self, keys: Keys) -> Self {
+        let drawn = keys::Drawn::new(keys, &self.occupancy);
+        self.holding(drawn)
+    }
+
+    /// From now on, `data` says what is in the runs, and what flushes and compactions make of it.
+    ///
+    /// # Panics
+    /// If anything is in progress.
+    #[must_use]
+    pub fn holding(mut self, data: impl Data + 'a) -> Self {
         assert!(self.in_progress.is_empty(), "{:?} in progress", self.in_progress);
-        self.drawn = Some(keys::Drawn::new(keys, &self.occupancy));
+        self.data = Box::new(data);
         self
     }
 
@@ -264,6 +291,17 @@ impl<'a> Tree<'a> {
         &self.in_progress
     }
 
+    /// What waits to be decided.
+    pub fn agenda(&self) -> &Agenda {
+        &self.agenda
+    }
+
+    /// What the agenda has decided because of the last event, in order. All of it has been carried
+    /// out, moves to their end.
+    pub fn decided(&self) -> &[Next] {
+        &self.decided
+    }
+
     /// Buffers that are full and not flushed yet, the one in progress included.
     pub fn sealed(&self) -> usize {
         self.waiting.len() + usize::from(self.is_flushing())
@@ -285,13 +323,14 @@ impl<'a> Tree<'a> {
     pub fn take_shape(&mut self, shape: Shape) {
         (self.occupancy, self.in_progress) = planner::relabel(&self.occupancy, &self.in_progress, &shape);
         self.shape = shape;
+        self.agenda.design_changed();
     }
 
     /// A buffer is full. Its flush begins at once, unless another one is in progress.
     pub fn seal(&mut self, bytes: Bytes) {
         self.report.flushed += bytes;
         self.waiting.push_back(bytes);
-        self.flush_next();
+        self.follow();
     }
 
     /// A sorted run comes from outside, younger than all that is there. Nothing is sealed or being flushed. Returns the level at which it
@@ -301,62 +340,52 @@ impl<'a> Tree<'a> {
         let level = planner::entrance(&self.shape, &self.occupancy, &self.in_progress, bytes);
         let run = Run { id: self.new_run(), bytes, entries: None };
         self.occupancy.level_mut(level).insert(0, run);
-        // If it makes the tree grow, it is relabelled, and has arrived at another level.
-        let level_of = |tree: &Self| {
-            let is_idle = !tree.in_progress.iter().any(|merge| merge.inputs.contains(&run.id));
-            tree.occupancy.runs().find(|(_, other)| other.id == run.id && is_idle).map(|(level, _)| level)
-        };
-        let mut examined = None;
-        while let Some(level) = level_of(self).filter(|level| Some(*level) != examined) {
-            self.arrived(level);
-            examined = Some(level);
-        }
-        self.ask(Occasion::Ingested { run: run.id });
+        self.agenda.ingested(run.id);
+        self.follow();
         level
     }
 
     /// Ends the merge with this index among those in progress, and begins what follows from that.
     pub fn end(&mut self, index: usize) {
-        let merge = self.in_progress.remove(index);
-        self.left.remove(index);
-        if merge.is_partial() {
-            return self.arrived(1);
-        }
-        let bytes = self.output_bytes(&merge);
-        let id = if merge.is_move() { merge.inputs[0] } else { self.new_run() };
-        if let Some(drawn) = &mut self.drawn {
-            drawn.merged(&merge, id);
-        }
-        planner::finish(&mut self.occupancy, &merge, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
-        self.count(&merge, bytes);
-        self.arrived(merge.target);
-        if merge.target > 1 {
-            // What is in level 1 may have had to wait for this merge.
-            self.arrived(1);
-        }
-        if merge.cause == Cause::Flush {
-            self.flush_next();
-        }
+        self.finish(index);
+        self.follow();
+    }
+
+    /// Somebody asks for a compaction of the whole tree, or of a range of keys. It begins when
+    /// nothing in progress is in its way.
+    pub fn request(&mut self, scope: Scope) -> RequestId {
+        let request = self.agenda.request(scope);
+        self.follow();
+        request
     }
 
     /// Begins what is to be done for the tree to take the form of its shape; for that, ends what is in the way.
     pub fn reshape(&mut self) {
-        let mut level = 1;
-        while level <= self.shape.last() {
-            if self.grow(level) {
-                level = 1;
-            } else if planner::fits(&self.shape, &self.occupancy, &self.in_progress, level) {
-                level += 1;
-            } else if !self.ask(Occasion::Reshape { level }) {
-                self.end(0);
-            }
+        self.agenda.request_reshape();
+        self.decided.clear();
+        self.carry_out();
+        while self.agenda.has_levels_to_reshape() {
+            self.finish(0);
+            self.carry_out();
         }
     }
 
-    /// Asks the planner on this occasion, and begins what it says; the cause is then the last one in progress.
+    /// No compaction begins from now on, until [`Tree::resume_compactions`].
+    pub fn pause_compactions(&mut self) {
+        self.agenda.pause();
+    }
+
+    /// Takes back one [`Tree::pause_compactions`].
+    pub fn resume_compactions(&mut self) {
+        self.agenda.resume();
+        self.follow();
+    }
+
+    /// Asks the planner on this occasion, whatever is on the agenda, and begins what it says; the cause is then the last one in progress.
     pub fn ask(&mut self, occasion: Occasion) -> bool {
-        let merge = planner::next_merge(&self.shape, &self.occupancy, &self.in_progress, occasion);
-        merge.map(|merge| self.begin(merge)).is_some()
+        self.decided.clear();
+        let plan = planner::next_merge(&self.shape, &self.occupancy, &self.in_progress, occasion);
+        plan.map(|plan| self.begin(plan, None)).is_some()
     }
 
     /// Ends all that is in progress, and all that follows from it.
@@ -369,63 +398,79 @@ impl<'a> Tree<'a> {
     /// Lets one unit of time pass, in which so many bytes can be written.
     fn pass(&mut self, mut budget: f64) {
         while let Some((next, _)) = self.in_progress.iter().enumerate().min_by_key(|(_, merge)| merge.target) {
-            let written = budget.min(self.left[next]);
+            let written = budget.min(self.unfinished[next].left);
             budget -= written;
-            self.left[next] -= written;
-            if self.left[next] > 0.0 {
+            self.unfinished[next].left -= written;
+            if self.unfinished[next].left > 0.0 {
                 return;
             }
             self.end(next);
         }
     }
 
-    fn flush_next(&mut self) {
-        if self.is_flushing() {
-            return;
+    /// Carries out what is on the agenda after an event.
+    fn follow(&mut self) {
+        self.decided.clear();
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        loop {
+            let next = self.agenda.next(&Situation {
+                design: Design { policy: self.policy, shape: &self.shape, bound: self.bound },
+                occupancy: &self.occupancy,
+                in_progress: &self.in_progress,
+                memtable: self.waiting.front().copied(),
+                contents: &*self.data,
+                may_flush: true,
+                may_compact: true,
+            });
+            if next == Next::Nothing {
+                return;
+            }
+            self.decided.push(next.clone());
+            match next {
+                Next::Flush(plan) => {
+                    self.waiting.pop_front();
+                    self.begin(plan, None);
+                }
+                Next::Compact { plan, request } => self.begin(plan, request),
+                Next::NewShape(shape) => {
+                    self.take_shape(shape);
+                    self.report.growths += 1;
+                }
+                Next::Nothing => {}
+            }
         }
-        if let Some(bytes) = self.waiting.pop_front() {
-            self.begin(planner::flush(&self.shape, &self.occupancy, &self.in_progress, bytes));
+    }
+
+    fn begin(&mut self, plan: Merge, request: Option<RequestId>) {
+        planner::begin(&mut self.occupancy, &plan);
+        self.agenda.begun(&plan);
+        if plan.is_move() {
+            self.report.moves += 1;
+            return self.agenda.moved(plan.target);
         }
+        let bytes = if plan.is_partial() { Bytes::ZERO } else { self.data.output_bytes(&plan, &self.occupancy) };
+        self.unfinished.push(Unfinished { left: bytes.as_f64(), request });
+        self.in_progress.push(plan);
     }
 
-    fn arrived(&mut self, level: usize) {
-        self.grow(level);
-        self.ask(Occasion::Arrived { level });
-        if let Some(bound) = self.bound
-            && let Some(merge) = bound.next_merge(&self.shape, &self.occupancy, &self.in_progress, &Content::of_size)
-        {
-            self.begin(merge);
+    fn finish(&mut self, index: usize) {
+        let plan = self.in_progress.remove(index);
+        let Unfinished { request, .. } = self.unfinished.remove(index);
+        if plan.is_partial() {
+            return self.agenda.ended(1, request);
         }
-    }
-
-    /// Takes the policy's next shapes as long as what is at this level must go on and fills the last one; true if it did.
-    fn grow(&mut self, level: usize) -> bool {
-        let before = self.report.growths;
-        while planner::outgrown(&self.shape, &self.occupancy, &self.in_progress, level) {
-            let Some(shape) = growth::grown(self.policy, &self.shape, self.occupancy.bytes()) else { break };
-            self.take_shape(shape);
-            self.report.growths += 1;
+        let id = self.new_run();
+        let bytes = self.data.output_bytes(&plan, &self.occupancy);
+        self.data.written(&plan, &self.occupancy, id);
+        planner::finish(&mut self.occupancy, &plan, (bytes > Bytes::ZERO).then_some(Run { id, bytes, entries: None }));
+        self.count(&plan, bytes);
+        match plan.cause {
+            Cause::Flush => self.agenda.flushed(),
+            _ => self.agenda.ended(plan.target, request),
         }
-        self.report.growths > before
-    }
-
-    fn begin(&mut self, merge: Merge) {
-        planner::begin(&mut self.occupancy, &merge);
-        let free = merge.is_move() || merge.is_partial();
-        let bytes = if free { Bytes::ZERO } else { self.output_bytes(&merge) };
-        self.left.push(bytes.as_f64());
-        self.in_progress.push(merge);
-    }
-
-    fn output_bytes(&self, merge: &Merge) -> Bytes {
-        self.drawn.as_ref().map_or_else(|| merge.buffer + self.bytes_of(merge), |drawn| drawn.output_bytes(merge))
-    }
-
-    fn bytes_of(&self, merge: &Merge) -> Bytes {
-        let mut runs = self.occupancy.level(merge.target).iter();
-        let first = runs.position(|run| merge.inputs.first() == Some(&run.id));
-        let rest = runs.take(merge.inputs.len().saturating_sub(1));
-        first.map_or(Bytes::ZERO, |at| self.occupancy.level(merge.target)[at].bytes + rest.map(|run| run.bytes).sum())
     }
 
     fn new_run(&mut self) -> RunId {
@@ -435,10 +480,6 @@ impl<'a> Tree<'a> {
     }
 
     fn count(&mut self, merge: &Merge, bytes: Bytes) {
-        if merge.is_move() {
-            self.report.moves += 1;
-            return;
-        }
         self.report.merges += u64::from(merge.cause != Cause::Flush);
         if self.report.written.len() < merge.target {
             self.report.written.resize(merge.target, Bytes::ZERO);

@@ -1,4 +1,5 @@
-//! The planner's rules as readable files: `tests/expectations/*.txt`, each a lesson with one tree.
+//! The rules of the planner (files 1 to 13) and of the agenda (from 14 on) as readable files:
+//! `tests/expectations/*.txt`, each a lesson with one tree.
 //!
 //! A line that begins with `> ` is a command, and what follows it, indented, is what came of it: each merge with its
 //! cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment the test writes what
@@ -14,16 +15,29 @@
 //! | `ingest SIZE` | a run of this size from outside, and all merges that follow |
 //! | `end N` | the N-th merge in progress ends |
 //! | `reshape` | every level takes the form of the shape, and all merges that follow |
-//! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes |
+//! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes, of the planner alone |
+//! | `request all`, `request a range` | somebody asks for a compaction; nothing ends |
+//! | `request a reshape` | a reshape begins; what is in its way ends |
+//! | `ingest only SIZE` | a run of this size from outside; nothing ends |
+//! | `pause`, `resume` | compactions are paused, and go on |
+//! | `bounded by X` | a bound on space amplification from now on |
+//! | `garbage rN AGE of ENTRIES` | the age of garbage in a run, in writes, and the tree's entries |
+//! | `leaves SIZE` | the compaction that ends next writes no more than this |
+//!
+//! A line `agenda:` below a tree says what is still on it.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use tamarack_model::agenda::{Contents, Garbage, Next, Scope};
+use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::{Cause, Merge, Occasion};
 use tamarack_model::policy::{self, Custom, Policy};
-use tamarack_model::simulate::Tree;
-use tamarack_model::{Bytes, Occupancy, RunId, Shape};
+use tamarack_model::simulate::{Data, Tree};
+use tamarack_model::{Bytes, Entries, Occupancy, RunId, Shape};
 
 #[test]
 #[expect(
@@ -76,6 +90,45 @@ fn play(text: &str) -> String {
 #[derive(Default)]
 struct Stage {
     tree: Option<Tree<'static>>,
+    told: Told,
+}
+
+/// What a lesson says of the entries in its runs. Else all keys are unique, and none is deleted.
+#[derive(Clone, Debug, Default)]
+struct Told(Rc<RefCell<Entry>>);
+
+#[derive(Debug, Default)]
+struct Entry {
+    garbage: Vec<Garbage>,
+    entries: u64,
+    leaves: Option<Bytes>,
+}
+
+impl Contents for Told {
+    fn entries(&self) -> Entries {
+        Entries(self.0.borrow().entries)
+    }
+
+    fn garbage(&self) -> Vec<Garbage> {
+        self.0.borrow().garbage.clone()
+    }
+}
+
+impl Data for Told {
+    fn output_bytes(&self, plan: &Merge, occupancy: &Occupancy) -> Bytes {
+        let runs = occupancy.runs().filter(|(_, run)| plan.inputs.contains(&run.id));
+        let all = plan.buffer + runs.map(|(_, run)| run.bytes).sum();
+        let leaves = self.0.borrow().leaves.filter(|_| plan.cause != Cause::Flush);
+        leaves.map_or(all, |leaves| all.min(leaves))
+    }
+
+    fn written(&mut self, plan: &Merge, _occupancy: &Occupancy, _output: RunId) {
+        let mut told = self.0.borrow_mut();
+        told.garbage.retain(|garbage| !plan.inputs.contains(&garbage.run));
+        if plan.cause != Cause::Flush {
+            told.leaves = None;
+        }
+    }
 }
 
 impl Stage {
@@ -94,8 +147,23 @@ impl Stage {
             "tree" => {
                 let runs: Occupancy = rest.replace("; ", "\n").parse().expect("a tree");
                 let tree = self.tree.take().expect("a policy or shape first");
-                self.tree = Some(Tree::resume(tree.policy(), tree.shape().clone(), runs));
+                self.told = Told::default();
+                let tree = Tree::resume(tree.policy(), tree.shape().clone(), runs);
+                self.tree = Some(tree.holding(self.told.clone()));
             }
+            "bounded" => {
+                let most = rest.trim_start_matches("by ").parse().expect("a number");
+                let tree = self.tree.take().expect("a policy or shape first");
+                self.tree = Some(tree.bounded(SpaceBound::new(most).expect("a bound")));
+            }
+            "garbage" => {
+                let words: Vec<&str> = rest.split(' ').collect();
+                let [run, age, "of", entries] = words[..] else { panic!("`garbage rN AGE of ENTRIES`") };
+                let mut told = self.told.0.borrow_mut();
+                told.garbage.push(Garbage { run: run_id(run), age: age.parse().expect("writes") });
+                told.entries = entries.parse().expect("entries");
+            }
+            "leaves" => self.told.0.borrow_mut().leaves = Some(rest.parse().expect("a size")),
             _ => act(self.tree.as_mut().expect("a policy or shape first"), command, verb, rest, out),
         }
         show(self.tree.as_ref().expect("a tree"), out);
@@ -105,7 +173,7 @@ impl Stage {
         // Policies live as long as the test: they are few.
         let policy = Box::leak(policy);
         match &mut self.tree {
-            None => self.tree = Some(Tree::new(policy, buffer)),
+            None => self.tree = Some(Tree::new(policy, buffer).holding(self.told.clone())),
             Some(tree) => {
                 tree.change_policy(policy);
                 writeln!(out, "  relabelled").expect("a string");
@@ -115,6 +183,7 @@ impl Stage {
 }
 
 fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut String) {
+    let (levels, holds) = (tree.shape().last(), tree.shape().holds());
     match verb {
         "flush" => {
             for sizes in rest.split(' ') {
@@ -124,7 +193,7 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
                     let mut scratch = String::new();
                     let told = if at == times { &mut *out } else { &mut scratch };
                     tree.seal(size.parse().expect("a size"));
-                    tell(&tree.in_progress()[0], told);
+                    tell_decided(tree, told);
                     while !tree.in_progress().is_empty() {
                         end(tree, 0, told);
                     }
@@ -132,34 +201,60 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
             }
         }
         "seal" => {
-            let before = tree.in_progress().len();
             tree.seal(rest.parse().expect("a size"));
-            match tree.in_progress().get(before) {
-                Some(flush) => tell(flush, out),
-                None => writeln!(out, "  waits behind the flush in progress").expect("a string"),
+            tell_decided(tree, out);
+            if tree.decided().is_empty() {
+                writeln!(out, "  waits behind the flush in progress").expect("a string");
             }
         }
+        "ingest" if rest.starts_with("only ") => {
+            let level = tree.ingest(rest.trim_start_matches("only ").parse().expect("a size"));
+            writeln!(out, "  arrives at level {level}").expect("a string");
+            tell_growth(tree, levels, holds, out);
+            tell_decided(tree, out);
+        }
         "ingest" => {
-            let (levels, holds) = (tree.shape().last(), tree.shape().holds());
             let level = tree.ingest(rest.parse().expect("a size"));
             writeln!(out, "  arrives at level {level}").expect("a string");
             tell_growth(tree, levels, holds, out);
-            tree.in_progress().iter().for_each(|merge| tell(merge, out));
+            tell_decided(tree, out);
             while !tree.in_progress().is_empty() {
                 end(tree, 0, out);
             }
         }
         "reshape" => {
-            let (levels, holds) = (tree.shape().last(), tree.shape().holds());
             tree.reshape();
             tell_growth(tree, levels, holds, out);
-            if tree.in_progress().is_empty() {
+            if tree.decided().is_empty() {
                 writeln!(out, "  nothing to do").expect("a string");
             }
-            tree.in_progress().iter().for_each(|merge| tell(merge, out));
+            tell_decided(tree, out);
             while !tree.in_progress().is_empty() {
                 end(tree, 0, out);
             }
+        }
+        "request" => {
+            match rest {
+                "all" => _ = tree.request(Scope::All),
+                "a range" => _ = tree.request(Scope::Range),
+                "a reshape" => tree.reshape(),
+                _ => panic!("`{command}` is not a command"),
+            }
+            tell_growth(tree, levels, holds, out);
+            tell_decided(tree, out);
+            if tree.decided().is_empty() {
+                writeln!(out, "  {}", if tree.agenda().is_at_rest() { "nothing to do" } else { "has to wait" })
+                    .expect("a string");
+            }
+        }
+        "pause" => tree.pause_compactions(),
+        "resume" => {
+            tree.resume_compactions();
+            tell_growth(tree, levels, holds, out);
+            tell_decided(tree, out);
+        }
+        "end" if tree.in_progress().is_empty() => {
+            writeln!(out, "  nothing is in progress").expect("a string");
         }
         "end" => end(tree, rest.parse::<usize>().expect("a number") - 1, out),
         _ => {
@@ -167,9 +262,7 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
                 "compact" => Occasion::Compact,
                 "compact a range" => Occasion::CompactRange,
                 "bound space" => Occasion::SpaceBound,
-                _ if verb == "tombstones" => {
-                    Occasion::TombstonesDue { run: RunId(rest.trim_start_matches('r').parse().expect("a run")) }
-                }
+                _ if verb == "tombstones" => Occasion::TombstonesDue { run: run_id(rest) },
                 _ => panic!("`{command}` is not a command"),
             };
             if tree.ask(occasion) {
@@ -183,13 +276,25 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
     }
 }
 
+fn run_id(name: &str) -> RunId {
+    RunId(name.trim_start_matches('r').parse().expect("a run"))
+}
+
 /// Ends a merge, and tells what begins because of that.
 fn end(tree: &mut Tree<'_>, index: usize, out: &mut String) {
     let (levels, holds) = (tree.shape().last(), tree.shape().holds());
-    let before = tree.in_progress().len() - 1;
     tree.end(index);
     tell_growth(tree, levels, holds, out);
-    tree.in_progress()[before..].iter().for_each(|merge| tell(merge, out));
+    tell_decided(tree, out);
+}
+
+/// Tells what has begun because of the last event.
+fn tell_decided(tree: &Tree<'_>, out: &mut String) {
+    for next in tree.decided() {
+        if let Next::Flush(plan) | Next::Compact { plan, .. } = next {
+            tell(plan, out);
+        }
+    }
 }
 
 /// What became of a tree that had so many levels, and held so much.
@@ -198,6 +303,8 @@ fn tell_growth(tree: &Tree<'_>, levels: usize, holds: Bytes, out: &mut String) {
         writeln!(out, "  grown: {} levels", tree.shape().last()).expect("a string");
     } else if tree.shape().holds() > holds {
         writeln!(out, "  grown: the last level to {}", tree.shape().holds()).expect("a string");
+    } else if tree.shape().holds() < holds {
+        writeln!(out, "  shrunk: {} levels", tree.shape().last()).expect("a string");
     }
 }
 
@@ -221,5 +328,8 @@ fn show(tree: &Tree<'_>, out: &mut String) {
     let flushing = tree.in_progress().iter().filter(|merge| merge.cause == Cause::Flush).count();
     if tree.sealed() > flushing {
         writeln!(out, "    waiting: {} sealed", tree.sealed() - flushing).expect("a string");
+    }
+    if !tree.agenda().is_at_rest() || tree.agenda().is_paused() {
+        writeln!(out, "    agenda: {}", tree.agenda()).expect("a string");
     }
 }

@@ -116,6 +116,7 @@ const LAYERS: &[Layer] = &[
             "lib",
             "design",
             "simulate",
+            "agenda",
             "pace",
             "bound",
             "cost",

@@ -13,6 +13,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Data;
+use crate::agenda::Contents;
 use crate::occupancy::{Occupancy, RunId};
 use crate::planner::Merge;
 use crate::units::Bytes;
@@ -75,24 +77,26 @@ impl Drawn {
         Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, held(run.bytes))).collect() }
     }
 
-    /// What a merge writes.
-    pub(super) fn output_bytes(&self, merge: &Merge) -> Bytes {
-        Bytes(self.keys.bytes(self.output(merge)).round() as u64)
-    }
-
-    /// The inputs of a merge have become a run.
-    pub(super) fn merged(&mut self, merge: &Merge, id: RunId) {
-        let output = self.output(merge);
-        for input in &merge.inputs {
-            self.runs.remove(input);
-        }
-        self.runs.insert(id, output);
-    }
-
     fn output(&self, merge: &Merge) -> Held {
         let buffer = Held { once: 0.0, draws: merge.buffer.as_f64() / self.keys.entry_bytes };
         let runs = merge.inputs.iter().map(|id| self.runs[id]);
         runs.fold(buffer, |sum, run| Held { once: sum.once + run.once, draws: sum.draws + run.draws })
+    }
+}
+
+impl Contents for Drawn {}
+
+impl Data for Drawn {
+    fn output_bytes(&self, plan: &Merge, _occupancy: &Occupancy) -> Bytes {
+        Bytes(self.keys.bytes(self.output(plan)).round() as u64)
+    }
+
+    fn written(&mut self, plan: &Merge, _occupancy: &Occupancy, output: RunId) {
+        let held = self.output(plan);
+        for input in &plan.inputs {
+            self.runs.remove(input);
+        }
+        self.runs.insert(output, held);
     }
 }
 

@@ -111,13 +111,15 @@ impl Tree<'_> {
             let is_urgent = |job: &&usize| !waits || plan.rooms[**job] <= plan.tight;
             let urgent = order.iter().filter(is_urgent).count();
             let at_work = &order[..writers.workers.min(urgent)];
-            let Some(least) = at_work.iter().map(|job| self.left[*job]).reduce(f64::min) else { return f64::INFINITY };
+            let Some(least) = at_work.iter().map(|job| self.unfinished[*job].left).reduce(f64::min) else {
+                return f64::INFINITY;
+            };
             let each = least.min(budget / at_work.len() as f64);
             let written = each * at_work.len() as f64;
             share += if written > 0.0 { plan.share * written / whole } else { 0.0 };
             budget -= written;
-            at_work.iter().for_each(|job| self.left[*job] -= each);
-            if let Some(done) = at_work.iter().find(|job| self.left[**job] <= 0.0) {
+            at_work.iter().for_each(|job| self.unfinished[*job].left -= each);
+            if let Some(done) = at_work.iter().find(|job| self.unfinished[**job].left <= 0.0) {
                 self.end(*done);
             }
         }
@@ -126,8 +128,8 @@ impl Tree<'_> {
 
     /// The plan for now, and all jobs in the order of their deadlines.
     fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64) -> (Plan, Vec<usize>) {
-        let in_progress = self.in_progress.iter().zip(&self.left);
-        let jobs: Vec<Job> = in_progress.map(|(merge, left)| Job::of(merge, Bytes(left.ceil() as u64))).collect();
+        let in_progress = self.in_progress.iter().zip(&self.unfinished);
+        let jobs: Vec<Job> = in_progress.map(|(merge, rest)| Job::of(merge, Bytes(rest.left.ceil() as u64))).collect();
         let load = Load {
             occupancy: &self.occupancy,
             buffered: self.buffered(active),
