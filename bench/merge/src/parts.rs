@@ -22,7 +22,7 @@ use common::numbers::median;
 use common::words::{List, Words};
 use data::{Data, Shape};
 use tamarack::Compression;
-use tamarack::format::meta::{EditNumber, TableId, TableMeta};
+use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack::merge::{MergedSource, Retain, Source};
 use tamarack::table::{
     FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
@@ -197,7 +197,7 @@ impl Written<'_> {
 
     fn remove(self) {
         for meta in self.tables {
-            let path = tamarack::format::names::FileName::Table(meta.id.0).path(self.runs.scratch.path());
+            let path = tamarack_format::names::FileName::Table(meta.id.0).path(self.runs.scratch.path());
             self.runs.env.remove(&path, tamarack::step::TABLE_REMOVE).expect("tables are removed");
         }
     }

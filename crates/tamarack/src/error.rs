@@ -9,6 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_format::shape::ShapeError;
+use tamarack_format::stored::Flaw;
+
 /// A result, with this crate's [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -94,6 +97,24 @@ impl Error {
     /// An [`Error::Corruption`].
     pub fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corruption { path: path.to_owned(), offset, what: what.into() }
+    }
+
+    /// What a decoder refused, at `offset` of the file at `path`.
+    pub(crate) fn flaw(path: &Path, offset: u64, flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Damaged(what) => Self::corruption(path, offset, what),
+            Flaw::Unsupported(what) => Self::Unsupported { path: path.to_owned(), what: what.to_owned() },
+        }
+    }
+
+    /// Why the shape of a tree in `dir` cannot be used.
+    pub(crate) fn shape(dir: &Path, error: ShapeError) -> Self {
+        match error {
+            ShapeError::Malformed(what) => {
+                Self::corruption(dir, 0, format!("the tree's shape in the manifest: {what}"))
+            }
+            ShapeError::Newer(what) => Self::Unsupported { path: dir.to_owned(), what },
+        }
     }
 }
 

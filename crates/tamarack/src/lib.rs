@@ -53,7 +53,7 @@
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `buffer` | the memtable |
 //! | `merge` | sorted sources brought together |
-//! | `format` | bytes to values and back |
+//! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | what happens, told to a listener |
 //! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
 //! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
@@ -70,13 +70,11 @@ mod checkpoint;
 pub mod compact;
 mod db;
 mod engine;
-#[doc(hidden)]
-pub mod entry;
+mod entry;
 mod error;
 #[doc(hidden)]
 pub mod events;
-#[doc(hidden)]
-pub mod format;
+mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod ingest;
@@ -91,8 +89,6 @@ pub mod mistake;
 mod open;
 #[doc(hidden)]
 pub mod options;
-#[doc(hidden)]
-pub mod prefixes;
 #[doc(hidden)]
 pub mod read;
 mod repair;
@@ -118,7 +114,6 @@ pub use engine::RecoveryReport;
 pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
-pub use format::block::Compression;
 pub use ingest::{Ingest, IngestReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
@@ -127,6 +122,7 @@ pub use repair::{Lost, RepairReport, Replaced};
 pub use stats::LookupTally;
 pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};
 pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
+pub use tamarack_format::block::Compression;
 pub use verify::VerifyReport;
 pub use wal::Dropped;
 pub use write::{Batch, DiskStats, Durability};

@@ -34,6 +34,7 @@
 )]
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -331,7 +332,43 @@ impl Charge {
 
     /// As [`Account::charge`]; what is on no account is charged to none.
     pub fn to(account: Option<&Arc<Account>>, part: Part, bytes: usize) -> Self {
-        account.map_or_else(Self::default, |account| account.charge(part, bytes))
+        account.map_or(Self { account: None, bytes: bytes as u64 }, |account| account.charge(part, bytes))
+    }
+}
+
+/// A value with the charge of its memory beside it, for as long as anybody has the value.
+#[derive(Debug)]
+pub struct Charged<T> {
+    value: T,
+    charge: Charge,
+}
+
+impl<T> Charged<T> {
+    /// `value`, to be shared. What it takes (`bytes` says that, its own size included) is charged to `part` of the account, if there is one.
+    pub fn share(value: T, bytes: impl Fn(&T) -> usize, account: Option<&Arc<Account>>, part: Part) -> Arc<Self> {
+        // With the two counters of the `Arc`.
+        let beside = size_of::<Self>() - size_of::<T>() + 2 * size_of::<usize>();
+        let charge = Charge::to(account, part, bytes(&value) + beside);
+        Arc::new(Self { value, charge })
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.charge.bytes() as usize
+    }
+
+    /// The value by itself.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Charged<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
     }
 }
 

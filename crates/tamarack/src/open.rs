@@ -41,6 +41,7 @@ use crate::stats::Counters;
 use crate::step;
 use crate::table::{Table, TableStorage};
 use crate::tree::broken::Broken;
+use crate::tree::design;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::{Sealed, State, Tree};
 use crate::tree::table_file::TableFiles;
@@ -484,7 +485,7 @@ fn with_kept_buffer(dir: &Path, options: &Resolved, version: &Version) -> Result
 /// The policy and the shape that the tree has, if it has one; and an error if its runs do not stand in that.
 fn stored_shape(dir: &Path, version: &Version) -> Result<Option<(Arc<dyn Policy>, Shape)>> {
     let tree = version.tree(TREE).expect("every database has the one tree");
-    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| error.at(dir))?;
+    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| Error::shape(dir, error))?;
     let levels = stored.as_ref().map_or(usize::MAX, |(_, shape)| shape.last());
     tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
     Ok(stored)
@@ -504,7 +505,7 @@ fn settle_shape(
         (None, None) => parse_policy(DEFAULT_POLICY)?,
     };
     let occupancy = tree.occupancy();
-    let wanted = shape::of_policy(&*policy, occupancy.bytes(), options.buffer_bytes, options.buffer_bytes_max)?;
+    let wanted = design::shape_of(&*policy, occupancy.bytes(), options.buffer_bytes, options.buffer_bytes_max)?;
     if let Some((before, shape)) = stored
         && before.to_string() == policy.to_string()
         && shape.buffer() == wanted.buffer()

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::format::names::FileName;
 use tamarack::{Batch, Db, Durability, Error, Expert, Options, Result, step};
 use tamarack_env::SimEnv;
 use tamarack_env::sim::{Crash, Failure, Fault};
+use tamarack_format::names::FileName;
 
 fn open(sim: &SimEnv) -> Result<Db> {
     let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(1000).block_bytes(256);

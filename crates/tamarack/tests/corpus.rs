@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::entry::{Entry, EntryKind, Sequence};
-use tamarack::format::block::{BlockBuilder, Compression};
-use tamarack::format::meta::{EditNumber, TreeId};
-use tamarack::format::names::FileName;
-use tamarack::format::record::{Group, Position, SegmentHeader, segment_place};
 use tamarack::fuzz::{LOG_PLACE, TABLE_PLACE, TARGETS};
 use tamarack::table::{FilterKind, FilterSettings, TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_format::block::{BlockBuilder, Compression};
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::names::FileName;
+use tamarack_format::record::{Group, Position, SegmentHeader, segment_place};
 
 const STEP: Step = Step("test: write a file");
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::format::names::FileName;
 use tamarack::{Batch, Db, Durability, EVENTS_MAX, Error, Event, Expert, Listener, Options, Result, step};
 use tamarack_env::os::OsEnv;
 use tamarack_env::sim::{Failure, Fault};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, SimEnv, TempDir};
+use tamarack_format::names::FileName;
 
 /// Keeps what it is told.
 #[derive(Default)]

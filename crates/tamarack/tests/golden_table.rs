@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use tamarack::LookupTally;
-use tamarack::entry::{Entry, EntryKind, Query, Sequence};
-use tamarack::format::block::Compression;
-use tamarack::format::meta::{EditNumber, TableId};
-use tamarack::format::names::FileName;
+use tamarack::Query;
 use tamarack::merge::Source;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_format::block::Compression;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TableId};
+use tamarack_format::names::FileName;
 
 const STEP: Step = Step("test: write a file");
 const DATABASE: u64 = 0x0123_4567_89AB_CDEF;

@@ -6,8 +6,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::format::edit::{Change, KeyRange, MergeId, RunId};
-use tamarack::format::meta::TreeId;
 use tamarack::table::TableStorage;
 use tamarack::tree::manifest::Manifest;
 use tamarack::tree::table_file::TableFiles;
@@ -15,6 +13,8 @@ use tamarack::tree::version::Version;
 use tamarack::wal::Tail;
 use tamarack::{Db, Error, Expert, Options, Result};
 use tamarack_env::{Env, MemoryEnv};
+use tamarack_format::edit::{Change, KeyRange, MergeId, RunId};
+use tamarack_format::meta::TreeId;
 
 const TREE: TreeId = TreeId(0);
 

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack::LookupTally;
+use tamarack::Query;
 use tamarack::cache::Holder;
-use tamarack::entry::{self, Entry, EntryKind, Query, Sequence};
-use tamarack::format::block::Compression;
-use tamarack::format::meta::{EditNumber, TableId, TableMeta};
-use tamarack::format::names::FileName;
 use tamarack::merge::Source;
-use tamarack::prefixes::common_prefix;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
+use tamarack_format::block::Compression;
+use tamarack_format::entry::{self, Entry, EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TableId, TableMeta};
+use tamarack_format::names::FileName;
+use tamarack_format::prefixes::common_prefix;
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: tamarack_env::Step = tamarack_env::Step("test: change a file");

@@ -5,15 +5,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::entry::{Entry, EntryKind, Query, Sequence};
-use tamarack::format::block::Compression;
-use tamarack::format::meta::{EditNumber, TableId, TableMeta};
-use tamarack::format::names::FileName;
-use tamarack::format::table::place;
+use tamarack::Query;
 use tamarack::merge::Source;
 use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack::{Error, LookupTally, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
+use tamarack_format::block::Compression;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TableId, TableMeta};
+use tamarack_format::names::FileName;
+use tamarack_format::table::place;
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");

@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::entry::{EntryKind, Sequence};
-use tamarack::format::meta::{EditNumber, TreeId};
-use tamarack::format::names::FileName;
-use tamarack::format::record::Group;
 use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
 use tamarack::{Error, Result};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};
+use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::names::FileName;
+use tamarack_format::record::Group;
 
 const DATABASE: u64 = 0xDA7A;
 const DIR: &str = "/log";

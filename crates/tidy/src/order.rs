@@ -46,7 +46,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack-cli",
-        may_use: &["tamarack", "tamarack-model", "tamarack-env"],
+        may_use: &["tamarack", "tamarack-format", "tamarack-filter", "tamarack-model", "tamarack-env"],
         modules: &[
             "main",
             "commands",
@@ -63,7 +63,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "tamarack",
-        may_use: &["tamarack-filter", "tamarack-model", "tamarack-env"],
+        may_use: &["tamarack-format", "tamarack-filter", "tamarack-model", "tamarack-env"],
         modules: &[
             "lib",
             "fuzz",
@@ -92,9 +92,17 @@ const LAYERS: &[Layer] = &[
             "memory",
             "entry",
             "error",
-            "prefixes",
             "measure",
             "mistake",
+        ],
+    },
+    Layer {
+        directory: "tamarack-format",
+        // The environment for its tests only.
+        may_use: &["tamarack-model", "tamarack-env"],
+        modules: &[
+            "lib", "fuzz", "reseal", "claims", "shape", "manifest", "record", "edit", "table", "meta", "fences",
+            "block", "stored", "checksum", "names", "entry", "coding", "prefixes",
         ],
     },
     Layer {

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 
 use tamarack::Db;
-use tamarack::format::checksum::{FileKind, Place};
+use tamarack_format::checksum::{FileKind, Place};
 
 use crate::testing::{Ran, TestDir, run, run_ok};
 

@@ -11,8 +11,8 @@ use super::Buffer;
 use super::node::{Head, Node, Place};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
+use crate::format::prefixes::common_prefix;
 use crate::merge::Source;
-use crate::prefixes::common_prefix;
 
 /// A cursor over the entries of a buffer, which it keeps alive. Its [`Source`] never fails.
 #[derive(Debug)]

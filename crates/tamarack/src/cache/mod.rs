@@ -42,7 +42,6 @@ mod ledger;
 mod neighbours;
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
@@ -53,9 +52,8 @@ pub use self::entry::CachedEntry;
 use self::ledger::{Item, Ledger};
 use self::neighbours::Neighbours;
 use crate::entry::{Entry, Query};
-use crate::format::block::Block;
-use crate::format::fences::Fences;
 use crate::format::meta::TableId;
+use crate::format::{SharedBlock, SharedFences};
 use crate::memory::Elastic;
 use crate::mistake::{self, Mistake};
 
@@ -121,9 +119,9 @@ impl Name {
 #[derive(Clone)]
 enum Kept {
     /// A data block.
-    Data(Arc<Block>),
+    Data(SharedBlock),
     /// A lower index block.
-    Index(Arc<Fences>),
+    Index(SharedFences),
     /// An entry by itself.
     Entry(CachedEntry),
 }
@@ -138,7 +136,7 @@ impl Item for Kept {
 #[derive(Clone, Copy, Debug)]
 pub enum Holder<'a> {
     /// A block that it stands in.
-    Block(&'a Arc<Block>),
+    Block(&'a SharedBlock),
     /// The cache's copy of it.
     Entry(&'a CachedEntry),
 }
@@ -185,13 +183,13 @@ impl BlockCache {
 
     /// The data block at `offset` of `table`, if it is here.
     #[inline]
-    pub fn get(&self, table: TableId, offset: u64) -> Option<Arc<Block>> {
+    pub fn get(&self, table: TableId, offset: u64) -> Option<SharedBlock> {
         self.block(table, offset, |kept| if let Kept::Data(block) = kept { Some(block) } else { None })
     }
 
     /// The fences of the lower index block at `offset` of `table`, if it is here.
     #[inline]
-    pub fn get_index(&self, table: TableId, offset: u64) -> Option<Arc<Fences>> {
+    pub fn get_index(&self, table: TableId, offset: u64) -> Option<SharedFences> {
         self.block(table, offset, |kept| if let Kept::Index(fences) = kept { Some(fences) } else { None })
     }
 
@@ -218,17 +216,17 @@ impl BlockCache {
     }
 
     /// Keeps a data block that was just read.
-    pub fn insert(&self, table: TableId, offset: u64, block: Arc<Block>) {
+    pub fn insert(&self, table: TableId, offset: u64, block: SharedBlock) {
         self.keep(Name::block(table, offset), Kept::Data(block));
     }
 
     /// Keeps the fences of a lower index block that was just read.
-    pub fn insert_index(&self, table: TableId, offset: u64, fences: Arc<Fences>) {
+    pub fn insert_index(&self, table: TableId, offset: u64, fences: SharedFences) {
         self.keep(Name::block(table, offset), Kept::Index(fences));
     }
 
     /// Keeps of a block that was just read for `query`, which had that `finding` there, what is worth more: the block or the finding.
-    pub fn admit(&self, table: TableId, offset: u64, block: &Arc<Block>, query: &Query<'_>, finding: Finding<'_>) {
+    pub fn admit(&self, table: TableId, offset: u64, block: &SharedBlock, query: &Query<'_>, finding: Finding<'_>) {
         let (name, digest) = (Name::block(table, offset), query.digest());
         let is_wanted = self.neighbours.other_was_wanted(Mix.hash_one(name), digest) || self.holds_all();
         match finding {
@@ -372,7 +370,8 @@ mod tests {
 
     use super::*;
     use crate::entry::{EntryKind, Sequence};
-    use crate::format::block::BlockBuilder;
+    use crate::format::block::{Block, BlockBuilder};
+    use crate::memory::{Charged, Part};
 
     fn entry<'a>(key: &'a str, sequence: u64, value: &'a [u8]) -> Entry<'a> {
         Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind: EntryKind::Put, value }
@@ -382,12 +381,13 @@ mod tests {
         Query::new(key.as_bytes(), Sequence(sequence))
     }
 
-    fn block(value_bytes: usize) -> Arc<Block> {
+    fn block(value_bytes: usize) -> SharedBlock {
         let mut builder = BlockBuilder::new(1);
         builder.add(&entry("k", 1, &vec![0; value_bytes]));
         let mut payload = Vec::new();
         builder.finish_into(&mut payload);
-        Arc::new(Block::decode(payload).expect("what the builder made"))
+        let block = Block::decode(payload).expect("what the builder made");
+        Charged::share(block, Block::memory_bytes, None, Part::Blocks)
     }
 
     /// A cache for less than there is.
@@ -398,7 +398,7 @@ mod tests {
     }
 
     /// The block at `offset` of table 1 was read for the entry.
-    fn admit(cache: &BlockCache, offset: u64, block: &Arc<Block>, entry: Entry<'_>) {
+    fn admit(cache: &BlockCache, offset: u64, block: &SharedBlock, entry: Entry<'_>) {
         cache.admit(TableId(1), offset, block, &Query::new(entry.key, Sequence::MAX), Finding::Youngest(entry));
     }
 

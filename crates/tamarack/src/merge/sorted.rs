@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Source;
 use crate::entry::{Entry, EntryKind, Sequence, compare};
 use crate::error::{Error, Result};
-use crate::prefixes::common_prefix;
+use crate::format::prefixes::common_prefix;
 
 /// One version of one key, owned.
 #[derive(Clone, PartialEq, Eq, Debug)]

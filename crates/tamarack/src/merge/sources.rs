@@ -71,7 +71,7 @@
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::Result;
-use crate::prefixes::common_prefix;
+use crate::format::prefixes::common_prefix;
 
 /// All entries of several sources, in entry order. See the module's documentation.
 #[derive(Debug)]

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 
 use crate::buffer::PinnedValue;
 use crate::cache::{CachedEntry, Holder};
-use crate::format::block::Block;
+use crate::format::SharedBlock;
 
 /// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which it keeps in memory until it is dropped.
 /// It dereferences to its bytes.
@@ -18,7 +17,7 @@ pub struct Value(Place);
 #[derive(Clone)]
 enum Place {
     Buffer(PinnedValue),
-    Block { block: Arc<Block>, range: Range<usize> },
+    Block { block: SharedBlock, range: Range<usize> },
     Entry(CachedEntry),
 }
 

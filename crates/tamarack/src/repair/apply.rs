@@ -28,6 +28,7 @@ use crate::table::{
     FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };
 use crate::tree::broken::Broken;
+use crate::tree::design;
 use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::{TreeVersion, Version};
@@ -244,13 +245,13 @@ impl Maker<'_> {
         if let Some(blob) = &self.plan.shape {
             match shape::decode(blob) {
                 Ok((_, shape)) => return Ok((blob.clone(), shape)),
-                Err(error @ shape::ShapeError::Newer(_)) => return Err(error.at(self.dir)),
+                Err(error @ shape::ShapeError::Newer(_)) => return Err(Error::shape(self.dir, error)),
                 Err(shape::ShapeError::Malformed(_)) => {}
             }
         }
         let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
         let Resolved { buffer_bytes, buffer_bytes_max, .. } = *self.options;
-        let shape = shape::of_policy(&*policy, tree.occupancy().bytes(), buffer_bytes, buffer_bytes_max)?;
+        let shape = design::shape_of(&*policy, tree.occupancy().bytes(), buffer_bytes, buffer_bytes_max)?;
         Ok((shape::encode(&*policy, &shape), shape))
     }
 

@@ -21,10 +21,9 @@ use super::storage::TableStorage;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
-use crate::format::block::Block;
-use crate::format::fences::Fences;
 use crate::format::meta::TableId;
 use crate::format::stored::BlockHandle;
+use crate::format::{SharedBlock, SharedFences};
 use crate::stats::{LookupTally, Reader};
 
 /// A block of more bytes is read at once, by itself: it takes as long as many others, and its memory is not to be taken twice.
@@ -48,8 +47,8 @@ pub type BlockName = (TableId, u64);
 #[derive(Debug)]
 enum Known {
     Awaited,
-    Data(Arc<Block>),
-    Lower(Arc<Fences>),
+    Data(SharedBlock),
+    Lower(SharedFences),
 }
 
 /// A block to be read.
@@ -86,7 +85,7 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>> {
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
             Some(Known::Data(block)) => return Ok(Some((block.clone(), Origin::Storage))),

@@ -20,9 +20,9 @@ use super::window::{Direction, Growth, SEQUENTIAL_BYTES, ScanVolume, Window, pie
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
-use crate::format::fences::Fences;
 use crate::format::stored::{BlockHandle, Flaw};
-use crate::memory::Part;
+use crate::format::{SharedBlock, SharedFences};
+use crate::memory::{Charged, Part};
 use crate::merge::{Place, Source};
 use crate::stats::Reader;
 
@@ -44,7 +44,7 @@ pub struct TableCursor {
     lower: Option<LowerPlace>,
     data: Standing,
     /// The data block that the last step backward left, if that was another one.
-    left: Option<Arc<Block>>,
+    left: Option<SharedBlock>,
     /// What is to be read before a seek.
     wanted: Option<Wanted>,
     /// In the index it stands where the next seek leads.
@@ -81,7 +81,7 @@ impl Pieces {
     }
 
     /// The lower index block of the fence `top`. These are few, so that each is a read of its own.
-    fn lower(&self, table: &Table, top: usize) -> Result<Arc<Fences>> {
+    fn lower(&self, table: &Table, top: usize) -> Result<SharedFences> {
         if self.window.holds(&table.index.top().handle(top)) {
             let block = self.window.block(table, &table.index.top().handle(top), Vec::new())?;
             let fences = table.decode_lower(top, &block, self.window.reader())?;
@@ -103,21 +103,21 @@ impl Pieces {
         table: &Table,
         lower: &LowerPlace,
         direction: Direction,
-        left: Option<Arc<Block>>,
-    ) -> Result<Arc<Block>> {
+        left: Option<SharedBlock>,
+    ) -> Result<SharedBlock> {
         if self.policy == ReadPolicy::Cached {
             return self.cached_data_block(table, lower, direction);
         }
         let handle = &lower.handle();
-        let space = left.and_then(Arc::into_inner).map(Block::into_bytes).unwrap_or_default();
+        let space = left.and_then(Arc::into_inner).map(|left| left.into_value().into_bytes()).unwrap_or_default();
         let account = table.storage.account();
         let ahead_bytes =
             if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(account.piece_bytes()) };
         let block = self.window.block_or_read(table, handle, direction, ahead_bytes, space)?;
-        Ok(block.shared(account, Part::Merges))
+        Ok(Charged::share(block, Block::memory_bytes, Some(account), Part::Merges))
     }
 
-    fn cached_data_block(&mut self, table: &Table, lower: &LowerPlace, direction: Direction) -> Result<Arc<Block>> {
+    fn cached_data_block(&mut self, table: &Table, lower: &LowerPlace, direction: Direction) -> Result<SharedBlock> {
         let cache = table.storage.cache();
         let handle = &lower.handle();
         let ahead_bytes = if self.window.holds(handle) {
@@ -150,7 +150,7 @@ impl Pieces {
 struct LowerPlace {
     /// The block's fence in the top index.
     top: usize,
-    fences: Arc<Fences>,
+    fences: SharedFences,
     at: usize,
 }
 
@@ -191,13 +191,13 @@ impl LowerPlace {
 /// A loaded block and a place in it.
 #[derive(Debug, Default)]
 struct Standing {
-    block: Option<(u64, Arc<Block>)>,
+    block: Option<(u64, SharedBlock)>,
     cursor: BlockCursor,
 }
 
 impl Standing {
     /// Holds a block, and stands nowhere in it yet.
-    fn stand_before(&mut self, handle: &BlockHandle, block: Arc<Block>) {
+    fn stand_before(&mut self, handle: &BlockHandle, block: SharedBlock) {
         self.cursor.leave();
         self.block = Some((handle.offset, block));
     }
@@ -266,7 +266,7 @@ impl TableCursor {
     }
 
     /// The block of the entry it stands on, so that the value can be kept without copying.
-    pub fn block(&self) -> Option<&Arc<Block>> {
+    pub fn block(&self) -> Option<&SharedBlock> {
         self.entry().and(self.data.block.as_ref().map(|(_, block)| block))
     }
 

@@ -16,6 +16,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::entry::Sequence;
+use crate::format::SharedFences;
 use crate::format::fences::Fences;
 use crate::format::stored::BlockHandle;
 use crate::memory::Account;
@@ -53,16 +54,16 @@ impl IndexRoom {
 pub(super) struct Index {
     top: Fences,
     /// For each fence of `top`, its block if that is resident.
-    resident: Box<[OnceLock<Arc<Fences>>]>,
+    resident: Box<[OnceLock<SharedFences>]>,
 }
 
 /// A lower index block that is at hand.
 #[derive(Debug)]
 pub(super) enum Lower<'a> {
     /// It stays as long as the table is open.
-    Resident(&'a Arc<Fences>),
+    Resident(&'a SharedFences),
     /// It came from elsewhere.
-    Shared(Arc<Fences>),
+    Shared(SharedFences),
 }
 
 impl Deref for Lower<'_> {
@@ -79,7 +80,7 @@ impl Deref for Lower<'_> {
 
 impl Lower<'_> {
     /// To be kept by a cursor.
-    pub(super) fn into_shared(self) -> Arc<Fences> {
+    pub(super) fn into_shared(self) -> SharedFences {
         match self {
             Self::Resident(fences) => fences.clone(),
             Self::Shared(fences) => fences,
@@ -101,40 +102,34 @@ impl Index {
 
     /// The lower block of the fence `top`, if that is resident.
     #[inline]
-    pub(super) fn resident(&self, top: usize) -> Option<&Arc<Fences>> {
+    pub(super) fn resident(&self, top: usize) -> Option<&SharedFences> {
         self.resident[top].get()
     }
 
     /// Makes the lower block of the fence `top` resident; false if there is no room.
-    pub(super) fn keep(&self, top: usize, fences: &Arc<Fences>, room: &IndexRoom) -> bool {
+    pub(super) fn keep(&self, top: usize, fences: &SharedFences, room: &IndexRoom) -> bool {
         if self.resident[top].get().is_some() {
             return true;
         }
-        if !room.take(charge(fences)) {
+        if !room.take(fences.memory_bytes() as u64) {
             return false;
         }
         // Another thread may have been faster.
         if self.resident[top].set(fences.clone()).is_err() {
-            room.give_back(charge(fences));
+            room.give_back(fences.memory_bytes() as u64);
         }
         true
     }
 
     /// Gives back what resident lower blocks take, when the table is closed.
     pub(super) fn give_back(&self, room: &IndexRoom) {
-        room.give_back(self.resident.iter().filter_map(OnceLock::get).map(|fences| charge(fences)).sum());
+        room.give_back(self.resident.iter().filter_map(OnceLock::get).map(|fences| fences.memory_bytes() as u64).sum());
     }
 
     /// The memory that it takes whether lower blocks are resident or not, in bytes.
     pub(super) fn top_bytes(&self) -> usize {
         self.top.memory_bytes() + size_of_val(&*self.resident)
     }
-}
-
-/// What a lower index block takes of the room.
-fn charge(fences: &Fences) -> u64 {
-    // With the two counters of the `Arc`.
-    fences.memory_bytes() as u64 + 16
 }
 
 /// Where in a table's data a place is.

@@ -29,8 +29,9 @@ use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
+use crate::format::{SharedBlock, SharedFences};
 use crate::measure;
-use crate::memory::{Charge, Part};
+use crate::memory::{Charge, Charged, Part};
 use crate::mistake::{self, Mistake};
 use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
 
@@ -502,22 +503,22 @@ impl Table {
     }
 
     /// Reads the lower index block of the fence `top`.
-    pub(super) fn read_lower(&self, top: usize, reader: Reader) -> Result<Arc<Fences>> {
+    pub(super) fn read_lower(&self, top: usize, reader: Reader) -> Result<SharedFences> {
         let block = self.file.read_block(&self.index.top().handle(top), reader)?;
         self.decode_lower(top, &block, reader)
     }
 
     /// The fences of the lower index block of the fence `top`, which was read for `reader`.
-    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<Arc<Fences>> {
+    pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
         self.file.counters.of(reader).index_blocks.add(1);
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
         let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
-        Ok(fences.shared(self.storage.account(), Part::Blocks))
+        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), Part::Blocks))
     }
 
     /// Keeps a lower index block for whoever needs it next.
-    pub(super) fn keep_lower(&self, top: usize, fences: &Arc<Fences>) {
+    pub(super) fn keep_lower(&self, top: usize, fences: &SharedFences) {
         if !self.index.keep(top, fences, self.storage.index_room()) {
             self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
         }
@@ -530,7 +531,7 @@ impl Table {
 
     /// A data block from the cache.
     #[inline]
-    pub(super) fn cached(&self, handle: &BlockHandle) -> Option<Arc<Block>> {
+    pub(super) fn cached(&self, handle: &BlockHandle) -> Option<SharedBlock> {
         self.storage.cache().get(self.meta.id, handle.offset)
     }
 }
@@ -632,7 +633,7 @@ pub(super) trait Fetch {
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
     /// A data block of `table`.
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>>;
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>>;
 
     /// Where the lookup counts what it does.
     fn tally(&self) -> &LookupTally;
@@ -654,7 +655,7 @@ impl Fetch for ReadThrough<'_> {
     }
 
     #[inline]
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(Arc<Block>, Origin)>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>> {
         if let Some(block) = table.cached(handle) {
             return Ok(Some((block, Origin::Cache)));
         }
@@ -857,7 +858,7 @@ impl TableFile {
     }
 
     pub(super) fn flaw(&self, flaw: Flaw, offset: u64) -> Error {
-        flaw.at(&self.path, offset)
+        Error::flaw(&self.path, offset, flaw)
     }
 
     pub(super) fn corruption(&self, offset: u64, what: impl Into<String>) -> Error {

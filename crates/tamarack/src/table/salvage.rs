@@ -122,7 +122,7 @@ impl Salvage {
 
     /// Visits all entries of one of [`Salvage::blocks`].
     pub fn visit_block(&self, handle: &BlockHandle, visit: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
-        let flaw = |flaw: Flaw| flaw.at(&self.path, handle.offset);
+        let flaw = |flaw: Flaw| Error::flaw(&self.path, handle.offset, flaw);
         let block = self.block(handle).map_err(flaw)?;
         let mut cursor = BlockCursor::default();
         cursor.seek_first(&block).map_err(flaw)?;
@@ -139,7 +139,7 @@ impl Salvage {
 
     /// Notes what is damaged; what this build cannot read is an error.
     fn note(&mut self, flaw: Flaw, offset: u64) -> Result<()> {
-        match flaw.at(&self.path, offset) {
+        match Error::flaw(&self.path, offset, flaw) {
             damaged @ Error::Corruption { .. } => self.problems.push(damaged),
             other => return Err(other),
         }

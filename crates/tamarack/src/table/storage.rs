@@ -22,8 +22,9 @@ use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
 use super::index::IndexRoom;
 use super::shelf::{Filters, Shelf};
 use crate::cache::BlockCache;
+use crate::format::SharedBlock;
 use crate::format::block::Block;
-use crate::memory::{Account, Budget, Part};
+use crate::memory::{Account, Budget, Charged, Part};
 use crate::stats::{LookupCounters, ReadCounters, Reader, ReaderCounters};
 
 /// What tables read with. See the module's documentation.
@@ -88,8 +89,8 @@ impl TableStorage {
     }
 
     /// A block that was read for a query, to be shared.
-    pub(super) fn share(&self, block: Block) -> Arc<Block> {
-        block.indexed().shared(&self.account, Part::Blocks)
+    pub(super) fn share(&self, block: Block) -> SharedBlock {
+        Charged::share(block.indexed(), Block::memory_bytes, Some(&self.account), Part::Blocks)
     }
 
     /// What was read so far.

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use super::chunks::Chunks;
 use super::slice::Slice;
 use super::table_file::TableFile;
-use crate::prefixes::Prefixes;
+use crate::format::prefixes::Prefixes;
 
 /// The tables of a run by key; made when it is first asked.
 #[derive(Debug, Default)]

@@ -30,6 +30,8 @@ pub mod version;
 
 pub mod run;
 
+pub mod design;
+
 mod directory;
 
 pub mod slice;

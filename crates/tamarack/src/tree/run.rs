@@ -32,7 +32,7 @@ use super::table_file::TableFile;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query, Sequence};
 use crate::error::Result;
-use crate::format::block::Block;
+use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
 use crate::measure;
 use crate::merge::{Place, Source};
@@ -289,7 +289,7 @@ impl CursorPlace {
 
 impl RunCursor {
     /// The block of the entry it stands on, so that the value can be kept without copying.
-    pub fn block(&self) -> Option<&Arc<Block>> {
+    pub fn block(&self) -> Option<&SharedBlock> {
         self.place.as_ref()?.cursor.block()
     }
 

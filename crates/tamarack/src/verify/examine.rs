@@ -296,6 +296,6 @@ fn check_standing(manifest: &Survey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
     version.trees().find_map(|(_, tree)| match tree.shape().map(shape::decode)? {
         Ok((_, shape)) => tree.check_standing(shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
-        Err(error) => Some(error.at(path)),
+        Err(error) => Some(Error::shape(path, error)),
     })
 }

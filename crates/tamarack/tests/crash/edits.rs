@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::format::edit::{Change, Edit};
-use tamarack::format::manifest::{Header, decode_record};
-use tamarack::format::meta::TableId;
-use tamarack::format::names::FileName;
 use tamarack::step;
 use tamarack_env::Step;
 use tamarack_env::sim::{Call, Moment};
+use tamarack_format::edit::{Change, Edit};
+use tamarack_format::manifest::{Header, decode_record};
+use tamarack_format::meta::TableId;
+use tamarack_format::names::FileName;
 
 /// Images by what an edit does, and by the step towards it.
 pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;

@@ -4,9 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::format::manifest::Header;
-use tamarack::format::meta::TreeId;
-use tamarack::format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
 use tamarack::table::TableStorage;
 use tamarack::tree::manifest::Manifest;
 use tamarack::tree::table_file::TableFiles;
@@ -14,6 +11,9 @@ use tamarack::wal::Tail;
 use tamarack::{Batch, Db, Durability, Expert, Options};
 use tamarack_env::sim::Crash;
 use tamarack_env::{Env, SimEnv};
+use tamarack_format::manifest::Header;
+use tamarack_format::meta::TreeId;
+use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
 
 use crate::history::{Change, History};
 

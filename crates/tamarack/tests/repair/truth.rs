@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::entry::{Entry, EntryKind, Sequence};
-use tamarack::format::meta::TreeId;
-use tamarack::format::names::FileName;
-use tamarack::format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES};
 use tamarack::table::{Salvage, TableStorage};
 use tamarack::tree::manifest::survey::Survey;
 use tamarack::tree::table_file::TableFiles;
 use tamarack::wal::{Findings, Position, RecoverySettings, Tail};
 use tamarack_env::Env;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::TreeId;
+use tamarack_format::names::FileName;
+use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES};
 
 use crate::scene::{DIR, Scene};
 

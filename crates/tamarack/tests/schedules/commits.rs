@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::entry::{EntryKind, Query, Sequence};
-use tamarack::format::meta::EditNumber;
+use tamarack::Query;
 use tamarack::memory::Budget;
 use tamarack::merge::Source;
 use tamarack::step;
@@ -20,6 +19,8 @@ use tamarack::write::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::{Batch, Durability, Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::thread;
+use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::meta::EditNumber;
 
 use crate::explore;
 use crate::watched::WatchedEnv;

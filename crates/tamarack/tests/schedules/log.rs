@@ -4,9 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::entry::{EntryKind, Sequence};
-use tamarack::format::meta::{EditNumber, TreeId};
-use tamarack::format::record::Group;
 use tamarack::step;
 use tamarack::table::TableStorage;
 use tamarack::tree::state::{State, Tree};
@@ -17,6 +14,9 @@ use tamarack::write::IntervalSync;
 use tamarack::{Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::{Mutex, thread};
+use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::record::Group;
 
 use crate::commits::new_log;
 use crate::explore;

@@ -1,8 +1,8 @@
 //! The changes of an edit in words, one line each.
 
-use tamarack::format::edit::{Change, KeyRange, RunId, ShapeBlob, SliceSpec};
-use tamarack::format::meta::TableMeta;
-use tamarack::format::shape;
+use tamarack_format::edit::{Change, KeyRange, RunId, ShapeBlob, SliceSpec};
+use tamarack_format::meta::TableMeta;
+use tamarack_format::shape;
 
 use crate::show::table::{grouped, plural};
 use crate::size::show_bytes;
@@ -53,7 +53,6 @@ fn kind(change: &Change) -> &'static str {
         Change::LogDurable { .. } => "log durable",
         Change::AgesMixed { .. } => "ages mixed",
         Change::SequencesSkipped { .. } => "sequences skipped",
-        _ => "another change",
     }
 }
 
@@ -90,7 +89,6 @@ pub(super) fn words(change: &Change) -> String {
         Change::SequencesSkipped { through, count, .. } => {
             format!("{count} of the sequences up to {} skipped", through.0)
         }
-        other => format!("{other:?}"),
     }
 }
 

@@ -5,8 +5,8 @@
 //! Other segments and the manifest may know of more; they are not looked at.
 
 use tamarack::Sequence;
-use tamarack::format::claims::{self, Claim};
-use tamarack::format::record::{
+use tamarack_format::claims::{self, Claim};
+use tamarack_format::record::{
     Entries, HeaderFlaw, LOG_VERSION, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_at, segment_place,
 };

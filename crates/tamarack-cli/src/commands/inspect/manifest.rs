@@ -3,12 +3,12 @@
 //! Where something stands that is no whole record, the next one is looked for by its marker. The edits behind a lost one are shown, but no version can be
 //! made of them: the last one is then that before the damage.
 
-use tamarack::format::claims::{self, Claim};
-use tamarack::format::edit::{Change, Edit};
-use tamarack::format::manifest::{HEADER_BYTES, Header, HeaderError, Record, VERSION, decode_record};
 use tamarack::table::TableStorage;
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::{TreeVersion, Version};
+use tamarack_format::claims::{self, Claim};
+use tamarack_format::edit::{Change, Edit};
+use tamarack_format::manifest::{HEADER_BYTES, Header, HeaderError, Record, VERSION, decode_record};
 
 use super::changes;
 use super::input::Input;

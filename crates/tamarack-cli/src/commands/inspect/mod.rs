@@ -20,9 +20,9 @@ mod tests;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
-use tamarack::format::claims;
-use tamarack::format::manifest::decode_current;
-use tamarack::format::names::FileName;
+use tamarack_format::claims;
+use tamarack_format::manifest::decode_current;
+use tamarack_format::names::FileName;
 
 use self::input::Input;
 use self::range::Wanted;

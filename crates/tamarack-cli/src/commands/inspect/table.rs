@@ -5,15 +5,14 @@
 
 use std::borrow::Cow;
 
-use tamarack::Entry;
-use tamarack::entry;
-use tamarack::format::block::{Block, BlockCursor};
-use tamarack::format::claims;
-use tamarack::format::meta::TableId;
-use tamarack::format::stored::{BlockHandle, Flaw, unseal};
-use tamarack::format::table::{FOOTER_BYTES, Footer, Properties, Units};
-use tamarack::table::{Digest, DigestSet, Filter, kind_to_number};
-use tamarack::{Query, Sequence};
+use tamarack_filter::{Digest, DigestSet, Filter, kind_to_number};
+use tamarack_format::block::{Block, BlockCursor};
+use tamarack_format::claims;
+use tamarack_format::entry;
+use tamarack_format::entry::{Entry, Sequence};
+use tamarack_format::meta::TableId;
+use tamarack_format::stored::{BlockHandle, Flaw, unseal};
+use tamarack_format::table::{FOOTER_BYTES, Footer, Properties, Units};
 
 use super::input::Input;
 use super::report::{Cell, Fault, Report};
@@ -399,7 +398,7 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             out_of_order += u64::from(!is_first && !order.is_lt());
             let is_new_key = is_first || last_key != entry.key;
             if is_new_key && (self.filter.is_some() || self.digests.is_some()) {
-                let digest = Query::new(entry.key, entry.sequence).digest();
+                let digest = Digest::of(entry.key);
                 denied += u64::from(self.filter.as_ref().is_some_and(|filter| !filter.may_contain(digest)));
                 self.seen.push(digest);
             }

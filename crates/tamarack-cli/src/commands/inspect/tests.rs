@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use tamarack::Db;
-use tamarack::format::claims;
-use tamarack::format::manifest::{self, HEADER_BYTES, Header};
-use tamarack::format::meta::TableId;
-use tamarack::format::record;
-use tamarack::format::reseal::reseal;
+use tamarack_format::claims;
+use tamarack_format::manifest::{self, HEADER_BYTES, Header};
+use tamarack_format::meta::TableId;
+use tamarack_format::record;
+use tamarack_format::reseal::reseal;
 
 use crate::testing::{Ran, Random, TestDir, run, run_ok};
 

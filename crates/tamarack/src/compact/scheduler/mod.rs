@@ -59,7 +59,7 @@ use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
 use crate::compact::retuning::Retuning;
 use crate::compact::units::Units;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape;
 use crate::stats::Counters;
@@ -183,7 +183,7 @@ impl Scheduler {
         let version = manifest.version();
         let stored = version.tree(TREE).and_then(|tree| tree.shape());
         let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
-            .map_err(|error| error.at(workshop.dir()))?;
+            .map_err(|error| Error::shape(workshop.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
         let desk = Mutex::new(Desk::new(policy, shape, settings.merge_rate, settings.filters.clone()));

@@ -22,6 +22,7 @@ use crate::compact::edits;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::format::shape;
+use crate::tree::design;
 use crate::tree::state::Activity;
 
 /// For more buffers than this, a simulation takes more than some seconds.
@@ -174,7 +175,7 @@ impl Scheduler {
     }
 
     fn shape_for(&self, policy: &dyn Policy, data: Bytes) -> Result<Shape> {
-        shape::of_policy(policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)
+        design::shape_of(policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)
     }
 }
 

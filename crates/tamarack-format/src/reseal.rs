@@ -1,11 +1,11 @@
 //! Makes the checksums of an altered table fit again, for fuzzing: behind a checksum no fuzzer would ever find its way, but the
 //! decoders behind it must be total all the same. Has no part in reading or writing tables.
 
-use super::block::{Block, BlockCursor};
-use super::checksum::Place;
-use super::meta::TableId;
-use super::stored::{BlockHandle, TRAILER_BYTES};
-use super::table::{FOOTER_BYTES, Footer, Units, place};
+use crate::block::{Block, BlockCursor};
+use crate::checksum::Place;
+use crate::meta::TableId;
+use crate::stored::{BlockHandle, TRAILER_BYTES};
+use crate::table::{FOOTER_BYTES, Footer, Units, place};
 
 /// A checksum's length.
 const CHECKSUM_BYTES: usize = 8;

@@ -5,8 +5,8 @@
 //! 0                                                                                     file_bytes
 //! ```
 //!
-//! Everything but the footer is a stored block ([`super::stored`]), one directly after another. Index blocks have the form of data
-//! blocks ([`super::block`]); their entries are **fences**, each of which stands for one block of the level below:
+//! Everything but the footer is a stored block ([`crate::stored`]), one directly after another. Index blocks have the form of data
+//! blocks ([`crate::block`]); their entries are **fences**, each of which stands for one block of the level below:
 //!
 //! * The place of a fence, (key, sequence) in entry order, is after the last entry of the block before and at or before the
 //!   first entry of its own block. Where the two keys differ it is the shortest key that does that, with the sequence
@@ -33,12 +33,12 @@
 //! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
 //! ```
 
-use super::checksum::{FileKind, Place};
-use super::coding::{Reader, put_bytes, put_varint};
-use super::meta::{EditNumber, TableId, TableMeta};
-use super::stored::{BlockHandle, Flaw};
+use crate::checksum::{FileKind, Place};
+use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::{Entry, EntryKind, Sequence};
+use crate::meta::{EditNumber, TableId, TableMeta};
 use crate::prefixes::common_prefix;
+use crate::stored::{BlockHandle, Flaw};
 
 /// The length of the footer.
 pub const FOOTER_BYTES: usize = 168;
@@ -150,7 +150,7 @@ impl Footer {
     pub(super) const DIGESTS_END: usize = 96;
 
     /// The handles of top index, properties, filter and digests, where they are possible at all; nothing else is looked at. For
-    /// [`super::reseal`].
+    /// [`crate::reseal`].
     pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 4] {
         let mut reader = Reader::new(footer);
         let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();

@@ -28,7 +28,7 @@ pub struct TableMeta {
     pub entries: u64,
     /// Tombstones among them.
     pub tombstones: u64,
-    /// The sum of [`crate::Entry::raw_bytes`].
+    /// The sum of [`crate::entry::Entry::raw_bytes`].
     pub raw_bytes: u64,
     /// The smallest key.
     pub smallest_key: Vec<u8>,

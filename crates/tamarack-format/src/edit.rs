@@ -16,9 +16,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::coding::{Reader, put_bytes, put_varint};
-use super::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::Sequence;
+use crate::meta::{EditNumber, TableId, TableMeta, TreeId};
 
 /// A user's key as a bound of slices and ranges; versions share it.
 pub type Key = Arc<[u8]>;
@@ -69,7 +69,6 @@ pub struct ShapeBlob {
 
 /// One part of an [`Edit`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Change {
     /// The identity of the database. First in a manifest's base, and nowhere else.
     Database {

@@ -8,13 +8,10 @@
 //! Memory: 32 bytes per fence, and what its key adds to the common bytes; about 1 % of the data at blocks of 4 KiB. Sequences of fences
 //! are kept only if one of them falls between versions of one key.
 
-use std::sync::Arc;
-
-use super::block::{Block, BlockCursor};
-use super::stored::{BlockHandle, Flaw};
+use crate::block::{Block, BlockCursor};
 use crate::entry::{self, Sequence};
-use crate::memory::{Account, Charge, Part};
 use crate::prefixes::Prefixes;
+use crate::stored::{BlockHandle, Flaw};
 
 /// The place of the first fence of every top index.
 pub const FIRST_PLACE: (&[u8], Sequence) = (&[], Sequence::MAX);
@@ -29,8 +26,6 @@ pub struct Fences {
     keys: Box<[u8]>,
     /// One for each fence; none if all are `Sequence::MAX`.
     sequences: Box<[Sequence]>,
-    /// Their memory, for fences that are shared.
-    charge: Charge,
 }
 
 /// The block that a fence stands for, and where in `keys` the fence's own bytes end.
@@ -83,14 +78,7 @@ impl Fences {
             sequences.clear();
         }
         let (fences, keys, sequences) = (fences.into(), keys.into(), sequences.into());
-        Ok(Self { prefixes, fences, keys, sequences, charge: Charge::default() })
-    }
-
-    /// The fences, to be shared; their memory is charged to `part` for as long as anybody has them.
-    pub fn shared(mut self, account: &Arc<Account>, part: Part) -> Arc<Self> {
-        // With the two counters of the `Arc`.
-        self.charge = account.charge(part, self.memory_bytes() + 2 * size_of::<usize>());
-        Arc::new(self)
+        Ok(Self { prefixes, fences, keys, sequences })
     }
 
     /// How many there are; at least 1.
@@ -164,8 +152,8 @@ mod tests {
     //! Every search agrees with looking at all fences, on keys that share much and little.
 
     use super::*;
-    use crate::format::block::BlockBuilder;
-    use crate::format::table::fence_entry;
+    use crate::block::BlockBuilder;
+    use crate::table::fence_entry;
 
     fn fences(places: &[(Vec<u8>, Sequence)]) -> Fences {
         let mut builder = BlockBuilder::new(4);

@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use tamarack::entry::{self, Entry, EntryKind, Sequence};
-use tamarack::format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
-use tamarack::prefixes::common_prefix;
 use tamarack_env::Random;
+use tamarack_format::block::{Block, BlockBuilder, BlockCursor, Flaw, Versions};
+use tamarack_format::entry::{self, Entry, EntryKind, Sequence};
+use tamarack_format::prefixes::common_prefix;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Owned {
@@ -237,7 +237,7 @@ fn altered_payloads_are_read_without_panic() {
             let at = (random.next() % bytes.len() as u64) as usize;
             bytes[at] = random.next() as u8;
         }
-        tamarack::fuzz::block(&bytes);
+        tamarack_format::fuzz::block(&bytes);
         let walk = |block: Block| -> Result<(), Flaw> {
             let mut cursor = BlockCursor::default();
             cursor.seek_first(&block)?;

@@ -15,8 +15,8 @@
 //!
 //! Pure: the file is a slice of bytes here.
 
-use super::checksum::{FileKind, Place};
-use super::coding::Reader;
+use crate::checksum::{FileKind, Place};
+use crate::coding::Reader;
 
 /// What a manifest begins with.
 pub const MAGIC: [u8; 8] = *b"TamaMani";

@@ -10,14 +10,12 @@
 //! The first line are the words of the policy, which says what the next shapes will be; the others are the shape that the tree has.
 //! Both are read by `tamarack-model`. A policy that this version does not know was written by a newer one: that is told apart from damage.
 
-use std::path::Path;
 use std::sync::Arc;
 
+use tamarack_model::Shape;
 use tamarack_model::policy::{self, Policy};
-use tamarack_model::{Bytes, Shape};
 
-use super::edit::ShapeBlob;
-use crate::error::{Error, Result};
+use crate::edit::ShapeBlob;
 
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
@@ -29,16 +27,6 @@ pub enum ShapeError {
     Malformed(String),
     /// A newer version wrote it.
     Newer(String),
-}
-
-impl ShapeError {
-    /// The error of a database in `dir`.
-    pub fn at(self, dir: &Path) -> Error {
-        match self {
-            Self::Malformed(what) => Error::corruption(dir, 0, format!("the tree's shape in the manifest: {what}")),
-            Self::Newer(what) => Error::Unsupported { path: dir.to_owned(), what },
-        }
-    }
 }
 
 /// The policy and its present shape, as bytes.
@@ -58,24 +46,10 @@ pub fn decode(blob: &ShapeBlob) -> Result<(Arc<dyn Policy>, Shape), ShapeError> 
     Ok((Arc::from(policy), shape))
 }
 
-/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A custom shape names its own buffer.
-///
-/// # Errors
-/// [`Error::InvalidArgument`] if that is larger than both this one and `buffer_bytes_max`.
-pub fn of_policy(policy: &dyn Policy, data: Bytes, buffer_bytes: u64, buffer_bytes_max: u64) -> Result<Shape> {
-    let shape = policy.shape(data, Bytes(buffer_bytes));
-    let buffer = shape.buffer();
-    if buffer.0 > buffer_bytes.max(buffer_bytes_max) {
-        return Err(Error::InvalidArgument(format!(
-            "the shape's buffer of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller buffer",
-            Bytes(buffer_bytes_max.saturating_mul(2))
-        )));
-    }
-    Ok(shape)
-}
-
 #[cfg(test)]
 mod tests {
+    use tamarack_model::Bytes;
+
     use super::*;
 
     /// What is stored reads back, for each kind of policy.

@@ -13,11 +13,9 @@
 //! expanded the bytes that follow, so no input makes a reader allocate much more than it was given.
 
 use std::borrow::Cow;
-use std::path::Path;
 
-use super::checksum::Place;
-use super::coding::{Reader, put_varint};
-use crate::error::Error;
+use crate::checksum::Place;
+use crate::coding::{Reader, put_varint};
 
 /// The bytes after the body: compression and checksum.
 pub const TRAILER_BYTES: usize = 9;
@@ -55,23 +53,13 @@ impl Compression {
     }
 }
 
-/// What a decoder found wrong with bytes. The reader, who knows where they came from, makes an [`Error`] of it.
+/// What a decoder found wrong with bytes. The reader, who knows file and offset, makes an error of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
     /// They are not what a writer wrote.
     Damaged(&'static str),
     /// They need something that this build lacks.
     Unsupported(&'static str),
-}
-
-impl Flaw {
-    /// The error for bytes at `offset` of the file at `path`.
-    pub fn at(self, path: &Path, offset: u64) -> Error {
-        match self {
-            Self::Damaged(what) => Error::corruption(path, offset, what),
-            Self::Unsupported(what) => Error::Unsupported { path: path.to_owned(), what: what.to_owned() },
-        }
-    }
 }
 
 /// Where a block stands, and what it must contain.
@@ -412,7 +400,7 @@ mod tests {
     //! Stored blocks come back for every method; anything else about them is refused.
 
     use super::*;
-    use crate::format::checksum::FileKind;
+    use crate::checksum::FileKind;
 
     fn methods() -> impl Iterator<Item = Compression> {
         [Compression::None, Compression::Lz4, Compression::Zstd { level: 3 }].into_iter().filter(|c| c.is_available())

@@ -13,10 +13,10 @@
 //!
 //! Tests: round trips; decoding of arbitrary bytes; stored bytes in `tests/golden/log.hex`; the fuzz target `log`.
 
-use super::checksum::{FileKind, Place};
-use super::coding::{Reader, put_bytes, put_varint};
-use super::meta::{EditNumber, TreeId};
+use crate::checksum::{FileKind, Place};
+use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::{Entry, EntryKind, Sequence};
+use crate::meta::{EditNumber, TreeId};
 
 /// A place in the log: bytes since it began, over all segments. A segment's header says where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -5,11 +5,11 @@
 //!
 //! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which is built on this.
 
-use super::coding::Reader;
-use super::manifest;
-use super::record;
-use super::stored::TRAILER_BYTES;
-use super::table::{self, FOOTER_BYTES, Footer};
+use crate::coding::Reader;
+use crate::manifest;
+use crate::record;
+use crate::stored::TRAILER_BYTES;
+use crate::table::{self, FOOTER_BYTES, Footer};
 
 /// What a file says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,16 +57,16 @@ pub fn unchecked_footer(tail: &[u8], file_bytes: u64) -> Option<Footer> {
 /// How a stored block says it is compressed, as a word for people.
 pub fn compression(stored: &[u8]) -> &'static str {
     let tag = stored.len().checked_sub(TRAILER_BYTES).and_then(|at| stored.get(at));
-    tag.map_or("unknown", |&tag| super::stored::name_of_tag(tag))
+    tag.map_or("unknown", |&tag| crate::stored::name_of_tag(tag))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entry::Sequence;
-    use crate::format::meta::{EditNumber, TableId};
-    use crate::format::record::{Position, SegmentHeader};
-    use crate::format::stored::{BlockHandle, Compression, Sealer};
+    use crate::meta::{EditNumber, TableId};
+    use crate::record::{Position, SegmentHeader};
+    use crate::stored::{BlockHandle, Compression, Sealer};
 
     /// Each kind of file says what its writer was told, and nothing shorter says anything.
     #[test]

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An entry's key is the first `shared` bytes of the key before it, then `suffix`. At a restart, `shared` is 0, so a search can begin
-//! there. The tag is the entry's kind; bit 7 says that the sequence is [`Sequence::MAX`] and left out (fences: see [`super::table`]).
+//! there. The tag is the entry's kind; bit 7 says that the sequence is [`Sequence::MAX`] and left out (fences: see [`crate::table`]).
 //! Kinds without a value have no `value bytes`. Every value has one encoding.
 //!
 //! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries it compares with, then walks
@@ -23,14 +23,12 @@
 
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
 pub use self::cursor::BlockCursor;
-use super::coding::{Reader, put_varint, varint_len};
-pub use super::stored::{Compression, Flaw};
+use crate::coding::{Reader, put_varint, varint_len};
 use crate::entry::{Entry, EntryKind, Sequence};
-use crate::memory::{Account, Charge, Part};
 use crate::prefixes::{Prefixes, common_prefix, first_eight};
+pub use crate::stored::{Compression, Flaw};
 
 mod cursor;
 
@@ -51,8 +49,6 @@ pub struct Block {
     restarts: usize,
     /// For blocks that are searched: their restarts beside them.
     index: RestartIndex,
-    /// Its memory, for blocks that somebody keeps.
-    charge: Charge,
 }
 
 /// The restarts of a block that is kept to be searched again and again. In the block, each restart that a search looks at is another line
@@ -105,8 +101,7 @@ impl Block {
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
         let restarts = u32::from_le_bytes(*count) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| rest.len().checked_sub(bytes)).ok_or(UNSOUND)?;
-        let (index, charge) = (RestartIndex::default(), Charge::default());
-        let block = Self { entries_end, restarts, payload, index, charge };
+        let block = Self { entries_end, restarts, payload, index: RestartIndex::default() };
         let ascending = (1..restarts).all(|i| block.restart(i - 1) < block.restart(i));
         if restarts == 0 || block.restart(0) != 0 || !ascending || block.restart(restarts - 1) >= entries_end {
             return Err(UNSOUND);
@@ -124,16 +119,10 @@ impl Block {
         self.payload
     }
 
-    /// The memory it takes, in bytes, with what an `Arc` adds.
+    /// The memory it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let index_bytes = self.index.prefixes.memory_bytes() + size_of_val(&*self.index.offsets);
-        self.payload.capacity() + size_of::<Self>() + 2 * size_of::<usize>() + index_bytes
-    }
-
-    /// The block, to be shared; its memory is charged to `part` for as long as anybody has it.
-    pub fn shared(mut self, account: &Arc<Account>, part: Part) -> Arc<Self> {
-        self.charge = account.charge(part, self.memory_bytes());
-        Arc::new(self)
+        self.payload.capacity() + size_of::<Self>() + index_bytes
     }
 
     /// The block, made ready to be searched often. Takes 12 bytes more for each restart, and what their keys have in common once.

@@ -1,0 +1,46 @@
+//! The on-disk format of Tamarack: bytes to values and back.
+//!
+//! Everything that knows an offset inside a file of a database stands here: blocks and tables, records of the WAL, edits of the manifest,
+//! file names. `docs/FORMAT.md` shows every byte. The engine, `tamarack inspect` and the fuzz targets read and write files through this
+//! crate and nothing else.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`entry`] | entries, sequence numbers and their order |
+//! | [`names`] | names of files |
+//! | [`checksum`] | checksums, bound to file and offset |
+//! | [`stored`] | a stored block: payload, compression, checksum |
+//! | [`block`], [`fences`] | entries in a block; an index block as it is searched |
+//! | [`table`], [`meta`] | footer and properties of a table; what the manifest knows of it |
+//! | [`record`] | segments and records of the WAL |
+//! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; policy and shape as text |
+//! | [`claims`], [`reseal`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
+//! | [`coding`], [`prefixes`] | varints and byte strings; where a key stands among sorted keys |
+//!
+//! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten bytes.
+//!
+//! Never does I/O, and charges no memory: whoever keeps a block accounts for it. Decoders never panic and never allocate more than the
+//! input justifies: what they read may be anything. A decoder says what is wrong ([`stored::Flaw`]); the reader, who knows file and offset,
+//! makes an error of it.
+//!
+//! An unstable crate: its API changes with every version of `tamarack`. The format does not.
+//!
+//! Tests: in the modules, in `tests/`, by the engine's golden files and fuzz corpora.
+
+pub mod block;
+pub mod checksum;
+pub mod claims;
+pub mod coding;
+pub mod edit;
+pub mod entry;
+pub mod fences;
+pub mod fuzz;
+pub mod manifest;
+pub mod meta;
+pub mod names;
+pub mod prefixes;
+pub mod record;
+pub mod reseal;
+pub mod shape;
+pub mod stored;
+pub mod table;

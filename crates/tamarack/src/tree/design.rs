@@ -1,0 +1,25 @@
+//! The shape that a policy gives a tree, within the memory that there is.
+//!
+//! In: a policy, the bytes of data, the sizes of memtables. Out: a shape. Nothing here asks which policy it is. Tested where databases are
+//! opened and reshaped (`tests/options.rs`, `tests/retune.rs`).
+
+use tamarack_model::policy::Policy;
+use tamarack_model::{Bytes, Shape};
+
+use crate::error::{Error, Result};
+
+/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A custom shape names its own buffer.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if that is larger than both this one and `buffer_bytes_max`.
+pub fn shape_of(policy: &dyn Policy, data: Bytes, buffer_bytes: u64, buffer_bytes_max: u64) -> Result<Shape> {
+    let shape = policy.shape(data, Bytes(buffer_bytes));
+    let buffer = shape.buffer();
+    if buffer.0 > buffer_bytes.max(buffer_bytes_max) {
+        return Err(Error::InvalidArgument(format!(
+            "the shape's buffer of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller buffer",
+            Bytes(buffer_bytes_max.saturating_mul(2))
+        )));
+    }
+    Ok(shape)
+}
