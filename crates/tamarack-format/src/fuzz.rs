@@ -1,7 +1,10 @@
-//! What the fuzz target `block` does with its input: the payload of a block, and the same bytes as a compressed body.
+//! What the fuzz target `block` does with its input: the payload of a block, and the same bytes as
+//! a compressed body.
 //!
-//! Any input must be decoded without a panic and without memory that its length does not justify. What a decoder accepts must be
-//! consistent: different ways to read it give the same. Called by the program in `fuzz/` and by the test that replays the kept corpus.
+//! Any input must be decoded without a panic and without memory that its length does not justify.
+//! What a decoder accepts must be
+//! consistent: different ways to read it give the same. Called by the program in `fuzz/` and by the
+//! test that replays the kept corpus.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;

@@ -1,7 +1,9 @@
 //! The on-disk format of Tamarack: bytes to values and back.
 //!
-//! Everything that knows an offset inside a file of a database stands here: blocks and tables, records of the WAL, edits of the manifest,
-//! file names. `docs/FORMAT.md` shows every byte. The engine, `tamarack inspect` and the fuzz targets read and write files through this
+//! Everything that knows an offset inside a file of a database stands here: blocks and tables,
+//! records of the WAL, edits of the manifest,
+//! file names. `docs/FORMAT.md` shows every byte. The engine, `tamarack inspect` and the fuzz
+//! targets read and write files through this
 //! crate and nothing else.
 //!
 //! | module | what it is |
@@ -17,11 +19,23 @@
 //! | [`claims`], [`reseal`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
 //! | [`coding`], [`prefixes`] | varints and byte strings; where a key stands among sorted keys |
 //!
-//! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten bytes.
+//! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
+//! bytes.
 //!
-//! Never does I/O, and charges no memory: whoever keeps a block accounts for it. Decoders never panic and never allocate more than the
-//! input justifies: what they read may be anything. A decoder says what is wrong ([`stored::Flaw`]); the reader, who knows file and offset,
+//! Never does I/O, and charges no memory: whoever keeps a block accounts for it. Decoders never
+//! panic and never allocate more than the
+//! input justifies: what they read may be anything. A decoder says what is wrong
+//! ([`stored::Flaw`]); the reader, who knows file and offset,
 //! makes an error of it.
+//!
+//! # Cargo features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `lz4` | yes | blocks compressed with LZ4, in pure Rust |
+//! | `zstd` | no | blocks compressed with Zstandard; needs a C compiler |
+//!
+//! # Stability
 //!
 //! An unstable crate: its API changes with every version of `tamarack`. The format does not.
 //!

@@ -1,4 +1,5 @@
-//! The on-disk format, as the engine's modules name it: `tamarack-format`, and blocks of it that are kept in memory with their charge.
+//! The on-disk format, as the engine's modules name it: `tamarack-format`, and blocks of it that
+//! are kept in memory with their charge.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The shape that a policy gives a tree, within the memory that there is.
 //!
-//! In: a policy, the bytes of data, the sizes of memtables. Out: a shape. Nothing here asks which policy it is. Tested where databases are
+//! In: a policy, the bytes of data, the sizes of memtables. Out: a shape. Nothing here asks which
+//! policy it is. Tested where databases are
 //! opened and reshaped (`tests/options.rs`, `tests/retune.rs`).
 
 use tamarack_model::policy::Policy;
@@ -8,7 +9,8 @@ use tamarack_model::{Bytes, Shape};
 
 use crate::error::{Error, Result};
 
-/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A custom shape names its own buffer.
+/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A
+/// custom shape names its own buffer.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if that is larger than both this one and `buffer_bytes_max`.
