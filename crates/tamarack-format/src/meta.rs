@@ -14,6 +14,11 @@ pub struct EditNumber(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
 
+impl TreeId {
+    /// The default tree, which every database has.
+    pub const DEFAULT: Self = Self(0);
+}
+
 /// A table's identity, properties, and the root of its checksums. Recorded in the manifest, so that opening a database
 /// and planning merges read no table.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -78,7 +78,7 @@ impl<'a> Site<'a> {
     /// # Errors
     /// [`Error::Io`] if storage refused. Then there is no database here: what was made of it is removed, as far as storage lets us.
     pub(crate) fn fill(&self, engine: &Engine) -> Result<CheckpointReport> {
-        let version = engine.tree.pin_owned().version.clone();
+        let version = engine.tree.pin_scan().version.clone();
         let filled = self.fill_with(&engine.dir, &version);
         if filled.is_err()
             && let Err(error) = self.take_back()

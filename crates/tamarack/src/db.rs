@@ -11,6 +11,7 @@ use tamarack_model::{Bytes, Occupancy, Shape};
 
 use crate::checkpoint::{self, CheckpointReport};
 use crate::compact::ChangeEstimate;
+use crate::database::Activity;
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
 use crate::entry::{EntryKind, Query};
@@ -21,7 +22,6 @@ use crate::open;
 use crate::options::{Options, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
 use crate::structure::Stats;
-use crate::tree::state::Activity;
 use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
@@ -201,11 +201,11 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let tree = &self.engine.tree;
+        let Engine { database, tree, .. } = &*self.engine;
         let state = tree.pin();
-        let query = Query::new(key.as_ref(), tree.visible.sequence());
+        let query = Query::new(key.as_ref(), database.sequences.visible());
         let found = get::get(&state, &self.engine.dir, query, &tree.lookups);
-        Ok(found.inspect_err(|error| tree.events.noticed(error))?.and_then(|found| found.value))
+        Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
 
     /// The values of `keys`, in their order, as of one moment; `None` for those that have none. What has to be read for them is read together: where the
@@ -231,11 +231,11 @@ impl Db {
     /// # Errors
     /// As [`Db::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let tree = &self.engine.tree;
+        let Engine { database, tree, .. } = &*self.engine;
         let state = tree.pin();
-        let query = Query::new(key.as_ref(), tree.visible.sequence());
+        let query = Query::new(key.as_ref(), database.sequences.visible());
         let found = get::contains(&state, &self.engine.dir, query, &tree.lookups);
-        found.inspect_err(|error| tree.events.noticed(error))
+        found.inspect_err(|error| database.events.noticed(error))
     }
 
     /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.
@@ -322,7 +322,7 @@ impl Db {
     /// # Errors
     /// As [`Db::compact`].
     pub fn wait_for_merges(&self) -> Result<()> {
-        match self.engine.tree.check_running() {
+        match self.engine.database.health.check_running() {
             // Merges that were in progress would never end.
             Err(error @ Error::ReadOnly { .. }) => Err(error),
             _ => self.engine.scheduler.wait_for_merges(),
@@ -376,7 +376,7 @@ impl Db {
     /// # Errors
     /// As [`Db::compact`]; after an [`Error::Io`] it goes on in the background.
     pub fn reshape(&self) -> Result<()> {
-        match self.engine.tree.check_running() {
+        match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
             _ => self.engine.scheduler.reshape(),
         }
@@ -404,7 +404,7 @@ impl Db {
     /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has ended.
     pub fn set_filter(&self, words: &str) -> Result<()> {
         let choice = parse_filter(words)?;
-        self.engine.scheduler.filters().choose(choice, self.engine.filter_digests && choice != FilterChoice::None)
+        self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
     }
 
     /// Waits until all tables have the filters that they are to have. Beside writers that do not pause, that may never be.
@@ -412,7 +412,7 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] if a filter cannot be read; it is tried again in the background. [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
     pub fn wait_for_filters(&self) -> Result<()> {
-        match self.engine.tree.check_running() {
+        match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
             _ => self.engine.scheduler.wait_for_filters(),
         }
@@ -462,7 +462,7 @@ impl Db {
     /// being made there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what is in memory cannot be written then, and [`Error::ReadOnly`] for the same reason. This database is
     /// none the worse for it, and in `dir` is no database: what was made is removed, up to the directory and its lock file, and it can be tried again.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.engine.tree.check_running()?;
+        self.engine.database.health.check_running()?;
         let site = checkpoint::Site::claim(self.engine.env.as_ref(), dir.as_ref())?;
         self.flush()?;
         site.fill(&self.engine)
@@ -504,18 +504,14 @@ impl Db {
     /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.
     pub fn close(self) -> Result<()> {
         let engine = &self.engine;
-        if engine.tree.is_read_only() {
+        if engine.database.health.is_read_only() {
             return Ok(());
         }
-        engine.tree.check_running()?;
-        engine.tree.report_stop(Error::Closed);
+        engine.database.health.check_running()?;
+        engine.database.health.report_stop(Error::Closed);
         engine.stop_workers();
         engine.scheduler.finish();
         let end = engine.log.close()?;
-        let reopened = engine.manifest.version().log_end().map(|_| Change::LogReopened);
-        let version =
-            engine.manifest.commit(reopened.into_iter().chain([Change::LogEnd { position: end.0 }]).collect())?;
-        engine.tree.publish(version, Activity::Flush);
-        Ok(())
+        engine.scheduler.install(vec![Change::LogEnd { position: end.0 }], Activity::Flush).map(drop)
     }
 }

@@ -11,12 +11,13 @@ use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
 use crate::compact::Scheduler;
+use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
 use crate::memory::Account;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
-use crate::tree::state::{Activity, Tree};
+use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::wal::{Dropped, Log};
 use crate::write::{CommitQueue, Durability, IntervalSync};
@@ -28,6 +29,7 @@ pub(crate) struct Engine {
     pub(crate) durability: Durability,
     /// New tables keep digests, if there are to be filters.
     pub(crate) filter_digests: bool,
+    pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) log: Arc<Log>,
     pub(crate) manifest: Arc<Manifest>,
@@ -59,8 +61,8 @@ impl Engine {
         let Some(youngest) = self.tree.pin().sealed.first().cloned() else { return Ok(()) };
         let flushed = || self.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
         let mut outcome = Ok(());
-        self.env.wait(&self.tree.progress, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.tree.check_progress(Activity::Flush) };
+        self.env.wait(&self.database.progress, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };
             outcome.is_err() || flushed()
         });
         outcome
@@ -70,7 +72,7 @@ impl Engine {
         for worker in &self.workers {
             worker.stop();
         }
-        self.tree.events.deliver_all();
+        self.database.events.deliver_all();
     }
 }
 

@@ -68,7 +68,7 @@ pub struct IngestReport {
 
 impl Ingest {
     pub(crate) fn new(engine: &Arc<Engine>) -> Result<Self> {
-        engine.tree.check_running()?;
+        engine.database.health.check_running()?;
         let sequence = engine.commits.reserve()?;
         let output = Some(engine.scheduler.ingest_output(0, 0)?);
         Ok(Self { engine: engine.clone(), output, sequence, entries: 0, raw_bytes: 0 })
@@ -132,7 +132,7 @@ impl Ingest {
         if self.output.is_none() {
             return Err(failed_before());
         }
-        self.engine.tree.check_running()?;
+        self.engine.database.health.check_running()?;
         if self.entries == 0 {
             return Ok(IngestReport::default());
         }

@@ -68,6 +68,8 @@ pub mod cache;
 mod checkpoint;
 #[doc(hidden)]
 pub mod compact;
+#[doc(hidden)]
+pub mod database;
 mod db;
 mod engine;
 mod entry;

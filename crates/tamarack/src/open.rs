@@ -24,7 +24,10 @@ use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{self, Crew, FilterWorker, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
+use crate::compact::{
+    self, Crew, Filters, OutputSettings, Retuner, Scheduler, SchedulerSettings, Surroundings, Workshop,
+};
+use crate::database::Database;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
@@ -41,15 +44,15 @@ use crate::table::{Table, TableStorage};
 use crate::tree::broken::Broken;
 use crate::tree::design;
 use crate::tree::manifest::Manifest;
-use crate::tree::state::{Sealed, State, Tree};
+use crate::tree::state::{Sealed, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
 use crate::write::throttle::Throttle;
 use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBytes};
 
-/// The one tree there is.
-const TREE: TreeId = TreeId(0);
+/// The tree that is opened: every database has it, and this program knows no other.
+const TREE: TreeId = TreeId::DEFAULT;
 
 /// Lower index blocks may stay in memory up to this part of the cache's size, beside it. At blocks of 4 KiB, they take about a hundredth of the data.
 const INDEX_SHARE: u64 = 4;
@@ -107,7 +110,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let (manifest, last) = (found.manifest, recovered.last_sequence);
     let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
     let mut engine = assemble(dir, options, parts)?;
-    engine.tree.report_stop(why);
+    engine.database.health.report_stop(why);
     start_telling(&mut engine)?;
     Ok(engine)
 }
@@ -357,10 +360,10 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         .map_or(ReserveBytes::UpTo(shape.buffer().0.saturating_mul(RESERVED_BUFFERS)), ReserveBytes::Set);
     let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
     reserve.look();
-    let tree = Tree::new(State { active: replay.active, sealed: replay.sealed, version }, last, lock);
-    let tree = Arc::new(tree.telling(events.clone()));
+    let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
+    let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.sealed, version));
     let manifest = Arc::new(manifest);
-    let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+    let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), shared.clone()));
     let output = OutputSettings {
         dir: dir.to_owned(),
         database,
@@ -372,6 +375,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     let throttle = Arc::new(Throttle::default());
     let around = Surroundings {
         env: env.clone(),
+        database: shared.clone(),
         tree: tree.clone(),
         log: log.clone(),
         manifest: manifest.clone(),
@@ -390,7 +394,8 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
         space_bound: options.space_bound,
-        filter: options.filter,
+        filters: Filters::new(options.filter),
+        filter_bits_per_entry: options.filter.bits_per_entry(),
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
@@ -418,6 +423,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         dir: dir.to_owned(),
         durability: options.durability,
         filter_digests: options.filter_digests,
+        database: shared,
         tree,
         log,
         manifest,
@@ -436,25 +442,25 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
 /// Starts the background work.
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     // Before anybody opens a table, or decides about those that are there.
-    let filters = Arc::new(FilterWorker::new(&engine.scheduler));
+    let retuner = Arc::new(Retuner::new(&engine.scheduler));
     let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
-    engine.tree.set_flusher(merging.clone());
+    engine.database.set_flusher(merging.clone());
     engine.tables.set_collector(merging.clone());
     engine.scheduler.set_workers(merging.clone());
     // There may be a buffer to flush, and a merge to go on with.
     merging.wake();
-    let started = engine.env.start("tamarack-filters", filters);
-    let filters = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
-    let filters = filters.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
-    engine.scheduler.filters().set_worker(filters.clone());
-    filters.wake();
-    engine.workers = vec![merging, syncing, filters];
+    let started = engine.env.start("tamarack-filters", retuner);
+    let retuning = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
+    let retuning = retuning.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
+    engine.scheduler.set_retuner(retuning.clone());
+    retuning.wake();
+    engine.workers = vec![merging, syncing, retuning];
     start_telling(engine)
 }
 
 /// Starts the worker that calls the listener, if there is one. It changes nothing on storage.
 fn start_telling(engine: &mut Engine) -> Result<()> {
-    let events = engine.tree.events.clone();
+    let events = engine.database.events.clone();
     if events.is_heard() {
         let started = engine.env.start("tamarack-events", events.clone());
         let worker = started.map_err(|error| Error::io("database: start background work", &engine.dir, error))?;

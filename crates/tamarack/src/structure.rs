@@ -24,14 +24,14 @@ use tamarack_model::FilterKind;
 use tamarack_model::filter::promise;
 
 use crate::compact::progress::{GoingOn, JobProgress};
+use crate::database::Activity;
 use crate::engine::Engine;
-use crate::format::meta::{TableId, TreeId};
+use crate::format::meta::TableId;
 use crate::memory::{Account, Part};
 use crate::stats::{LatencyStats, LookupCounts, ReadStats, RunLookups};
 use crate::tree::run::Run;
-use crate::tree::state::Activity;
+use crate::tree::state::State;
 use crate::tree::table_file::TableFile;
-use crate::tree::version::{TreeVersion, Version};
 use crate::write::DiskStats;
 
 /// What a database looks like and what it did since it was opened. See the words of each field for its unit.
@@ -134,9 +134,9 @@ pub struct Stats {
     pub reshapes: u64,
     /// Filters of tables that were made anew from digests since opening, without reading data; see [`crate::Db::set_filter`].
     pub filters_rebuilt: u64,
-    /// Stored filters of open tables, or units of elastic ones, that were read again since opening.
+    /// Stored filters of open tables that were read again since opening.
     pub filters_loaded: u64,
-    /// Filters of open tables, or units of elastic ones, that were dropped since opening.
+    /// Filters that open tables do without since then, since opening.
     pub filters_dropped: u64,
     /// Bytes of tables (file bytes) that were read for that since opening.
     pub retune_bytes_read: u64,
@@ -324,10 +324,12 @@ impl Stats {
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // Who opened it for reading only wants none.
-        let trouble = |activity| engine.tree.check_progress(activity).err().filter(|_| !engine.tree.is_read_only());
+        let trouble = |activity| {
+            engine.database.health.check_progress(activity).err().filter(|_| !engine.database.health.is_read_only())
+        };
         let trouble = [Activity::Flush, Activity::Merge].map(trouble);
         // Whoever opened it for reading only knows that.
-        let stopped = engine.tree.check_running().err().filter(|_| !engine.tree.is_read_only());
+        let stopped = engine.database.health.check_running().err().filter(|_| !engine.database.health.is_read_only());
         Self {
             policy: policy.to_string(),
             buffer_capacity_bytes: shape.buffer().0,
@@ -347,14 +349,14 @@ impl Stats {
             trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
             writing_stopped: stopped.map(|error| error.to_string()),
             disk: engine.scheduler.disk(),
-            last_background_error: engine.tree.last_trouble().map(|error| error.to_string()),
-            space: SpaceStats::of(&state.version, engine.tables.pending_bytes()),
-            space_amplification_worst: tree_of(&state.version).space_amplification_worst(),
+            last_background_error: engine.database.health.last_trouble().map(|error| error.to_string()),
+            space: SpaceStats::of(state, engine.tables.pending_bytes()),
+            space_amplification_worst: state.tree().space_amplification_worst(),
             space_amplification_max: space_bound.map(|bound| bound.most()),
             log_segments: engine.log.segments().len(),
             log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
-            visible_sequence: engine.tree.visible.sequence().0,
-            snapshots: engine.tree.visible.snapshots(),
+            visible_sequence: engine.database.sequences.visible().0,
+            snapshots: engine.database.sequences.snapshots(),
             memory: MemoryStats::of(&engine.account, state.buffers_memory_bytes()),
             cache_bytes: engine.cache.used_bytes(),
             cache_entry_bytes: engine.cache.entry_bytes(),
@@ -392,13 +394,9 @@ impl Stats {
     }
 }
 
-fn tree_of(version: &Version) -> &TreeVersion {
-    version.tree(TreeId(0)).expect("every version has the one tree")
-}
-
 /// All levels of the shape, and any that the tree has besides.
 fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
-    let (shape, tree) = (&going_on.shape, tree_of(&going_on.state.version));
+    let (shape, tree) = (&going_on.shape, going_on.state.tree());
     // The version does not say which runs a flush, or a merge of a range, takes.
     let in_job = |run: &Run| going_on.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
@@ -497,7 +495,7 @@ fn filter_fpr(run: &Run) -> f64 {
     for table in tables_of(run) {
         let (meta, (filter_kind, filter_bits)) = (table.meta(), table.filter());
         all += meta.entries;
-        if let Some(units) = table.units().filter(|units| units.in_memory > 0) {
+        if let Some(units) = table.units() {
             passed += meta.entries as f64 * units.fpr(meta);
             continue;
         }
@@ -533,16 +531,16 @@ impl JobStats {
 }
 
 impl SpaceStats {
-    fn of(version: &Version, pending_delete_bytes: u64) -> Self {
+    fn of(state: &State, pending_delete_bytes: u64) -> Self {
         let mut live: BTreeMap<TableId, u64> = BTreeMap::new();
-        for slice in tree_of(version).runs().flat_map(|run| run.slices().iter()) {
+        for slice in state.tree().runs().flat_map(|run| run.slices().iter()) {
             let table = slice.table().meta();
             let bytes = live.entry(table.id).or_default();
             // The shares of a table's slices are estimates; together they are not more than the table.
             *bytes = table.file_bytes.min(*bytes + slice.share_of(table.file_bytes));
         }
         let live_bytes = live.values().sum();
-        let all_bytes: u64 = version.tables().map(|table| table.meta().file_bytes).sum();
+        let all_bytes: u64 = state.tree().tables().map(|table| table.meta().file_bytes).sum();
         Self { live_bytes, stale_bytes: all_bytes - live_bytes, pending_delete_bytes }
     }
 }

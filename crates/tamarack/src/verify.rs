@@ -58,7 +58,7 @@ impl VerifyReport {
 
 /// Checks what the current version of an open database names, and its log as far as that is durable.
 pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-    let state = engine.tree.pin_owned();
+    let state = engine.tree.pin_scan();
     let mut report = VerifyReport::default();
     let all_bytes = state.version.tables().map(|table| table.meta().file_bytes).sum();
     note(engine.manifest.verify(), &mut report.problems)?;
@@ -76,7 +76,7 @@ pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
     let log = engine.log.verify()?;
     report.log_bytes = log.bytes;
     report.problems.extend(log.problems);
-    report.problems.iter().for_each(|problem| engine.tree.events.noticed(problem));
+    report.problems.iter().for_each(|problem| engine.database.events.noticed(problem));
     Ok(report)
 }
 

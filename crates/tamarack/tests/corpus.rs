@@ -92,7 +92,7 @@ fn log_seeds() -> Vec<Seed> {
     for part in entries().chunks(5) {
         let mut group = Group::new();
         for (key, _, kind, value) in part {
-            group.push_entry(TreeId(0), *kind, key, value);
+            group.push_entry(TreeId::DEFAULT, *kind, key, value);
         }
         let (offset, durable) = (bytes.len() as u64, Position(bytes.len() as u64 / 2));
         bytes.extend_from_slice(

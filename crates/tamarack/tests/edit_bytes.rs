@@ -17,7 +17,7 @@ const STEP: Step = Step("test: write a file");
 
 /// One change of each kind, in the order of their tags, with different values in all fields.
 fn changes() -> Vec<(&'static str, Change)> {
-    let tree = TreeId(0);
+    let tree = TreeId::DEFAULT;
     let slices = vec![
         SliceSpec { table: TableId(300), range: KeyRange::ALL },
         SliceSpec { table: TableId(31), range: KeyRange::new(Some(b"m"), Some(b"")) },
@@ -68,7 +68,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("log end", Change::LogEnd { position: 1 << 40 }),
         ("log reopened", Change::LogReopened),
         ("log durable", Change::LogDurable { position: 4096 }),
-        ("ages mixed", Change::AgesMixed { tree: TreeId(0) }),
+        ("ages mixed", Change::AgesMixed { tree: TreeId::DEFAULT }),
         ("sequences skipped", Change::SequencesSkipped { tree, through: Sequence(5 << 32), count: 4_294_000_000 }),
         ("table with digests added", Change::TableAdded { tree, meta: Arc::new(with_digests) }),
     ]
@@ -141,7 +141,7 @@ fn a_manifest_has_its_bytes() {
         changes: vec![
             Change::Database { id: header.database },
             Change::IdsUsed { tables: 1, runs: 1, merges: 1 },
-            Change::TreeCreated { tree: TreeId(0) },
+            Change::TreeCreated { tree: TreeId::DEFAULT },
         ],
     };
     let edit = Edit { number: EditNumber(2), changes: vec![Change::LogDurable { position: 4096 }] };

@@ -16,7 +16,7 @@ use tamarack_env::{Env, MemoryEnv};
 use tamarack_format::edit::{Change, KeyRange, MergeId, RunId};
 use tamarack_format::meta::TreeId;
 
-const TREE: TreeId = TreeId(0);
+const TREE: TreeId = TreeId::DEFAULT;
 
 fn open(env: &Arc<dyn Env>) -> Result<Db> {
     let policy = "custom:buffer 1000; level 8000 in 8 runs; level 80000 in 1 run";

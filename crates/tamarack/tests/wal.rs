@@ -54,7 +54,7 @@ fn recovery(env: &Arc<dyn Env>) -> RecoverySettings {
 fn read_back(settings: &RecoverySettings) -> Result<(Vec<Item>, Recovered)> {
     let mut items = Vec::new();
     let recovered = recover(settings, &mut |tree, entry| {
-        assert_eq!(tree, TreeId(0));
+        assert_eq!(tree, TreeId::DEFAULT);
         items.push((entry.sequence.0, entry.kind, entry.key.to_vec(), entry.value.to_vec()));
         Ok(())
     })?;
@@ -96,7 +96,7 @@ impl Writer {
             })
             .collect();
         for (_, kind, key, value) in &items {
-            self.group.push_entry(TreeId(0), *kind, key, value);
+            self.group.push_entry(TreeId::DEFAULT, *kind, key, value);
         }
         let end = self.log.append(&mut self.group, Sequence(first))?;
         self.written.extend(items);
@@ -422,7 +422,7 @@ fn what_is_appended_while_the_log_is_being_closed_is_durable() {
             let log = late.upgrade().expect("it is being closed");
             for sequence in [2, 3] {
                 group.clear(usize::MAX);
-                group.push_entry(TreeId(0), EntryKind::Put, b"late", b"b");
+                group.push_entry(TreeId::DEFAULT, EntryKind::Put, b"late", b"b");
                 log.append(&mut group, Sequence(sequence)).unwrap();
                 log.rotate(Sequence(sequence + 1), EDIT).unwrap();
             }
@@ -445,7 +445,7 @@ fn golden_bytes_of_a_segment() {
     for kind in 1..=6 {
         let kind = EntryKind::from_number(kind).unwrap();
         let value: &[u8] = if kind.has_value() { b"value" } else { b"" };
-        writer.group.push_entry(TreeId(0), kind, b"key", value);
+        writer.group.push_entry(TreeId::DEFAULT, kind, b"key", value);
     }
     let first = Sequence(writer.next());
     writer.log.append(&mut writer.group, first).unwrap();

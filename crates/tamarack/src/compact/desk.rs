@@ -11,17 +11,18 @@ use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
-use crate::compact::TREE;
+use crate::compact::filters::Filters;
 use crate::compact::job::{Job, Part, Task};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::{KeyRange, MergeId, RunId};
-use crate::format::meta::EditNumber;
+use crate::format::meta::{EditNumber, TreeId};
 use crate::tree::occupancy::name;
 use crate::tree::version::{TreeVersion, Version};
 
 /// Everything that is going on.
 pub(super) struct Desk {
+    tree: TreeId,
     pub(super) policy: Arc<dyn Policy>,
     pub(super) shape: Shape,
     pacer: Pacer,
@@ -44,6 +45,8 @@ pub(super) struct Desk {
     pub(super) requests: VecDeque<Request>,
     pub(super) requests_made: u64,
     pub(super) meter: Meter,
+    /// Which filters tables are to carry, and how often that was chosen anew.
+    pub(super) filters: (Arc<Filters>, u64),
     /// With a limit of the merges' rate: none of them goes on before that.
     pub(super) merges_from: Duration,
     /// How many raw bytes per second merges may copy.
@@ -85,8 +88,15 @@ pub(super) struct Pace {
 
 impl Desk {
     /// Nothing is going on yet.
-    pub(super) fn new(policy: Arc<dyn Policy>, shape: Shape, merge_rate: Option<u64>) -> Self {
+    pub(super) fn new(
+        tree: TreeId,
+        policy: Arc<dyn Policy>,
+        shape: Shape,
+        merge_rate: Option<u64>,
+        filters: Filters,
+    ) -> Self {
         Self {
+            tree,
             policy,
             merge_rate,
             pacer: Pacer::new(&shape),
@@ -103,6 +113,7 @@ impl Desk {
             requests: VecDeque::new(),
             requests_made: 0,
             meter: Meter::default(),
+            filters: (Arc::new(filters), 0),
             merges_from: Duration::ZERO,
             counted: None,
         }
@@ -132,7 +143,7 @@ impl Desk {
 
     /// What the planner decides on.
     pub(super) fn counts(&mut self, version: &Version) -> (Occupancy, Vec<planner::Merge>) {
-        let tree = tree_of(version);
+        let tree = version.expect_tree(self.tree);
         let (_, occupancy, merges) = self.count(version);
         let (occupancy, mut in_progress) = (occupancy.clone(), merges.clone());
         in_progress.extend(self.jobs.iter().filter_map(|job| {
@@ -150,7 +161,7 @@ impl Desk {
 
     fn count(&mut self, version: &Version) -> &(EditNumber, Occupancy, Vec<planner::Merge>) {
         if self.counted.as_ref().is_none_or(|(edit, ..)| *edit != version.edit_number()) {
-            let tree = tree_of(version);
+            let tree = version.expect_tree(self.tree);
             self.counted = Some((version.edit_number(), tree.occupancy(), tree.merges_in_progress()));
         }
         self.counted.as_ref().expect("just counted")
@@ -166,7 +177,7 @@ impl Desk {
     ) -> Pace {
         self.count(version);
         let (_, occupancy, _) = self.counted.as_ref().expect("just counted");
-        let tree = tree_of(version);
+        let tree = version.expect_tree(self.tree);
         let paced: Vec<pace::Job> = self
             .jobs
             .iter()
@@ -314,10 +325,6 @@ const METER_WINDOW: Duration = Duration::from_millis(40);
 
 /// A new measure counts as one in so many, once there are as many.
 const METER_MEASURES: u32 = 8;
-
-pub(super) fn tree_of(version: &Version) -> &Arc<TreeVersion> {
-    version.tree(TREE).expect("every version has the one tree")
-}
 
 /// The level that a merge in progress leads to.
 pub(super) fn target_of(tree: &TreeVersion, merge: MergeId) -> usize {

@@ -14,9 +14,8 @@ use std::sync::Arc;
 use tamarack_model::planner;
 use tamarack_model::{Occupancy, RunId as RunName};
 
-use crate::compact::TREE;
 use crate::format::edit::{Change, KeyRange, MergeId, RunId, SliceSpec};
-use crate::format::meta::TableMeta;
+use crate::format::meta::{TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 use crate::tree::version::TreeVersion;
 
@@ -25,7 +24,7 @@ pub fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
     let ids = |number: usize| occupancy.level(number).iter().map(|run| RunId(run.id.0)).collect::<Vec<_>>();
     let levels: Vec<Vec<RunId>> = (1..=occupancy.deepest()).map(ids).collect();
     let now = tree.levels().iter().map(|level| level.runs().iter().map(|run| run.id()).collect::<Vec<_>>());
-    (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: TREE, levels })
+    (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: tree.id(), levels })
 }
 
 /// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty, behind them.
@@ -46,27 +45,33 @@ pub(super) fn begun(tree: &TreeVersion, merge: &planner::Merge, id: MergeId, out
     relabelled(tree, &occupancy)
         .into_iter()
         .chain([
-            Change::RunAdded { tree: TREE, run: output, level: merge.target as u32, index },
-            Change::MergeBegun { tree: TREE, merge: id, inputs, output },
+            Change::RunAdded { tree: tree.id(), run: output, level: merge.target as u32, index },
+            Change::MergeBegun { tree: tree.id(), merge: id, inputs, output },
         ])
         .collect()
 }
 
 /// A merge hands over `range`: the output gets `moved`, or all of the new `tables`.
-pub(super) fn advanced(merge: MergeId, range: KeyRange, moved: Vec<SliceSpec>, tables: &[TableMeta]) -> Vec<Change> {
+pub(super) fn advanced(
+    tree: TreeId,
+    merge: MergeId,
+    range: KeyRange,
+    moved: Vec<SliceSpec>,
+    tables: &[TableMeta],
+) -> Vec<Change> {
     let outputs = moved.into_iter().chain(whole(tables)).collect();
-    added(tables).chain([Change::MergeAdvanced { tree: TREE, merge, range, outputs }]).collect()
+    added(tree, tables).chain([Change::MergeAdvanced { tree, merge, range, outputs }]).collect()
 }
 
 /// A merge has handed over everything.
-pub(super) fn ended(merge: MergeId) -> Change {
-    Change::MergeEnded { tree: TREE, merge }
+pub(super) fn ended(tree: TreeId, merge: MergeId) -> Change {
+    Change::MergeEnded { tree, merge }
 }
 
 /// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is left of them. Runs that hold nothing else go.
 pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tables: &[TableMeta]) -> Vec<Change> {
-    let mut changes: Vec<Change> = added(tables).collect();
-    changes.extend((!tree.are_ages_mixed()).then_some(Change::AgesMixed { tree: TREE }));
+    let mut changes: Vec<Change> = added(tree.id(), tables).collect();
+    changes.extend((!tree.are_ages_mixed()).then_some(Change::AgesMixed { tree: tree.id() }));
     let left: Vec<_> = tree.runs().filter(|run| inputs.contains(&run.id())).collect();
     let into = left.last().filter(|_| !tables.is_empty()).map(|run| run.id());
     assert!(
@@ -76,12 +81,12 @@ pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tab
     changes.extend(left.iter().map(|run| {
         let is_emptied = run.slices().iter().all(|slice| slice.is_within(range));
         if is_emptied && into != Some(run.id()) {
-            Change::RunRemoved { tree: TREE, run: run.id() }
+            Change::RunRemoved { tree: tree.id(), run: run.id() }
         } else {
-            Change::RunCut { tree: TREE, run: run.id(), range: range.clone() }
+            Change::RunCut { tree: tree.id(), run: run.id(), range: range.clone() }
         }
     }));
-    changes.extend(into.map(|run| Change::SlicesAdded { tree: TREE, run, slices: whole(tables).collect() }));
+    changes.extend(into.map(|run| Change::SlicesAdded { tree: tree.id(), run, slices: whole(tables).collect() }));
     changes
 }
 
@@ -91,17 +96,17 @@ pub(super) fn installed(tree: &TreeVersion, input: Option<RunId>, run: RunId, sl
         input.map(|input| tree.run(input).unwrap_or_else(|| panic!("{input:?} is being flushed into, and gone")));
     let (level, index) = place.map_or((1, 0), |(_, level, index)| (level, index as u32));
     let mut changes = Vec::new();
-    changes.extend(input.map(|run| Change::RunRemoved { tree: TREE, run }));
+    changes.extend(input.map(|run| Change::RunRemoved { tree: tree.id(), run }));
     if !slices.is_empty() {
-        changes.push(Change::RunAdded { tree: TREE, run, level, index });
-        changes.push(Change::SlicesAdded { tree: TREE, run, slices });
+        changes.push(Change::RunAdded { tree: tree.id(), run, level, index });
+        changes.push(Change::SlicesAdded { tree: tree.id(), run, slices });
     }
     changes
 }
 
 /// Tables become part of the tree.
-pub(super) fn added(tables: &[TableMeta]) -> impl Iterator<Item = Change> {
-    tables.iter().map(|meta| Change::TableAdded { tree: TREE, meta: Arc::new(meta.clone()) })
+pub(super) fn added(tree: TreeId, tables: &[TableMeta]) -> impl Iterator<Item = Change> {
+    tables.iter().map(move |meta| Change::TableAdded { tree, meta: Arc::new(meta.clone()) })
 }
 
 /// All of each table, as slices.

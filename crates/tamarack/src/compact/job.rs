@@ -23,8 +23,8 @@ use tamarack_env::Env;
 use tamarack_model::planner::Cause;
 
 use crate::buffer::{Buffer, BufferCursor};
-use crate::compact::TREE;
 use crate::compact::output::{Output, Workshop};
+use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::edit::{Key, KeyRange, MergeId, RunId, SliceSpec};
@@ -33,8 +33,8 @@ use crate::mistake::{self, Mistake};
 use crate::table::{FilterSettings, ReadPolicy};
 use crate::tree::run::{Run, RunCursor};
 use crate::tree::slice::Slice;
-use crate::tree::state::{Sealed, Tree};
-use crate::tree::version::Version;
+use crate::tree::state::Sealed;
+use crate::tree::version::TreeVersion;
 
 /// How much one step copies at most, in raw bytes.
 const STEP_BYTES: u64 = 1 << 20;
@@ -167,13 +167,13 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Looks them up.
-    pub(super) fn of(task: &Task, version: &Version) -> Self {
-        let runs: Vec<Arc<Run>> = version.tree(TREE).into_iter().flat_map(|tree| tree.runs().cloned()).collect();
+    pub(super) fn of(task: &Task, tree: &TreeVersion) -> Self {
+        let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();
         let (buffer, inputs, output) = match task {
             Task::Flush { sealed, input } => (Some(sealed.buffer.clone()), input.iter().copied().collect(), None),
             Task::Range { inputs } => (None, inputs.to_vec(), None),
             Task::Merge { id } => {
-                let merge = version.tree(TREE).and_then(|tree| tree.merges().iter().find(|merge| merge.id == *id));
+                let merge = tree.merges().iter().find(|merge| merge.id == *id);
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
                 (None, merge.inputs.clone(), Some(merge.output))
             }
@@ -184,7 +184,6 @@ impl Inputs {
             older.clear();
         }
         if mistake::is_planted(Mistake::StaticRunOverlooked) {
-            let tree = version.tree(TREE).expect("every version has the one tree");
             let level_of = |run: RunId| tree.run(run).map(|(_, level, _)| level);
             older.retain(|run| output.and_then(level_of) != level_of(run.id()));
         }
@@ -274,22 +273,22 @@ impl Part {
         Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, written: 0, open: None }
     }
 
-    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `version` is the tree's present one.
+    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is the tree's present version.
     pub(super) fn copy(
         &mut self,
         env: &dyn Env,
-        tree: &Tree,
-        version: &Version,
+        database: &Database,
+        tree: &TreeVersion,
         shop: &Arc<Workshop>,
     ) -> Result<Copied> {
         if self.open.is_none() {
-            self.open = Some(self.open(tree, version, shop)?);
+            self.open = Some(self.open(database, tree, shop)?);
         }
         let open = self.open.as_mut().expect("opened above");
         let can_hand_over = !matches!(self.task, Task::Flush { .. });
         // Asked for anew at each step, so that a part that waits for its turn keeps no tables of other runs. What older runs hold of a key only becomes
         // less: nothing that is younger than the inputs is put below them while they are being merged.
-        let older = Inputs::of(&self.task, version).older;
+        let older = Inputs::of(&self.task, tree).older;
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);
         while let Some(entry) = open.entries.entry() {
@@ -315,8 +314,8 @@ impl Part {
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
-    fn open(&self, tree: &Tree, version: &Version, shop: &Arc<Workshop>) -> Result<Open> {
-        let Inputs { buffer, runs, .. } = Inputs::of(&self.task, version);
+    fn open(&self, database: &Database, tree: &TreeVersion, shop: &Arc<Workshop>) -> Result<Open> {
+        let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| Input::Buffer { cursor: buffer.cursor(), end: self.range.to.clone() });
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
         let runs = runs.map(|run| Input::Run(Arc::new(run).cursor(ReadPolicy::Sequential)));
@@ -325,8 +324,11 @@ impl Part {
             None => entries.seek_first()?,
             Some(key) => entries.seek(key, Sequence::MAX)?,
         }
+        if let Some(range_delete) = tree.range_deletes().first() {
+            match *range_delete {}
+        }
         // Asked for only now that the inputs are complete: what is visible covers all that a buffer holds.
-        let retain = Retain::new(tree.visible.readable());
+        let retain = Retain::new(database.sequences.readable());
         Ok(Open { entries, retain, output: shop.output(self.table_bytes, self.filter) })
     }
 

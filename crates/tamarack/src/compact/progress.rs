@@ -11,7 +11,7 @@ use tamarack_model::policy::Policy;
 
 use super::job::{Job, Task};
 use crate::format::edit::RunId;
-use crate::tree::state::State;
+use crate::tree::state::ScanPin;
 use crate::tree::version::TreeVersion;
 
 /// What the tree is to look like, what it looks like, and what is going on.
@@ -22,7 +22,7 @@ pub struct GoingOn {
     /// The shape that the tree has.
     pub shape: Shape,
     /// What there is.
-    pub state: Arc<State>,
+    pub state: ScanPin,
     /// Flushes and merges in progress, in the order in which they began.
     pub jobs: Vec<JobProgress>,
     /// Merges are held where they are.

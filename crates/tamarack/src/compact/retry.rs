@@ -10,8 +10,8 @@ use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
 
 use crate::compact::output::Output;
+use crate::database::{Activity, Database};
 use crate::error::Error;
-use crate::tree::state::{Activity, Tree};
 
 /// How long a failed job waits before it is begun anew.
 pub const PAUSE: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ pub const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Retry {
     env: Arc<dyn Env>,
-    tree: Arc<Tree>,
+    database: Arc<Database>,
     activity: Activity,
     /// No job is begun before that time.
     pause_until: Mutex<Duration>,
@@ -28,8 +28,8 @@ pub struct Retry {
 
 impl Retry {
     /// No pause yet.
-    pub fn new(env: Arc<dyn Env>, tree: Arc<Tree>, activity: Activity) -> Self {
-        Self { env, tree, activity, pause_until: Mutex::default() }
+    pub fn new(env: Arc<dyn Env>, database: Arc<Database>, activity: Activity) -> Self {
+        Self { env, database, activity, pause_until: Mutex::default() }
     }
 
     /// Until when nothing is to be begun or gone on with; `None` if that is not to be waited for.
@@ -43,11 +43,11 @@ impl Retry {
         tracing::error!(%error, activity = ?self.activity, "a background job failed");
         if let Error::Stopped { .. } = error {
             // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
-            self.tree.report_stop(error);
+            self.database.health.report_stop(error);
             return;
         }
         outputs.into_iter().for_each(Output::discard);
-        self.tree.report_retry(self.activity, error, PAUSE);
+        self.database.health.report_retry(self.activity, error, PAUSE);
         *self.pause_until.lock() = self.env.now() + PAUSE;
     }
 }

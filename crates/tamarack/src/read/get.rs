@@ -11,15 +11,11 @@ use std::time::Duration;
 use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
-use crate::format::meta::TreeId;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
 use crate::stats::{LookupCounters, LookupKind, LookupTally};
 use crate::tree::run::Run;
 use crate::tree::state::State;
-
-/// The one tree there is.
-pub(super) const TREE: TreeId = TreeId(0);
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -90,6 +86,9 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     if fold_buffers(state, query, visit).is_break() {
         return Ok(Decided::Buffer);
     }
+    if let Some(range_delete) = state.tree().range_deletes().first() {
+        match *range_delete {}
+    }
     // After the state: each of its tables that is open has its filter here.
     let filters = state.version.files().storage().filters();
     for run in runs(state) {
@@ -104,7 +103,7 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
 
 /// The runs, young to old.
 fn runs(state: &State) -> impl Iterator<Item = &Arc<Run>> {
-    state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs())
+    state.tree().runs()
 }
 
 /// A lookup that is looked at more closely than others: how long it takes, and what becomes of it in each run.

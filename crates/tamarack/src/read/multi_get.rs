@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use tamarack_env::{ReadQueue, ReadRequest};
 
-use super::get::{self, TREE, Visit};
+use super::get::{self, Visit};
 use super::value::Value;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
@@ -45,10 +45,13 @@ pub(super) fn multi_get(
     queries: &[Query<'_>],
     counters: &LookupCounters,
 ) -> Result<Vec<Option<Value>>> {
+    if let Some(range_delete) = state.tree().range_deletes().first() {
+        match *range_delete {}
+    }
     let mut lookups = Lookups {
         state,
         dir,
-        runs: state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs()).collect(),
+        runs: state.tree().runs().collect(),
         queries,
         counters,
         values: vec![None; queries.len()],

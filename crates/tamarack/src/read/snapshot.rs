@@ -15,7 +15,7 @@ use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
 use crate::read::{get, multi_get};
-use crate::tree::state::{State, Tree};
+use crate::tree::state::{ScanPin, Tree};
 
 /// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can see is dropped.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Snapshot {
         let query = Query::new(key.as_ref(), self.held.sequence);
         let Held { tree, .. } = &self.held;
         let found = get::get(&tree.pin(), &self.dir, query, &tree.lookups);
-        Ok(found.inspect_err(|error| tree.events.noticed(error))?.and_then(|found| found.value))
+        Ok(found.inspect_err(|error| tree.database.events.noticed(error))?.and_then(|found| found.value))
     }
 
     /// True if `key` had a value.
@@ -49,7 +49,7 @@ impl Snapshot {
         let query = Query::new(key.as_ref(), self.held.sequence);
         let Held { tree, .. } = &self.held;
         let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
-        found.inspect_err(|error| tree.events.noticed(error))
+        found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
     /// The values that `keys` had: see [`crate::Db::multi_get`].
@@ -60,7 +60,7 @@ impl Snapshot {
         let Held { tree, sequence } = &self.held;
         let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), *sequence)).collect();
         let found = multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups);
-        found.inspect_err(|error| tree.events.noticed(error))
+        found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
     /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a
@@ -75,7 +75,7 @@ impl Snapshot {
     }
 
     fn scan_range(&self, range: KeyRange) -> Scan {
-        let origin = PinnedState { state: self.held.tree.pin_owned(), held: self.held.clone() };
+        let origin = PinnedState { state: self.held.tree.pin_scan(), held: self.held.clone() };
         Scan(scan::Scan::new(origin, self.held.sequence, range, self.dir.clone()))
     }
 }
@@ -156,26 +156,26 @@ struct Held {
 
 impl Held {
     fn now(tree: &Arc<Tree>) -> Self {
-        Self { sequence: tree.visible.acquire(), tree: tree.clone() }
+        Self { sequence: tree.database.sequences.acquire(), tree: tree.clone() }
     }
 }
 
 impl Clone for Held {
     fn clone(&self) -> Self {
-        self.tree.visible.share(self.sequence);
+        self.tree.database.sequences.share(self.sequence);
         Self { tree: self.tree.clone(), sequence: self.sequence }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.tree.visible.release(self.sequence);
+        self.tree.database.sequences.release(self.sequence);
     }
 }
 
 /// What a scan reads from: a state that was pinned after its sequence was registered, so that it has all that the sequence can see.
 struct PinnedState {
-    state: Arc<State>,
+    state: ScanPin,
     held: Held,
 }
 
@@ -187,6 +187,6 @@ impl Origin for PinnedState {
     }
 
     fn failed(&self, error: &Error) {
-        self.held.tree.events.noticed(error);
+        self.held.tree.database.events.noticed(error);
     }
 }

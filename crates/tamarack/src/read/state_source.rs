@@ -24,7 +24,6 @@ use tamarack_env::{ReadQueue, ReadRequest};
 use crate::buffer::BufferCursor;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
-use crate::format::meta::TreeId;
 use crate::memory::{self, Charge};
 use crate::merge::{MergedSource, Place, Source};
 use crate::read::range::KeyRange;
@@ -32,9 +31,6 @@ use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::run::RunCursor;
 use crate::tree::state::State;
-
-/// The one tree there is.
-const TREE: TreeId = TreeId(0);
 
 /// What a cursor takes with the keys that it keeps, in bytes; about.
 const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<Part>() + 500;
@@ -62,7 +58,10 @@ impl StateSource {
         // What comes into an empty buffer from now on is younger than what the scan sees.
         let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
         let volume = Arc::new(ScanVolume::between(range.first_place(), range.end_place()));
-        let runs = || state.version.tree(TREE).into_iter().flat_map(|tree| tree.runs());
+        if let Some(range_delete) = state.tree().range_deletes().first() {
+            match *range_delete {}
+        }
+        let runs = || state.tree().runs();
         let raw_bytes = runs().map(|run| run.known_raw_bytes()).sum();
         let runs = runs().map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
         let parts: Vec<_> = buffers.chain(runs).collect();

@@ -88,7 +88,7 @@ impl Chunk {
             let (segment, path) = (records[0].0, &log.segments[records[0].0].path);
             let heads: Vec<Record> = records.iter().map(|(_, record)| *record).collect();
             let insert = &mut |tree, entry: Entry<'_>| {
-                if tree != TreeId(0) {
+                if tree != TreeId::DEFAULT {
                     let what = "the log has entries of several trees, and this program knows one; repair it with a newer version";
                     return Err(Error::Unsupported { path: path.clone(), what: what.to_owned() });
                 }

@@ -24,7 +24,7 @@ use crate::tree::version::TreeVersion;
 use crate::verify::{Examination, Found};
 
 /// The tree.
-pub(super) const TREE: TreeId = TreeId(0);
+pub(super) const TREE: TreeId = TreeId::DEFAULT;
 
 /// The edit after which tables of repairs were made: none.
 pub(super) const MADE_BY_REPAIR: EditNumber = EditNumber(0);

@@ -107,7 +107,7 @@ impl Draft {
         match change {
             Change::Database { id } => broken(format!("the database's id {id:016x} is not at the start of a base")),
             Change::IdsUsed { tables, runs, merges } => self.use_ids(*tables, *runs, *merges),
-            Change::TreeCreated { tree } => match self.version.trees.insert(*tree, Arc::default()) {
+            Change::TreeCreated { tree } => match self.version.trees.insert(*tree, Arc::new(TreeVersion::new(*tree))) {
                 None => Ok(()),
                 Some(_) => broken(format!("{tree:?} exists already")),
             },

@@ -19,8 +19,6 @@ pub mod manifest;
 
 pub mod state;
 
-pub mod visible;
-
 mod apply;
 mod check;
 

@@ -1,61 +1,79 @@
-//! What a reader pins: the buffers and the version, as one immutable value that is replaced as a whole.
+//! [`Tree`]: one tree (keyspace), and the state of it that readers pin.
 //!
 //! ```text
-//!            State ──┬── active    the buffer that commits go into
-//!   (one Arc, behind ├── sealed    full buffers that wait to be flushed, young to old
-//!    an ArcSwap)     └── version   the runs on storage
+//!            State ──┬── active    the memtable that commits go into
+//!   (one Arc, behind ├── sealed    immutable memtables that wait to be flushed, young to old
+//!    an ArcSwap)     ├── version   what is on storage
+//!                    └── tree      this tree's part of it: its runs
 //! ```
 //!
 //! Every entry of `active` is younger than every entry of `sealed`, which is younger than every entry of `version`; the
-//! sealed ones are ordered among themselves. So the first answer on the way down is the youngest.
+//! immutable memtables are ordered among themselves. So the first answer on the way down is the youngest.
 //!
-//! Writers, readers and background work meet here and only here: writers seal and wait for room, flushes install,
-//! readers pin. Pinning takes no lock and does not count references on a shared cache line. The schedule explorer cannot
-//! see into it, so a [`schedule_point`] stands before each.
+//! Writers, readers, and background work meet here and only here: writers make memtables immutable, background work installs
+//! versions, readers pin. What does not belong to one tree stands in [`Database`].
+//!
+//! # Pins
+//!
+//! Pinning takes no lock and counts no reference on a shared cache line. Gets and scans pin **different objects**: a get pins the
+//! published state itself ([`GetPin`]), a scan copies what the state refers to ([`ScanPin`]), and may live for hours. So once a
+//! replaced state has no reference left, every get that began on it has ended, whatever scans there are. A filter over
+//! the whole tree needs to know that before it uses a run's name again.
+//!
+//! The schedule explorer cannot see into the pointer, so a [`schedule_point`] stands before each access.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, schedule_point};
-use tamarack_env::{Event, Lock, Worker};
 
 use crate::buffer::Buffer;
+use crate::database::Database;
 use crate::entry::Sequence;
-use crate::error::{Error, Result};
-use crate::events::{Event as Happened, Events};
-use crate::format::meta::EditNumber;
+use crate::format::meta::TreeId;
 use crate::stats::LookupCounters;
-use crate::tree::version::Version;
-use crate::tree::visible::Visible;
+use crate::tree::version::{TreeVersion, Version};
 
-/// One consistent view of a tree.
-#[derive(Debug)]
+/// One consistent view of a tree. A clone refers to the same memtables and runs.
+#[derive(Clone, Debug)]
 pub struct State {
-    /// Takes what is committed.
+    /// The memtable that takes what is committed.
     pub active: Arc<Buffer>,
-    /// Full buffers, young to old.
-    pub sealed: Vec<Arc<Sealed>>,
+    /// Immutable memtables, young to old.
+    pub sealed: Arc<[Arc<Sealed>]>,
     /// What is on storage.
     pub version: Arc<Version>,
+    /// This tree's part of `version`.
+    tree: Arc<TreeVersion>,
 }
 
 impl State {
-    /// Memory of all buffers.
+    fn new(id: TreeId, active: Arc<Buffer>, sealed: Arc<[Arc<Sealed>]>, version: Arc<Version>) -> Self {
+        let tree = version.expect_tree(id).clone();
+        Self { active, sealed, version, tree }
+    }
+
+    /// What this tree has on storage.
+    #[inline]
+    pub fn tree(&self) -> &Arc<TreeVersion> {
+        &self.tree
+    }
+
+    /// Memory of all memtables, in bytes.
     pub fn buffers_memory_bytes(&self) -> u64 {
         let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.memory_bytes()).sum();
         self.active.memory_bytes() + sealed
     }
 
-    /// Raw bytes of all buffers.
+    /// Raw bytes of all memtables.
     pub fn buffers_raw_bytes(&self) -> u64 {
         let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
         self.active.raw_bytes() + sealed
     }
 }
 
-/// A buffer that takes no more commit groups.
+/// An immutable memtable: it takes no more commit groups.
 #[derive(Debug)]
 pub struct Sealed {
     /// Its entries; complete once [`Sealed::last`] is visible.
@@ -64,267 +82,187 @@ pub struct Sealed {
     pub last: Sequence,
 }
 
-/// A kind of background work that others may wait for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activity {
-    /// Sealed buffers become runs.
-    Flush,
-    /// Runs become one.
-    Merge,
-}
+/// A get's pin: the published state itself, for the duration of one lookup. Never kept longer.
+pub struct GetPin(Guard<Arc<State>>);
 
-impl Activity {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Flush => "flush",
-            Self::Merge => "merge",
-        }
+impl Deref for GetPin {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        &self.0
     }
 }
 
-/// What keeps background work from going on.
-#[derive(Debug, Default)]
-struct Trouble {
-    /// Why there will be no more of it.
-    stopped: Option<Arc<Error>>,
-    /// Why flushes failed last, if they did; they are tried again, but whoever waits is told rather than left waiting.
-    flush: Option<Error>,
-    /// The same for merges.
-    merge: Option<Error>,
-    /// Which activities have failed and not succeeded since.
-    failing: [bool; 2],
-    /// What went wrong last, whether it was made up for or not.
-    last: Option<Error>,
-}
+/// A scan's pin: memtables and runs, for as long as one likes. Does not keep the published state.
+#[derive(Debug)]
+pub struct ScanPin(State);
 
-impl Trouble {
-    fn of(&mut self, activity: Activity) -> &mut Option<Error> {
-        match activity {
-            Activity::Flush => &mut self.flush,
-            Activity::Merge => &mut self.merge,
-        }
-    }
+impl Deref for ScanPin {
+    type Target = State;
 
-    /// An activity succeeded. True if it had failed before.
-    fn made_up_for(&mut self, activity: Activity) -> bool {
-        *self.of(activity) = None;
-        std::mem::take(&mut self.failing[activity as usize])
+    fn deref(&self) -> &State {
+        &self.0
     }
 }
 
-/// One tree (keyspace): its state, and the events by which its users meet.
+/// One tree: its memtables, its version, and the counters of its lookups.
 pub struct Tree {
+    id: TreeId,
+    /// The database that it belongs to.
+    pub database: Arc<Database>,
     state: ArcSwap<State>,
-    /// Serialises those that replace `state`, and holds why background work is stuck, if it is.
-    trouble: Mutex<Trouble>,
-    /// The last durable manifest edit: new files carry it.
-    durable_edit: AtomicU64,
-    /// Which sequences are visible, and the snapshots.
-    pub visible: Visible,
+    /// Held by whoever replaces `state`.
+    replacing: Mutex<()>,
     /// What lookups did.
     pub lookups: LookupCounters,
-    /// A flush or a merge was installed, or failed, or there will be no more of them.
-    pub progress: Event,
-    /// Whom to tell what happens.
-    pub events: Arc<Events>,
-    /// Whom to wake when a buffer was sealed.
-    flusher: OnceLock<Arc<dyn Worker>>,
-    /// Held while anything, a snapshot or an iterator too, can still read from the database's files.
-    _lock: Box<dyn Lock>,
 }
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree").field("state", &self.state).field("visible", &self.visible).finish_non_exhaustive()
+        f.debug_struct("Tree").field("id", &self.id).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
 impl Tree {
-    /// A tree in the given state, with everything up to `visible` to be seen.
-    pub fn new(state: State, visible: Sequence, lock: Box<dyn Lock>) -> Self {
-        let durable_edit = AtomicU64::new(state.version.edit_number().0);
-        let lookups = state.version.files.storage().lookups().clone();
-        Self {
-            state: ArcSwap::from_pointee(state),
-            trouble: Mutex::default(),
-            durable_edit,
-            visible: Visible::new(visible),
-            lookups,
-            progress: Event::new(),
-            events: Arc::default(),
-            flusher: OnceLock::new(),
-            _lock: lock,
-        }
+    /// The tree `id` of `version`, with these memtables (`sealed` young to old).
+    ///
+    /// # Panics
+    /// If the version has no such tree.
+    pub fn new(
+        id: TreeId,
+        database: Arc<Database>,
+        active: Arc<Buffer>,
+        sealed: Vec<Arc<Sealed>>,
+        version: Arc<Version>,
+    ) -> Self {
+        let lookups = version.files.storage().lookups().clone();
+        let state = ArcSwap::from_pointee(State::new(id, active, sealed.into(), version));
+        Self { id, database, state, replacing: Mutex::default(), lookups }
     }
 
-    /// The same, with somebody to tell what happens.
-    #[must_use]
-    pub fn telling(self, events: Arc<Events>) -> Self {
-        Self { events, ..self }
+    /// The tree's number in the manifest and in the WAL.
+    pub fn id(&self) -> TreeId {
+        self.id
     }
 
-    /// The state now, for the duration of one operation.
-    pub fn pin(&self) -> Guard<Arc<State>> {
+    /// This tree's part of a version.
+    pub fn of<'a>(&self, version: &'a Version) -> &'a Arc<TreeVersion> {
+        version.expect_tree(self.id)
+    }
+
+    /// The state now, for the duration of one operation. A reader pins first and asks for the visible sequence second.
+    #[inline]
+    pub fn pin(&self) -> GetPin {
         schedule_point();
-        self.state.load()
+        GetPin(self.state.load())
     }
 
-    /// The state now, to be kept.
-    pub fn pin_owned(&self) -> Arc<State> {
-        schedule_point();
-        self.state.load_full()
+    /// What the state now refers to, to be kept.
+    pub fn pin_scan(&self) -> ScanPin {
+        ScanPin(State::clone(&self.pin()))
     }
 
-    /// The last durable manifest edit.
-    pub fn durable_edit(&self) -> EditNumber {
-        EditNumber(self.durable_edit.load(Ordering::Acquire))
-    }
-
-    /// Registers the worker that flushes; may be called once.
-    pub fn set_flusher(&self, worker: Arc<dyn Worker>) {
-        assert!(self.flusher.set(worker).is_ok(), "a tree has one flusher");
-    }
-
-    /// Tells the flusher that a sealed buffer may be complete.
-    pub fn wake_flusher(&self) {
-        if let Some(worker) = self.flusher.get() {
-            worker.wake();
-        }
-    }
-
-    /// Seals the active buffer, whose last sequence is `last`, and opens a new one, which is returned. Only between commit
-    /// groups.
+    /// Makes the active memtable, whose last sequence is `last`, immutable and opens a new one, which is returned. Only
+    /// between commit groups.
     pub fn seal(&self, last: Sequence) -> Arc<Buffer> {
-        let _changing = self.trouble.lock();
-        let state = self.pin_owned();
+        let _replacing = self.replacing.lock();
+        let state = self.pin_scan();
+        let youngest = state.sealed.first();
+        assert!(youngest.is_none_or(|sealed| sealed.last <= last), "sealed {youngest:?} after {last:?}");
         let active = Arc::new(state.active.another());
-        let mut sealed = vec![Arc::new(Sealed { buffer: state.active.clone(), last })];
-        assert!(
-            state.sealed.first().is_none_or(|s| s.last <= last),
-            "sealed {:?} after {last:?}",
-            state.sealed.first()
-        );
-        sealed.extend(state.sealed.iter().cloned());
-        schedule_point();
-        self.state.store(Arc::new(State { active: active.clone(), sealed, version: state.version.clone() }));
+        let sealed = Arc::new(Sealed { buffer: state.active.clone(), last });
+        let sealed = [sealed].into_iter().chain(state.sealed.iter().cloned()).collect();
+        self.publish(State { active: active.clone(), sealed, ..state.0 });
         active
     }
 
-    /// Publishes `version`, which is durable and which an activity made, unless a younger one, which has it all, came first.
-    pub fn publish(&self, version: Arc<Version>, by: Activity) {
-        {
-            let mut trouble = self.trouble.lock();
-            let sealed = self.pin().sealed.clone();
-            self.replace(sealed, version);
-            self.tell_if(trouble.made_up_for(by), by);
+    /// Shows readers a durable version, unless a younger one, which has all of it, came first. Immutable memtables that are in
+    /// its tables go.
+    pub fn install(&self, version: Arc<Version>) {
+        self.database.advance_durable_edit(version.edit_number());
+        let _replacing = self.replacing.lock();
+        let state = self.pin_scan();
+        if version.edit_number() <= state.version.edit_number() {
+            return;
         }
-        self.progress.notify();
+        let flushed = self.of(&version).flushed_through();
+        let left = state.sealed.partition_point(|sealed| sealed.last > flushed);
+        let sealed = if left == state.sealed.len() { state.sealed.clone() } else { state.sealed[..left].into() };
+        self.publish(State::new(self.id, state.active.clone(), sealed, version));
     }
 
-    /// Publishes `version`, which is durable and holds what was in the oldest sealed buffer, without that buffer.
-    pub fn publish_flush(&self, flushed: &Arc<Sealed>, version: Arc<Version>) {
-        {
-            let mut trouble = self.trouble.lock();
-            let state = self.pin_owned();
-            let (oldest, younger) = state.sealed.split_last().expect("the flushed buffer is among the sealed ones");
-            assert!(
-                Arc::ptr_eq(oldest, flushed),
-                "flushes install in sealing order: {:?} before {:?}",
-                flushed.last,
-                oldest.last
-            );
-            self.replace(younger.to_vec(), version);
-            self.tell_if(trouble.made_up_for(Activity::Flush), Activity::Flush);
-        }
-        self.progress.notify();
-    }
-
-    /// Puts a new state in place of the old one. The caller holds the lock of those who do.
-    fn replace(&self, sealed: Vec<Arc<Sealed>>, version: Arc<Version>) {
-        let state = self.pin_owned();
-        let is_younger = version.edit_number() > state.version.edit_number();
-        let version = if is_younger { version } else { state.version.clone() };
-        self.durable_edit.store(version.edit_number().0, Ordering::Release);
+    /// Puts a state in place of the old one. The caller holds `replacing`.
+    fn publish(&self, state: State) {
         schedule_point();
-        self.state.store(Arc::new(State { active: state.active.clone(), sealed, version }));
+        self.state.store(Arc::new(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tamarack_env::MemoryEnv;
+
+    use super::*;
+    use crate::entry::{Entry, EntryKind};
+    use crate::format::edit::{Change, Edit};
+    use crate::format::meta::EditNumber;
+    use crate::table::TableStorage;
+    use crate::tree::table_file::TableFiles;
+
+    fn new_tree() -> Tree {
+        let env = MemoryEnv::new(1);
+        let lock = env.lock(Path::new("LOCK")).expect("nobody has it");
+        let files = TableFiles::new(TableStorage::buffered(env, 0), Path::new("/trees"));
+        let version = Arc::new(Version::new(7, files));
+        let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock));
+        Tree::new(TreeId::DEFAULT, database, Arc::default(), Vec::new(), version)
     }
 
-    /// Notes that an activity failed and will be tried again after some time.
-    pub fn report_retry(&self, activity: Activity, error: Error, again_in: Duration) {
-        self.events.noticed(&error);
-        let told = error.clone();
-        self.events.post(|| Happened::BackgroundFailed { doing: activity.name(), error: told, again_in });
-        {
-            let mut trouble = self.trouble.lock();
-            trouble.failing[activity as usize] = true;
-            trouble.last = Some(error.clone());
-            *trouble.of(activity) = Some(error);
-        }
-        self.progress.notify();
+    /// The version after one more edit, with everything up to `flushed` in tables.
+    fn next(version: &Version, flushed: u64) -> Arc<Version> {
+        let change = Change::FlushedThrough { tree: TreeId::DEFAULT, sequence: Sequence(flushed) };
+        let edit = Edit { number: EditNumber(version.edit_number().0 + 1), changes: vec![change] };
+        Arc::new(version.apply(&edit).expect("it fits").version)
     }
 
-    /// Notes that whatever of an activity failed has been made up for, or is not called for any more.
-    pub fn report_recovery(&self, activity: Activity) {
-        self.tell_if(self.trouble.lock().made_up_for(activity), activity);
+    fn put_and_seal(tree: &Tree, sequence: u64) {
+        let entry = Entry { key: b"oak", sequence: Sequence(sequence), kind: EntryKind::Put, value: b"" };
+        tree.pin().active.insert(entry);
+        tree.seal(Sequence(sequence));
     }
 
-    fn tell_if(&self, recovered: bool, activity: Activity) {
-        if recovered {
-            self.events.post(|| Happened::BackgroundRecovered { doing: activity.name() });
-        }
+    fn waiting(tree: &Tree) -> Vec<u64> {
+        tree.pin().sealed.iter().map(|sealed| sealed.last.0).collect()
     }
 
-    /// What went wrong last in the background, whether it was made up for or not.
-    pub fn last_trouble(&self) -> Option<Error> {
-        self.trouble.lock().last.clone()
+    /// A replaced state lives as long as gets that began on it, whatever scans began on it and go on.
+    #[test]
+    fn a_replaced_state_goes_with_its_last_get() {
+        let tree = new_tree();
+        let published = Arc::downgrade(&tree.state.load_full());
+        let (get, scan) = (tree.pin(), tree.pin_scan());
+        put_and_seal(&tree, 1);
+        assert!(published.upgrade().is_some(), "a get that began on it goes on");
+        drop(get);
+        assert!(published.upgrade().is_none(), "every get that began on it has ended");
+        assert_eq!(scan.active.entries(), 1, "the scan still has its memtable");
     }
 
-    /// What went wrong with an activity before is none of what is asked for from now on.
-    pub fn forget_trouble(&self, activity: Activity) {
-        *self.trouble.lock().of(activity) = None;
-    }
-
-    /// True if the database was opened for reading only.
-    pub fn is_read_only(&self) -> bool {
-        matches!(self.check_running(), Err(Error::ReadOnly { .. }))
-    }
-
-    /// Notes that the database takes no more writes (rule: a failed sync is never retried as if it could succeed).
-    pub fn report_stop(&self, error: Error) {
-        let cause = match error {
-            Error::Stopped { cause } => cause,
-            other => Arc::new(other),
-        };
-        {
-            // The first reason to stop is the one to tell.
-            let mut trouble = self.trouble.lock();
-            if trouble.stopped.is_none() {
-                if !matches!(*cause, Error::Closed | Error::ReadOnly { .. }) {
-                    let error = Error::Stopped { cause: cause.clone() };
-                    trouble.last = Some(error.clone());
-                    self.events.post(|| Happened::WritingStopped { error });
-                }
-                trouble.stopped = Some(cause);
-            }
-        }
-        self.progress.notify();
-    }
-
-    /// An error if the database takes no more writes.
-    pub fn check_running(&self) -> Result<()> {
-        match &self.trouble.lock().stopped {
-            Some(cause) if matches!(**cause, Error::ReadOnly { .. }) => Err(Error::clone(cause)),
-            Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// An error if an activity makes no progress now.
-    pub fn check_progress(&self, activity: Activity) -> Result<()> {
-        self.check_running()?;
-        match self.trouble.lock().of(activity) {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
+    /// A version takes exactly those memtables along that are in its tables, in whatever order versions are installed.
+    #[test]
+    fn a_version_replaces_the_memtables_it_has() {
+        let tree = new_tree();
+        (1..=3).for_each(|sequence| put_and_seal(&tree, sequence));
+        let first = tree.pin_scan().version.clone();
+        let (one, two) = (next(&first, 1), next(&next(&first, 1), 2));
+        tree.install(two);
+        assert_eq!(waiting(&tree), [3]);
+        assert_eq!(tree.database.durable_edit(), EditNumber(3));
+        tree.install(one);
+        assert_eq!(waiting(&tree), [3], "an older version changes nothing");
+        assert_eq!((tree.pin().version.edit_number(), tree.database.durable_edit()), (EditNumber(3), EditNumber(3)));
     }
 }

@@ -63,8 +63,9 @@ pub struct NextIds {
 }
 
 /// One tree of a version.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TreeVersion {
+    id: TreeId,
     /// Level 1 first; the last one is not empty.
     pub(super) levels: Vec<Arc<Level>>,
     pub(super) merges: Vec<Arc<Merge>>,
@@ -102,17 +103,19 @@ pub struct Merge {
     pub done: Vec<KeyRange>,
 }
 
-/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one yet, but readers already ask.
+/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Whatever reads runs asks for these first, and
+/// says what one means there by a match without arms: giving this type a value fails to compile in each such place until it
+/// has been dealt with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeDelete {}
 
 impl Version {
-    /// A new database: tree 0, empty. It stands for edit 1.
+    /// A new database: the default tree, empty. It stands for edit 1.
     pub fn new(database: u64, files: Arc<TableFiles>) -> Self {
         let mut version = Self::nothing(files);
         version.database = database;
         version.edit = EditNumber(1);
-        version.trees.insert(TreeId(0), Arc::default());
+        version.trees.insert(TreeId::DEFAULT, Arc::new(TreeVersion::new(TreeId::DEFAULT)));
         version
     }
 
@@ -159,6 +162,14 @@ impl Version {
         self.trees.get(&tree)
     }
 
+    /// A tree that is known to exist.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn expect_tree(&self, tree: TreeId) -> &Arc<TreeVersion> {
+        self.trees.get(&tree).unwrap_or_else(|| panic!("{tree:?} is not in the version of {:?}", self.edit))
+    }
+
     /// Where the log ended when the database was closed cleanly; `None` while it is open or after a crash.
     pub fn log_end(&self) -> Option<u64> {
         self.log_end
@@ -198,6 +209,25 @@ impl Version {
 }
 
 impl TreeVersion {
+    /// An empty tree.
+    pub(super) fn new(id: TreeId) -> Self {
+        Self {
+            id,
+            levels: Vec::new(),
+            merges: Vec::new(),
+            flushed_through: Sequence::ZERO,
+            shape: None,
+            ages_mixed: false,
+            skips: Skips::default(),
+            tables: Chunks::default(),
+        }
+    }
+
+    /// The tree's number.
+    pub fn id(&self) -> TreeId {
+        self.id
+    }
+
     /// The levels, 1 first. The last one is not empty.
     pub fn levels(&self) -> &[Arc<Level>] {
         &self.levels
@@ -244,7 +274,9 @@ impl TreeVersion {
         self.skips.writes_since(from, now)
     }
 
-    /// The deleted ranges, which every read asks for even where filters say that no run holds the key.
+    /// The deleted ranges, which lookups, scans, and compactions ask for before any run and its filters: a range can delete a key
+    /// that filters rightly say is in no run above the entry it hides.
+    #[inline(always)]
     pub fn range_deletes(&self) -> &[RangeDelete] {
         &[]
     }

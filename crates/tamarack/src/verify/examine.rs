@@ -106,7 +106,7 @@ impl Examination {
 
     /// Up to which sequence everything is known to be in tables.
     pub(crate) fn flushed_through(&self) -> Sequence {
-        let tree = self.version().and_then(|version| version.tree(TreeId(0)));
+        let tree = self.version().and_then(|version| version.tree(TreeId::DEFAULT));
         tree.map_or(Sequence::ZERO, |tree| tree.flushed_through())
     }
 

@@ -68,7 +68,7 @@ impl Batch {
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
-        record::put_entry(&mut self.body, TreeId(0), kind, key, value);
+        record::put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
         self.raw_bytes += raw_bytes(key.len(), value.len());
         self.has_puts |= kind != EntryKind::Delete;
@@ -150,7 +150,7 @@ impl Write<'_> {
     /// Appends the entries as the log stores them.
     pub fn encode(&self, group: &mut record::Group) {
         match self {
-            Self::One { kind, key, value } => group.push_entry(TreeId(0), *kind, key, value),
+            Self::One { kind, key, value } => group.push_entry(TreeId::DEFAULT, *kind, key, value),
             Self::Many(batch) => group.push_batch(&batch.body, batch.entries),
         }
     }
@@ -162,7 +162,7 @@ impl Write<'_> {
             Self::Many(batch) => {
                 for entry in Entries::new(&batch.body, first) {
                     let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
-                    debug_assert_eq!(tree, TreeId(0), "there is one tree");
+                    debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
                     buffer.insert(entry);
                 }
             }

@@ -41,6 +41,7 @@ use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
 
 use crate::buffer::Buffer;
+use crate::database::{Activity, Database};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -48,7 +49,7 @@ use crate::format::record;
 use crate::memory::{Budget, Charge, Part};
 use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
-use crate::tree::state::{Activity, Tree};
+use crate::tree::state::Tree;
 use crate::wal::Log;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
@@ -104,6 +105,7 @@ pub struct CommitQueue {
     buffer_bytes: AtomicU64,
     env: Arc<dyn Env>,
     log: Arc<Log>,
+    database: Arc<Database>,
     tree: Arc<Tree>,
     counters: Arc<Counters>,
     queue: Mutex<Queue>,
@@ -211,11 +213,13 @@ impl CommitQueue {
         let buffer = tree.pin().active.clone();
         let filled_bytes = buffer.raw_bytes();
         let charge = Charge::to(buffer.account(), Part::Log, 0);
+        let database = tree.database.clone();
         Self {
             buffer_bytes: AtomicU64::new(settings.buffer_bytes),
             settings,
             env,
             log,
+            database,
             tree,
             counters,
             queue: Mutex::new(Queue {
@@ -247,7 +251,7 @@ impl CommitQueue {
     /// appended to (nothing was written, and trying again can help), or flushes are behind and fail; [`Error::Stopped`] if writing has ended.
     pub fn commit(&self, write: Write<'_>, durability: Durability) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
-        self.tree.check_running()?;
+        self.database.health.check_running()?;
         if write.entries() == 0 {
             // Nothing to write, but what was written before gets the durability all the same.
             return match durability {
@@ -315,7 +319,7 @@ impl CommitQueue {
     ) -> Result<Result<Duration, Overtaken>> {
         let mut lead = self.lead.lock();
         let began = self.env.now();
-        self.tree.check_running()?;
+        self.database.health.check_running()?;
         if lead.next > reserved && !mistake::is_planted(Mistake::RunOvertaken) {
             return Ok(Err(Overtaken));
         }
@@ -343,8 +347,8 @@ impl CommitQueue {
     fn wait_for_flushes(&self) -> Result<()> {
         let flushed = || self.tree.pin().sealed.is_empty();
         let mut outcome = Ok(());
-        self.env.wait(&self.tree.progress, None, &mut || {
-            outcome = if flushed() { Ok(()) } else { self.tree.check_progress(Activity::Flush) };
+        self.env.wait(&self.database.progress, None, &mut || {
+            outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };
             outcome.is_err() || flushed()
         });
         outcome
@@ -357,16 +361,16 @@ impl CommitQueue {
 
     /// Seals the active buffer if it holds anything. Everything acknowledged before is then in sealed buffers or tables.
     pub fn seal(&self) -> Result<()> {
-        self.tree.check_running()?;
+        self.database.health.check_running()?;
         self.wait_for_room(u64::MAX)?;
         self.pass(|forming| forming.seal = true, &Write::Many(&Batch::new()), false)
     }
 
     /// Makes everything acknowledged so far durable.
     pub fn sync(&self) -> Result<()> {
-        self.tree.check_running()?;
-        let synced = self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end()));
-        synced.inspect_err(|error| self.tree.report_stop(error.clone()))
+        self.database.health.check_running()?;
+        let synced = self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end()));
+        synced.inspect_err(|error| self.database.health.report_stop(error.clone()))
     }
 
     /// Syncs what was promised to be synced within some time. The background work has ended, and no commit is under way.
@@ -382,7 +386,7 @@ impl CommitQueue {
             let throttle = &self.settings.throttle;
             if throttle.begins_to_hold_back() {
                 let bytes_per_second = throttle.rate().unwrap_or(f64::INFINITY);
-                self.tree.events.post(|| Event::WritersDelayed { bytes_per_second });
+                self.database.events.post(|| Event::WritersDelayed { bytes_per_second });
             }
             self.counters.write_delay_ns.add(delay.as_nanos() as u64);
         }
@@ -407,14 +411,14 @@ impl CommitQueue {
         let began = self.env.now();
         let mut outcome = Ok(());
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.tree.events.post(|| Event::WritersStalled);
+            self.database.events.post(|| Event::WritersStalled);
         }
-        self.env.wait(&self.tree.progress, None, &mut || {
-            outcome = self.tree.check_progress(Activity::Flush);
+        self.env.wait(&self.database.progress, None, &mut || {
+            outcome = self.database.health.check_progress(Activity::Flush);
             outcome.is_err() || has_room()
         });
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.tree.events.post(|| Event::WritersGoOn);
+            self.database.events.post(|| Event::WritersGoOn);
         }
         self.counters.write_stalls.add(1);
         self.counters.write_stall_ns.add((self.env.now() - began).as_nanos() as u64);
@@ -536,7 +540,7 @@ impl CommitQueue {
         let entries = forming.bytes.entries();
         if entries > 0 {
             if lead.skipped {
-                self.log.rotate(first, self.tree.durable_edit()).inspect_err(|error| self.report_log(error))?;
+                self.log.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_log(error))?;
                 lead.skipped = false;
             }
             self.append(forming, first, sync_time)?;
@@ -555,25 +559,25 @@ impl CommitQueue {
         if forming.sync {
             // Appended, but not durable and perhaps never: no later group may build on it.
             let began = self.env.now();
-            let synced = self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(end));
-            synced.inspect_err(|error| self.tree.report_stop(error.clone()))?;
+            let synced = self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(end));
+            synced.inspect_err(|error| self.database.health.report_stop(error.clone()))?;
             *sync_time = Some(self.env.now() - began);
         }
         Ok(())
     }
 
     fn seal_buffer(&self, lead: &mut Lead) -> Result<()> {
-        self.log.rotate(lead.next, self.tree.durable_edit()).inspect_err(|error| self.report_log(error))?;
+        self.log.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_log(error))?;
         lead.buffer = self.tree.seal(Sequence(lead.next.0 - 1));
         lead.filled_bytes = 0;
-        self.tree.wake_flusher();
+        self.database.wake_flusher();
         Ok(())
     }
 
     /// The log says itself whether it can go on after an error.
     fn report_log(&self, error: &Error) {
         if matches!(error, Error::Stopped { .. }) {
-            self.tree.report_stop(error.clone());
+            self.database.health.report_stop(error.clone());
         }
     }
 
@@ -588,7 +592,7 @@ impl CommitQueue {
         while let Some(Some(_)) = publisher.applied.front() {
             let group = publisher.applied.pop_front().flatten().expect("just seen");
             publisher.next += 1;
-            self.tree.visible.advance(group.logged().last);
+            self.database.sequences.advance(group.logged().last);
             group.set_phase(PUBLISHED);
         }
         drop(publisher);
@@ -596,7 +600,7 @@ impl CommitQueue {
         // one was sealed and looks at the visible sequence: with a fence on both sides, one of us sees the other.
         fence(Ordering::SeqCst);
         if !self.tree.pin().sealed.is_empty() {
-            self.tree.wake_flusher();
+            self.database.wake_flusher();
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::{Env, Progress, Work, Worker};
 
+use crate::database::Database;
 use crate::error::Result;
-use crate::tree::state::Tree;
 use crate::wal::Log;
 
 /// No write waits for a sync.
@@ -20,7 +20,7 @@ const NONE: u64 = u64::MAX;
 pub struct IntervalSync {
     env: Arc<dyn Env>,
     log: Arc<Log>,
-    tree: Arc<Tree>,
+    database: Arc<Database>,
     /// On the clock of the environment, in nanoseconds.
     deadline_ns: AtomicU64,
     worker: OnceLock<Arc<dyn Worker>>,
@@ -28,8 +28,8 @@ pub struct IntervalSync {
 
 impl IntervalSync {
     /// No deadline yet.
-    pub fn new(env: Arc<dyn Env>, log: Arc<Log>, tree: Arc<Tree>) -> Self {
-        Self { env, log, tree, deadline_ns: AtomicU64::new(NONE), worker: OnceLock::new() }
+    pub fn new(env: Arc<dyn Env>, log: Arc<Log>, database: Arc<Database>) -> Self {
+        Self { env, log, database, deadline_ns: AtomicU64::new(NONE), worker: OnceLock::new() }
     }
 
     /// Registers the worker that runs this; may be called once.
@@ -71,10 +71,10 @@ impl Work for IntervalSync {
         // Cleared before the log's end is read: a write that found the old deadline was appended before that. A swap, since it also
         // sees what the last one to find that deadline did before; a store would not.
         self.deadline_ns.swap(NONE, Ordering::AcqRel);
-        match self.tree.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end())) {
+        match self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end())) {
             Ok(()) => Progress::More,
             Err(error) => {
-                self.tree.report_stop(error);
+                self.database.health.report_stop(error);
                 Progress::Done
             }
         }

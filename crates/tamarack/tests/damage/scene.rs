@@ -101,7 +101,7 @@ impl Scene {
         let tables = TableFiles::new(TableStorage::buffered(shared.clone(), 0), DIR.as_ref());
         let found = Manifest::recover(&shared, DIR.as_ref(), Tail::Strict, tables).expect("it is whole");
         let version = found.expect("it is there").manifest.version();
-        let flushed_through = version.tree(TreeId(0)).expect("there is one tree").flushed_through().0;
+        let flushed_through = version.tree(TreeId::DEFAULT).expect("there is one tree").flushed_through().0;
         let files = env.files();
         let durable = version.log_durable().max(version.log_end().unwrap_or(0));
         let (history, last_sequences) = (written.history.clone(), written.last_sequences.clone());

@@ -58,7 +58,7 @@ impl Truth {
         let survey = Survey::of(&env, dir, &files).expect("nothing fails").expect("there is a database");
         assert!(survey.is_complete && survey.problems.is_empty(), "{survey:?}");
         let version = survey.version.expect("it is complete");
-        let tree = version.tree(TreeId(0)).expect("there is one tree");
+        let tree = version.tree(TreeId::DEFAULT).expect("there is one tree");
         let content = |path: &Path| env.content(path).expect("it is there");
 
         let mut needed = BTreeSet::from([FileName::Current.path(dir), survey.path.expect("it is complete")]);

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::Query;
+use tamarack::database::{Database, Sequences};
 use tamarack::memory::Budget;
 use tamarack::merge::Source;
 use tamarack::step;
 use tamarack::table::TableStorage;
-use tamarack::tree::state::{State, Tree};
+use tamarack::tree::state::Tree;
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
-use tamarack::tree::visible::Visible;
 use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
 use tamarack::write::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::{Batch, Durability, Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::thread;
 use tamarack_format::entry::{EntryKind, Sequence};
-use tamarack_format::meta::EditNumber;
+use tamarack_format::meta::{EditNumber, TreeId};
 
 use crate::explore;
 use crate::watched::WatchedEnv;
@@ -34,7 +34,7 @@ fn groups() {
     explore(1500, || {
         let queue = Queue::new(settings());
         mixed_writers(&queue);
-        assert_eq!(queue.tree.visible.sequence(), Sequence(6), "six entries in all");
+        assert_eq!(queue.tree.database.sequences.visible(), Sequence(6), "six entries in all");
         queue.check_log(6);
     });
 }
@@ -60,11 +60,11 @@ fn sealing_between_groups() {
         };
         mixed_writers(&queue);
         sealer.join().unwrap();
-        let state = queue.tree.pin_owned();
+        let state = queue.tree.pin_scan();
         assert!(!state.sealed.is_empty());
         let lasts: Vec<_> = state.sealed.iter().map(|sealed| sealed.last).collect();
         assert!(lasts.is_sorted_by(|young, old| young > old), "{lasts:?}");
-        for sealed in &state.sealed {
+        for sealed in state.sealed.iter() {
             assert!(entries(&sealed.buffer).iter().all(|sequence| *sequence <= sealed.last.0));
         }
         queue.check_log(6);
@@ -115,7 +115,7 @@ fn a_failed_sync() {
         });
         let seen = writers.map(|writer| writer.join().unwrap()).into_iter().filter(|&written| written).count();
         assert!(matches!(queue.put("d", Durability::Buffered), Err(Error::Stopped { .. })));
-        assert_eq!(queue.tree.visible.sequence(), Sequence(seen as u64));
+        assert_eq!(queue.tree.database.sequences.visible(), Sequence(seen as u64));
     });
 }
 
@@ -138,7 +138,7 @@ fn settings() -> CommitSettings {
 #[test]
 fn snapshots_are_registered_in_one_step() {
     explore(3000, || {
-        let visible = Arc::new(Visible::new(Sequence(1)));
+        let visible = Arc::new(Sequences::new(Sequence(1)));
         let (taking, asking) = (visible.clone(), visible.clone());
         let taking = thread::spawn(move || [(); 2].map(|()| taking.acquire()));
         let asking = thread::spawn(move || asking.readable());
@@ -198,10 +198,11 @@ impl Queue {
         let log = Arc::new(new_log(&env));
         let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let version = Arc::new(Version::new(DATABASE, files));
-        let state = State { active: Arc::default(), sealed: Vec::new(), version };
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
-        let tree = Arc::new(Tree::new(state, Sequence::ZERO, lock));
-        let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), tree.clone()));
+        let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock));
+        let tree = Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version);
+        let tree = Arc::new(tree);
+        let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), database));
         let commits = CommitQueue::new(settings, env, log, tree.clone(), Arc::default(), interval, Sequence::ZERO);
         Arc::new(Self { env: watched, tree, commits })
     }
@@ -214,14 +215,14 @@ impl Queue {
     /// Whether a reader that comes now finds the key.
     fn sees(&self, key: &str) -> bool {
         let state = self.tree.pin();
-        let query = Query::new(key.as_bytes(), self.tree.visible.sequence());
+        let query = Query::new(key.as_bytes(), self.tree.database.sequences.visible());
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         buffers.into_iter().any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
     }
 
     /// Whatever is visible is there without gaps, and the two halves of the batch together.
     fn observe(&self) {
-        let visible = self.tree.visible.sequence();
+        let visible = self.tree.database.sequences.visible();
         let state = self.tree.pin();
         let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
         let mut found: Vec<_> = buffers.flat_map(entries).filter(|found| *found <= visible.0).collect();
@@ -239,7 +240,7 @@ impl Queue {
     fn check_log(&self, count: u64) {
         let env: Arc<dyn Env> = self.env.clone();
         let mut logged = Vec::new();
-        let state = self.tree.pin_owned();
+        let state = self.tree.pin_scan();
         let recovered = recover_log(&env, &mut |sequence, key| {
             logged.push(sequence.0);
             let query = Query::new(key, sequence);

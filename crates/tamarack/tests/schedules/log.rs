@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tamarack::database::Database;
 use tamarack::step;
 use tamarack::table::TableStorage;
-use tamarack::tree::state::{State, Tree};
 use tamarack::tree::table_file::TableFiles;
 use tamarack::tree::version::Version;
 use tamarack::wal::Log;
@@ -104,10 +104,10 @@ fn deadlines_are_kept() {
         let log = Watched::new();
         let env: Arc<dyn Env> = log.env.clone();
         let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
-        let state = State { active: Arc::default(), sealed: Vec::new(), version: Arc::new(Version::new(7, files)) };
+        let version = Version::new(7, files);
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
-        let tree = Arc::new(Tree::new(state, Sequence::ZERO, lock));
-        let interval = Arc::new(IntervalSync::new(env.clone(), log.log.clone(), tree));
+        let database = Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock);
+        let interval = Arc::new(IntervalSync::new(env.clone(), log.log.clone(), Arc::new(database)));
         let worker = env.start("sync", interval.clone()).unwrap();
         interval.set_worker(worker.clone());
         let threads = [("a", 5), ("b", 1)].map(|(key, milliseconds)| {
@@ -144,7 +144,7 @@ impl Watched {
     fn append(&self, key: &str) -> Result<tamarack::wal::Position> {
         let mut next = self.next.lock();
         let mut group = Group::new();
-        group.push_entry(TreeId(0), EntryKind::Put, key.as_bytes(), b"");
+        group.push_entry(TreeId::DEFAULT, EntryKind::Put, key.as_bytes(), b"");
         let end = self.log.append(&mut group, *next)?;
         *next = next.next();
         Ok(end)

@@ -9,15 +9,15 @@ use tamarack_model::planner::{self, Cause, Occasion};
 use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
-use crate::compact::desk::{Desk, Request, tree_of};
+use crate::compact::desk::{Desk, Request};
 use crate::compact::edits;
 use crate::compact::job::{Inputs, Job, Part, Task};
 use crate::compact::progress::JobProgress;
+use crate::database::Activity;
 use crate::error::Result;
 use crate::events::Event;
 use crate::format::edit::{KeyRange, RunId};
 use crate::mistake::{self, Mistake};
-use crate::tree::state::Activity;
 use crate::tree::version::{TreeVersion, Version};
 
 /// What is being done when there is no space to begin.
@@ -34,8 +34,8 @@ impl Scheduler {
     /// Makes jobs of the merges that the version has.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
         let mut desk = self.desk.lock();
-        for merge in tree_of(version).merges() {
-            let level = tree_of(version).run(merge.output).map_or(1, |(_, level, _)| level as usize);
+        for merge in self.tree.of(version).merges() {
+            let level = self.tree.of(version).run(merge.output).map_or(1, |(_, level, _)| level as usize);
             let cause = Cause::Full { level: level.saturating_sub(1).max(1), through: level.saturating_sub(1).max(1) };
             let ranges = edits::gaps(&merge.done);
             let job = self.open_job(&mut desk, version, Task::Merge { id: merge.id }, cause, &ranges)?;
@@ -49,7 +49,7 @@ impl Scheduler {
         if desk.pauses == 0 && self.merge_retry.pause().is_none() {
             match self.begin_merges(desk) {
                 // What failed before has been made up for, or is not called for any more.
-                Ok(()) if desk.jobs.iter().all(Job::is_flush) => self.tree.report_recovery(Activity::Merge),
+                Ok(()) if desk.jobs.iter().all(Job::is_flush) => self.database.health.report_recovery(Activity::Merge),
                 Ok(()) => {}
                 Err(error) => {
                     self.counters.merge_failures.add(1);
@@ -92,11 +92,11 @@ impl Scheduler {
         }
         if something_arrived {
             // It waits for that, so as not to take a tree for what it is that is about to grow.
-            self.filters.wake();
+            self.retuning.wake();
         }
         if something_arrived && desk.jobs.is_empty() {
             // Somebody may wait for just that.
-            self.tree.progress.notify();
+            self.database.progress.notify();
         }
         if desk.unshaped != unshaped {
             // The tree has grown, and every level is to be looked at anew; nobody else may come by to do it.
@@ -133,7 +133,7 @@ impl Scheduler {
     fn keep_space(&self, desk: &mut Desk) -> Result<()> {
         let Some(bound) = self.settings.space_bound else { return Ok(()) };
         let version = self.manifest.version();
-        let (contents, (occupancy, in_progress)) = (tree_of(&version).contents(), desk.counts(&version));
+        let (contents, (occupancy, in_progress)) = (self.tree.of(&version).contents(), desk.counts(&version));
         match bound.next_merge(&desk.shape, &occupancy, &in_progress, &|run| contents[&run.id]) {
             Some(merge) => self.begin_merge(desk, &version, &merge).map(drop),
             None => Ok(()),
@@ -144,7 +144,7 @@ impl Scheduler {
     fn join_ingested(&self, desk: &mut Desk, run: RunId) -> Result<()> {
         // Where it stands now: if it made the tree grow, it was relabelled, and nothing has looked at that level yet.
         let level_of = |version: &Version| {
-            let tree = tree_of(version);
+            let tree = self.tree.of(version);
             let is_idle = tree.merge_of(run).is_none();
             tree.run(run).filter(|_| is_idle).map(|(_, level, _)| level as usize)
         };
@@ -171,9 +171,9 @@ impl Scheduler {
     /// Tombstones that have waited long enough go one level down.
     fn sink_tombstones(&self, desk: &mut Desk) -> Result<()> {
         let version = self.manifest.version();
-        let readable = self.tree.visible.readable();
+        let readable = self.database.sequences.readable();
         let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
-        let Some(run) = desk.tombstones_due(tree_of(&version), visible, oldest) else { return Ok(()) };
+        let Some(run) = desk.tombstones_due(self.tree.of(&version), visible, oldest) else { return Ok(()) };
         let (occupancy, in_progress) = desk.counts(&version);
         let occasion = Occasion::TombstonesDue { run: RunName(run.0) };
         match planner::next_merge(&desk.shape, &occupancy, &in_progress, occasion) {
@@ -195,7 +195,7 @@ impl Scheduler {
                 let job = if is_whole {
                     self.begin_merge(desk, &version, &merge)?
                 } else {
-                    self.check_merge_room(tree_of(&version), &merge)?;
+                    self.check_merge_room(self.tree.of(&version), &merge)?;
                     let inputs = merge.inputs.iter().map(|run| RunId(run.0)).collect();
                     Some(self.open_job(
                         desk,
@@ -213,7 +213,7 @@ impl Scheduler {
             None if !in_progress.is_empty() => return Ok(false),
             None => {
                 desk.requests.retain(|request| request.number != number);
-                self.tree.progress.notify();
+                self.database.progress.notify();
             }
         }
         Ok(true)
@@ -227,28 +227,28 @@ impl Scheduler {
         merge: &planner::Merge,
     ) -> Result<Option<u64>> {
         tracing::debug!(%merge, "begins");
-        let tree = tree_of(version);
+        let tree = self.tree.of(version);
         if merge.is_move() {
             let mut occupancy = tree.occupancy();
             planner::begin(&mut occupancy, merge);
-            self.commit(edits::relabelled(tree, &occupancy).into_iter().collect())?;
+            self.install(edits::relabelled(tree, &occupancy).into_iter().collect(), Activity::Merge)?;
             self.counters.moves.add(1);
             desk.arrived(merge.target);
             return Ok(None);
         }
         self.check_merge_room(tree, merge)?;
         let id = self.manifest.new_merge_id();
-        let version = self.commit(edits::begun(tree, merge, id, self.manifest.new_run_id()))?;
+        let version = self.install(edits::begun(tree, merge, id, self.manifest.new_run_id()), Activity::Merge)?;
         self.open_job(desk, &version, Task::Merge { id }, merge.cause, &[KeyRange::ALL]).map(Some)
     }
 
     /// Takes the oldest sealed buffer, if it is complete and nobody flushes it yet.
     fn begin_flush(&self, desk: &mut Desk) -> Result<()> {
-        let state = self.tree.pin_owned();
+        let state = self.tree.pin();
         let Some(sealed) = state.sealed.last().filter(|_| !desk.is_flushing()) else { return Ok(()) };
         // The other half of the fence in the commit queue's `publish`.
         fence(Ordering::SeqCst);
-        if self.tree.visible.sequence() < sealed.last && !mistake::is_planted(Mistake::IncompleteBuffer) {
+        if self.database.sequences.visible() < sealed.last && !mistake::is_planted(Mistake::IncompleteBuffer) {
             return Ok(());
         }
         let version = self.manifest.version();
@@ -261,7 +261,7 @@ impl Scheduler {
         tracing::debug!(%flush, "begins");
         let input = flush.inputs.first().map(|run| RunId(run.0));
         let buffer = sealed.buffer.raw_bytes();
-        let active = input.and_then(|run| tree_of(&version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
+        let active = input.and_then(|run| self.tree.of(&version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
         // Where the active run cannot be written once more beside itself, the buffer becomes a run of its own.
         let input = input.filter(|_| self.reserve.check_room(FLUSH_ROOM, buffer + active).is_ok());
         if input.is_none() {
@@ -297,14 +297,14 @@ impl Scheduler {
         cause: Cause,
         ranges: &[KeyRange],
     ) -> Result<u64> {
-        let inputs = Inputs::of(&task, version);
+        let inputs = Inputs::of(&task, self.tree.of(version));
         let table_bytes = self.table_bytes(inputs.raw_bytes());
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         let grown = self.shape_after(desk, version, &task);
         let shape = grown.as_ref().unwrap_or(&desk.shape);
-        let filter = self.filters.for_job(shape, tree_of(version), &task);
+        let filter = desk.filters.0.of_job(shape, self.tree.of(version), &task, &self.tree.lookups);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
@@ -346,11 +346,11 @@ impl Scheduler {
                 Event::FlushBegun { entries: sealed.buffer.entries(), raw_bytes: sealed.buffer.raw_bytes() }
             }
             Task::Merge { .. } | Task::Range { .. } => {
-                let JobProgress { inputs, target, .. } = JobProgress::of(job, tree_of(version));
+                let JobProgress { inputs, target, .. } = JobProgress::of(job, self.tree.of(version));
                 let (number, cause, inputs) = (job.number, job.cause.to_string(), inputs.len());
                 Event::MergeBegun { number, cause, inputs, target, raw_bytes: job.total }
             }
         };
-        self.tree.events.post(event);
+        self.database.events.post(event);
     }
 }

@@ -7,11 +7,11 @@ use tamarack_env::sync::MutexGuard;
 use tamarack_model::{Bytes, growth};
 
 use super::Scheduler;
-use crate::compact::TREE;
-use crate::compact::desk::{Desk, target_of, tree_of};
+use crate::compact::desk::{Desk, target_of};
 use crate::compact::edits;
 use crate::compact::job::{Done, Job, Part, Reached, Task};
 use crate::compact::output::Output;
+use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::format::edit::{Change, KeyRange};
@@ -39,7 +39,7 @@ impl Scheduler {
         };
         self.throttle.set_rate(pace.rate);
         if self.throttle.frees_writers() {
-            self.tree.events.post(|| Event::WritersFree);
+            self.database.events.post(|| Event::WritersFree);
         }
         let merges_now = desk.merges_from <= now;
         let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
@@ -105,9 +105,10 @@ impl Scheduler {
         if !part.moved.is_empty() {
             return Ok(Advanced { bytes: 0, ended: true });
         }
-        let (env, events) = (&*self.env, &self.tree.events);
+        let (env, events) = (&*self.env, &self.database.events);
         let version = self.manifest.version();
-        let copied = events.timed(env, "table: copy", || part.copy(env, &self.tree, &version, &self.workshop))?;
+        let copied = events
+            .timed(env, "table: copy", || part.copy(env, &self.database, self.tree.of(&version), &self.workshop))?;
         drop(version);
         let ended = match copied.reached {
             Reached::Pause => false,
@@ -142,16 +143,19 @@ impl Scheduler {
         let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
         let (target, changes) = match task {
             Task::Merge { id } => {
-                let advanced = edits::advanced(id, range, moved, tables).into_iter();
-                (target_of(tree_of(&version), id), advanced.chain(ends.then(|| edits::ended(id))).collect())
+                let advanced = edits::advanced(self.tree.id(), id, range, moved, tables).into_iter();
+                (
+                    target_of(self.tree.of(&version), id),
+                    advanced.chain(ends.then(|| edits::ended(self.tree.id(), id))).collect(),
+                )
             }
             Task::Range { inputs } => {
-                let tree = tree_of(&version);
+                let tree = self.tree.of(&version);
                 (tree.levels().len(), edits::ranged(tree, &inputs, &range, tables))
             }
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
-        self.commit(changes)?;
+        self.install(changes, Activity::Merge)?;
         let tables = part.output().map(Output::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
@@ -174,7 +178,7 @@ impl Scheduler {
             }
         } else {
             let target = match part.task {
-                Task::Merge { id } => target_of(tree_of(&self.manifest.version()), id),
+                Task::Merge { id } => target_of(self.tree.of(&self.manifest.version()), id),
                 _ => 1,
             };
             let range = part.range.clone();
@@ -190,14 +194,14 @@ impl Scheduler {
                 let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
                 let took = self.env.now().saturating_sub(job.began);
                 let event = || Event::MergeEnded { number, target, raw_bytes, file_bytes, took };
-                self.tree.events.post(event);
+                self.database.events.post(event);
                 self.counters.merges.add(1);
                 self.end_merge(&mut desk, part.job, target);
             }
         }
         drop(desk);
         self.remove_garbage();
-        self.tree.progress.notify();
+        self.database.progress.notify();
         self.wake();
     }
 
@@ -215,7 +219,7 @@ impl Scheduler {
 
     /// Goes back to a smaller shape if the tree has lost enough data. After an error it is called again.
     pub(super) fn shrink(&self, desk: &mut Desk) -> Result<()> {
-        let data = tree_of(&self.manifest.version()).occupancy().bytes();
+        let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let policy = desk.policy.clone();
         if let Some(shape) = growth::shrunk(&*policy, &desk.shape, data) {
             self.take_shape(desk, policy, shape)?;
@@ -229,7 +233,7 @@ impl Scheduler {
         let at = desk.jobs.iter().position(|job| job.number == number).expect("the job that just ended");
         let mut job = desk.jobs.remove(at);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
-        if let Err(error) = self.install(&mut job) {
+        if let Err(error) = self.install_flush(&mut job) {
             self.counters.flush_failures.add(1);
             return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
         }
@@ -242,20 +246,19 @@ impl Scheduler {
         }
     }
 
-    fn install(&self, job: &mut Job) -> Result<()> {
+    fn install_flush(&self, job: &mut Job) -> Result<()> {
         let Task::Flush { sealed, input } = &job.task else { panic!("only a flush is installed whole: {job:?}") };
         let (mut changes, mut slices) = (Vec::new(), Vec::new());
         for Done { moved, output, .. } in &job.done {
             let tables = output.ready()?;
-            changes.extend(edits::added(tables));
+            changes.extend(edits::added(self.tree.id(), tables));
             slices.extend(moved.iter().cloned().chain(edits::whole(tables)));
         }
         let version = self.manifest.version();
-        changes.extend(edits::installed(tree_of(&version), *input, self.manifest.new_run_id(), slices));
-        changes.push(Change::FlushedThrough { tree: TREE, sequence: sealed.last });
+        changes.extend(edits::installed(self.tree.of(&version), *input, self.manifest.new_run_id(), slices));
+        changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: sealed.last });
         changes.push(Change::LogDurable { position: self.log.durable().0 });
-        let version = self.append_edit(changes)?;
-        self.tree.publish_flush(sealed, version);
+        self.install(changes, Activity::Flush)?;
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
         self.counters.flushes.add(1);
         self.counters.flushed_raw_bytes.add(sealed.buffer.raw_bytes());
@@ -264,7 +267,7 @@ impl Scheduler {
         let took = self.env.now().saturating_sub(job.began);
         let buffer = &sealed.buffer;
         let (entries, raw_bytes_in) = (buffer.entries(), buffer.raw_bytes());
-        self.tree.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
+        self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
         self.counters.level_bytes.add(1, raw_bytes(&tables));
         tracing::debug!(through = sealed.last.0, "flushed a buffer");
         Ok(())

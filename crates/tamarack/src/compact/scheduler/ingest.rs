@@ -1,18 +1,18 @@
 //! How a run that was built outside becomes part of the tree: one edit, under the desk's lock, while nobody writes and nothing is in buffers.
 
 use tamarack_env::sync::atomic::Ordering;
-use tamarack_model::{Bytes, growth, planner};
+use tamarack_model::assign::Standing;
+use tamarack_model::{Bytes, Entries, growth, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
-use crate::compact::TREE;
-use crate::compact::desk::tree_of;
 use crate::compact::edits;
+use crate::compact::filters::Filters;
 use crate::compact::output::Output;
+use crate::database::Activity;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::table::FilterSettings;
-use crate::tree::state::Activity;
 
 /// How many tables of a run that is ingested may wait for their sync: by then the device has written them.
 const SYNCED_BEHIND: usize = 2;
@@ -48,6 +48,10 @@ impl Scheduler {
         let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
         let mut desk = self.desk.lock();
+        let filters = desk.filters.0.clone();
+        if let Filters::Alike(settings) = &*filters {
+            return (table_bytes, Some(*settings));
+        }
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
         let bytes = Bytes(raw_bytes + table_bytes);
@@ -57,8 +61,9 @@ impl Scheduler {
         let level = planner::entrance(shape, &occupancy, &in_progress, bytes);
         // Of what comes, each entry is about as large as those that came.
         let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
-        let entries = ((bytes.as_f64() / entry_bytes) as u64).max(1);
-        (table_bytes, self.filters.for_youngest(shape, tree_of(&version), level, bytes, entries))
+        let entries = Entries((bytes.as_f64() / entry_bytes) as u64).max(Entries(1));
+        let run = Standing { level, bytes, entries, filter_bits: 0.0, seen: None };
+        (table_bytes, filters.of_youngest(shape, self.tree.of(&version), run, &self.tree.lookups))
     }
 
     /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in
@@ -77,7 +82,7 @@ impl Scheduler {
         assert!(last < through, "writers and other runs stay below {through:?}, but {last:?} is written");
         let mut desk = self.desk.lock();
         // Closing the database waits for this lock once it has ended writing.
-        self.tree.check_running()?;
+        self.database.health.check_running()?;
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
         let tables = output.finished();
@@ -86,15 +91,13 @@ impl Scheduler {
         let level = planner::entrance(&desk.shape, &occupancy, &in_progress, Bytes(raw_bytes));
         let run = self.manifest.new_run_id();
         let skipped = (through.0 - last.0).saturating_sub(entries);
-        let mut changes: Vec<Change> = edits::added(tables).collect();
-        changes.push(Change::RunAdded { tree: TREE, run, level: level as u32, index: 0 });
-        changes.push(Change::SlicesAdded { tree: TREE, run, slices: edits::whole(tables).collect() });
-        changes.push(Change::FlushedThrough { tree: TREE, sequence: through });
-        let skip = Change::SequencesSkipped { tree: TREE, through, count: skipped };
+        let mut changes: Vec<Change> = edits::added(self.tree.id(), tables).collect();
+        changes.push(Change::RunAdded { tree: self.tree.id(), run, level: level as u32, index: 0 });
+        changes.push(Change::SlicesAdded { tree: self.tree.id(), run, slices: edits::whole(tables).collect() });
+        changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: through });
+        let skip = Change::SequencesSkipped { tree: self.tree.id(), through, count: skipped };
         changes.extend((skipped > 0).then_some(skip));
-        let version = self.manifest.commit(self.reopened().into_iter().chain(changes).collect())?;
-        self.filters.wake();
-        self.tree.publish(version, Activity::Flush);
+        self.install(changes, Activity::Flush)?;
         let tables = output.installed();
         self.counters.ingests.add(1);
         self.counters.ingest_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
@@ -110,7 +113,7 @@ impl Scheduler {
     /// Notes that a failed sync, or an edit whose fate is unknown, ends writing.
     pub fn report_stop(&self, error: &Error) {
         if let Error::Stopped { .. } = error {
-            self.tree.report_stop(error.clone());
+            self.database.health.report_stop(error.clone());
         }
     }
 }

@@ -38,6 +38,7 @@ mod begin;
 mod carry;
 mod ingest;
 mod reshape;
+pub mod retune;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,23 +47,24 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::AtomicU64;
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::filter::FilterChoice;
 use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
 
-use crate::compact::TREE;
-use crate::compact::desk::{Desk, Request, tree_of};
-use crate::compact::filter_rebuild::{FilterRebuild, View};
+use crate::compact::desk::{Desk, Request};
+use crate::compact::filters::Filters;
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
+use crate::compact::retuning::Retuning;
+use crate::compact::units::Units;
+use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
-use crate::tree::state::{Activity, Tree};
+use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::Log;
@@ -92,7 +94,9 @@ pub struct SchedulerSettings {
     /// How much space the tree may take for each byte that is live.
     pub space_bound: Option<SpaceBound>,
     /// Which filters tables carry, until others are chosen.
-    pub filter: FilterChoice,
+    pub filters: Filters,
+    /// What filters may take in memory, in bits for each entry of the tree.
+    pub filter_bits_per_entry: f64,
 }
 
 /// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
@@ -103,6 +107,7 @@ pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 /// Plans and carries out the flushes and merges of a tree, and removes the tables they leave behind.
 pub struct Scheduler {
     env: Arc<dyn Env>,
+    database: Arc<Database>,
     tree: Arc<Tree>,
     log: Arc<Log>,
     manifest: Arc<Manifest>,
@@ -112,19 +117,22 @@ pub struct Scheduler {
     throttle: Arc<Throttle>,
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
-    filters: FilterRebuild,
+    units: Units,
     desk: Mutex<Desk>,
     /// So many runs are about to be ingested: until they are, flushes become runs of their own.
     runs_expected: AtomicU64,
     flush_retry: Retry,
     merge_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
+    retuning: Retuning,
 }
 
 /// The parts of a database that the scheduler works with.
 pub struct Surroundings {
     /// Clock.
     pub env: Arc<dyn Env>,
+    /// What all trees share.
+    pub database: Arc<Database>,
     /// Whose buffers and runs these are.
     pub tree: Arc<Tree>,
     /// What is released when a buffer was flushed.
@@ -146,11 +154,12 @@ pub struct Surroundings {
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
+        let more_units = self.follow_units();
         // A pause that ends while we decide because of it that there is nothing to do would be slept through.
         let paused_until = self.paused_until();
         let (part, look_again) = {
             let mut desk = self.desk.lock();
-            if self.tree.check_running().is_err() {
+            if self.database.health.check_running().is_err() {
                 return Progress::Done;
             }
             self.begin(&mut desk);
@@ -158,6 +167,7 @@ impl Work for Scheduler {
         };
         match part {
             Some(part) => self.work(part),
+            None if more_units => Progress::More,
             None => {
                 let moments = [paused_until, self.paused_until(), look_again, self.reserve.look_again()];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
@@ -172,25 +182,18 @@ impl Scheduler {
     /// # Errors
     /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
-        let Surroundings { env, tree, log, manifest, tables, workshop, counters, throttle, reserve } = around;
+        let Surroundings { env, database, tree, log, manifest, tables, workshop, counters, throttle, reserve } = around;
         let version = manifest.version();
-        let stored = version.tree(TREE).and_then(|tree| tree.shape());
+        let stored = tree.of(&version).shape();
         let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| Error::shape(workshop.dir(), error))?;
-        let flush_retry = Retry::new(env.clone(), tree.clone(), Activity::Flush);
-        let merge_retry = Retry::new(env.clone(), tree.clone(), Activity::Merge);
-        let desk = Mutex::new(Desk::new(policy, shape, settings.merge_rate));
-        let filters = FilterRebuild::new(
-            settings.filter,
-            env.clone(),
-            tree.clone(),
-            tables.clone(),
-            workshop.clone(),
-            counters.clone(),
-        );
+        let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
+        let merge_retry = Retry::new(env.clone(), database.clone(), Activity::Merge);
+        let desk = Mutex::new(Desk::new(tree.id(), policy, shape, settings.merge_rate, settings.filters.clone()));
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
+            database,
             tree,
             log,
             manifest,
@@ -199,13 +202,14 @@ impl Scheduler {
             counters,
             throttle,
             reserve,
-            filters,
+            units: Units::new(settings.filter_bits_per_entry),
             settings,
             desk,
             runs_expected: AtomicU64::new(0),
             flush_retry,
             merge_retry,
             workers,
+            retuning: Retuning::default(),
         };
         scheduler.resume(&version)?;
         Ok(scheduler)
@@ -213,6 +217,7 @@ impl Scheduler {
 
     /// Registers the workers that call this; may be called once.
     pub fn set_workers(&self, workers: Arc<dyn Worker>) {
+        self.tree.lookups.set_watcher(workers.clone());
         assert!(self.workers.set(workers).is_ok(), "a scheduler has one set of workers");
     }
 
@@ -229,7 +234,7 @@ impl Scheduler {
 
     fn standing_at(&self, desk: &Desk) -> (Shape, Occupancy, Vec<planner::Merge>) {
         let version = self.manifest.version();
-        let tree = tree_of(&version);
+        let tree = self.tree.of(&version);
         (desk.shape.clone(), tree.occupancy(), tree.merges_in_progress())
     }
 
@@ -260,8 +265,8 @@ impl Scheduler {
     /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
     pub fn going_on(&self) -> GoingOn {
         let desk = self.desk.lock();
-        let state = self.tree.pin_owned();
-        let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, tree_of(&state.version))).collect();
+        let state = self.tree.pin_scan();
+        let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
         let (paused, speed) = (desk.pauses > 0, desk.speed());
         let space_bound = self.settings.space_bound;
         GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed, space_bound }
@@ -286,7 +291,7 @@ impl Scheduler {
             desk.pauses = desk.pauses.checked_sub(1).expect("merges are resumed as often as they were paused");
         }
         self.wake();
-        self.filters.wake();
+        self.retuning.wake();
     }
 
     /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
@@ -299,7 +304,7 @@ impl Scheduler {
             let mut desk = self.desk.lock();
             desk.refuse_if_paused()?;
             // Who asked before was told of it.
-            self.tree.forget_trouble(Activity::Merge);
+            self.database.health.forget_trouble(Activity::Merge);
             let number = desk.requests_made;
             desk.requests_made += 1;
             desk.requests.push_back(Request { number, range, job: None });
@@ -324,11 +329,14 @@ impl Scheduler {
 
     fn wait(&self, is_done: impl Fn(&Desk) -> bool) -> Result<()> {
         let mut outcome = Ok(());
-        self.env.wait(&self.tree.progress, None, &mut || {
+        self.env.wait(&self.database.progress, None, &mut || {
             let done = is_done(&self.desk.lock());
             // Merges may have to wait for a flush.
-            let no_trouble =
-                || [Activity::Merge, Activity::Flush].into_iter().try_for_each(|what| self.tree.check_progress(what));
+            let no_trouble = || {
+                [Activity::Merge, Activity::Flush]
+                    .into_iter()
+                    .try_for_each(|what| self.database.health.check_progress(what))
+            };
             outcome = if done { Ok(()) } else { no_trouble() };
             done || outcome.is_err()
         });
@@ -341,40 +349,10 @@ impl Scheduler {
         }
     }
 
-    /// True once writing has ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.tree.check_running().is_err()
-    }
-
-    /// The filters of its tables.
-    pub fn filters(&self) -> &FilterRebuild {
-        &self.filters
-    }
-
-    /// Waits until all tables have the filters that they are to have.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`] if a filter cannot be read; it is tried again. [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if writing has ended.
-    pub fn wait_for_filters(&self) -> Result<()> {
-        self.desk.lock().refuse_if_paused()?;
-        self.filters.wait(|| self.filter_view(), || self.desk.lock().pauses > 0)
-    }
-
-    /// What filters are decided on. `None` while merges are paused, or while something has arrived that nobody has looked at: the tree may be about to grow, and then more is to come above
-    /// what there is. Where filters follow lookups, that does not wait.
-    pub(super) fn filter_view(&self) -> Option<View> {
-        let desk = self.desk.lock();
-        let is_settled = desk.pauses == 0 && desk.arrivals.is_empty() && desk.ingested.is_empty();
-        (is_settled || self.filters.follows_lookups()).then(|| self.view(&desk))
-    }
-
-    /// The same when the database is opened, before anything else is done.
-    pub(super) fn view_at_opening(&self) -> View {
-        self.view(&self.desk.lock())
-    }
-
-    fn view(&self, desk: &Desk) -> View {
-        View { version: self.manifest.version(), shape: desk.shape.clone() }
+    /// Sees to the units of elastic filters; true if there is more to do.
+    fn follow_units(&self) -> bool {
+        let version = self.manifest.version();
+        self.units.follow(&version, self.tree.of(&version), &self.tree.lookups)
     }
 
     /// When the first pause after a failure ends.
@@ -382,22 +360,21 @@ impl Scheduler {
         self.flush_retry.pause().into_iter().chain(self.merge_retry.pause()).min()
     }
 
-    fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
-        let version = self.append_edit(changes)?;
-        self.tree.publish(version.clone(), Activity::Merge);
+    /// Installs an edit, which an activity made: commits it to the manifest, shows readers the version that it makes, and has
+    /// filters follow. The one way by which an open database's runs and shape change.
+    ///
+    /// # Errors
+    /// As [`Manifest::commit`]; readers see nothing of the edit then.
+    pub fn install(&self, edit: Vec<Change>, by: Activity) -> Result<Arc<Version>> {
+        // The first edit after a clean close says so.
+        let reopened = self.manifest.version().log_end().map(|_| Change::LogReopened);
+        let edit = reopened.into_iter().chain(edit).collect();
+        let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
+        self.tree.install(version.clone());
+        self.retuning.wake();
+        self.database.health.report_recovery(by);
+        self.database.progress.notify();
         Ok(version)
-    }
-
-    fn append_edit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
-        let changes = self.reopened().into_iter().chain(changes).collect();
-        let version = self.tree.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(changes))?;
-        self.filters.wake();
-        Ok(version)
-    }
-
-    /// What the first edit after a clean close begins with.
-    fn reopened(&self) -> Option<Change> {
-        self.manifest.version().log_end().map(|_| Change::LogReopened)
     }
 
     /// Removes the tables that no version and no reader names any more.

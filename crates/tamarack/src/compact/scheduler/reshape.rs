@@ -16,14 +16,13 @@ use tamarack_model::simulate::{self, Change as Foreseen};
 use tamarack_model::{Bytes, Shape};
 
 use super::Scheduler;
-use crate::compact::TREE;
-use crate::compact::desk::{Desk, tree_of};
+use crate::compact::desk::Desk;
 use crate::compact::edits;
+use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::format::shape;
 use crate::tree::design;
-use crate::tree::state::Activity;
 
 /// For more buffers than this, a simulation takes more than some seconds.
 const BUFFERS_MAX: u64 = 1 << 20;
@@ -105,12 +104,12 @@ impl Scheduler {
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
     pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
         let mut desk = self.desk.lock();
-        self.tree.check_running()?;
-        let data = tree_of(&self.manifest.version()).occupancy().bytes();
+        self.database.health.check_running()?;
+        let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let shape = self.shape_for(&*policy, data)?;
         self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
             if let Error::Stopped { .. } = error {
-                self.tree.report_stop(error.clone());
+                self.database.health.report_stop(error.clone());
             }
         })?;
         Ok(shape)
@@ -125,7 +124,7 @@ impl Scheduler {
             let mut desk = self.desk.lock();
             desk.refuse_if_paused()?;
             // Who asked before was told of it.
-            self.tree.forget_trouble(Activity::Merge);
+            self.database.health.forget_trouble(Activity::Merge);
             desk.reshapers += 1;
             desk.unshaped = Some(1);
         }
@@ -148,7 +147,7 @@ impl Scheduler {
                 desk.unshaped = (level < desk.shape.last()).then_some(level + 1);
                 if desk.unshaped.is_none() {
                     // Somebody may wait for just that.
-                    self.tree.progress.notify();
+                    self.database.progress.notify();
                 }
                 continue;
             }
@@ -166,9 +165,9 @@ impl Scheduler {
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
         let (relabelled, _) = planner::relabel(&occupancy, &in_progress, &shape);
-        let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &shape) };
-        let moved = edits::relabelled(tree_of(&version), &relabelled);
-        self.commit([set].into_iter().chain(moved).collect())?;
+        let set = Change::ShapeSet { tree: self.tree.id(), shape: shape::encode(&*policy, &shape) };
+        let moved = edits::relabelled(self.tree.of(&version), &relabelled);
+        self.install([set].into_iter().chain(moved).collect(), Activity::Merge)?;
         self.counters.reshapes.add(1);
         desk.set_shape(policy, shape);
         Ok(())

@@ -20,7 +20,7 @@ use crate::tree::version::Version;
 pub(super) const KEYS: usize = 60;
 
 /// The only tree.
-pub(super) const TREE: TreeId = TreeId(0);
+pub(super) const TREE: TreeId = TreeId::DEFAULT;
 
 /// The key with that number; with [`KEYS`], the end.
 pub(super) fn key(number: usize) -> Vec<u8> {

@@ -13,13 +13,13 @@ use crate::entry::Sequence;
 
 /// The visible sequence and the registered snapshots.
 #[derive(Debug, Default)]
-pub struct Visible {
+pub struct Sequences {
     sequence: AtomicU64,
     /// How many snapshots hold each sequence.
     snapshots: Mutex<BTreeMap<Sequence, usize>>,
 }
 
-impl Visible {
+impl Sequences {
     /// Everything up to `sequence` is visible.
     pub fn new(sequence: Sequence) -> Self {
         Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::default() }
@@ -27,7 +27,7 @@ impl Visible {
 
     /// The youngest sequence that readers see. A reader pins the state first and asks this second: the other way round a merge could in
     /// between drop a version that was hidden only by one the reader may not see.
-    pub fn sequence(&self) -> Sequence {
+    pub fn visible(&self) -> Sequence {
         Sequence(self.sequence.load(Ordering::Acquire))
     }
 
@@ -37,10 +37,10 @@ impl Visible {
         assert!(before <= sequence.0, "the visible sequence went back from {before} to {}", sequence.0);
     }
 
-    /// Registers a snapshot of what is visible now. Must be given back with [`Visible::release`].
+    /// Registers a snapshot of what is visible now. Must be given back with [`Sequences::release`].
     pub fn acquire(&self) -> Sequence {
         let mut snapshots = self.snapshots.lock();
-        let sequence = self.sequence();
+        let sequence = self.visible();
         *snapshots.entry(sequence).or_insert(0) += 1;
         sequence
     }
@@ -65,7 +65,7 @@ impl Visible {
     /// pinned no state yet, and gets, which register nothing).
     pub fn readable(&self) -> Vec<Sequence> {
         let snapshots = self.snapshots.lock();
-        let visible = self.sequence();
+        let visible = self.visible();
         let mut readable: Vec<_> = snapshots.keys().copied().collect();
         if readable.last() != Some(&visible) {
             readable.push(visible);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_must_stay_readable_is_every_snapshot_and_the_present() {
-        let visible = Visible::new(Sequence(5));
+        let visible = Sequences::new(Sequence(5));
         assert_eq!(visible.acquire(), Sequence(5));
         visible.share(Sequence(5));
         visible.advance(Sequence(9));

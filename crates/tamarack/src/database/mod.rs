@@ -1,0 +1,96 @@
+//! [`Database`]: what all trees of an open database share.
+//!
+//! ```text
+//! Database ── sequences    which sequence is visible, and the snapshots           (sequences)
+//!          ├─ health       background errors, and whether writing has ended       (health)
+//!          ├─ progress     wakes whoever waits for a flush or a compaction
+//!          ├─ events       what a listener is told
+//!          ├─ durable edit the number that new files carry
+//!          ├─ flusher      the worker that is woken for an immutable memtable
+//!          └─ file lock    keeps other processes away
+//! ```
+//!
+//! A tree ([`crate::tree::state::Tree`]) holds a reference to the database that it belongs to, and everything that reads holds
+//! a tree. So the file lock is released when the last handle, snapshot, or iterator is dropped.
+//!
+//! Nothing here knows a key, a run, or a file other than the lock. Locks: the list of snapshots, and the background errors;
+//! neither is taken by a get or a put while nothing has failed.
+//!
+//! Tests: `sequences` and `health` have their own; `tests/faults` and `tests/schedules` exercise both through the engine.
+
+use std::sync::{Arc, OnceLock};
+
+use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::{Event, Lock, Worker};
+
+use crate::entry::Sequence;
+use crate::events::Events;
+use crate::format::meta::EditNumber;
+
+mod health;
+mod sequences;
+
+pub use health::{Activity, Health};
+pub use sequences::Sequences;
+
+/// The parts of an open database that do not belong to one tree.
+pub struct Database {
+    /// Which sequences are visible, and the snapshots.
+    pub sequences: Sequences,
+    /// Notified when a flush or a compaction was installed or has failed, and when writing ends.
+    pub progress: Arc<Event>,
+    /// What a listener is told.
+    pub events: Arc<Events>,
+    /// Background errors, and whether writing has ended.
+    pub health: Health,
+    /// The last durable manifest edit: new files carry its number.
+    durable_edit: AtomicU64,
+    /// Is woken when a memtable became immutable.
+    flusher: OnceLock<Arc<dyn Worker>>,
+    _lock: Box<dyn Lock>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("sequences", &self.sequences).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A database in which everything up to `visible` is visible, and whose last durable edit is `edit`. Keeps `lock` until it
+    /// is dropped.
+    pub fn new(visible: Sequence, edit: EditNumber, events: Arc<Events>, lock: Box<dyn Lock>) -> Self {
+        let progress = Arc::new(Event::new());
+        Self {
+            sequences: Sequences::new(visible),
+            health: Health::new(events.clone(), progress.clone()),
+            progress,
+            events,
+            durable_edit: AtomicU64::new(edit.0),
+            flusher: OnceLock::new(),
+            _lock: lock,
+        }
+    }
+
+    /// The last durable manifest edit.
+    pub fn durable_edit(&self) -> EditNumber {
+        EditNumber(self.durable_edit.load(Ordering::Acquire))
+    }
+
+    /// Notes that an edit is durable. An older one than the last changes nothing.
+    pub fn advance_durable_edit(&self, edit: EditNumber) {
+        self.durable_edit.fetch_max(edit.0, Ordering::Release);
+    }
+
+    /// Registers the worker that flushes; may be called once.
+    pub fn set_flusher(&self, worker: Arc<dyn Worker>) {
+        assert!(self.flusher.set(worker).is_ok(), "a database has one flusher");
+    }
+
+    /// Tells the flusher that an immutable memtable may be complete.
+    pub fn wake_flusher(&self) {
+        if let Some(worker) = self.flusher.get() {
+            worker.wake();
+        }
+    }
+}
