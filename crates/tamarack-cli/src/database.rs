@@ -13,12 +13,16 @@ use crate::{files, size};
 
 /// The argument that names the database.
 pub(crate) fn path_argument() -> Arg {
-    Arg::new("db").value_name("DB").help("The database's directory").required(true).value_parser(value_parser!(PathBuf))
+    Arg::new("db")
+        .value_name("DB")
+        .help("Directory of the database")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
 }
 
-/// The switch of commands that may read much.
+/// The switch of commands that read many blocks.
 pub(crate) fn direct_argument() -> Arg {
-    let help = "Read tables past the page cache; what other programs\nhave there stays";
+    let help = "Read SSTables with direct I/O, past the page cache";
     Arg::new(DIRECT).long(DIRECT).help(help).action(ArgAction::SetTrue)
 }
 
@@ -30,43 +34,43 @@ pub(crate) fn write_arguments() -> [Arg; 2] {
         Arg::new("durability")
             .long("durability")
             .value_name("LEVEL")
-            .help("What a stored record survives: buffered (the end of this\nprocess), sync (a crash of the machine), interval:MS (the\nsame, at most MS milliseconds later)")
+            .help("Durability of a write that has returned: buffered (survives\nthe process), sync (survives a crash of the machine),\ninterval:MS (synced at most MS milliseconds later)\n")
             .default_value("buffered")
             .value_parser(size::parse_durability),
         Arg::new("memory")
             .long("memory")
             .value_name("SIZE")
-            .help("The memory for buffers and caches, such as 1GiB [default:\n256MiB; a database that is there keeps its buffer's size]")
+            .help("Memory budget for memtables, filters, indexes and caches,\nsuch as 1GiB; an existing database keeps its memtable size\n[default: 256MiB]")
             .value_parser(size::parse_bytes),
     ]
 }
 
-/// The options of commands that merge.
-pub(crate) fn merge_arguments() -> [Arg; 6] {
+/// The options of commands that run compactions.
+pub(crate) fn compaction_arguments() -> [Arg; 6] {
     [
         Arg::new("policy")
             .long("policy")
-            .value_name("WORDS")
-            .help("The policy that gives the tree its shape; compact --help lists\nthem [default: what it has; leveling:T=10 for a new one]")
+            .value_name("POLICY")
+            .help("Compaction policy; compact --help lists them [default: that of\nthe database; leveling:T=10 for a new one]")
             .value_parser(value_parser!(String)),
         Arg::new("filter")
             .long("filter")
-            .value_name("WORDS")
-            .help("The filters of tables that this writes: blocked:bits=10 (one\ncache line for each question), bloom:bits=10 (errs a little\nless), none; bits for each entry, above 0 and up to 64; with\n,allocation=monkey large runs get fewer and small ones more;\nwith ,allocation=observed also by what lookups find where;\nelastic:bits=10 gives tables more that are asked more often\n[default: blocked:bits=10,allocation=monkey]")
+            .value_name("FILTER")
+            .help("Bloom filters: blocked:bits=10 (one cache line per probe),\nbloom:bits=10 (fewer false positives, more cache lines),\nelastic:bits=10 (more memory for SSTables that are looked up\nmore often), or none; bits per key, above 0 and up to 64.\n,allocation=monkey gives small runs more bits than large ones,\n,allocation=observed also follows where lookups find keys\n[default: blocked:bits=10,allocation=monkey]")
             .value_parser(value_parser!(String)),
         Arg::new(NO_DIGESTS)
             .long(NO_DIGESTS)
-            .help("Keep no digests of keys in tables that this writes: 3 to 4\nbytes less for each on storage, but filters cannot be made\nanew from them")
+            .help("Store no key digests in new SSTables: saves 3 to 4 bytes per\nkey on storage, but their filters cannot be rebuilt")
             .action(ArgAction::SetTrue),
         Arg::new(SPACE)
             .long(SPACE)
             .value_name("FACTOR")
-            .help("The most bytes that the tree may take for each live one, at\nleast 1.01; merges keep to it while this runs, and write at\nmost FACTOR / (FACTOR - 1) bytes more for each one written, up\nto twice that in a busy tree [default: no bound]")
+            .help("Upper bound on space amplification, at least 1.01, kept while\nthe command runs; the compactions for it write at most\nFACTOR / (FACTOR - 1) bytes per byte written, or twice that\nbeside other compactions [default: no bound]")
             .value_parser(value_parser!(f64)),
         Arg::new("threads")
             .long("threads")
             .value_name("COUNT")
-            .help("How many threads flush and merge [default: one for each core,\nat most 4]")
+            .help("Threads for flushes and compactions [default: one per core, at\nmost 4]")
             .value_parser(value_parser!(u64).range(1..=THREADS_MAX)),
         direct_argument(),
     ]
@@ -75,35 +79,35 @@ pub(crate) fn merge_arguments() -> [Arg; 6] {
 const NO_DIGESTS: &str = "no-digests";
 const SPACE: &str = "space-max";
 
-/// More threads than this are a mistake in typing.
+/// More threads than this are a typing error.
 const THREADS_MAX: u64 = 1024;
 
-/// The options of commands that write much: they override what otherwise follows from the memory budget.
-pub(crate) fn tuning_arguments() -> [Arg; 4] {
+/// Advanced options of commands that write: they override what follows from the memory budget.
+pub(crate) fn advanced_arguments() -> [Arg; 4] {
     let size = |name: &'static str, help| {
         let argument = Arg::new(name).long(name).value_name("SIZE").help(help);
-        argument.value_parser(size::parse_bytes).help_heading(TUNING)
+        argument.value_parser(size::parse_bytes).help_heading(ADVANCED)
     };
     [
         size(
             "buffer",
-            "The size at which a buffer is flushed\n[default: an eighth of the memory, or what the database has]",
+            "Size of the memtable (the papers' buffer), which is flushed when\nit is full [default: 1/8 of the memory, or that of the database]",
         ),
-        size("cache", "The most that the block cache takes\n[default: what other parts leave of the memory]"),
-        size("block-size", "The size of a table's blocks before compression [default: 4KiB]"),
+        size("cache", "Capacity of the block cache\n[default: what other components leave of the memory]"),
+        size("block-size", "Size of data blocks before compression [default: 4KiB]"),
         Arg::new("compression")
             .long("compression")
             .value_name("METHOD")
-            .help("How blocks are compressed")
+            .help("Compression of data blocks")
             .default_value("lz4")
             .value_parser(PossibleValuesParser::new(COMPRESSIONS.map(|(name, _)| name)))
-            .help_heading(TUNING),
+            .help_heading(ADVANCED),
     ]
 }
 
-const TUNING: &str = "Tuning (the defaults are meant to be good)";
+const ADVANCED: &str = "Advanced options";
 
-/// The methods of compression that this program was built with.
+/// The compression methods of this build.
 const COMPRESSIONS: [(&str, Compression); if cfg!(feature = "zstd") { 3 } else { 2 }] = [
     ("none", Compression::None),
     ("lz4", Compression::Lz4),
@@ -116,7 +120,7 @@ pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
     matches.get_one("memory").copied().unwrap_or(MEMORY_BYTES_DEFAULT)
 }
 
-/// What the engine takes if it is told nothing.
+/// The default memory budget of the engine.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
 /// The database's directory.
@@ -124,32 +128,33 @@ pub(crate) fn path(matches: &ArgMatches) -> &Path {
     matches.get_one::<PathBuf>("db").expect("it is required")
 }
 
-/// Opens a database that must be there already, for reading only: several programs can do so at once, and nothing is changed by it.
+/// Opens an existing database read-only; several processes can do so at once.
 pub(crate) fn open_to_read(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     opened(Options::new().expert(expert(matches)).open_read_only(path(matches)), path(matches), output)
 }
 
-/// Opens a database that must be there already, with the options that it has.
+/// Opens an existing database with its own options.
 pub(crate) fn open_as_it_is(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     open_with(&Options::new().create_if_missing(false).expert(expert(matches)), matches, output)
 }
 
-/// Opens a database that must be there already, as [`write_arguments`] say.
+/// Opens an existing database with [`write_arguments`].
 pub(crate) fn open_to_change(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     open_with(&write_options(matches).create_if_missing(false), matches, output)
 }
 
-/// Opens a database as [`write_arguments`] say, and makes it if it is not there.
+/// Opens a database with [`write_arguments`], and creates it if it does not exist.
 pub(crate) fn open_or_create(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     open_with(&write_options(matches), matches, output)
 }
 
-/// Opens a database as [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say, and makes it if it is not there.
+/// Opens a database with [`write_arguments`], [`compaction_arguments`] and [`advanced_arguments`],
+/// and creates it if it does not exist.
 pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     open_with(&tuned_options(matches)?, matches, output)
 }
 
-/// Opens a database that must be there already, to be measured: with threads, cache and durability as they are given, and otherwise as it is.
+/// Opens an existing database for a benchmark, with the given threads, cache and durability.
 pub(crate) fn open_to_measure(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     let expert = match matches.get_one::<u64>("cache") {
         Some(bytes) => expert(matches).cache_bytes(*bytes),
@@ -159,15 +164,15 @@ pub(crate) fn open_to_measure(matches: &ArgMatches, output: &mut Output<'_>) -> 
     open_with(&options, matches, output)
 }
 
-/// What [`write_arguments`], [`merge_arguments`] and [`tuning_arguments`] say.
+/// The options of [`write_arguments`], [`compaction_arguments`] and [`advanced_arguments`].
 pub(crate) fn tuned_options(matches: &ArgMatches) -> Result<Options, Failure> {
     let expert = with_policy(with_filter(tuned(matches), matches), matches)?;
     let options = with_threads(with_space(write_options(matches), matches), matches);
     Ok(options.compression(compression(matches)).expert(expert))
 }
 
-/// Opens a database that must be there already, as [`merge_arguments`] say.
-pub(crate) fn open_to_merge(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
+/// Opens an existing database with [`compaction_arguments`].
+pub(crate) fn open_to_compact(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
     let expert = with_policy(with_filter(expert(matches), matches), matches)?;
     let options = with_threads(with_space(Options::new(), matches), matches);
     open_with(&options.create_if_missing(false).expert(expert), matches, output)
@@ -180,7 +185,7 @@ fn with_space(options: Options, matches: &ArgMatches) -> Options {
     }
 }
 
-/// The same with the policy that it has; for reading only if nothing is to be changed.
+/// Opens an existing database with its own policy; read-only for a dry run.
 pub(crate) fn open_to_reshape(matches: &ArgMatches, dry: bool, output: &mut Output<'_>) -> Result<Db, Failure> {
     let options = with_threads(with_space(Options::new(), matches), matches);
     let options = options.create_if_missing(false).expert(with_filter(expert(matches), matches));
@@ -207,24 +212,24 @@ fn with_filter(expert: Expert, matches: &ArgMatches) -> Expert {
 }
 
 fn with_policy(expert: Expert, matches: &ArgMatches) -> Result<Expert, Failure> {
-    Ok(match policy_words(matches)? {
+    Ok(match policy_specification(matches)? {
         Some(words) => expert.policy(&words),
         None => expert,
     })
 }
 
-/// The words of the policy in argument `policy`, if it was given; those of a shape in a file are read from there.
-pub(crate) fn policy_words(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+/// The policy's specification in argument `policy`, if given; a custom shape is read from its file.
+pub(crate) fn policy_specification(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let Some(words) = matches.get_one::<String>("policy") else { return Ok(None) };
     // What begins like a shape is one; a file of that name can be written as ./buffer…
     Ok(Some(match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
-        Some(file) => custom_words(&files::read_text(Path::new(file))?),
+        Some(file) => custom_specification(&files::read_text(Path::new(file))?),
         None => words.clone(),
     }))
 }
 
-/// The words of the policy whose shape this text is. Lines stay lines, so that a complaint about one has its number.
-fn custom_words(shape: &str) -> String {
+/// The specification of a custom shape. Lines remain lines, so that errors name the right one.
+fn custom_specification(shape: &str) -> String {
     let lines = shape.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     format!("custom:{}", lines.collect::<Vec<_>>().join("; "))
 }
@@ -259,7 +264,7 @@ fn compression(matches: &ArgMatches) -> Compression {
     found.expect("the parser knows the list").1
 }
 
-/// What a command says that has [`direct_argument`], and nothing for one that has not.
+/// Advanced options from [`direct_argument`], where a command has it.
 fn expert(matches: &ArgMatches) -> Expert {
     Expert::new().direct_io(matches.try_get_one(DIRECT).ok().flatten().copied().unwrap_or(false))
 }
@@ -268,14 +273,12 @@ fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -
     opened(options.open(path(matches)), path(matches), output)
 }
 
-/// Says what there is to say of opening.
+/// Adds advice to a failure to open, and reports what recovery dropped.
 fn opened(outcome: tamarack::Result<Db>, path: &Path, output: &mut Output<'_>) -> Result<Db, Failure> {
     let db = outcome.map_err(|error| match damage(&error) {
         Some(damage) => {
-            let repair = format!("`tamarack repair {}` shows what can be saved", path.display());
-            Failure::Storage(format!(
-                "{damage}; the database cannot be opened like this: restore it from a copy, or {repair}"
-            ))
+            let repair = format!("run `tamarack repair {}` to see what can be salvaged", path.display());
+            Failure::Storage(format!("{damage}; the database cannot be opened: restore it from a backup, or {repair}"))
         }
         None => Failure::from(error),
     })?;
@@ -283,7 +286,7 @@ fn opened(outcome: tamarack::Result<Db>, path: &Path, output: &mut Output<'_>) -
     Ok(db)
 }
 
-/// What is damaged, and where, if `error` is about that; without advice.
+/// File, offset and kind of the damage, if `error` is damage; without advice.
 pub(crate) fn damage(error: &Error) -> Option<String> {
     match error {
         Error::Corruption { path, offset, what } => {
@@ -293,27 +296,27 @@ pub(crate) fn damage(error: &Error) -> Option<String> {
     }
 }
 
-/// Says what opening found damaged and left out: never silently.
+/// Reports the torn tails that recovery dropped.
 fn report_recovery(db: &Db, output: &mut Output<'_>) {
     for dropped in &db.recovery().dropped {
-        output.note(&format!("{}; that is left out, and nothing that was durable is lost", torn(dropped)));
+        output.note(&format!("{}; the tail is dropped, and no durable write is lost", torn(dropped)));
     }
 }
 
-/// Which end of a file a crash left torn.
+/// One line about a torn tail.
 pub(crate) fn torn(end: &Dropped) -> String {
     let (path, bytes) = (end.path.display(), plural(end.bytes, "byte"));
-    format!("{path}: a crash left the end torn: {bytes} from byte {} on ({})", end.offset, end.why)
+    format!("{path}: torn tail of {bytes} at byte {}, left by a crash ({})", end.offset, end.why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A shape in a file becomes the words of its policy, line by line.
+    /// A shape file becomes a specification, line by line.
     #[test]
-    fn shapes_become_words() {
+    fn shapes_become_specifications() {
         let text = "# for the small disk\nbuffer 1MiB\n\nlevel 4MiB in 2 runs  # two; no more\r\n";
-        assert_eq!(custom_words(text), "custom:; buffer 1MiB; ; level 4MiB in 2 runs");
+        assert_eq!(custom_specification(text), "custom:; buffer 1MiB; ; level 4MiB in 2 runs");
     }
 }

@@ -1,4 +1,5 @@
-//! The user's own files: input to be imported, the file of acknowledged line numbers, shapes. The database's files are the engine's business.
+//! Files of the user: input to import, acknowledged line numbers, shapes. The files of the database
+//! belong to the engine.
 
 #![expect(clippy::disallowed_types, reason = "the user's files are no part of the database and are never simulated")]
 
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use crate::outcome::Failure;
 
-/// Lines to be read, with their numbers.
+/// Reader of lines with their numbers.
 pub(crate) struct Lines {
     reader: Box<dyn BufRead>,
     name: String,
@@ -48,7 +49,7 @@ impl Lines {
         let bytes = self
             .reader
             .read_until(b'\n', &mut self.line)
-            .map_err(|e| cannot(&self.name, &e, "nothing after the last acknowledged line was stored"))?;
+            .map_err(|e| cannot(&self.name, &e, "no line after the last acknowledged one was stored"))?;
         if bytes == 0 {
             return Ok(None);
         }
@@ -63,17 +64,17 @@ impl Lines {
         self.number
     }
 
-    /// How much has been read.
+    /// The bytes read so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// How much there is, if that is known.
+    /// The size of the input, if known.
     pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
 
-    /// A failure at the line read last.
+    /// A usage error at the line read last.
     pub(crate) fn wrong(&self, what: &str) -> Failure {
         Failure::Usage(format!("{}:{}: {what}", self.name, self.number))
     }
@@ -88,14 +89,14 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     read().map_err(|error| cannot(&path.display().to_string(), &error, "name a file that exists and is text"))
 }
 
-/// The file that tells which lines are stored: one line number per line, each the last of a batch.
+/// Writer of acknowledgements: one line number per line, each the last of a durable batch.
 pub(crate) struct Acks {
     file: File,
     name: String,
 }
 
 impl Acks {
-    /// Appends to the file at `path`, which is made if it is not there.
+    /// Opens the file at `path` for appending, and creates it if it does not exist.
     pub(crate) fn append_to(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = OpenOptions::new().create(true).append(true).open(path);
@@ -103,8 +104,8 @@ impl Acks {
         Ok(Self { file, name })
     }
 
-    /// Notes that everything up to `line` is stored. One write to the operating system, without a buffer in between: what
-    /// was noted survives the end of this process at any moment.
+    /// Acknowledges all lines up to `line`, with one unbuffered write, so that the acknowledgement
+    /// survives the end of this process.
     pub(crate) fn note(&mut self, line: u64) -> Result<(), Failure> {
         let text = format!("{line}\n");
         self.file.write_all(text.as_bytes()).map_err(|e| cannot(&self.name, &e, "free some space and import again"))

@@ -1,11 +1,12 @@
-//! The program `tamarack`: a database from the command line. Parse, run, exit status.
+//! The program `tamarack`: parses the command line, runs a command, and returns an exit status.
 //!
 //! ```text
-//! words ── commands::command_line ──► matches ── the command's run ──► results on standard output, Outcome or Failure ──► status
+//! arguments ── commands::command_line ──► matches ── Subcommand::run ──► results on standard output
+//!                                                                       Outcome or Failure ──► status
 //! ```
 //!
-//! What each command takes and does stands in its file in [`commands`]. How bytes become text is in [`text`] and [`records`], how results look in
-//! [`show`]. The database is opened in [`database`] and nowhere else.
+//! Each command has a file in [`commands`]. [`text`] and [`records`] convert bytes to text, [`show`]
+//! formats results, and [`database`] is the only place that opens databases.
 
 mod commands;
 mod database;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 use crate::outcome::{Failure, Outcome};
 use crate::show::Output;
 
-/// Enough that a large export makes few calls to the operating system.
+/// A large export makes few system calls with this.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
 
 fn main() -> ExitCode {
@@ -35,12 +36,13 @@ fn main() -> ExitCode {
     ExitCode::from(run(std::env::args_os(), &mut out, &mut io::stderr()))
 }
 
-/// Runs the program with `words`, the first being its own name, and returns its exit status.
+/// Runs the program with the arguments `words`, the first being its own name, and returns its exit
+/// status.
 fn run(words: impl IntoIterator<Item = impl Into<OsString> + Clone>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let result = match commands::command_line().try_get_matches_from(words) {
         Ok(matches) => commands::run(&matches, &mut Output::new(out, err, commands::wants_json(&matches))),
         Err(refusal) if refusal.use_stderr() => {
-            // Nothing helps if even standard error cannot be written.
+            // There is no way to report a failure of standard error.
             drop(write!(err, "{}", refusal.render()));
             return 2;
         }

@@ -1,33 +1,33 @@
-//! How a run ends: the exit statuses and what is said with them.
+//! Exit statuses of a run, and the messages that go with them.
 
 use std::io;
 
-/// A run that did what it was asked.
+/// A run without an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Status 0.
     Done,
-    /// Status 1: the key is not there, or a check found damage.
+    /// Status 1: the key does not exist, or a check found damage.
     NotFound,
 }
 
-/// A run that could not do what it was asked.
+/// A run that failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Status 2: the arguments or the input are wrong. What to change is in the message.
+    /// Status 2: wrong arguments or input. The message says what to change.
     Usage(String),
-    /// Status 3: storage refused. What to do is in the message.
+    /// Status 3: a storage error. The message says what to do.
     Storage(String),
-    /// Status 0: whoever read the output has seen enough.
+    /// Status 0: the reader of standard output has closed it.
     OutputClosed,
 }
 
 impl Failure {
-    /// Writing to standard output failed.
+    /// A failed write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
-            _ => Self::Storage(format!("standard output: {error}; what was printed is not all there is")),
+            _ => Self::Storage(format!("standard output: {error}; the output is incomplete")),
         }
     }
 }

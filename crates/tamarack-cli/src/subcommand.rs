@@ -1,4 +1,4 @@
-//! What a command is, and the arguments in text form that several commands take.
+//! Description of one command, and arguments with escapes that several commands take.
 
 use std::ffi::OsString;
 
@@ -8,28 +8,28 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::Output;
 use crate::text;
 
-/// One thing that the program can do.
+/// One command of the program.
 pub(crate) struct Subcommand {
-    /// The word that asks for it.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     /// What it does, in one line.
     pub(crate) summary: &'static str,
-    /// How it does it: what a user wants to know before using it.
+    /// The long help: what a user wants to know before running it.
     pub(crate) help: &'static str,
-    /// Commands to copy, each with a word of explanation.
+    /// Command lines to copy.
     pub(crate) examples: &'static str,
-    /// What it takes besides `--json`.
+    /// Its arguments besides `--json`.
     pub(crate) arguments: fn() -> Vec<Arg>,
-    /// Does it.
+    /// Runs the command.
     pub(crate) run: fn(&ArgMatches, &mut Output<'_>) -> Result<Outcome, Failure>,
 }
 
-/// An argument that is given in text form.
+/// An argument with escapes.
 pub(crate) fn text_argument(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).help(help).value_parser(value_parser!(OsString))
 }
 
-/// The bytes that the text in argument `name` stands for, if it was given.
+/// The unescaped bytes of argument `name`, if it was given.
 pub(crate) fn text_value(matches: &ArgMatches, name: &str) -> Result<Option<Vec<u8>>, Failure> {
     let Some(given) = matches.get_one::<OsString>(name) else { return Ok(None) };
     let mut bytes = Vec::new();

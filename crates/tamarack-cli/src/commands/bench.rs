@@ -1,4 +1,4 @@
-//! `tamarack bench`: how fast a database is here, by workloads that people know.
+//! `tamarack bench`: throughput, latency and amplification of well-known workloads.
 //!
 //! ```text
 //! names ── plan: a load first ──► for each: a load makes a new database ── Measurement::run ──► rows ──► tables, the tree
@@ -31,42 +31,39 @@ use crate::workloads::{WORKLOADS, Workload};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "bench",
-    summary: "Measure how fast a database is here, by well-known workloads",
+    summary: "Measure throughput, latency and block reads of a database by well-known workloads",
     help: "\
-Makes a database in a directory of its own, runs workloads on it one after the
-other, and removes it; with --database, on one that is there, which stays. A load (fillseq, fillrandom, ycsb-load) begins with an
-empty database and stores every entry once; all others work on what the load
-before them left, and if there is none, one is put before them. Values compress
-to about a half. The ycsb workloads draw entries by Zipf's law with exponent
-0.99, scattered over all keys, or the latest ones; values are written whole, and
---value-size 1000 is what YCSB has. The moose workloads are those of the MOOSE
-paper's Table 4, with ranges of 10 entries; it has --key-size 24 --value-size
-1000.
+Creates a database in a temporary directory, runs the workloads one after the other,
+and removes it. With --database it measures an existing database, which stays. A load
+(fillseq, fillrandom, ycsb-load) starts with an empty database and stores every entry
+once; the other workloads use the database of the load before them. If the first
+workload is not a load, a load is run first. Values compress to about one half. The
+ycsb workloads draw keys from a Zipfian distribution with exponent 0.99, scattered over
+all keys, or the latest keys; updates write whole values. YCSB itself uses --value-size
+1000. The moose workloads are those of Table 4 of the MOOSE paper, with ranges of 10
+entries; the paper uses --key-size 24 --value-size 1000.
 
-With --database, the keys of DB are read once, and at most 100,000 of them, each
-with the same chance, are what workloads ask for. Only workloads that do not write
-are run then, unless --overwrite says that entries of DB may get other values, and
-new ones be added. Its policy, buffer and filters stay.
+With --database, workloads use a uniform random sample of at most 100,000 keys of DB.
+Workloads that write are refused unless --overwrite allows them to replace values and
+to insert new keys. The database keeps its policy, memtable size and filters.
 
-The first table shows operations per second, of all clients together; megabytes
-of keys and values per second; and within what time half of the operations ended,
-99 of 100, 999 of 1000, and all. Where a workload has several kinds of operations,
-each has a line. Of blocks it shows how many an operation needed, wherever they
-were, how many the models predict by the filters' promises and the tree's runs,
-and how many were read from storage; a scan reads ahead, so that it may read more
-than it needs. The models know no cache; beside writes that are not spread evenly
-they say nothing.
+The first table shows throughput in operations per second (all clients together) and in
+MB/s of keys and values, and latency percentiles; workloads with several kinds of
+operations have a line for each kind. Blocks are counted per operation: those that an
+operation needed, in the block cache or not; those that the models predict from the
+filters and the runs; and those that were read from storage. A scan reads ahead, and so
+may read more than it needs. The models assume no cache; beside writers that are
+unevenly spread they predict nothing.
 
-The second table is about workloads that wrote: how many bytes were written into
-levels for each byte that was flushed, and what the models say to that (where no
-buffer was filled, that is one small flush, and says little); how much space the
-tables take for what is live in them; and in what time the tree settled afterwards,
-which is not part of the rate. Below is the tree as it was in the end.
---json prints one object for each workload.
+The second table is about workloads that wrote: write amplification and its prediction
+(if no memtable was filled, that is one small flush, and means little), space
+amplification, the time of write throttling and write stalls, and the time in which
+compactions settled the tree afterwards, which is not part of the throughput. The last
+table shows the tree at the end. --json prints one object per workload.
 
---threads is how many threads flush and merge; --clients is how many threads do
-operations. What is read may come from the page cache of the operating system,
-unless --direct-io is given. If this is interrupted, its directory stays.",
+--threads is the number of threads for flushes and compactions, --clients the number of
+threads that run operations. Reads may be served by the operating system's page cache
+unless --direct-io is given. If the command is interrupted, its directory remains.",
     examples: "\
 tamarack bench  # a handful of workloads, in less than a minute
 tamarack bench fillrandom readrandom readmissing --direct-io --cache 0
@@ -78,7 +75,7 @@ tamarack bench readrandom readmissing seekrandom --database names.db",
     run,
 };
 
-/// What runs if nothing is named.
+/// The workloads that run by default.
 const DEFAULT: &[&str] = &[
     "fillseq",
     "fillrandom",
@@ -110,44 +107,44 @@ fn arguments() -> Vec<Arg> {
             .action(ArgAction::Append)
             .hide_possible_values(true)
             .value_parser(PossibleValuesParser::new(WORKLOADS.iter().map(|workload| workload.name))),
-        number("entries", "How many entries a load stores")
+        number("entries", "Number of entries that a load stores")
             .default_value("1000000")
             .value_parser(value_parser!(u64).range(1..=ENTRIES_MAX)),
         Arg::new("key-size")
             .long("key-size")
             .value_name("SIZE")
-            .help("The size of keys, 16 to 128")
+            .help("Size of keys, 16 to 128")
             .default_value("16")
             .value_parser(parse_bytes),
         Arg::new("value-size")
             .long("value-size")
             .value_name("SIZE")
-            .help("The size of values")
+            .help("Size of values")
             .default_value("100")
             .value_parser(parse_bytes),
-        number("clients", "How many threads do operations")
+        number("clients", "Threads that run operations")
             .default_value("1")
             .value_parser(value_parser!(u64).range(1..=CLIENTS_MAX)),
         Arg::new("seconds")
             .long("seconds")
             .value_name("SECONDS")
-            .help("How long each workload goes on that is no load")
+            .help("Duration of each workload that is not a load")
             .default_value("3")
             .value_parser(value_parser!(u64).range(1..=SECONDS_MAX)),
-        number("operations", "End after so many operations instead, of all clients together")
+        number("operations", "End a workload after COUNT operations instead, of all clients together")
             .value_parser(value_parser!(u64).range(1..))
             .conflicts_with("seconds"),
         Arg::new("dir")
             .long("dir")
             .value_name("DIR")
-            .help("Where to make the database's directory, on the device that is to\nbe measured [default: here]")
+            .help("Parent of the temporary directory, on the device to measure\n[default: the current directory]")
             .default_value(".")
             .hide_default_value(true)
             .value_parser(value_parser!(PathBuf)),
         Arg::new("db")
             .long("database")
             .value_name("DB")
-            .help("Work on this database instead; without --overwrite only workloads\nthat do not write")
+            .help("Measure this database; workloads that write need --overwrite")
             .conflicts_with_all([
                 "dir",
                 "entries",
@@ -163,43 +160,41 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         Arg::new("overwrite")
             .long("overwrite")
-            .help("Let workloads change what is in DB")
+            .help("Allow workloads to change the data in DB")
             .requires("db")
             .action(ArgAction::SetTrue),
-        number("seed", "Where random numbers begin").default_value("1").value_parser(value_parser!(u64)),
+        number("seed", "Seed of the random numbers").default_value("1").value_parser(value_parser!(u64)),
     ];
     arguments.extend(database::write_arguments().map(|argument| match argument.get_id().as_str() {
-        "memory" => argument.help(
-            "The memory for buffers and caches, such as 1GiB [default: what\nthe buffer and the cache make of it]",
-        ),
+        "memory" => argument.help("Memory budget, such as 1GiB [default: what --buffer and --cache\nneed]"),
         _ => argument,
     }));
-    arguments.extend(database::merge_arguments());
+    arguments.extend(database::compaction_arguments());
     let small = |argument: Arg, size: &'static str| {
         argument.default_value(size).default_value_if("memory", ArgPredicate::IsPresent, None::<&str>)
     };
-    arguments.extend(database::tuning_arguments().map(|argument| {
+    arguments.extend(database::advanced_arguments().map(|argument| {
         match argument.get_id().as_str() {
             "buffer" => {
-                small(argument, "8MiB").help("The size at which a buffer is flushed; with --memory an eighth\nof that")
+                small(argument, "8MiB").help("Size of the memtable (the papers' buffer); with --memory 1/8 of\nit")
             }
-            "block-size" => argument.help("The size of a table's blocks before compression").default_value("4KiB"),
+            "block-size" => argument.help("Size of data blocks before compression").default_value("4KiB"),
             "cache" => small(argument, "32MiB")
-                .help("The most that the block cache takes; with --memory what other\nparts leave of that"),
+                .help("Capacity of the block cache; with --memory what other\ncomponents leave of it"),
             _ => argument,
         }
     }));
     arguments
 }
 
-/// What may be named, from the one list.
+/// The list of workloads, for the help.
 fn list_of_workloads() -> String {
     let width = WORKLOADS.iter().map(|workload| workload.name.len()).max().unwrap_or(0);
     let lines = WORKLOADS.iter().map(|workload| {
         let mark = if DEFAULT.contains(&workload.name) { '*' } else { ' ' };
-        format!("\n{mark} {:width$}  {}", workload.name, workload.words)
+        format!("\n{mark} {:width$}  {}", workload.name, workload.summary)
     });
-    format!("What to do, in this order; those with * if none is named:{}", lines.collect::<String>())
+    format!("Workloads, in this order [default: those marked *]:{}", lines.collect::<String>())
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
@@ -228,7 +223,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// The workloads in their order: a load first, or none on a database that is there.
+/// The workloads in their order: a load first, or none on an existing database.
 fn plan(matches: &ArgMatches) -> Result<Vec<&'static Workload>, Failure> {
     let find = |name: &str| Workload::named(name).expect("the parser knows the list");
     let named = matches.get_many::<String>("workload");
@@ -241,11 +236,11 @@ fn plan(matches: &ArgMatches) -> Result<Vec<&'static Workload>, Failure> {
         return match plan.iter().find(|workload| !may(workload)) {
             None => Ok(plan),
             Some(load) if load.is_load() => Err(Failure::Usage(format!(
-                "{} needs an empty database, which bench makes itself: leave it out, or leave out --database",
+                "{} needs an empty database, which bench creates itself: leave it out, or leave out --database",
                 load.name
             ))),
             Some(writes) => Err(Failure::Usage(format!(
-                "{} would change what is in the database: measure a copy with --overwrite, or leave it out",
+                "{} changes the data of the database: measure a copy with --overwrite, or leave it out",
                 writes.name
             ))),
         };
@@ -258,29 +253,30 @@ fn plan(matches: &ArgMatches) -> Result<Vec<&'static Workload>, Failure> {
     Ok(plan)
 }
 
-/// Measurements under way.
+/// A benchmark in progress.
 struct Bench {
     env: Arc<dyn Env>,
     parent: PathBuf,
     options: Options,
-    /// What was asked of the database: names and words.
+    /// The options of the database, by name.
     settings: Vec<(&'static str, String)>,
     data: Data,
     clients: u64,
     limit: Limit,
     seed: u64,
     block_bytes: u64,
-    /// The database that was given.
+    /// The existing database to measure.
     given: Option<PathBuf>,
-    /// What the last load made, or what was given.
+    /// The database of the last load, or the existing one.
     loaded: Option<Loaded>,
 }
 
-/// A database, and where it is if that is temporary. The directory goes after the database.
+/// A database, with its directory if that is temporary; the directory is removed after the database
+/// is closed.
 struct Loaded {
     db: Db,
     _dir: Option<TempDir>,
-    /// How many entries were ever stored in it.
+    /// Number of entries ever stored in it.
     stored: AtomicU64,
 }
 
@@ -353,8 +349,8 @@ impl Bench {
             Limit::Time(time) => format!("{} s each", time.as_secs()),
             Limit::Operations(operations) => format!("{} each", plural(operations, "operation")),
         };
-        let of = |(name, words): &(&str, String)| {
-            if words == "true" { (*name).to_owned() } else { format!("{name} {words}") }
+        let of = |(name, value): &(&str, String)| {
+            if value == "true" { (*name).to_owned() } else { format!("{name} {value}") }
         };
         let settings: Vec<String> = self.settings.iter().map(of).collect();
         let what = match &self.given {
@@ -366,7 +362,7 @@ impl Bench {
         };
         let value_bytes = if self.given.is_some() { data.entry_bytes() } else { data.value_bytes as u64 };
         format!(
-            "{what} {} bytes, {} in all; {}, {limit}\n{}",
+            "{what} {} bytes, {} in total; {}, {limit}\n{}",
             grouped(value_bytes),
             show_bytes(entries.saturating_mul(data.entry_bytes())),
             plural(self.clients, "client"),
@@ -375,7 +371,7 @@ impl Bench {
     }
 
     fn settings_for_programs(&self) -> Map<String, Value> {
-        let words = self.settings.iter().map(|(name, words)| (name.replace('-', "_"), words.as_str().into()));
+        let values = self.settings.iter().map(|(name, value)| (name.replace('-', "_"), value.as_str().into()));
         let (seconds, operations) = match self.limit {
             Limit::Time(time) => (Some(time.as_secs()), None),
             Limit::Operations(operations) => (None, Some(operations)),
@@ -389,7 +385,7 @@ impl Bench {
             ("seconds_each", seconds.into()),
             ("operations_each", operations.into()),
         ]);
-        members.into_iter().chain(words).collect()
+        members.into_iter().chain(values).collect()
     }
 }
 
@@ -434,13 +430,13 @@ fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
 /// What is in the tree, and what lies beside it.
 fn tree_at_the_end(stats: &Stats) -> String {
     let (space, entries) = (&stats.space, stats.levels.iter().map(|level| level.total().entries).sum());
-    let used_up = space.stale_bytes + space.pending_delete_bytes;
+    let stale = space.stale_bytes + space.pending_delete_bytes;
     format!(
-        "tree  {}, {} in {};\n      beside it {} of tables that are used up, {} of log",
+        "tree  {}, {} in {};\n      {} of stale SSTables, {} of WAL",
         tree::shape(stats),
         plural(entries, "entry"),
         show_bytes(space.live_bytes),
-        show_bytes(used_up),
+        show_bytes(stale),
         show_bytes(stats.log_bytes)
     )
 }
@@ -595,11 +591,13 @@ mod tests {
             (&["readrandom", "readmissing"][..], &["fillrandom", "readrandom", "readmissing"][..]),
             (&["ycsb-b"][..], &["ycsb-load", "ycsb-b"][..]),
             (&["fillseq", "ycsb-b"][..], &["fillseq", "ycsb-b"][..]),
-            (&["readwhilewriting"][..], &["fillrandom", "readwhilewriting", "its"][..]),
+            (&["readwhilewriting"][..], &["fillrandom", "readwhilewriting", "concurrent"][..]),
         ] {
             let text = run_ok(&[&["bench"], names, &small].concat());
             assert!(
-                text.starts_with("1,000 entries of 16 + 100 bytes, 113.3 KiB in all; 1 client, 100 operations each\n"),
+                text.starts_with(
+                    "1,000 entries of 16 + 100 bytes, 113.3 KiB in total; 1 client, 100 operations each\n"
+                ),
                 "{text}"
             );
             let table = text.split("\n\n").nth(1).expect("there is a table");
@@ -612,7 +610,7 @@ mod tests {
         }
     }
 
-    /// Wrong words are refused before anything is made, and the help lists every workload.
+    /// Wrong arguments are refused before a database is created, and the help lists every workload.
     #[test]
     fn wrong_words_and_help() {
         let dir = TestDir::new("wrong_words_and_help");
@@ -631,7 +629,7 @@ mod tests {
         }
         let help = run_ok(&["bench", "--help"]);
         for workload in WORKLOADS {
-            assert!(help.contains(&format!("{} ", workload.name)) && help.contains(workload.words), "{help}");
+            assert!(help.contains(&format!("{} ", workload.name)) && help.contains(workload.summary), "{help}");
         }
     }
 }

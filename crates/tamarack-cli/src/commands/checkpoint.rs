@@ -1,4 +1,4 @@
-//! `tamarack checkpoint`: makes a database of its own that shares the tables' files.
+//! `tamarack checkpoint`: creates a database that shares the SSTables of another one.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use crate::subcommand::Subcommand;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "checkpoint",
-    summary: "Make a database of its own that shares the tables' files",
+    summary: "Create a copy of the database that shares its SSTables",
     help: "\
-Makes in DIR, which must be empty or not there yet, a database as DB is now. What
-DB has in its log is written to tables first. The tables' files get a second name
-(a hard link) in DIR, so that this takes hardly any time and space; the space of a
-file is free again when both databases have done with it. Where DIR is in another
-file system, or in one without links, the files are copied, and the output says so.
+Creates a database in DIR with the present content of DB. DIR must be empty or not
+exist. Memtables are flushed first. SSTables get a second name in DIR (a hard link),
+so that a checkpoint takes little time and space; the space of a file is released when
+both databases have deleted it. If DIR is on another file system, or hard links are not
+supported, the files are copied, and the output says so.
 
-Both databases are used like any other from then on. Files must not be carried
-from one to the other. A DIR without a file named CURRENT is what an attempt left
-that was cut short: remove it.
+Both databases are independent afterwards. Do not copy files from one into the other.
+A DIR without a file named CURRENT is an unfinished checkpoint: remove it.
 
-A program that has DB open makes a checkpoint with Db::checkpoint, while it goes on.",
+A program that has DB open creates a checkpoint with Db::checkpoint, beside readers
+and writers.",
     examples: "\
 tamarack checkpoint prices.db prices-of-monday.db
 tamarack checkpoint prices.db /mnt/backup/prices.db --json",
@@ -34,7 +34,7 @@ tamarack checkpoint prices.db /mnt/backup/prices.db --json",
 };
 
 fn arguments() -> Vec<Arg> {
-    let dir = Arg::new("dir").value_name("DIR").help("The directory to make it in").required(true);
+    let dir = Arg::new("dir").value_name("DIR").help("Directory of the new database").required(true);
     vec![database::path_argument(), dir.value_parser(value_parser!(PathBuf))]
 }
 
@@ -51,7 +51,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         show_bytes(report.bytes_copied)
     );
     if let Some(why) = &report.why_copied {
-        text += &format!(", because links cannot be made there: {why}");
+        text += &format!(", because hard links are not possible there: {why}");
     }
     let members = json::object([
         ("sequence", report.sequence.into()),

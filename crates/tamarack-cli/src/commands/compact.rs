@@ -1,4 +1,4 @@
-//! `tamarack compact`: merges everything, a range of keys, or what is due; and changes the policy.
+//! `tamarack compact`: compacts the tree, a range of keys, or what is due; changes the policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,34 +19,34 @@ use crate::subcommand::Subcommand;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "compact",
-    summary: "Merge everything, or what is due; give the tree another policy",
+    summary: "Compact the tree, a range of keys, or only what is due; change the policy",
     help: "\
-Merges all runs into one. What was overwritten or deleted is gone then, and its
-space is given back; lookups have one run to ask. With --from, --to or --prefix
-(in text form, see `tamarack export --help`) only keys in that range are merged.
-With --settle only what the tree's shape calls for is merged: that happens by
-itself while a database is open, and this waits for it. Says how much the tables
-took before and after. If it is interrupted nothing is lost, and merges go on
-when the database is opened again.
+Compacts all runs into one. Overwritten and deleted entries are dropped, their space
+is released, and lookups search a single run. --from, --to and --prefix (escapes as in
+`tamarack export --help`) restrict the compaction to a range of keys. --settle only
+waits for the compactions that the policy requires, which run by themselves while a
+database is open. The command prints the size of the SSTables before and after. It may
+be interrupted: nothing is lost, and compactions resume when the database is next
+opened.
 
---policy gives the tree another shape first, which stays. With --settle that
-alone moves nothing: levels come to it as data arrives, or by `tamarack reshape
---at-once`, which also says before what it will cost. A policy says how large
-levels are and how many runs they have; more runs make writing cheaper, and
-reading and space dearer:
-  leveling:T=10           one run per level, each level T times the one before
-  tiering:T=4             up to T runs per level
-  lazy-leveling:T=5       up to T runs per level, one in the last
-  dostoevsky:T=5,K=4,Z=1  as many per level as show lookups K, in the last Z
-  garnering:T=2,c=0.8     one run per level; the last is T times the one before,
-                          that one T/c times the next, and so on
-  moose:last=0.8,k=1      the last level has 0.8 of all; sizes and runs of the
-                          others are those that cost reading and writing least
-  qlsm-bush:T=2,X=2       from the last level up T, T to the power X, and so on
-                          times the next, and up to as many runs; one in the last
-                          (these three with these numbers if some are left out)
-  custom:FILE             a shape of your own from FILE: a line `buffer 64MiB`,
-                          then one for each level, small to large, such as
+--policy first changes the policy of the database. With --settle the change moves no
+data: levels take their new shape as data arrives, or with `tamarack reshape
+--at-once`, which also estimates the cost beforehand. A policy determines the capacity
+of each level and its number of runs. More runs make writes cheaper, and reads and
+space more expensive:
+  leveling:T=10           one run per level, size ratio T
+  tiering:T=4             up to T runs per level, size ratio T
+  lazy-leveling:T=5       up to T runs per level, one in the last level
+  dostoevsky:T=5,K=4,Z=1  up to K runs per level, up to Z in the last level
+  garnering:T=2,c=0.8     one run per level; size ratio T for the last level, T/c for
+                          the level above, T/c^2 for the next one, and so on (Autumn)
+  moose:last=0.8,k=1      the last level has 0.8 of the capacity; size ratios and runs
+                          of the others minimise the cost of reads and writes
+  qlsm-bush:T=2,X=2       size ratios and runs T, T^X, T^(X^2) ... from the last level
+                          up; one run in the last level
+                          (these three have these defaults)
+  custom:FILE             a shape from FILE: a line `buffer 64MiB` (the memtable size),
+                          then one line per level, small to large, such as
                           `level 640MiB in 1 run`; # begins a comment",
     examples: "\
 tamarack compact names.db
@@ -63,18 +63,18 @@ fn arguments() -> Vec<Arg> {
     arguments.push(
         Arg::new("settle")
             .long("settle")
-            .help("Merge only what the tree's shape calls for")
+            .help("Wait for the compactions that the policy requires, and no more")
             .action(ArgAction::SetTrue)
             .conflicts_with_all(["from", "to", "prefix"]),
     );
-    arguments.extend(database::merge_arguments());
+    arguments.extend(database::compaction_arguments());
     arguments
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let range = scan::given_range(matches)?;
     let is_part = ["from", "to", "prefix"].iter().any(|name| matches.contains_id(name));
-    let db = database::open_to_merge(matches, output)?;
+    let db = database::open_to_compact(matches, output)?;
     db.flush()?;
     let before = db.stats();
     let watch = Watch::start(&db, total(&before).1.raw_bytes);
@@ -105,13 +105,13 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// How many runs there are, and what they hold.
+/// The number of runs, and their totals.
 fn total(stats: &Stats) -> (u64, RunStats) {
     let runs = || stats.levels.iter().flat_map(|level| &level.runs);
     (runs().count() as u64, RunStats::total(runs()))
 }
 
-/// Shows how far merges are, a few times a second, until it is dropped.
+/// Shows the progress of compactions, a few times a second, until it is dropped.
 pub(super) struct Watch {
     worker: Option<Arc<dyn Worker>>,
 }
@@ -122,8 +122,8 @@ const LOOK: Duration = Duration::from_millis(200);
 impl Watch {
     pub(super) fn start(db: &Db, bytes: u64) -> Self {
         let env = OsEnv::new();
-        let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("merging", Some(bytes)) };
-        // Without a thread for it, there is no progress to be seen, but progress there is.
+        let look = Look { db: db.clone(), env: env.clone(), bar: Progress::bytes("compacting", Some(bytes)) };
+        // Without a thread nothing is shown; the compaction runs all the same.
         Self { worker: env.start("progress", Arc::new(look)).ok() }
     }
 }

@@ -9,10 +9,10 @@ use crate::{database, text};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "delete",
-    summary: "Remove one record",
+    summary: "Delete one record",
     help: "\
-The key is given in the text form that `tamarack export --help` describes. If
-it is not there, nothing changes and the exit status is 1.",
+The key uses the escapes of `tamarack export --help`. If it does not exist, nothing
+changes and the exit status is 1.",
     examples: "\
 tamarack delete prices.db oak
 tamarack delete prices.db oak --durability sync",
@@ -21,7 +21,7 @@ tamarack delete prices.db oak --durability sync",
 };
 
 fn arguments() -> Vec<Arg> {
-    let key = text_argument("key", "The key, in text form").value_name("KEY").required(true);
+    let key = text_argument("key", "Key, with escapes").value_name("KEY").required(true);
     let mut arguments = vec![database::path_argument(), key];
     arguments.extend(database::write_arguments());
     arguments
@@ -39,7 +39,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     if was_there {
         return Ok(Outcome::Done);
     }
-    output.note(&format!("there is no key `{}`", text::escaped(&key)));
+    output.note(&format!("key not found: `{}`", text::escaped(&key)));
     Ok(Outcome::NotFound)
 }
 

@@ -1,4 +1,4 @@
-//! `tamarack design`: what a tree would be, and what it would cost, without a database.
+//! `tamarack design`: predicts the shape, memory and costs of a tree without a database.
 
 use clap::{Arg, ArgMatches, value_parser};
 use serde_json::Value;
@@ -18,26 +18,26 @@ use crate::{database, size};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "design",
-    summary: "Price a tree that need not be there: its levels, filters and costs",
+    summary: "Predict the shape, memory and costs of a tree, without a database",
     help: "\
-Shows the shape that a policy gives a tree of so many entries, the filters of
-each level's runs, the memory that they take, and what operations cost: by the
-models that the engine works with, and with no database.
+Prints the shape that a policy gives a tree of so many entries, the filters of each
+level's runs, their memory, and the cost of operations, as the engine's models predict
+them.
 
-Costs are those of a tree that is as full as its shape allows, which is when they
-are highest, without any cache:
-  zero-result lookup  block reads of a lookup that finds nothing
-  existing lookup     block reads of one that finds its key
-  range seek          block reads before the first entry of a scan
-  update              times that an entry is written to tables on its way through
-                      all levels; `bench` says what a given load writes
-  space               bytes stored for each that is live, if all that is young
-                      replaces what is old
+Costs are those of a tree that is as full as its shape allows, where they are highest,
+and without a block cache:
+  zero-result lookup  block reads of a lookup whose key does not exist
+  existing lookup     block reads of a lookup whose key exists
+  range seek          block reads up to the first entry of a scan
+  update              write amplification: how often an entry is written on its way
+                      through all levels; `tamarack bench` simulates a given load
+  space               space amplification, if every entry of a younger level replaces
+                      one in an older level
 
-Times add these up over a workload, for one thread that also waits for the merges
-that it causes. They are for comparing designs: the device is assumed to take
-100 µs for a block, to read 2 and write 1 GB/s, and the processor 20 ns for a
-digest, 50 ns to ask a filter, and 2 µs to put an entry.",
+The time per operation is the sum of these costs over the workload, for one thread that
+also waits for the compactions that it causes. It serves to compare designs. It assumes
+100 µs per block read, 2 GB/s read and 1 GB/s write bandwidth, and 20 ns per digest,
+50 ns per filter probe and 2 µs per put of processor time.",
     examples: "\
 tamarack design --entries 100000000 --entry-size 128
 tamarack design --entries 100000000 --policy moose:last=0.8,k=1 --buffer 2MiB
@@ -55,35 +55,36 @@ fn arguments() -> Vec<Arg> {
         Arg::new("entries")
             .long("entries")
             .value_name("COUNT")
-            .help("How many entries the tree holds")
+            .help("Number of entries in the tree")
             .required(true)
             .value_parser(value_parser!(u64).range(1..)),
-        size("entry-size", "100", "Bytes of an entry: key, value, and 8 more"),
-        size("buffer", "32MiB", "The size at which a buffer is flushed"),
-        option("policy", "WORDS", "leveling:T=10", "The policy; compact --help lists them"),
-        option("filter", "WORDS", "blocked:bits=10,allocation=monkey", "The filters; import --help lists them\n"),
-        size("block-size", "4KiB", "The size of a table's blocks"),
+        size("entry-size", "100", "Size of an entry: key, value, and 8 bytes"),
+        size("buffer", "32MiB", "Size of the memtable (the papers' buffer)"),
+        option("policy", "POLICY", "leveling:T=10", "Compaction policy; compact --help lists them"),
+        option("filter", "FILTER", "blocked:bits=10,allocation=monkey", "Filters; import --help lists them\n"),
+        size("block-size", "4KiB", "Size of data blocks"),
         option(
             "workload",
-            "PARTS",
+            "WEIGHTS",
             EVEN,
-            "How much there is of each operation, in any unit; what is\nleft out there is none of\n",
+            "Weights of the operations; an operation that is not named\nhas weight 0\n",
         )
-        .value_parser(parse_parts),
-        option("range-entries", "COUNT", "0", "Entries that a scan of the workload goes on to after its\nfirst one")
+        .value_parser(parse_weights),
+        option("range-entries", "COUNT", "0", "Entries that a scan reads after its first one")
             .value_parser(value_parser!(u64)),
     ]
 }
 
-/// As much of each.
+/// Equal weights.
 const EVEN: &str = "zero-result=1,existing=1,range=1,update=1";
 
-/// How many there are of each operation: of `zero-result`, `existing`, `range` and `update`.
-type Parts = [f64; 4];
+/// The weights of `zero-result`, `existing`, `range` and `update`.
+type Weights = [f64; 4];
 
-fn parse_parts(text: &str) -> Result<Parts, String> {
+fn parse_weights(text: &str) -> Result<Weights, String> {
     const NAMES: [&str; 4] = ["zero-result", "existing", "range", "update"];
-    let explain = || format!("write parts as in `{EVEN}`: numbers from 0 on, one of them above 0, each name once");
+    let explain =
+        || format!("write weights as in `{EVEN}`: non-negative numbers, at least one above 0, each name once");
     let mut parts = [None; 4];
     for part in text.split(',') {
         let (name, number) = part.split_once('=').ok_or_else(explain)?;
@@ -97,35 +98,35 @@ fn parse_parts(text: &str) -> Result<Parts, String> {
     workload(parts, 0).map(|_| parts).ok_or_else(explain)
 }
 
-fn workload([zero_result, existing, ranges, updates]: Parts, range_entries: u64) -> Option<Workload> {
+fn workload([zero_result, existing, ranges, updates]: Weights, range_entries: u64) -> Option<Workload> {
     Workload::of_parts(zero_result, existing, ranges, updates, range_entries as f64)
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let number = |name| *matches.get_one::<u64>(name).expect("it is required, or has a default");
-    let words = database::policy_words(matches)?.expect("it has a default");
-    let policy = policy::parse(&words).map_err(|error| Failure::Usage(error.to_string()))?;
-    let filter_words: &String = matches.get_one("filter").expect("it has a default");
-    let filter: FilterChoice = filter_words.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+    let specification = database::policy_specification(matches)?.expect("it has a default");
+    let policy = policy::parse(&specification).map_err(|error| Failure::Usage(error.to_string()))?;
+    let filter_specification: &String = matches.get_one("filter").expect("it has a default");
+    let filter: FilterChoice = filter_specification.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let (entries, entry_bytes, block_bytes) = (number("entries"), number("entry-size"), number("block-size"));
     let buffer = Bytes(number("buffer"));
     if entry_bytes == 0 || block_bytes == 0 || buffer == Bytes::ZERO || buffer > BUFFER_MAX {
         return Err(Failure::Usage(format!(
-            "--entry-size, --block-size and --buffer are sizes from 1 on, the buffer's at most {BUFFER_MAX}"
+            "--entry-size, --block-size and --buffer must be at least 1, and --buffer at most {BUFFER_MAX}"
         )));
     }
     let data = Bytes(entries) * entry_bytes;
     if data > DATA_MAX {
         return Err(Failure::Usage(format!(
-            "{entries} entries of {entry_bytes} bytes are more than the {DATA_MAX} that trees are designed for; give fewer, or smaller ones"
+            "{entries} entries of {entry_bytes} bytes exceed the largest tree that the models cover, {DATA_MAX}; give fewer or smaller entries"
         )));
     }
-    let parts: Parts = *matches.get_one("workload").expect("it has a default");
+    let parts: Weights = *matches.get_one("workload").expect("it has a default");
     let workload = workload(parts, number("range-entries")).expect("the parser checks it");
     let design = Design { entries, entry_bytes, buffer, policy: policy.as_ref(), filter, block_bytes };
     let priced = price(&design, &workload, &Device::default());
     let heading = format!(
-        "{policy}, {filter_words}: {} entries of {}, {}",
+        "{policy}, {filter_specification}: {} entries of {}, {}",
         grouped(entries),
         show_bytes(entry_bytes),
         show_bytes(data.0)
@@ -138,9 +139,9 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 /// The shape, a line for each level.
 fn levels(priced: &Priced, entry_bytes: u64) -> String {
     let buffer = priced.shape.buffer();
-    let heading = ["", "capacity", "entries", "ratio", "run slots", "bits per entry", "false positives"];
+    let heading = ["", "capacity", "entries", "ratio", "runs", "bits per entry", "FPR"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    rows.push(vec!["buffer".to_owned(), show_bytes(buffer.0), grouped(buffer.0 / entry_bytes)]);
+    rows.push(vec!["memtable".to_owned(), show_bytes(buffer.0), grouped(buffer.0 / entry_bytes)]);
     for (number, level) in (1..).zip(&priced.levels) {
         rows.push(vec![
             format!("level {number}"),
@@ -160,16 +161,16 @@ fn costs(priced: &Priced) -> String {
         priced.cost;
     let filters = (priced.filter_bits / 8.0).ceil() as u64;
     let rows = [
-        ("memory", format!("{} of filters, {} a buffer", show_bytes(filters), show_bytes(priced.shape.buffer().0))),
+        ("memory", format!("{} of filters, {} of memtable", show_bytes(filters), show_bytes(priced.shape.buffer().0))),
         ("zero-result lookup", format!("{} block reads", significant(zero_result_reads))),
         ("existing lookup", format!("{} block reads", significant(existing_reads))),
         ("range seek", format!("{range_seeks} block reads")),
-        ("update", format!("{} writes of the entry", significant(update_writes))),
-        ("space", format!("{} bytes for each that is live, at worst", significant(space_amplification))),
+        ("update", format!("write amplification {}", significant(update_writes))),
+        ("space", format!("amplification at most {}", significant(space_amplification))),
         (
             "workload",
             format!(
-                "{} µs per operation, {} per second",
+                "latency {} µs, throughput {} operations/s",
                 significant(seconds_per_op * 1e6),
                 grouped(priced.cost.throughput_per_s() as u64)
             ),
@@ -178,7 +179,7 @@ fn costs(priced: &Priced) -> String {
     rows.map(|(name, value)| format!("{name:<20}{value}")).join("\n")
 }
 
-/// Four digits that count.
+/// Four significant digits.
 fn significant(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();
@@ -187,7 +188,7 @@ fn significant(number: f64) -> String {
     if before < -3 { format!("{number:.3e}") } else { format!("{number:.*}", (4 - before).max(0) as usize) }
 }
 
-fn object(words: &str, priced: &Priced) -> serde_json::Map<String, Value> {
+fn object(policy: &str, priced: &Priced) -> serde_json::Map<String, Value> {
     let level = |level: &tamarack_model::design::PricedLevel| {
         Value::Object(json::object([
             ("capacity_entries", level.capacity_entries.into()),
@@ -201,7 +202,7 @@ fn object(words: &str, priced: &Priced) -> serde_json::Map<String, Value> {
     let levels: Vec<Value> = priced.levels.iter().map(level).collect();
     let cost = priced.cost;
     json::object([
-        ("policy", words.into()),
+        ("policy", policy.into()),
         ("shape", Value::Object(json::object([("levels", levels.into())]))),
         (
             "memory",
@@ -287,22 +288,22 @@ mod tests {
         assert_eq!(found["cost"]["space_amplification"], 2.125);
     }
 
-    /// People get a table and a line for each cost.
+    /// The text output has a table of levels and a line per cost.
     #[test]
     fn for_people() {
         let said = run_ok(&["design", "--entries", "100000000", "--policy", "leveling:T=10", "--filter", "none"]);
         for part in [
             "leveling:T=10, none: 100,000,000 entries of 100 B, 9.3 GiB",
-            "level 3   31.2 GiB  335,544,320  10.00",
+            "level 3    31.2 GiB  335,544,320  10.00",
             "range seek          3 block reads",
-            "update              13.60 writes of the entry",
-            "space               1.110 bytes for each",
+            "update              write amplification 13.60",
+            "space               amplification at most 1.110",
         ] {
             assert!(said.contains(part), "`{part}` is not in\n{said}");
         }
     }
 
-    /// What the workload is of changes the time, and nothing else.
+    /// The workload changes the time per operation, and nothing else.
     #[test]
     fn workloads() {
         let of = |parts| priced(&["--entries", "1000000", "--workload", parts]);
@@ -313,26 +314,26 @@ mod tests {
         assert!((seconds(&mixed) - 0.75 * seconds(&reads) - 0.25 * seconds(&writes)).abs() < 1e-12);
     }
 
-    /// Four digits count.
+    /// Numbers have four significant digits.
     #[test]
     fn numbers() {
         let shown = [0.0, 0.001_234_56, 0.5, 1.0, 12.345, 123_456.7, 1e-7].map(significant);
         assert_eq!(shown, ["0", "0.001235", "0.5000", "1.000", "12.35", "123457", "1.000e-7"]);
     }
 
-    /// Wrong words are refused with what would be right.
+    /// Wrong arguments are refused with advice.
     #[test]
     fn refusals() {
         for (words, part) in [
             (&[][..], "--entries <COUNT>"),
             (&["--entries", "0"], "1.."),
-            (&["--entries", "9", "--entry-size", "0"], "sizes from 1 on"),
+            (&["--entries", "9", "--entry-size", "0"], "must be at least 1"),
             (&["--entries", "9", "--buffer", "200TiB"], "at most 128TiB"),
-            (&["--entries", "9000000000000"], "more than the 128TiB"),
+            (&["--entries", "9000000000000"], "exceed the largest tree that the models cover, 128TiB"),
             (&["--entries", "9", "--policy", "mouse"], "moose:last=0.8,k=1"),
             (&["--entries", "9", "--filter", "blum"], "`bloom:bits=10`"),
             (&["--entries", "9", "--workload", "reads=1"], "zero-result=1,existing=1"),
-            (&["--entries", "9", "--workload", "update=0"], "one of them above 0"),
+            (&["--entries", "9", "--workload", "update=0"], "at least one above 0"),
             (&["--entries", "9", "--workload", "update=1,update=2"], "each name once"),
             (&["--entries", "9", "--policy", "custom:no.shape"], "no.shape"),
         ] {

@@ -11,7 +11,7 @@ use crate::subcommand::Subcommand;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "export",
-    summary: "Print all records in the order of their keys",
+    summary: "Print all records in key order",
     help: records::HELP,
     examples: "\
 tamarack export names.db > names.tsv

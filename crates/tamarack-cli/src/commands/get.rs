@@ -11,11 +11,10 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "get",
     summary: "Print the value of one key",
     help: "\
-The key is given, and the value printed, in the text form that
-`tamarack export --help` describes, followed by a line feed. With --raw the
-value's bytes are printed as they are and nothing else. If the key is not
-there, nothing is printed (with --json, a value of null) and the exit status
-is 1.",
+Key and value use the escapes of `tamarack export --help`; a line feed follows the
+value. --raw prints the bytes of the value unescaped and nothing else. If the key
+does not exist, nothing is printed (with --json, a value of null) and the exit
+status is 1.",
     examples: "\
 tamarack get names.db U+1F332
 tamarack get prices.db picture --raw > oak.png
@@ -27,10 +26,10 @@ tamarack get names.db U+0041 --json",
 fn arguments() -> Vec<Arg> {
     vec![
         database::path_argument(),
-        text_argument("key", "The key, in text form").value_name("KEY").required(true),
+        text_argument("key", "Key, with escapes").value_name("KEY").required(true),
         Arg::new("raw")
             .long("raw")
-            .help("Print the value's bytes as they are, without a line feed")
+            .help("Print the bytes of the value unescaped, without a line feed")
             .action(ArgAction::SetTrue)
             .conflicts_with("json"),
     ]
@@ -43,7 +42,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let Some(value) = &found else {
         let absent = [json::bytes_member("key", &key), ("value".to_owned(), serde_json::Value::Null)];
         output.result(None, absent.into_iter().collect())?;
-        output.note(&format!("there is no key `{}`", text::escaped(&key)));
+        output.note(&format!("key not found: `{}`", text::escaped(&key)));
         return Ok(Outcome::NotFound);
     };
     if matches.get_flag("raw") {
@@ -74,7 +73,7 @@ mod tests {
 
         let ran = run(&["get", &db, "elm"]);
         assert_eq!((ran.status, ran.out.as_str()), (1, ""));
-        assert!(ran.err.contains("no key `elm`"), "{}", ran.err);
+        assert!(ran.err.contains("key not found: `elm`"), "{}", ran.err);
         assert_eq!(run(&["get", &db, "elm", "--json"]).out, "{\"key\":\"elm\",\"value\":null}\n");
     }
 }

@@ -1,13 +1,14 @@
 //! `tamarack import`: stores records from a file or from standard input.
 //!
 //! ```text
-//! lines ── Format::decode ──► batch (so many lines, or a sixteenth of the memory budget) ── Db::write ──► acks
+//! lines ── Format::decode ──► batch (--batch lines, or 1/16 of the memory) ── Db::write ──► acks
 //! ```
 //!
-//! With `--sorted`, all lines are ingested as one run of tables instead, and stored at the end of the input.
+//! With `--sorted`, all lines are ingested as one run of SSTables at the end of the input.
 //!
-//! A batch is stored as a whole. Only then the number of its last line is appended to the acks file, in one write; so
-//! whatever that file names is stored, at any moment the process may end.
+//! A batch is atomic. After it is written, the number of its last line is appended to the acks
+//! file with one call, so that every line that this file names is stored, whenever the process
+//! may end.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -26,31 +27,29 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "import",
     summary: "Store records from a file or from standard input",
     help: "\
-Makes the database if it is not there. Records whose keys are there already
-replace the old values, so that an import can be repeated. Lines are stored in
-batches, each as a whole or not at all; --acks FILE appends, after each batch,
-the number of its last line to FILE: every line up to there is stored and
-survives what the durability level promises. A line that is no record ends the
-import with its number; the lines before it are stored.
+Creates the database if it does not exist. A record whose key exists replaces the
+old value, so that an import can be repeated. Lines are written in atomic batches.
+With --acks FILE the number of a batch's last line is appended to FILE after each
+batch: every line up to that number is stored with the durability that was asked
+for. A line that is not a record ends the import with an error that names the
+line; the lines before it are stored.
 
-On a disk that is full the import ends with status 3 and says which lines are
-stored; free some space and run it again.
+If the disk is full, the import ends with status 3 and says which lines are stored:
+free some space and run it again.
 
---sorted is for lines whose keys ascend, compared byte by byte, each key once.
-They go past the log, and are written once where the database was empty. All are
-stored together, durably, when the last one was read; if one is out of order,
-none is.
+--sorted needs keys in ascending byte order, each key once. The lines bypass the
+WAL and the memtable and become SSTables directly, with a write amplification of 1
+in an empty database. They become visible and durable together, after the last
+line; if a key is out of order, nothing is stored.
 
-An empty line is not a record. A line may end with a line feed or with a
-carriage return and a line feed.
+Empty lines are skipped. Lines end with LF or CR LF.
 
---policy gives the tree another shape from now on, and moves nothing for it: the
-tree comes to it as lines are stored. Merges that are in progress when the last
-line is stored go on whenever the database is open; `tamarack compact DB
---settle` sees to them.
+--policy changes the compaction policy. The tree takes its new shape as data
+arrives. Compactions that are in progress after the last line resume whenever the
+database is open; `tamarack compact DB --settle` waits for them.
 
-Run `tamarack export --help` for the formats and the text form, and `tamarack
-compact --help` for policies.",
+See `tamarack export --help` for the formats and for escapes, and `tamarack compact
+--help` for policies.",
     examples: "\
 tamarack import names.db examples/data/unicode-names.tsv
 tamarack import names.db - --format jsonl < names.jsonl
@@ -66,7 +65,7 @@ fn arguments() -> Vec<Arg> {
         database::path_argument(),
         Arg::new("file")
             .value_name("FILE")
-            .help("The file to read; - is standard input")
+            .help("Input file; - is standard input")
             .default_value("-")
             .value_parser(value_parser!(PathBuf)),
         records::format_argument(),
@@ -77,26 +76,26 @@ fn arguments() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         Arg::new("sorted")
             .long("sorted")
-            .help("The keys ascend: store all lines together, at the end")
+            .help("Ingest lines whose keys ascend, all or none, past the WAL")
             .action(ArgAction::SetTrue)
             .conflicts_with_all(["acks", "batch", "durability"]),
         Arg::new("batch")
             .long("batch")
             .value_name("LINES")
-            .help("Store this many lines at once; fewer if they are large")
+            .help("Lines per batch; fewer if they are large")
             .default_value("1000")
             .value_parser(value_parser!(u64).range(1..)),
     ];
     arguments.extend(database::write_arguments());
-    arguments.extend(database::merge_arguments());
-    arguments.extend(database::tuning_arguments());
+    arguments.extend(database::compaction_arguments());
+    arguments.extend(database::advanced_arguments());
     arguments
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let path: &PathBuf = matches.get_one("file").expect("it has a default");
     if path.as_os_str() == "-" && io::stdin().is_terminal() {
-        output.note("reading records from the keyboard, one on each line, until Ctrl-D");
+        output.note("reading records from the terminal, one per line, until Ctrl-D");
     }
     let lines = Lines::open(path)?;
     let acks = matches.get_one::<PathBuf>("acks").map(|path| Acks::append_to(path)).transpose()?;
@@ -108,7 +107,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         format: records::format(matches),
         batch: Batch::new(),
         batch_lines_max: *matches.get_one("batch").expect("it has a default"),
-        // The engine refuses a batch over an eighth of its memory; half of that leaves room for one record more.
+        // The engine refuses a batch over an eighth of its memory; half of that leaves space for one more record.
         batch_bytes_max: database::memory_bytes(matches) / 16,
         stored_lines: 0,
     };
@@ -172,7 +171,7 @@ impl Import {
             }
         }
         self.store(self.lines.number())?;
-        // What waits for its flush would be read back from the log by every command that follows.
+        // Every later command would replay unflushed memtables from the WAL.
         if self.db.stats().buffers.len() > 1 {
             self.db.flush().map_err(stored)?;
         }

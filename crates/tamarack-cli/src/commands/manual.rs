@@ -1,4 +1,4 @@
-//! `docs/MANUAL.md`: what the program says of itself, on one page. It is made from the list of commands and what the parser prints.
+//! `docs/MANUAL.md`: the help of all commands on one page, generated from the list of commands.
 //!
 //! The test compares; with `TAMARACK_REWRITE=1` in the environment it writes the file instead.
 
@@ -61,8 +61,8 @@ fn document() -> String {
 const INTRODUCTION: &str = "\
 # The program `tamarack`
 
-Generated from the list of commands in `crates/tamarack-cli/src/commands`, which is also where `--help` comes from; `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual`
-makes it again, and the test fails if that changes anything.
+The help of every command on one page. A test generates this file from the list of commands in
+`crates/tamarack-cli/src/commands`; `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual` rewrites it.
 
 | `tamarack …` | |
 |---|---|

@@ -1,4 +1,5 @@
-//! What a newcomer may get wrong: each time the program says what is wrong and what to do, on standard error only, and changes nothing.
+//! Mistakes of newcomers: the program says what is wrong and what to do, on standard error only, and
+//! changes nothing.
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,7 +15,7 @@ use tamarack_format::checksum::{FileKind, Place};
 
 use crate::testing::{Ran, TestDir, run, run_ok};
 
-/// Runs the program, which must fail with that status, say all of these words, and print nothing.
+/// Runs the program, which must fail with that status, print all of these texts as errors, and no results.
 fn refused(words: &[&str], status: u8, said: &[&str]) {
     let Ran { status: found, out, err } = run(words);
     assert_eq!((found, out.as_str()), (status, ""), "{words:?}: {err}");
@@ -23,7 +24,7 @@ fn refused(words: &[&str], status: u8, said: &[&str]) {
     }
 }
 
-/// Words that are missing, misspelt, or not understood.
+/// Arguments that are missing, misspelt, or invalid.
 #[test]
 fn wrong_words() {
     let dir = TestDir::new("wrong_words");
@@ -64,7 +65,7 @@ fn wrong_words() {
     assert!(run_ok(&["--version"]).starts_with("tamarack "));
 }
 
-/// Files and directories that are not there, or are something else.
+/// Files and directories that do not exist, or are something else.
 #[test]
 fn wrong_places() {
     let dir = TestDir::new("wrong_places");
@@ -100,20 +101,20 @@ fn wrong_places() {
     assert_eq!(fs::read_dir(empty).expect("it is there").count(), 0);
 }
 
-/// A database that another has open is left alone.
+/// A database that another process has open is left alone.
 #[test]
 fn a_locked_database() {
     let dir = TestDir::new("a_locked_database");
     let db = &dir.join("db");
-    let held = Db::open(db).expect("it can be made");
+    let open = Db::open(db).expect("it can be made");
     for words in [&["get", db, "a"][..], &["put", db, "a", "1"], &["stats", db], &["verify", db]] {
         refused(words, 3, &["another process", "has the database open", "close it there first"]);
     }
-    held.close().expect("it closes");
+    open.close().expect("it closes");
     run_ok(&["put", db, "a", "1"]);
 }
 
-/// Those who only look do not mind each other, and change nothing; who would write is told to wait.
+/// Readers do not exclude one another and change nothing; a writer is refused.
 #[test]
 fn a_database_that_others_look_at() {
     let dir = TestDir::new("a_database_that_others_look_at");
@@ -127,7 +128,7 @@ fn a_database_that_others_look_at() {
         files
     };
     let before = files();
-    let held = tamarack::Options::new().open_read_only(db).expect("it is there");
+    let reader = tamarack::Options::new().open_read_only(db).expect("it is there");
     for words in [&["get", db, "b"][..], &["scan", db], &["export", db], &["stats", db], &["verify", db]] {
         run_ok(words);
     }
@@ -135,11 +136,11 @@ fn a_database_that_others_look_at() {
         refused(words, 3, &["another process", "has the database open", "close it there first"]);
     }
     assert!(files() == before, "nothing is changed");
-    drop(held);
+    drop(reader);
     run_ok(&["put", db, "a", "1"]);
 }
 
-/// A newer format is named as that, not as damage.
+/// A newer format version is named as such, not as damage.
 #[test]
 fn a_newer_format() {
     let dir = TestDir::new("a_newer_format");
@@ -156,19 +157,19 @@ fn a_newer_format() {
     }
 }
 
-/// A database that cannot be opened because it is damaged: which file, where, why, and what helps.
+/// A damaged database: the error names file, offset, reason and remedy.
 #[test]
 fn a_damaged_database() {
     let dir = TestDir::new("a_damaged_database");
     let db = &dir.join("db");
     run_ok(&["put", db, "a", "1"]);
     dir.file("db/CURRENT", "rubbish\n");
-    refused(&["get", db, "a"], 3, &["CURRENT: damaged at byte 0", "restore it from a copy"]);
+    refused(&["get", db, "a"], 3, &["CURRENT: damaged at byte 0", "restore it from a backup"]);
     fs::remove_file(dir.join("db/CURRENT")).expect("it was there");
-    refused(&["put", db, "a", "1"], 3, &["CURRENT: ", "missing", "restore it from a copy"]);
+    refused(&["put", db, "a", "1"], 3, &["CURRENT: ", "missing", "restore it from a backup"]);
 }
 
-/// Standard output that takes no more ends a run with status 3 and says so.
+/// A full standard output ends a run with status 3.
 #[test]
 fn output_that_is_full() {
     struct Full;
@@ -187,6 +188,6 @@ fn output_that_is_full() {
         let mut err = Vec::new();
         let status = crate::run(["tamarack"].iter().chain(words), &mut Full, &mut err);
         let said = String::from_utf8(err).expect("it is text");
-        assert!(status == 3 && said.contains("standard output: ") && said.contains("not all there is"), "{said}");
+        assert!(status == 3 && said.contains("standard output: ") && said.contains("output is incomplete"), "{said}");
     }
 }

@@ -1,7 +1,9 @@
-//! The commands: one file each, and the one list of all.
+//! The commands of the program: one file each, and one list.
 //!
-//! To add a command, write its file with a constant [`Subcommand`] and add one line to [`SUBCOMMANDS`]. Help, parsing and the rules that all commands keep (a `--json`,
-//! examples in the help) follow from that, and so does the manual: `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual` makes it again.
+//! To add a command, write its file with a constant [`Subcommand`] and add one line to
+//! [`SUBCOMMANDS`]. Help, parsing and the rules for all commands (`--json`, examples in the help)
+//! follow from that, and so does the manual: `TAMARACK_REWRITE=1 cargo test -p tamarack-cli manual`
+//! rewrites it.
 
 mod bench;
 mod checkpoint;
@@ -29,7 +31,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::show::Output;
 use crate::subcommand::Subcommand;
 
-/// All commands, in the order in which the help lists them.
+/// All commands, in the order of the help.
 const SUBCOMMANDS: &[Subcommand] = &[
     import::SUBCOMMAND,
     export::SUBCOMMAND,
@@ -48,21 +50,21 @@ const SUBCOMMANDS: &[Subcommand] = &[
     design::SUBCOMMAND,
 ];
 
-const ABOUT: &str = "An embedded, durable, ordered key-value store, from the command line";
+const ABOUT: &str = "Command-line program of Tamarack, an embedded LSM-tree key-value store";
 
 const POINTERS: &str = "\
-Each command explains itself: tamarack COMMAND --help
+`tamarack COMMAND --help` describes a command, its options and examples;
+docs/MANUAL.md has all of them on one page.
 
-get, scan, export, stats and verify change nothing, and may look at a database
-at the same time; commands that write must have it for themselves.
-All of it on one page: docs/MANUAL.md";
+get, scan, export, stats and verify open a database read-only, in several processes
+at the same time if need be; all other commands need exclusive access.";
 
 const STATUSES: &str = "\
-Exit status: 0 done; 1 the key is not there, or a check found damage; 2 the
-arguments or the input are wrong; 3 storage refused. Results go to standard
-output; errors, with what to do about them, to standard error.";
+Exit status: 0 success; 1 key not found, or damage found; 2 wrong arguments or input;
+3 storage error. Results go to standard output; errors and notes, with advice, go to
+standard error.";
 
-/// The whole command line, to be parsed.
+/// The parser of the command line.
 pub(crate) fn command_line() -> Command {
     Command::new("tamarack")
         .about(ABOUT)
@@ -76,7 +78,7 @@ pub(crate) fn command_line() -> Command {
         .subcommands(SUBCOMMANDS.iter().map(subcommand))
 }
 
-/// True if the command's results are wanted as JSON.
+/// True if the results are to be printed as JSON.
 pub(crate) fn wants_json(matches: &ArgMatches) -> bool {
     matches.subcommand().is_some_and(|(_, matches)| matches.get_flag("json"))
 }
@@ -92,7 +94,7 @@ pub(crate) fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outco
 fn subcommand(command: &Subcommand) -> Command {
     Command::new(command.name)
         .about(command.summary)
-        // Not clap's "long about", which would spread the options over two screens.
+        // Not clap's long help, which would spread the options over two screens.
         .after_help(format!("{}\n\nExamples:\n{}", command.help, indented(command.examples)))
         .args((command.arguments)())
         .arg(Arg::new("json").long("json").help("Print results as JSON").action(ArgAction::SetTrue))
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
     use crate::testing::run;
 
-    /// The parser accepts the list, and every command explains itself with an example that parses.
+    /// The parser accepts the list, and every command has help with examples that parse.
     #[test]
     fn every_command_explains_itself() {
         command_line().debug_assert();
@@ -116,7 +118,7 @@ mod tests {
             assert_eq!(ran.status, 0, "{}", command.name);
             assert!(ran.out.contains("--json"), "{}", command.name);
             let example = format!("tamarack {} ", command.name);
-            assert!(command.examples.lines().count() >= 2, "the help of {} shows too few examples", command.name);
+            assert!(command.examples.lines().count() >= 2, "the help of {} has too few examples", command.name);
             for line in command.examples.lines() {
                 assert!(line.starts_with(&example), "{line}");
                 let words =

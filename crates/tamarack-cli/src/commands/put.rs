@@ -15,11 +15,10 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "put",
     summary: "Store one record",
     help: "\
-Makes the database if it is not there, and replaces the value if the key is
-there already. Key and value are given in the text form that
-`tamarack export --help` describes: a backslash is written \\\\, any byte \\xNN. A
-value of - is read from standard input instead, every byte as it is. If key or
-value begin with a dash, write -- before the database.",
+Creates the database if it does not exist, and replaces the value if the key
+exists. Key and value use the escapes of `tamarack export --help`: a backslash is
+written \\\\, any byte \\xNN. A value of - is read from standard input, unescaped. If
+key or value begin with a dash, write -- before the database.",
     examples: "\
 tamarack put prices.db oak 9.80
 tamarack put prices.db picture - < oak.png
@@ -31,8 +30,8 @@ tamarack put prices.db oak 9.80 --durability sync",
 fn arguments() -> Vec<Arg> {
     let mut arguments = vec![
         database::path_argument(),
-        text_argument("key", "The key, in text form").value_name("KEY").required(true),
-        text_argument("value", "The value, in text form; - reads it from standard input")
+        text_argument("key", "Key, with escapes").value_name("KEY").required(true),
+        text_argument("value", "Value, with escapes; - reads it from standard input")
             .value_name("VALUE")
             .required(true),
     ];

@@ -1,4 +1,5 @@
-//! `tamarack repair`: salvages what is readable of a damaged database; first only says what it would do.
+//! `tamarack repair`: salvages the readable data of a damaged database; without `--apply` it only
+//! prints its plan.
 
 use std::path::Path;
 
@@ -16,19 +17,18 @@ use crate::text;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "repair",
-    summary: "Salvage what is readable of a damaged database; first shows what it would do",
+    summary: "Salvage the readable data of a damaged database",
     help: "\
-Reads everything, as verify does, and says what can be saved, what is lost, and
-which files would be set aside. Changes nothing unless --apply is given: then the
-database can be opened again, and all in it is whole. Files that are damaged or
-replaced are not removed: they get other names, which end with .lost. Keep them, or
-better a copy of the directory, until you are sure.
+Reads everything, as `tamarack verify` does, and prints a plan: the data that can be
+salvaged, the data that is lost, and the files that will be replaced. Nothing changes
+without --apply; with it, the database can be opened again and is free of damage.
+Damaged and replaced files are not deleted but renamed, with the ending .lost. Keep
+them, or better a copy of the directory, until you are sure.
 
-Every value that is there after a repair was written, at that key. Where something
-is lost, older values of a key may come to light, also of keys that were deleted.
+A repair never invents data: every value was written at its key. Where data is lost,
+older values of a key may reappear, also of keys that were deleted.
 
-Exit status 0: there is no damage, or it was repaired; 1: there is damage, and
-nothing was done yet.",
+Exit status 0: no damage, or the damage is repaired; 1: damage, and no --apply.",
     examples: "\
 tamarack repair names.db
 tamarack repair names.db --json
@@ -38,12 +38,12 @@ tamarack repair names.db --apply",
 };
 
 fn apply_argument() -> Arg {
-    Arg::new("apply").long("apply").help("Do it; without this, only say what would be done").action(ArgAction::SetTrue)
+    Arg::new("apply").long("apply").help("Carry out the plan instead of printing it").action(ArgAction::SetTrue)
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let (path, apply) = (database::path(matches), matches.get_flag("apply"));
-    let progress = Progress::bytes("checking", Some(0));
+    let progress = Progress::bytes("verifying", Some(0));
     let advance = &mut |done_bytes, all_bytes| {
         progress.set_total(all_bytes);
         progress.set(done_bytes);
@@ -64,11 +64,12 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     if report.problems.is_empty() || report.applied {
         return Ok(Outcome::Done);
     }
-    output.note(&format!("nothing was changed; `tamarack repair {} --apply` does it", path.display()));
+    output
+        .note(&format!("nothing was changed; run `tamarack repair {} --apply` to carry out the plan", path.display()));
     Ok(Outcome::NotFound)
 }
 
-/// The report for people.
+/// The report as text.
 fn lines(dir: &Path, report: &RepairReport) -> Vec<String> {
     if report.problems.is_empty() {
         return vec![format!("{}: no damage, nothing to repair", dir.display())];
@@ -77,26 +78,25 @@ fn lines(dir: &Path, report: &RepairReport) -> Vec<String> {
     let mut lines: Vec<String> = report.problems.iter().map(problem).collect();
     lines.push(String::new());
     lines.push(format!(
-        "{} with {} {} as they are",
+        "{} with {} {} unchanged",
         plural(report.tables_kept, "table"),
         plural(report.entries_kept, "entry"),
-        did("stayed", "stay")
+        did("remained", "remain")
     ));
     if report.rebuilt {
         lines.push(
-            "which table belongs where is not known any more: it follows from the sequences of their entries"
-                .to_owned(),
+            "the manifest is not usable: the order of SSTables is rebuilt from their sequence numbers".to_owned(),
         );
     }
     let rows = report.replaced.iter().map(|file| {
         let aside = file.aside.as_ref().map_or("is missing".to_owned(), |aside| format!("to {}", name(aside)));
         vec![name(&file.path), aside, grouped(file.entries)]
     });
-    let heading = ["file", &did("set aside", "to be set aside"), "entries saved"].map(str::to_owned).to_vec();
+    let heading = ["file", &did("renamed", "to be renamed"), "entries salvaged"].map(str::to_owned).to_vec();
     lines.extend([String::new(), table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())]);
     lines.extend([String::new()]);
     if report.lost.is_empty() && !report.rebuilt {
-        lines.push("nothing is lost".to_owned());
+        lines.push("no data is lost".to_owned());
         return lines;
     }
     let rows = report.lost.iter().map(|lost| {
@@ -105,14 +105,14 @@ fn lines(dir: &Path, report: &RepairReport) -> Vec<String> {
         let entries = lost.entries.map_or("?".to_owned(), grouped);
         vec![name(&lost.path), bound(&lost.from), bound(&lost.to), sequences, entries]
     });
-    let heading = ["lost of", "from key", "to key", "sequences", "entries"].map(str::to_owned).to_vec();
+    let heading = ["lost from", "first key", "last key", "sequence numbers", "entries"].map(str::to_owned).to_vec();
     if !report.lost.is_empty() {
         lines.push(table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>()));
     }
-    lines.push("among lost keys older values may come to light, also of keys that were deleted".to_owned());
+    lines.push("older values of lost keys may reappear, also of keys that were deleted".to_owned());
     if report.may_return {
         lines.push(
-            "the manifest is lost: that may happen to other keys, too, and files that are gone are not missed"
+            "the manifest is lost: older values of other keys may reappear as well, and missing files go unnoticed"
                 .to_owned(),
         );
     }
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(files(&db), before);
     }
 
-    /// Without --apply nothing changes; with it the database opens again, what was not damaged is there, and the damaged file has another name.
+    /// Without --apply nothing changes; with it the database opens again with all undamaged data, and
+    /// the damaged file is renamed.
     #[test]
     fn repairs_a_table_when_told_to() {
         let dir = TestDir::new("repairs_a_table_when_told_to");
@@ -217,7 +218,7 @@ mod tests {
         let before = files(&db);
         let planned = run(&["repair", &db]);
         assert_eq!((planned.status, files(&db)), (1, before), "{planned:?}");
-        assert!(planned.out.contains(&name) && planned.out.contains("lost of"), "{planned:?}");
+        assert!(planned.out.contains(&name) && planned.out.contains("lost from"), "{planned:?}");
         assert!(planned.err.contains("--apply"), "{planned:?}");
         let planned = run(&["repair", &db, "--json"]);
         let object: serde_json::Value = serde_json::from_str(&planned.out).expect("it is JSON");

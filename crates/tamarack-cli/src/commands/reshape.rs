@@ -1,4 +1,4 @@
-//! `tamarack reshape`: says what another policy would cost a tree, gives it the tree, and has it take its new form at once.
+//! `tamarack reshape`: changes the policy of a live database, with an estimate of the cost.
 
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::Value;
@@ -14,22 +14,21 @@ use crate::{database, size};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "reshape",
-    summary: "Say what another policy would cost; give it to the tree, at once if wanted",
+    summary: "Change the policy of a database; estimate the cost of the change",
     help: "\
-Gives the tree the shape of another policy (compact --help lists them), which
-stays. That alone moves nothing: the tree is carried over as data arrives, level
-by level, and a level that nothing arrives at keeps its runs. With --at-once it
-is carried over now: full levels go down, and where there are more runs than the
-new shape allows some are merged, until none has too many. That writes no byte
-twice, and less than `tamarack compact`, which leaves one run. If it is interrupted
-nothing is lost; what had begun is gone on with when the database is opened again.
+Changes the compaction policy (`tamarack compact --help` lists them). The change alone
+moves no data: levels take their new shape as data arrives, and a level that nothing
+arrives at keeps its runs. --at-once reshapes the tree now: full levels move down, and
+runs beyond the number that the new policy allows are compacted. That writes every
+byte at most once, which is less than `tamarack compact` writes. The command may be
+interrupted: nothing is lost, and compactions resume when the database is next opened.
 
-Before that it says what the change will cost, by a simulation from the runs that
-there are: the bytes before compression that flushes and merges will write while
---writes arrive, if the policy is kept, if the tree is carried over as data
-arrives, and if it is at once. With --dry-run that is all. What overwrites older
-records costs less. Without --policy it is the one that the tree has, whose form
---at-once brings about after an earlier change.",
+Before the change the command prints an estimate, by a simulation of the planner from
+the present runs: bytes that flushes and compactions will write (before compression)
+while --writes bytes arrive, with the present policy, with the new one as data arrives,
+and with the new one at once. --dry-run stops there. Overwrites cost less than the
+estimate, which assumes new keys. Without --policy the present policy is meant;
+--at-once then completes an earlier change.",
     examples: "\
 tamarack reshape names.db --policy moose:last=0.8,k=1 --dry-run
 tamarack reshape names.db --policy tiering:T=4 --dry-run --writes 10GiB --json
@@ -41,34 +40,34 @@ tamarack reshape names.db --policy leveling:T=10 --at-once",
 fn arguments() -> Vec<Arg> {
     let mut arguments = vec![database::path_argument()];
     let switch = |name: &'static str, help| Arg::new(name).long(name).help(help).action(ArgAction::SetTrue);
-    arguments.push(switch("dry-run", "Say what it will cost, and change nothing").conflicts_with("at-once"));
-    arguments.push(switch("at-once", "Merge what the new shape wants merged, and wait for it"));
+    arguments.push(switch("dry-run", "Print the estimate, and change nothing").conflicts_with("at-once"));
+    arguments.push(switch("at-once", "Compact the tree into its new shape now, and wait for that"));
     arguments.push(
         Arg::new("writes")
             .long("writes")
             .value_name("SIZE")
-            .help("How much will be written, for the estimate: keys, values and\n8 bytes for each [default: as much as the tree holds]")
+            .help("Writes to assume for the estimate: keys, values, and 8 bytes\nper entry [default: the size of the tree]")
             .value_parser(size::parse_bytes),
     );
-    arguments.extend(database::merge_arguments());
+    arguments.extend(database::compaction_arguments());
     arguments
 }
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let [dry, at_once] = ["dry-run", "at-once"].map(|name| matches.get_flag(name));
-    let words = database::policy_words(matches)?;
+    let words = database::policy_specification(matches)?;
     let db = database::open_to_reshape(matches, dry, output)?;
     if !dry {
         db.flush()?;
     }
     if at_once {
-        // Beside merges that go on, some levels would be left with a run too many.
+        // Beside compactions in progress, some levels would keep a run too many.
         db.wait_for_merges()?;
     }
     let before = db.stats();
-    let held = RunStats::total(before.levels.iter().flat_map(|level| &level.runs)).raw_bytes;
+    let size_bytes = RunStats::total(before.levels.iter().flat_map(|level| &level.runs)).raw_bytes;
     let words = words.unwrap_or(before.policy.clone());
-    let estimate = estimate(&db, &words, matches.get_one("writes").copied(), held)?;
+    let estimate = estimate(&db, &words, matches.get_one("writes").copied(), size_bytes)?;
     let mut lines = vec![shown(&estimate)];
     if !dry {
         if estimate.policy != estimate.policy_before {
@@ -84,7 +83,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let written = after.written_raw_bytes().saturating_sub(before.written_raw_bytes());
     let runs = after.levels.iter().map(|level| level.runs.len() as u64).sum();
     if at_once {
-        lines.push(format!("{} written, {} now", show_bytes(written), plural(runs, "run")));
+        lines.push(format!("compactions wrote {}; the tree has {}", show_bytes(written), plural(runs, "run")));
     }
     if !dry {
         db.close()?;
@@ -113,10 +112,11 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// Over what will be written; or as much as there is, as far as that can be reckoned.
-fn estimate(db: &Db, words: &str, writes: Option<u64>, held: u64) -> Result<ChangeEstimate, Error> {
+/// The estimate for the given writes; by default for the size of the tree, as far as the
+/// simulation reaches.
+fn estimate(db: &Db, words: &str, writes: Option<u64>, size_bytes: u64) -> Result<ChangeEstimate, Error> {
     let Some(bytes) = writes else {
-        let mut bytes = held;
+        let mut bytes = size_bytes;
         return loop {
             match db.estimate_change(words, bytes) {
                 Err(Error::InvalidArgument(_)) if bytes > 0 && db.estimate_change(words, 0).is_ok() => bytes /= 2,
@@ -133,14 +133,18 @@ fn shown(estimate: &ChangeEstimate) -> String {
         let than = if extra == 0 { String::new() } else { format!("{} {sign}", show_bytes(extra.unsigned_abs())) };
         vec![format!("  {way}"), show_bytes(bytes), than]
     };
-    let head = format!("while {} arrive", show_bytes(estimate.arriving_bytes));
+    let head = format!("for {} of writes", show_bytes(estimate.arriving_bytes));
     let rows = [
-        vec![head, "written".to_owned()],
-        row(&format!("{} is kept", estimate.policy_before), estimate.kept_bytes, 0),
-        row(&format!("{} as data arrives", estimate.policy), estimate.lazily_bytes, estimate.extra_lazily_bytes()),
-        row(&format!("{} at once", estimate.policy), estimate.at_once_bytes, estimate.extra_at_once_bytes()),
+        vec![head, "bytes written".to_owned()],
+        row(&format!("{} (unchanged)", estimate.policy_before), estimate.kept_bytes, 0),
+        row(&format!("{}, as data arrives", estimate.policy), estimate.lazily_bytes, estimate.extra_lazily_bytes()),
+        row(&format!("{}, at once", estimate.policy), estimate.at_once_bytes, estimate.extra_at_once_bytes()),
     ];
-    format!("{}\nat once merges write {} before anything arrives", table(&rows), show_bytes(estimate.reshape_bytes))
+    format!(
+        "{}\nat once: compactions write {} before the first write",
+        table(&rows),
+        show_bytes(estimate.reshape_bytes)
+    )
 }
 
 #[cfg(test)]
@@ -153,7 +157,8 @@ mod tests {
         serde_json::from_str(&run_ok(words)).expect("it is JSON")
     }
 
-    /// A dry run changes nothing; what it says of merges at once is what they write then, and no level has more runs than the new shape allows.
+    /// A dry run changes nothing; the estimate of a reshape at once is what compactions write then;
+    /// afterwards no level has more runs than the policy allows.
     #[test]
     fn a_change_is_priced_and_made() {
         let dir = TestDir::new("a_change_is_priced_and_made");
@@ -168,20 +173,21 @@ mod tests {
         assert_eq!((&dry["policy_before"], &dry["changed"]), (&"tiering:T=8".into(), &false.into()), "{dry}");
         assert_eq!(dry["estimate"]["arriving_bytes"], 1 << 20);
         assert_eq!(parsed(&["stats", &db, "--json"])["policy"], "tiering:T=8");
-        let foreseen = dry["estimate"]["reshape_bytes"].as_u64().expect("a number");
-        assert!(foreseen > 0, "{dry}");
+        let predicted = dry["estimate"]["reshape_bytes"].as_u64().expect("a number");
+        assert!(predicted > 0, "{dry}");
 
         let kept = |dry: &Value| dry["estimate"]["kept_bytes"].as_u64().expect("a number");
         let bounded =
             ["reshape", &db, "--policy", "leveling:T=8", "--dry-run", "--writes", "1MiB", "--space-max", "1.05"];
         let bounded = parsed(&[&bounded[..], &["--json"]].concat());
-        assert!(kept(&bounded) > kept(&dry), "a bound on space calls for merges: {bounded} {dry}");
+        assert!(kept(&bounded) > kept(&dry), "a bound on space needs compactions: {bounded} {dry}");
 
         let lazy = parsed(&["reshape", &db, "--policy", "leveling:T=8", "--json"]);
         assert_eq!((&lazy["written_bytes"], &lazy["changed"]), (&0.into(), &true.into()), "{lazy}");
         assert!(lazy["runs"].as_u64() > Some(3), "{lazy}");
         let said = run_ok(&["reshape", &db, "--at-once"]);
-        for part in ["leveling:T=8 is kept", "leveling:T=8 at once", "before anything arrives", "written"] {
+        for part in ["leveling:T=8 (unchanged)", "leveling:T=8, at once", "before the first write", "compactions wrote"]
+        {
             assert!(said.contains(part), "`{part}` is not in\n{said}");
         }
         let stats = parsed(&["stats", &db, "--json"]);

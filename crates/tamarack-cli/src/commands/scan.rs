@@ -12,14 +12,13 @@ use crate::{database, records};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "scan",
-    summary: "Print the records whose keys lie in a range",
+    summary: "Print the records in a range of keys",
     help: "\
-Prints the records with FROM <= key < TO, in the order of keys as bytes, or in
-the opposite order with --reverse. A bound that is not given does not bound.
-With --prefix only keys that begin with it count; it can be combined with the
-bounds. With --limit only the first so many are printed: with --reverse, those
-with the greatest keys. Bounds and prefix are given in the text form that
-`tamarack export --help` describes, together with the formats.",
+Prints the records with FROM <= key < TO in byte order of their keys, or in
+descending order with --reverse. --prefix restricts the range further to keys with
+that prefix. --limit stops after COUNT records: with --reverse, after those with the
+greatest keys. Bounds and prefix use the escapes of `tamarack export --help`, which
+also lists the formats.",
     examples: "\
 tamarack scan names.db --prefix U+1F33
 tamarack scan names.db --from U+0041 --to U+005B
@@ -37,24 +36,24 @@ fn arguments() -> Vec<Arg> {
             .value_name("COUNT")
             .help("Print at most this many records")
             .value_parser(value_parser!(u64)),
-        Arg::new("reverse").long("reverse").help("Print the greatest keys first").action(ArgAction::SetTrue),
+        Arg::new("reverse").long("reverse").help("Scan in descending order of keys").action(ArgAction::SetTrue),
         records::format_argument(),
         database::direct_argument(),
     ]);
     arguments
 }
 
-/// The options that name a range of keys.
+/// The options that select a range of keys.
 pub(super) fn range_arguments() -> [Arg; 3] {
-    let bound = |name: &'static str, help| text_argument(name, help).long(name).value_name("KEY");
+    let bound = |name: &'static str, value, help| text_argument(name, help).long(name).value_name(value);
     [
-        bound("from", "The first key that counts"),
-        bound("to", "The first key that counts no more"),
-        bound("prefix", "What keys must begin with"),
+        bound("from", "KEY", "Lower bound of the keys (inclusive)"),
+        bound("to", "KEY", "Upper bound of the keys (exclusive)"),
+        bound("prefix", "PREFIX", "Only keys with this prefix"),
     ]
 }
 
-/// The keys that [`range_arguments`] name; `None` if there can be none.
+/// The range of keys that [`range_arguments`] select; `None` if it is empty.
 pub(super) fn given_range(matches: &ArgMatches) -> Result<Option<KeyRange>, Failure> {
     let prefix = text_value(matches, "prefix")?.unwrap_or_default();
     Ok(range(text_value(matches, "from")?, text_value(matches, "to")?, &prefix))
@@ -78,10 +77,10 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// A range of keys, its start included and its end not.
+/// A range of keys: lower bound inclusive, upper bound exclusive.
 pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The keys from `from` to before `to` that begin with `prefix`; `None` if there can be none.
+/// The keys in `from..to` with the prefix `prefix`; `None` if that range is empty.
 fn range(from: Option<Vec<u8>>, to: Option<Vec<u8>>, prefix: &[u8]) -> Option<KeyRange> {
     let start = from.unwrap_or_default().max(prefix.to_vec());
     let end = match (to, after_prefix(prefix)) {

@@ -1,4 +1,4 @@
-//! `tamarack stats`: what the database is made of.
+//! `tamarack stats`: levels, runs, memory, space and work in progress.
 
 use std::path::{Path, PathBuf};
 
@@ -19,34 +19,30 @@ use crate::{database, text};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "stats",
-    summary: "Show the tree's shape, what it holds, and what is going on",
+    summary: "Show levels, runs, memory, space, amplification, and work in progress",
     help: "\
-Shows the policy, the buffer and the levels: how much each may hold (its
-capacity), how much it holds, in how many runs of how many that the policy gives
-it. A bar is as long as the logarithm of the capacity, and is filled with the
-level's runs to scale, old to young; what arrives is added at the right end.
-Then come flushes and merges in progress, and what is on storage: live bytes
-belong to the tree, stale ones are parts of tables that merges have used up,
-pending ones are tables that nobody has got to removing. Space says how many bytes
-runs have for each that is live, at worst: by the numbers of entries and
-tombstones in each, as if all were of keys in older runs. Memory is what the
-database takes of its budget while it is open here, by part. If something is
-amiss, the last line says what to do.
+Shows the policy, the memtables and the levels: size, capacity, and the number of
+runs with the number that the policy allows. The length of a bar is the logarithm of
+the capacity; it is filled with the runs of the level to scale, old to young. Then
+come flushes and compactions in progress, and the space on storage: live bytes belong
+to the tree, stale bytes are parts of SSTables that compactions have replaced,
+pending bytes are SSTables that are to be deleted. Space amplification is the worst
+case that the numbers of entries and tombstones allow: as if every entry of a younger
+run replaced one of an older run. Memory is the part of the memory budget that is in
+use, by component. The last line says what to do if something needs attention.
 
-Held, capacities and debt are in raw bytes: those of keys and values, with 8 for
-each entry. Entries include old versions and tombstones (the marks of deleted
-keys). --runs lists every run, with the bits that its filters have for each entry
-and how often they say \"perhaps\" of a key that is not there; --json has
-everything. To look changes nothing, except that unfinished merges go on while
-the database is open.
+Sizes, capacities and debt are raw bytes: keys and values plus 8 bytes per entry.
+Entries include old versions and tombstones (the marks of deleted keys). --runs lists
+every run with its filter's bits per key and false positive rate; --json prints
+everything. The command changes nothing.
 
-What lookups cost is counted while a database is open, and this program has only
-just opened it. --lookups FILE looks up the keys in FILE first, one on each line
-in text form (see `tamarack export --help`), and shows what that took: how many
-blocks were read, and how many models say by what the filters promise, how well
-the filters of each run did, and how long one in 64 of the lookups took. \"In
-vain\" is about how many lookups passed a run that did not have their key, which
-is what its filter saves.",
+Lookups are counted while a database is open, and this command has just opened it.
+--lookups FILE therefore looks up the keys in FILE first, one per line (see `tamarack
+export --help` for escapes), and shows what the lookups cost: block reads beside the
+number that the models predict from the filters' bits, the false positive rate of each
+run beside the predicted one, and latency percentiles of one in 64 lookups. The column
+\"zero-result\" estimates how many lookups reached a run that does not contain their
+key; the run's filter saves a block read for each of them.",
     examples: "\
 tamarack stats names.db
 tamarack stats names.db --runs
@@ -55,11 +51,11 @@ tamarack stats names.db --json",
     arguments: || {
         vec![
             database::path_argument(),
-            Arg::new("runs").long("runs").help("List every run").action(ArgAction::SetTrue),
+            Arg::new("runs").long("runs").help("List every run with its filter").action(ArgAction::SetTrue),
             Arg::new("lookups")
                 .long("lookups")
                 .value_name("FILE")
-                .help("Look these keys up first, one on each line, and show what\nthat took; - is standard input")
+                .help("Look up the keys in FILE first, one per line, and show what\nthe lookups cost; - is standard input")
                 .value_parser(value_parser!(PathBuf)),
             database::direct_argument(),
         ]
@@ -107,33 +103,39 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
     blocks.join("\n\n")
 }
 
-/// The tree in one line.
+/// One line about the tree: policy, levels, runs, space.
 fn headline(stats: &Stats) -> String {
     let space = &stats.space;
     let bytes = space.live_bytes + space.stale_bytes + space.pending_delete_bytes + stats.log_bytes;
     format!("{}, {} on storage", tree::shape(stats), show_bytes(bytes))
 }
 
-/// What is not about single levels, one line each.
+/// Numbers of the whole database, one line each.
 fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push(format!("{name:<8} {value}"));
     if stats.debt_bytes > 0 {
         let time =
-            stats.debt_seconds.map_or_else(String::new, |s| format!(", about {} if nothing is added", show_seconds(s)));
-        line("debt", format!("{} to be written by what is in progress{time}", show_bytes(stats.debt_bytes)));
+            stats.debt_seconds.map_or_else(String::new, |s| format!(", about {} without new writes", show_seconds(s)));
+        line(
+            "debt",
+            format!("{} left to write by flushes and compactions in progress{time}", show_bytes(stats.debt_bytes)),
+        );
     }
     line("tables", space(stats));
-    line("space", space_at_worst(stats));
+    line("space", space_amplification(stats));
     line("filters", filters(stats));
-    line("log", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
-    line("writes", format!("{} so far", grouped(stats.visible_sequence)));
+    line("WAL", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
+    line("writes", format!("sequence number {}", grouped(stats.visible_sequence)));
     if let Some(amplification) = stats.write_amplification() {
-        line("", format!("{amplification:.2} bytes written into levels for each byte flushed, since opening"));
+        line(
+            "",
+            format!("write amplification {amplification:.2} since opening (bytes written to levels / bytes flushed)"),
+        );
     }
     if stats.write_delays + stats.write_stalls > 0 {
         let seconds = show_seconds(stats.write_delay_seconds + stats.write_stall_seconds);
-        line("delays", format!("{seconds} of writers, so that merges and flushes could follow, since opening"));
+        line("delays", format!("{seconds} of write throttling and write stalls since opening, summed over writers"));
     }
     line("opening", opening(recovery));
     lines
@@ -151,41 +153,53 @@ fn space(stats: &Stats) -> String {
     kinds.join(", ")
 }
 
-/// How many bytes the tree takes for each live one.
-fn space_at_worst(stats: &Stats) -> String {
-    let bound = stats.space_amplification_max.map_or_else(String::new, |most| format!(", kept to {most}"));
+/// The upper bound on space amplification that the counts of entries allow.
+fn space_amplification(stats: &Stats) -> String {
+    let bound = stats.space_amplification_max.map_or_else(String::new, |most| format!(", bound {most}"));
     match stats.space_amplification_worst {
-        worst if worst.is_finite() => format!("{worst:.2} bytes for each live one at worst{bound}"),
-        _ => format!("perhaps nothing is live{bound}"),
+        worst if worst.is_finite() => format!("amplification at most {worst:.2}{bound}"),
+        _ => format!("amplification unknown: tombstones may cover every entry{bound}"),
     }
 }
 
-/// How large the filters of all tables are together.
+/// Size of the filters of all tables.
 fn filters(stats: &Stats) -> String {
     let sum = |number: fn(&RunStats) -> u64| stats.levels.iter().map(|level| number(&level.total())).sum::<u64>();
     let (bits, entries) = (sum(|run| run.filter_bits), sum(|run| run.entries));
     match bits {
         0 => "none".to_owned(),
-        _ => format!("{:.1} bits for each entry, {} in all", bits as f64 / entries as f64, show_bytes(bits / 8)),
+        _ => format!("{:.1} bits per entry, {} in total", bits as f64 / entries as f64, show_bytes(bits / 8)),
     }
 }
 
-/// What takes memory, and how much.
+/// Memory in use, by component.
 fn memory(memory: &MemoryStats) -> String {
     let over = match memory.over_bytes {
         0 => String::new(),
-        over => format!("; {} over it, although the cache has given way", show_bytes(over)),
+        over => format!("; {} over the budget although the block cache is empty", show_bytes(over)),
     };
     let total = format!("{} of a budget of {}{over}", show_bytes(memory.total_bytes), show_bytes(memory.budget_bytes));
-    let room = format!(" of {} that it may take", show_bytes(memory.cache_capacity_bytes));
+    let capacity = format!(" of at most {}", show_bytes(memory.cache_capacity_bytes));
     let part = |(name, bytes): (&str, u64)| {
-        let room = if name == "cache" { &room } else { "" };
-        format!("  {name:<9} {:>9}{room}", show_bytes(bytes))
+        let capacity = if name == "cache" { &capacity } else { "" };
+        format!("  {:<11} {:>9}{capacity}", component(name), show_bytes(bytes))
     };
     std::iter::once(format!("memory   {total}"))
         .chain(memory.parts().into_iter().map(part))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The term for a component of the engine's memory account.
+fn component(name: &str) -> &str {
+    match name {
+        "buffers" => "memtables",
+        "cache" => "block cache",
+        "merges" => "compactions",
+        "held" => "pinned",
+        "log" => "WAL",
+        name => name,
+    }
 }
 
 fn memory_for_programs(memory: &MemoryStats) -> Map<String, Value> {
@@ -200,14 +214,14 @@ fn memory_for_programs(memory: &MemoryStats) -> Map<String, Value> {
 }
 
 fn opening(recovery: &RecoveryReport) -> String {
-    let mut found = vec![format!("{} read back from the log", plural(recovery.entries_replayed, "entry"))];
+    let mut found = vec![format!("{} replayed from the WAL", plural(recovery.entries_replayed, "entry"))];
     if !recovery.orphans_removed.is_empty() {
-        let files = plural(recovery.orphans_removed.len() as u64, "unfinished table");
-        found.push(format!("{files} of an earlier process removed"));
+        let files = plural(recovery.orphans_removed.len() as u64, "orphaned table");
+        found.push(format!("{files} removed"));
     }
     if !recovery.dropped.is_empty() {
         let bytes = recovery.dropped.iter().map(|dropped| dropped.bytes).sum();
-        found.push(format!("{} of a torn end left out", show_bytes(bytes)));
+        found.push(format!("{} of a torn tail dropped", show_bytes(bytes)));
     }
     found.join("; ")
 }
@@ -438,10 +452,10 @@ mod tests {
         assert_eq!(entries(&shown["buffers"]) + in_levels, 20_000, "{shown}");
         assert!(in_levels > 0, "with so little memory some of it was flushed: {shown}");
         let text = run_ok(&["stats", &db]);
-        assert!(text.contains("\nlevel 1  ") && text.contains("20,000 so far"), "{text}");
+        assert!(text.contains("\nlevel 1  ") && text.contains("sequence number 20,000"), "{text}");
     }
 
-    /// Lookups from a file are made before it is told what lookups took; a line that is no key is an error that says which.
+    /// Lookups from a file are counted and shown; a line that is not a key is an error with its number.
     #[test]
     fn tells_what_lookups_took() {
         let dir = TestDir::new("tells_what_lookups_took");
@@ -454,13 +468,13 @@ mod tests {
         assert_eq!(shown["lookups"]["lookups"], 20_000);
         assert!(shown["lookups"]["filter_false_positives"].as_u64() > Some(0), "{shown}");
         assert!(shown["latencies"]["not_found"]["samples"].as_u64() > Some(50), "{shown}");
-        // Of keys of which half are there, what is read is what the models say, but for what is in the cache.
+        // Half of the keys exist: the searches agree with the prediction, which knows no cache.
         let of = |name: &str| shown["lookups"][name].as_f64().expect("a number");
         let predicted = (of("predicted_block_reads_absent") + of("predicted_block_reads_present")) / 2.0;
         let searched = (of("filter_probes") - of("filter_negatives")) / 20_000.0;
         assert!((searched / predicted - 1.0).abs() < 0.1, "{searched} searches instead of {predicted}: {shown}");
         let text = run_ok(&["stats", &db, "--lookups", &keys]);
-        assert!(text.contains("\nmodels   "), "{text}");
+        assert!(text.contains("\nmodel    predicts "), "{text}");
         assert!(text.contains("lookups  20,000 since opening") && text.contains("\nnot found"), "{text}");
         assert!(!run_ok(&["stats", &db]).contains("lookups"));
         let wrong = run(&["import", &db, &keys, "--filter", "bloom"]);

@@ -1,4 +1,4 @@
-//! `tamarack verify`: reads and checks everything that is stored.
+//! `tamarack verify`: reads and checks all files of a database.
 
 use clap::ArgMatches;
 use serde_json::Value;
@@ -14,12 +14,12 @@ use crate::subcommand::Subcommand;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "verify",
-    summary: "Check every checksum and every invariant",
+    summary: "Check every checksum and every invariant of the files",
     help: "\
-Reads all that is stored and checks it: every checksum; the order of entries,
-indexes and filters of each table; the manifest against the files that are there;
-the log. Changes nothing, and needs no database that can be opened: everything
-that is damaged is listed, with file and offset, and the exit status is then 1.",
+Reads all files of the database and checks every checksum, the order of entries, the
+index and filter of each SSTable, the manifest against the files in the directory, and
+the WAL. The command changes nothing and does not need a database that can be opened.
+It lists all damage with file and offset; the exit status is then 1.",
     examples: "\
 tamarack verify names.db
 tamarack verify names.db --json",
@@ -29,24 +29,24 @@ tamarack verify names.db --json",
 
 fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure> {
     let path = database::path(matches);
-    let progress = Progress::bytes("checking", Some(0));
+    let progress = Progress::bytes("verifying", Some(0));
     let report = Options::new().verify(path, &mut |done_bytes, all_bytes| {
         progress.set_total(all_bytes);
         progress.set(done_bytes);
     })?;
     drop(progress);
     for torn in &report.torn {
-        output.note(&format!("{}; opening the database drops that", database::torn(torn)));
+        output.note(&format!("{}; opening the database drops it", database::torn(torn)));
     }
     if !report.unnamed.is_empty() {
         let files = plural(report.unnamed.len() as u64, "file");
-        output.note(&format!("{files} that a crash left and nothing needs; opening the database removes them"));
+        output.note(&format!("{files} left by a crash and not in use; opening the database removes them"));
     }
 
     let problems: Vec<String> =
         report.problems.iter().map(|error| database::damage(error).unwrap_or_else(|| error.to_string())).collect();
     let checked = format!(
-        "checked {} in {} ({}) and {} in the log ({}): {}",
+        "checked {} in {} ({}) and {} in the WAL ({}): {}",
         plural(report.entries, "entry"),
         plural(report.tables, "table"),
         show_bytes(report.bytes),
@@ -72,7 +72,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     if report.is_ok() {
         return Ok(Outcome::Done);
     }
-    output.note(&format!("`tamarack repair {}` shows what can be saved, and changes nothing yet", path.display()));
+    output
+        .note(&format!("run `tamarack repair {}` to see what can be salvaged; it changes nothing yet", path.display()));
     Ok(Outcome::NotFound)
 }
 

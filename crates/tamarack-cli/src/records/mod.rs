@@ -25,27 +25,26 @@ pub(crate) enum Format {
     JsonLines,
 }
 
-/// How formats and text form are explained to users.
+/// The formats and escapes, explained to users.
 pub(crate) const HELP: &str = "\
-Formats, each with one record per line and no header line:
-  tsv    key, tab, value, both in the text form described below
-  csv    key, comma, value, both in the text form described below; then, if it
-         holds a comma or a quote, in double quotes with quotes doubled
-  jsonl  {\"key\":\"...\",\"value\":\"...\"}; bytes that are not UTF-8 stand in
-         \"key_hex\" or \"value_hex\" instead, as pairs of hexadecimal digits
+Formats, with one record per line and no header line:
+  tsv    key, tab, value, both escaped as described below
+  csv    key, comma, value, both escaped as described below; a field that contains a
+         comma or a quote is enclosed in double quotes, with quotes doubled
+  jsonl  {\"key\":\"...\",\"value\":\"...\"}; bytes that are not UTF-8 are written as
+         hexadecimal digits in \"key_hex\" or \"value_hex\" instead
 
-The text form of keys and values, which are bytes: a backslash is written \\\\, a
-tab \\t, a line feed \\n, a carriage return \\r, and each byte that is not part of
-valid UTF-8 \\xNN with two hexadecimal digits; everything else stands for itself.
-What is written so is read back exactly. When reading, \\xNN may stand for any
-byte.";
+Escapes: keys and values are bytes. A backslash is written \\\\, a tab \\t, a line feed
+\\n, a carriage return \\r, and a byte that is not part of valid UTF-8 \\xNN with two
+hexadecimal digits. Everything else is written as it is. Input may use \\xNN for any
+byte. Reading restores exactly the bytes that were written.";
 
 /// The argument that chooses the format.
 pub(crate) fn format_argument() -> Arg {
     Arg::new("format")
         .long("format")
         .value_name("FORMAT")
-        .help("How records are written as lines: tsv, csv or jsonl")
+        .help("Line format: tsv, csv or jsonl")
         .default_value("tsv")
         .hide_possible_values(true)
         .value_parser(value_parser!(Format))

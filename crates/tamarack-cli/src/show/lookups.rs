@@ -1,11 +1,11 @@
-//! What lookups did and how long they took, as tables.
+//! Lookup statistics as text: block reads, filters, caches, latency.
 
 use tamarack::{LookupCounts, Percentiles, Stats};
 
 use super::table::{grouped, plural, table};
 use crate::workloads::predict;
 
-/// All of it; `None` if nothing was looked up.
+/// All lookup statistics; `None` without lookups.
 pub(crate) fn lookups(stats: &Stats) -> Option<String> {
     let counts = &stats.lookups;
     let timed = latencies(stats);
@@ -15,8 +15,8 @@ pub(crate) fn lookups(stats: &Stats) -> Option<String> {
     let line = |name: &str, value: String| format!("{name:<8} {value}");
     let lines = [
         line("lookups", format!("{} since opening, {}", grouped(counts.lookups), reads(counts))),
-        line("models", models(stats)),
-        line("asked", filters(counts)),
+        line("model", predicted(stats)),
+        line("filters", filters(counts)),
         line("cache", cache(stats)),
     ];
     Some(std::iter::once(lines.join("\n")).chain(timed).collect::<Vec<_>>().join("\n\n"))
@@ -24,43 +24,42 @@ pub(crate) fn lookups(stats: &Stats) -> Option<String> {
 
 fn reads(counts: &LookupCounts) -> String {
     let each = counts.data_blocks_read as f64 / counts.lookups as f64;
-    format!("{each:.3} data blocks read for each")
+    format!("{each:.3} block reads per lookup")
 }
 
-/// What the filters that there are promise.
-fn models(stats: &Stats) -> String {
+/// Block reads that the models predict for the present filters.
+fn predicted(stats: &Stats) -> String {
     let (absent, present) = predict::lookup_blocks(stats);
-    format!("{absent:.3} without a cache for a key that is not there, {present:.3} for any that is")
+    format!(
+        "predicts {absent:.3} block reads per zero-result lookup, {present:.3} per lookup of an existing key, without a cache"
+    )
 }
 
 fn filters(counts: &LookupCounts) -> String {
     let LookupCounts { lookups, filter_probes, filter_negatives, filter_false_positives, .. } = *counts;
     match percent(filter_false_positives, filter_negatives + filter_false_positives) {
-        _ if filter_probes == 0 => "no filter".to_owned(),
-        None => format!("{:.2} filters for each, none in vain", filter_probes as f64 / lookups as f64),
+        _ if filter_probes == 0 => "no filter probed".to_owned(),
+        None => format!("{:.2} filter probes per lookup, all for existing keys", filter_probes as f64 / lookups as f64),
         Some(rate) => {
-            format!(
-                "{:.2} filters for each; {rate} of those in vain said perhaps",
-                filter_probes as f64 / lookups as f64
-            )
+            format!("{:.2} filter probes per lookup, false positive rate {rate}", filter_probes as f64 / lookups as f64)
         }
     }
 }
 
 fn cache(stats: &Stats) -> String {
     let found = percent(stats.cache_hits, stats.cache_hits + stats.cache_misses);
-    let blocks = found.map_or_else(|| "no block asked for".to_owned(), |share| format!("{share} of blocks were in it"));
+    let blocks = found.map_or_else(|| "no block requested".to_owned(), |share| format!("block cache hit rate {share}"));
     let entries = stats.lookups.cached_entries;
-    if entries == 0 { blocks } else { format!("{blocks}, and {} by itself", plural(entries, "entry")) }
+    if entries == 0 { blocks } else { format!("{blocks}; {} answered by the entry cache", plural(entries, "entry")) }
 }
 
-/// Times of those that were timed.
+/// Latency percentiles of the sampled lookups.
 fn latencies(stats: &Stats) -> Option<String> {
     let kinds = [
         ("found in memory", stats.latencies.found_in_memory),
-        ("found by reading", stats.latencies.found_by_reads),
+        ("found by block reads", stats.latencies.found_by_reads),
         ("not found", stats.latencies.not_found),
-        ("many keys at once", stats.latencies.multi_gets),
+        ("multi_get", stats.latencies.multi_gets),
         ("seek", stats.latencies.seeks),
     ];
     let timed = kinds.into_iter().filter(|(_, percentiles)| percentiles.samples > 0);
@@ -69,11 +68,11 @@ fn latencies(stats: &Stats) -> Option<String> {
             vec![name.to_owned(), grouped(samples), show_ns(p50_ns), show_ns(p99_ns), show_ns(p999_ns)]
         })
         .collect();
-    let heading = ["", "timed", "half within", "99 % within", "99.9 % within"];
+    let heading = ["latency", "samples", "p50", "p99", "p99.9"];
     (!rows.is_empty()).then(|| table(&[vec![heading.map(str::to_owned).to_vec()], rows].concat()))
 }
 
-/// A short time, with three digits.
+/// A short time with three digits.
 pub(crate) fn show_ns(ns: u64) -> String {
     match ns as f64 {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
@@ -83,7 +82,7 @@ pub(crate) fn show_ns(ns: u64) -> String {
     }
 }
 
-/// `part` of `whole` in percent, if there is a whole.
+/// `part` of `whole` in percent, unless `whole` is 0.
 fn percent(part: u64, whole: u64) -> Option<String> {
     (whole > 0).then(|| rate(part as f64 / whole as f64))
 }

@@ -1,4 +1,4 @@
-//! How results appear: aligned tables for people, JSON for programs, progress while one waits.
+//! Output of results: aligned tables, JSON, and progress bars.
 //!
 //! Results go to standard output and nothing else does; notes, errors and progress go to standard error.
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::outcome::Failure;
 
-/// Where results and notes go, and in which form.
+/// Destination of results and notes, and their form.
 pub(crate) struct Output<'a> {
     results: &'a mut dyn Write,
     notes: &'a mut dyn Write,
@@ -23,7 +23,8 @@ pub(crate) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Results to one stream, as JSON if `json`, and notes to another. The caller flushes both.
+    /// An output with results on one stream, as JSON if `json`, and notes on another. The caller
+    /// flushes both.
     pub(crate) fn new(results: &'a mut dyn Write, notes: &'a mut dyn Write, json: bool) -> Self {
         Self { results, notes, json }
     }
@@ -43,12 +44,12 @@ impl<'a> Output<'a> {
         writeln!(self.results, "{text}").map_err(Failure::output)
     }
 
-    /// Tells people something that is no result. That nobody can be told is no reason to stop.
+    /// Prints a note that is not a result. A failure to print it does not end the run.
     pub(crate) fn note(&mut self, text: &str) {
         drop(writeln!(self.notes, "tamarack: {text}"));
     }
 
-    /// Writes a result that has two forms: `text` for people, if there is anything to tell them; `object` for programs.
+    /// Writes a result in the chosen form: `text`, if any, or the JSON `object`.
     pub(crate) fn result(&mut self, text: Option<&str>, object: Map<String, Value>) -> Result<(), Failure> {
         if self.json {
             return self.line(&Value::Object(object).to_string());

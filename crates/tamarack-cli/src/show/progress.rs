@@ -1,15 +1,15 @@
-//! Progress on standard error while long work runs; silent unless standard error is a terminal.
+//! Progress bars on standard error for long work; silent unless standard error is a terminal.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar that fills, or a count that grows where the end is not known.
+/// A progress bar, or a growing count where the total is unknown.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Progress in bytes of `total_bytes`, if that is known.
+    /// Progress in bytes of `total_bytes`, if known.
     pub(crate) fn bytes(doing: &'static str, total_bytes: Option<u64>) -> Self {
         match total_bytes {
             Some(total) => Self::styled(
@@ -23,7 +23,7 @@ impl Progress {
         }
     }
 
-    /// Progress in records, of which nobody knows the number.
+    /// Progress in records, of unknown total.
     pub(crate) fn records(doing: &'static str) -> Self {
         Self::styled(ProgressBar::no_length(), doing, "{msg} {human_pos} records {per_sec} {elapsed}")
     }
@@ -44,12 +44,12 @@ impl Progress {
         self.0.set_position(position);
     }
 
-    /// Sets how much there is.
+    /// Sets the total.
     pub(crate) fn set_total(&self, total: u64) {
         self.0.set_length(total);
     }
 
-    /// The time since it began.
+    /// The time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

@@ -1,13 +1,14 @@
-//! A tree as text, so that its shape is seen at a glance.
+//! A tree as a bar chart of its levels.
 //!
 //! ```text
-//! buffer   ███···
+//! memtable ███···
 //! level 1  ██████▓▓▓▓▓▓······              a bar is as long as the logarithm of the capacity: a triangle is a
 //! level 2  ████████████████████▒▒▒▒····    tree whose levels grow by one factor
 //! ```
 //!
-//! A bar is filled with the level's runs to scale, old to young, so that what arrives is added at the right end. Neighbouring runs have two
-//! shades; those that a merge in progress holds have a third. A level that holds more than its capacity ends with an arrow.
+//! A bar is filled with the level's runs to scale, old to young, so that new runs appear at the right
+//! end. Neighbouring runs have two shades; inputs of a compaction in progress have a third. A level
+//! above its capacity ends with an arrow.
 //!
 //! All characters are one column wide in every terminal font. Pure: from numbers to text.
 
@@ -17,44 +18,44 @@ use super::lookups::rate;
 use super::table::{grouped, plural, table};
 use crate::size::{show_bytes, show_seconds};
 
-/// The bar of a buffer.
+/// The bar of the memtables.
 const CELLS_MIN: f64 = 6.0;
-/// The bar of the largest level is at most so long.
+/// The longest bar of a level.
 const CELLS_MAX: f64 = 40.0;
-/// A level with twice the capacity has a bar longer by this, if there is room for all.
+/// Cells per doubling of the capacity, if the longest bar allows it.
 const CELLS_PER_DOUBLING: f64 = 3.0;
 /// The bar of a job.
 const JOB_CELLS: usize = 20;
 
-/// The shades of neighbouring runs, of those in a merge, and of what is free.
+/// The shades of neighbouring runs, of inputs of a compaction, and of free capacity.
 const RUNS: [char; 2] = ['█', '▓'];
-const IN_MERGE: char = '▒';
+const COMPACTING: char = '▒';
 const FREE: char = '·';
 const MORE: char = '▶';
 
-/// Says what the shades mean.
+/// Explains the bars.
 pub(crate) const LEGEND: &str = "\
-bars: capacity (by its logarithm), filled with runs to scale, old to young;
-      █ ▓ runs in turns, ▒ runs in a merge, · free, ▶ more than the capacity";
+bars: length is the logarithm of the capacity, filled with runs to scale, old to young;
+      █ ▓ alternate runs, ▒ runs in a compaction, · free, ▶ above the capacity";
 
-/// What fills a piece of a bar.
+/// A run in a bar.
 #[derive(Clone, Copy)]
 struct Segment {
     bytes: u64,
-    in_merge: bool,
+    is_compacting: bool,
 }
 
-/// The tree in a few words.
+/// Policy, number of levels, number of runs.
 pub(crate) fn shape(stats: &Stats) -> String {
     let runs: usize = stats.levels.iter().map(|level| level.runs.len()).sum();
-    // The words of a custom shape are that shape, which is drawn below.
+    // The specification of a custom shape is that shape, which is drawn below.
     let policy = if stats.policy.starts_with("custom:") { "custom" } else { &stats.policy };
     format!("{policy}: {}, {}", plural(stats.levels.len() as u64, "level"), plural(runs as u64, "run"))
 }
 
-/// Buffers and levels: bars, and what they hold.
+/// Memtables and levels: bars and numbers.
 pub(crate) fn levels(stats: &Stats) -> String {
-    let heading = ["", "", "held", "full", "capacity", "runs", "entries", "tombstones", "merging", "written"];
+    let heading = ["", "", "size", "full", "capacity", "runs", "entries", "tombstones", "compacting", "written"];
     let mut rows = vec![heading.map(str::to_owned).to_vec(), buffer_row(stats)];
     rows.extend((1..).zip(&stats.levels).map(|(number, level)| level_row(stats, number, level)));
     // Columns of zeros are left out: nothing is written yet by a command that has just opened the database.
@@ -75,14 +76,14 @@ fn drop_column(rows: &mut [Vec<String>], column: usize) {
 
 fn buffer_row(stats: &Stats) -> Vec<String> {
     let segments: Vec<Segment> =
-        stats.buffers.iter().rev().map(|buffer| Segment { bytes: buffer.raw_bytes, in_merge: false }).collect();
-    let held: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
+        stats.buffers.iter().rev().map(|buffer| Segment { bytes: buffer.raw_bytes, is_compacting: false }).collect();
+    let size_bytes: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
     let capacity = stats.buffer_capacity_bytes;
     vec![
-        "buffer".to_owned(),
+        "memtable".to_owned(),
         bar(cells(stats, capacity), capacity, &segments),
-        show_bytes(held),
-        share(held, capacity),
+        show_bytes(size_bytes),
+        share(size_bytes, capacity),
         show_bytes(capacity),
         String::new(),
         grouped(stats.buffers.iter().map(|buffer| buffer.entries).sum()),
@@ -92,7 +93,7 @@ fn buffer_row(stats: &Stats) -> Vec<String> {
 fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
     let total = level.total();
     let segments: Vec<Segment> =
-        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, in_merge: run.in_merge }).collect();
+        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, is_compacting: run.in_merge }).collect();
     vec![
         format!("level {number}"),
         bar(cells(stats, level.capacity_bytes), level.capacity_bytes, &segments),
@@ -110,11 +111,11 @@ fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
     ]
 }
 
-/// What the columns of [`runs`] about filters mean.
+/// Explains the columns of [`runs`] about filters.
 pub(crate) const RUNS_LEGEND: &str = "\
-filter bits: for each entry; promised, measured: false positives of those filters;
-in vain: about how many lookups passed the run since opening without finding
-their key in it (one in 64 was looked at)";
+filter bits: per key; predicted, measured: false positive rate of the filters;
+zero-result: estimated lookups since opening that reached the run although it does not
+contain their key (one in 64 lookups is sampled)";
 
 const _: () = assert!(tamarack::LOOKUPS_PER_SAMPLE == 64, "the text above says so");
 
@@ -129,9 +130,9 @@ pub(crate) fn runs(stats: &Stats) -> String {
         "raw bytes",
         "file bytes",
         "filter bits",
-        "promised",
+        "predicted",
         "measured",
-        "in vain",
+        "zero-result",
         "",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -149,25 +150,25 @@ pub(crate) fn runs(stats: &Stats) -> String {
                 if run.filter_bits == 0 { String::new() } else { rate(run.filter_fpr) },
                 run.lookups.false_positive_rate().map_or_else(String::new, rate),
                 if run.lookups.sampled == 0 { String::new() } else { grouped(run.lookups.estimated_in_vain()) },
-                if run.in_merge { "in a merge".to_owned() } else { String::new() },
+                if run.in_merge { "compacting".to_owned() } else { String::new() },
             ]
         }));
     }
     table(&rows)
 }
 
-/// Flushes and merges in progress, a line each; `None` if there are none.
+/// Flushes and compactions in progress, a line each; `None` if there are none.
 pub(crate) fn jobs(stats: &Stats) -> Option<String> {
     let row = |job: &JobStats| {
         let all = job.done_bytes + job.left_bytes;
-        let done = Segment { bytes: job.done_bytes, in_merge: false };
+        let done = Segment { bytes: job.done_bytes, is_compacting: false };
         let inputs = plural(job.inputs.len() as u64, "run");
         vec![
-            format!("{} into level {}", if job.is_flush { "flush" } else { "merge" }, job.target_level),
+            format!("{} into level {}", if job.is_flush { "flush" } else { "compaction" }, job.target_level),
             bar(JOB_CELLS, all, &[done]),
             share(job.done_bytes, all),
             format!("{} left", show_bytes(job.left_bytes)),
-            if job.is_flush { "1 buffer".to_owned() } else { inputs },
+            if job.is_flush { "1 memtable".to_owned() } else { inputs },
             plural((job.parts_working + job.parts_waiting) as u64, "part"),
             job.cause.clone(),
         ]
@@ -177,16 +178,17 @@ pub(crate) fn jobs(stats: &Stats) -> Option<String> {
         .then(|| table(&[vec![vec![String::new(); 7]], rows].concat()).trim_start_matches('\n').to_owned())
 }
 
-/// What is amiss, the most urgent first, and what to do about it; `None` if all is as it should be. `db` is how the user names the database.
+/// Advice on the most urgent problem; `None` if there is none. `db` is the user's name of the
+/// database.
 pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
     let total = tamarack::RunStats::total(stats.levels.iter().flat_map(|level| &level.runs));
     if let Some(why) = &stats.writing_stopped {
-        return Some(format!("no more writes are taken: {why}"));
+        return Some(format!("writes are refused: {why}"));
     }
     if let Some(disk) = stats.disk.filter(|disk| disk.is_low) {
         return Some(format!(
-            "the disk has {} free, less than the {} that are kept for flushes and merges: puts are refused, deletes are taken; free some space, or delete \
-             and run `tamarack compact {db}`",
+            "the disk has {} free, less than the reserve of {} for flushes and compactions: puts are refused, deletes are accepted; free some space, or \
+             delete keys and run `tamarack compact {db}`",
             show_bytes(disk.free_bytes),
             show_bytes(disk.reserve_bytes)
         ));
@@ -195,15 +197,16 @@ pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
         return Some(format!("background work makes no progress: {trouble}"));
     }
     if stats.merges_paused {
-        return Some("merges are paused: runs pile up and reads get slower until they are resumed".to_owned());
+        return Some("compactions are paused: runs accumulate and reads slow down until they are resumed".to_owned());
     }
-    let merges = stats.jobs.iter().filter(|job| !job.is_flush).count() as u64;
-    if merges > 0 {
+    let compactions = stats.jobs.iter().filter(|job| !job.is_flush).count() as u64;
+    if compactions > 0 {
         let time =
             stats.debt_seconds.map_or_else(String::new, |seconds| format!(", about {} of work", show_seconds(seconds)));
-        let (noun, go) = if merges == 1 { ("merge is", "it goes") } else { ("merges are", "they go") };
+        let (are, they) = if compactions == 1 { ("is", "it resumes") } else { ("are", "they resume") };
         return Some(format!(
-            "{merges} {noun} in progress{time}: {go} on whenever the database is open; `tamarack compact {db} --settle` sees to it now"
+            "{} {are} in progress{time}: {they} whenever the database is open; `tamarack compact {db} --settle` waits for that",
+            plural(compactions, "compaction")
         ));
     }
     let above = (1..).zip(&stats.levels).max_by_key(|(_, level)| level.runs_above_slots());
@@ -211,20 +214,20 @@ pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
         let runs = plural(level.runs_above_slots() as u64, "run");
         let are = if level.runs_above_slots() == 1 { "it is" } else { "they are" };
         return Some(format!(
-            "level {number} has {runs} above its slots: {are} merged when more data comes; `tamarack compact {db}` merges everything now"
+            "level {number} has {runs} above its limit: {are} compacted when more data arrives; `tamarack compact {db}` compacts everything now"
         ));
     }
-    // A quarter: then compacting gives back at least a quarter of the entries, and most likely what they delete.
+    // A compaction then drops at least a quarter of the entries, and most likely what they delete.
     if total.entries > 0 && total.tombstones * 4 > total.entries {
         return Some(format!(
-            "{} of the entries are tombstones (marks of deleted keys): `tamarack compact {db}` gives their space back",
+            "{} of the entries are tombstones (marks of deleted keys): `tamarack compact {db}` reclaims their space",
             share(total.tombstones, total.entries)
         ));
     }
     None
 }
 
-/// How long the bar of so much capacity is.
+/// The length of the bar of a capacity.
 fn cells(stats: &Stats, capacity: u64) -> usize {
     let doublings = |bytes: u64| (bytes.max(1) as f64 / stats.buffer_capacity_bytes.max(1) as f64).log2().max(0.0);
     let most = stats.levels.iter().map(|level| doublings(level.capacity_bytes)).fold(1.0, f64::max);
@@ -232,12 +235,12 @@ fn cells(stats: &Stats, capacity: u64) -> usize {
     (CELLS_MIN + step * doublings(capacity)).round() as usize
 }
 
-/// A bar of so many cells that stand for `capacity`, filled from the left.
+/// A bar of `cells` cells for `capacity`, filled from the left.
 fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
-    let held: u64 = segments.iter().map(|segment| segment.bytes).sum();
+    let size_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let mut drawn: Vec<char> = (0..cells)
         .map(|cell| {
-            // The middle of the cell decides what it shows.
+            // A cell shows the run at its middle.
             let place = (cell as f64 + 0.5) / cells as f64 * capacity as f64;
             let mut end = 0;
             let found = segments.iter().position(|segment| {
@@ -250,12 +253,12 @@ fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
     if let (Some(first), Some(index)) = (drawn.first_mut(), segments.iter().position(|segment| segment.bytes > 0))
         && *first == FREE
     {
-        // However little there is, it is not nothing.
-        *first = if segments[index].in_merge { IN_MERGE } else { '▏' };
+        // A small run must not look like an empty level.
+        *first = if segments[index].is_compacting { COMPACTING } else { '▏' };
     }
-    // Half a cell more would be drawn if there were one.
+    // From half a cell above the capacity on, the bar ends with an arrow.
     if let Some(last) = drawn.last_mut()
-        && held as f64 > capacity as f64 * (1.0 + 0.5 / cells as f64)
+        && size_bytes as f64 > capacity as f64 * (1.0 + 0.5 / cells as f64)
     {
         *last = MORE;
     }
@@ -263,7 +266,7 @@ fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
 }
 
 fn shade(segment: Segment, index: usize) -> char {
-    if segment.in_merge { IN_MERGE } else { RUNS[index % RUNS.len()] }
+    if segment.is_compacting { COMPACTING } else { RUNS[index % RUNS.len()] }
 }
 
 /// `part` of `whole` in percent.
@@ -288,11 +291,11 @@ mod tests {
         LevelStats { capacity_bytes, run_slots, runs, written_raw_bytes: 0 }
     }
 
-    fn run(id: u64, mebibytes: u64, in_merge: bool) -> RunStats {
+    fn run(id: u64, mebibytes: u64, is_compacting: bool) -> RunStats {
         let raw_bytes = mebibytes << 20;
         RunStats {
             id,
-            in_merge,
+            in_merge: is_compacting,
             tables: 1,
             entries: raw_bytes / 100,
             tombstones: 7,
@@ -318,25 +321,26 @@ mod tests {
         }
     }
 
-    /// A tree at rest: bars grow evenly with the capacity, runs are to scale, the oldest first; a little is not nothing, and a sealed buffer
-    /// beside a full active one is more than the capacity of one.
+    /// A tree at rest: bars grow evenly with the capacity, runs are to scale, oldest first; a small run
+    /// is visible; an immutable memtable beside a full active one is above the capacity of one.
     #[test]
     fn a_tree_at_rest() {
         let stats = tree([vec![run(9, 1, false), run(8, 2, false)], vec![], vec![run(3, 1, false)]]);
         let expected = [
-            "                                      held   full  capacity    runs  entries  tombstones",
-            "buffer   █████▶                    1.3 MiB  129 %   1.0 MiB           13,485",
-            "level 1  ██████▓▓▓···              3.0 MiB   75 %   4.0 MiB  2 of 4   31,456          14",
-            "level 2  ··················            0 B    0 %  16.0 MiB  0 of 4        0           0",
-            "level 3  ▏·······················  1.0 MiB    2 %  64.0 MiB  1 of 4   10,485           7",
+            "                                       size   full  capacity    runs  entries  tombstones",
+            "memtable  █████▶                    1.3 MiB  129 %   1.0 MiB           13,485",
+            "level 1   ██████▓▓▓···              3.0 MiB   75 %   4.0 MiB  2 of 4   31,456          14",
+            "level 2   ··················            0 B    0 %  16.0 MiB  0 of 4        0           0",
+            "level 3   ▏·······················  1.0 MiB    2 %  64.0 MiB  1 of 4   10,485           7",
         ];
         assert_eq!(levels(&stats).lines().collect::<Vec<_>>(), expected);
         assert_eq!((jobs(&stats), advice(&stats, "db")), (None, None));
     }
 
-    /// Runs in merges have a shade of their own, more than the capacity is seen, and what is written and merged has columns.
+    /// Inputs of compactions have their own shade, an arrow shows a level above its capacity, and bytes
+    /// written have a column.
     #[test]
-    fn a_tree_with_a_merge() {
+    fn a_tree_with_a_compaction() {
         let mut stats =
             tree([vec![], vec![run(9, 6, true), run(8, 6, true), run(7, 8, false)], vec![run(3, 40, false)]]);
         stats.levels[1].written_raw_bytes = 5 << 20;
@@ -351,60 +355,60 @@ mod tests {
         }];
         let drawn = levels(&stats);
         let line = |number: usize| drawn.lines().nth(number).unwrap_or_default();
-        assert!(line(0).ends_with("runs  entries  tombstones  merging  written"), "{drawn}");
+        assert!(line(0).ends_with("runs  entries  tombstones  compacting  written"), "{drawn}");
         assert!(
-            line(3).starts_with("level 2  █████████▒▒▒▒▒▒▒▒▶  ") && line(3).ends_with("21   2 runs  5.0 MiB"),
+            line(3).starts_with("level 2   █████████▒▒▒▒▒▒▒▒▶  ") && line(3).ends_with("21      2 runs  5.0 MiB"),
             "{drawn}"
         );
-        assert!(line(4).starts_with("level 3  ███████████████·········  ") && line(4).ends_with(" 0 B"), "{drawn}");
+        assert!(line(4).starts_with("level 3   ███████████████·········  ") && line(4).ends_with(" 0 B"), "{drawn}");
         assert_eq!(
             jobs(&stats).as_deref(),
-            Some("merge into level 2  █████···············  25 %  9.0 MiB left  2 runs  2 parts  level 1 is full")
+            Some("compaction into level 2  █████···············  25 %  9.0 MiB left  2 runs  2 parts  level 1 is full")
         );
         let said = advice(&stats, "my.db").expect("there is something to do");
         assert!(
-            said.starts_with("1 merge is in progress: it goes on") && said.contains("compact my.db --settle"),
+            said.starts_with("1 compaction is in progress: it resumes") && said.contains("compact my.db --settle"),
             "{said}"
         );
         stats.debt_seconds = Some(40.0);
         assert!(advice(&stats, "my.db").is_some_and(|said| said.contains("about 40 s of work")));
     }
 
-    /// What is amiss is said, the most urgent first.
+    /// Advice is about the most urgent problem.
     #[test]
     fn advice_is_given_where_it_helps() {
         let runs = |count| (0..count).map(|id| run(id, 1, false)).collect::<Vec<_>>();
         let mut stats = tree([runs(4), vec![], vec![]]);
-        assert_eq!(advice(&stats, "db"), None, "as many as there are slots");
+        assert_eq!(advice(&stats, "db"), None, "as many runs as slots");
         stats.levels[1].runs = runs(6);
-        let said = |stats: &Stats| advice(stats, "db").expect("something is amiss");
-        assert!(said(&stats).starts_with("level 2 has 2 runs above its slots: they are merged"), "{}", said(&stats));
+        let said = |stats: &Stats| advice(stats, "db").expect("there is advice");
+        assert!(said(&stats).starts_with("level 2 has 2 runs above its limit: they are compacted"), "{}", said(&stats));
         stats.levels[1].runs.clear();
         stats.levels[0].runs.iter_mut().for_each(|run| run.tombstones = run.entries / 2);
         assert!(said(&stats).starts_with("50 % of the entries are tombstones"), "{}", said(&stats));
         stats.merges_paused = true;
-        assert!(said(&stats).starts_with("merges are paused"), "{}", said(&stats));
+        assert!(said(&stats).starts_with("compactions are paused"), "{}", said(&stats));
         stats.trouble = Some("no space".to_owned());
         assert!(said(&stats).ends_with("no space"), "{}", said(&stats));
         let disk =
             tamarack::DiskStats { free_bytes: 1 << 20, total_bytes: 1 << 30, reserve_bytes: 2 << 20, is_low: true };
         stats.disk = Some(disk);
-        assert!(said(&stats).contains("puts are refused, deletes are taken; free some space"), "{}", said(&stats));
+        assert!(said(&stats).contains("puts are refused, deletes are accepted; free some space"), "{}", said(&stats));
         stats.writing_stopped = Some("a sync failed".to_owned());
         assert!(said(&stats).ends_with("a sync failed"), "{}", said(&stats));
     }
 
-    /// Whatever is in a bar, it has its length, and every run that takes a cell is seen.
+    /// A bar has its length whatever it contains, and every run that fills a cell is visible.
     #[test]
     fn bars_keep_their_length() {
         for cells in 1..60 {
             for count in 0..50 {
                 let segments: Vec<Segment> =
-                    (0..count).map(|i| Segment { bytes: i * 37 % 11, in_merge: i % 5 == 0 }).collect();
+                    (0..count).map(|i| Segment { bytes: i * 37 % 11, is_compacting: i % 5 == 0 }).collect();
                 assert_eq!(bar(cells, 100, &segments).chars().count(), cells);
             }
         }
-        let thirds = [1, 1, 1].map(|bytes| Segment { bytes, in_merge: false });
+        let thirds = [1, 1, 1].map(|bytes| Segment { bytes, is_compacting: false });
         assert_eq!(bar(6, 3, &thirds), "██▓▓██");
         assert_eq!(bar(6, 6, &thirds), "█▓█···");
         assert_eq!(bar(6, 2, &thirds), "███▓▓▶");

@@ -1,4 +1,4 @@
-//! Measured workloads as tables, and as JSON.
+//! Measured workloads as tables and as JSON.
 
 use serde_json::{Map, Value};
 
@@ -9,9 +9,9 @@ use crate::size::show_seconds;
 use crate::workloads::measure::{Measured, Rate};
 use crate::workloads::times::Latency;
 
-/// A row for each, one for each kind of its operations, and one for a writer beside it.
+/// Table with a row per workload, per kind of operation, and for a concurrent writer.
 pub(crate) fn workloads(all: &[Measured]) -> String {
-    let heading = ["", "ops/s", "MB/s", "p50", "p99", "p99.9", "max", "needed", "predicted", "read"];
+    let heading = ["workload", "ops/s", "MB/s", "p50", "p99", "p99.9", "max", "needed", "predicted", "read"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for measured in all {
         let blocks = [measured.blocks_needed, measured.blocks_predicted, measured.blocks_read];
@@ -20,14 +20,14 @@ pub(crate) fn workloads(all: &[Measured]) -> String {
         for (kind, latency) in &measured.clients.kinds {
             rows.push(row(&format!("  {kind}"), latency, measured.clients.seconds, None).to_vec());
         }
-        rows.extend(measured.writer.as_ref().map(|writer| rate("  its writer", writer).to_vec()));
+        rows.extend(measured.writer.as_ref().map(|writer| rate("  concurrent writer", writer).to_vec()));
     }
     table(&rows)
 }
 
-/// A row for each that wrote: what that took, beside what the models say.
+/// Table with a row per workload that wrote: amplification, measured and predicted.
 pub(crate) fn writes(all: &[Measured]) -> Option<String> {
-    let heading = ["", "written", "predicted", "space", "held back", "settled in", "levels", "runs"];
+    let heading = ["workload", "write amp", "predicted", "space amp", "delays", "settled in", "levels", "runs"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for measured in all {
         let Some(settling) = measured.settling else { continue };
@@ -47,15 +47,17 @@ pub(crate) fn writes(all: &[Measured]) -> Option<String> {
     (rows.len() > 1).then(|| table(&rows))
 }
 
-/// Says what the columns of [`workloads`] mean.
+/// Explains the columns of [`workloads`] mean.
 pub(crate) const LEGEND: &str = "\
-needed, predicted, read: blocks for each operation: those that lookups looked into, as many as
-  models say of this tree, and those that came from storage because the cache lacked them";
+p50 to max: latency
+needed, predicted, read: blocks per operation that were searched, that the models predict for
+  this tree, and that were read from storage because they were not cached";
 
-/// Says what the columns of [`writes`] mean.
+/// Explains the columns of [`writes`] mean.
 pub(crate) const LEGEND_OF_WRITES: &str = "\
-written, predicted: bytes written into levels for each byte flushed, and what the models say
-space: bytes of tables for each byte that the live entries would take; held back: writers, in sum";
+write amp, predicted: write amplification (bytes written to levels / bytes flushed)
+space amp: bytes of SSTables / bytes of live entries
+delays: write throttling and write stalls, summed over writers";
 
 fn rate(name: &str, rate: &Rate) -> [String; 7] {
     row(name, &rate.latency, rate.seconds, Some(rate.bytes_per_second() / 1e6))
@@ -79,7 +81,7 @@ fn row(name: &str, latency: &Latency, seconds: f64, megabytes: Option<f64>) -> [
     ]
 }
 
-/// A number of blocks: three digits behind the point, fewer for large ones.
+/// A number of blocks with three decimals, fewer for large ones.
 fn show_number(blocks: f64) -> String {
     match blocks {
         b if b < 9.9995 => format!("{b:.3}"),
@@ -88,14 +90,14 @@ fn show_number(blocks: f64) -> String {
     }
 }
 
-/// Levels down to the last that has a run, and runs.
+/// Levels down to the last with a run, and runs.
 fn levels_and_runs(measured: &Measured) -> (usize, usize) {
     let levels = &measured.stats.levels;
     let last = levels.iter().rposition(|level| !level.runs.is_empty()).map_or(0, |index| index + 1);
     (last, levels.iter().map(|level| level.runs.len()).sum())
 }
 
-/// The same for programs.
+/// A measured workload as JSON.
 pub(crate) fn for_programs(measured: &Measured) -> Map<String, Value> {
     let (levels, runs) = levels_and_runs(measured);
     let stats = &measured.stats;

@@ -1,5 +1,5 @@
-//! The workloads that people know from `db_bench`, YCSB and the MOOSE paper: what each does ([`WORKLOADS`], the one list), on which data ([`data`]), and how it is measured
-//! ([`measure`]).
+//! Workloads of `db_bench`, YCSB and the MOOSE paper: the list ([`WORKLOADS`]), their data ([`data`])
+//! and their measurement ([`measure`]).
 //!
 //! ```text
 //! WORKLOADS ─┐
@@ -7,20 +7,25 @@
 //! Db ────────┘
 //! ```
 //!
-//! All workloads work on the same entries, so that they can follow each other on one database; only loads want an empty one.
+//! All workloads use the same entries, so that they can follow one another on one database; only
+//! loads need an empty one.
 //!
-//! # Where they differ from their models
+//! # Differences from the originals
 //!
-//! * `fillrandom` and `overwrite` of `db_bench` draw keys at random, so after a fill of n about a third of the keys are missing and `readrandom` looks for
-//!   them in vain. Here a load stores each key once, and what is read is there; `readmissing` reads what is not.
-//! * YCSB scrambles Zipfian ranks by drawing from 10,000,000,000 of them and hashing each to an entry (`ScrambledZipfianGenerator`), which
-//!   makes the most frequent entries less frequent. Here ranks are drawn from as many as there are entries, and each entry has one.
-//! * YCSB's records have ten fields, of which an update writes one. Here a value is one field, and an update writes it all.
-//! * The mixes A to J of MOOSE (Table 4) are shares of range lookups, updates and point lookups. Their J is 33 % of each, here a third. The paper does not say how long its
-//!   ranges are, nor whether the keys it looks up are there (its Table 5 has less than one I/O for an operation of workload C, so they are not). Its model counts one block for each run that a range meets, so ranges are short here: 10 entries; keys are there.
-//!   It has keys of 24 bytes and values of 1000.
+//! * `fillrandom` of `db_bench` draws keys at random, so that about a third of the keys is missing
+//!   afterwards, and `readrandom` looks up missing keys as well. Here a load stores each key once,
+//!   `readrandom` looks up existing keys, and `readmissing` looks up missing ones.
+//! * YCSB draws Zipfian ranks from 10,000,000,000 and hashes each to an entry
+//!   (`ScrambledZipfianGenerator`), which makes the most frequent entries less frequent. Here there
+//!   are as many ranks as entries, and each entry has one.
+//! * A record of YCSB has ten fields, of which an update writes one. Here a value is one field.
+//! * The mixes A to J of MOOSE (Table 4) are fractions of range lookups, updates and point lookups;
+//!   J is 33 % of each, here a third. The paper does not state the length of ranges, nor whether
+//!   point lookups find their keys (Table 5 has less than one I/O per operation for C, so they do
+//!   not). Its model counts one block per run of a range, so ranges have 10 entries here; keys
+//!   exist. The paper uses keys of 24 bytes and values of 1000.
 //!
-//! Never opens a database, and prints nothing.
+//! This module never opens a database and prints nothing.
 
 pub(crate) mod data;
 pub(crate) mod measure;
@@ -30,12 +35,12 @@ pub(crate) mod predict;
 pub(crate) mod times;
 mod zipfian;
 
-/// Something that is measured.
+/// A workload to measure.
 pub(crate) struct Workload {
-    /// What it is called.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What it does, in few words.
-    pub(crate) words: &'static str,
+    /// What it does, for the help.
+    pub(crate) summary: &'static str,
     /// What its clients do.
     pub(crate) does: Does,
 }
@@ -43,84 +48,84 @@ pub(crate) struct Workload {
 /// What the clients of a workload do.
 #[derive(Clone, Copy)]
 pub(crate) enum Does {
-    /// They store all entries, each once, in an empty database.
+    /// Stores all entries, each once, in an empty database.
     Load(Order),
-    /// Each draws one operation after the other.
+    /// Each client draws one operation after the other.
     Mix(Mix),
 }
 
-/// In which order entries are stored.
+/// The order in which a load stores entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// That of their keys.
+    /// Key order.
     Ascending,
-    /// None that is visible.
+    /// Random order.
     Random,
 }
 
-/// Operations, and on which entries.
+/// A mix of operations, and the distribution of their keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Mix {
-    /// Each with its share; all shares together are the whole.
+    /// Operations with their weights.
     pub(crate) operations: &'static [(u64, Operation)],
-    /// Which entries.
+    /// The distribution of keys.
     pub(crate) choice: Choice,
-    /// One more client overwrites entries as long as the others go on.
+    /// One more client overwrites entries while the others run.
     pub(crate) beside_writer: bool,
 }
 
-/// What is done with one entry.
+/// An operation on one entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Looks it up.
+    /// Looks up an existing key.
     Get,
-    /// Looks up a key that is not there.
+    /// Looks up a key that does not exist.
     GetMissing,
-    /// Gives it another value.
+    /// Overwrites the value.
     Update,
-    /// Looks it up and gives it another value.
+    /// Looks up the key and overwrites its value.
     ReadModifyWrite,
-    /// Stores a new one.
+    /// Inserts a new entry.
     Insert,
-    /// Begins a scan there, reads the first entry, and so many after it.
+    /// Seeks to the key and reads one entry, and `nexts` more.
     Seek {
-        /// After the first.
+        /// Entries read after the first one.
         nexts: u64,
     },
-    /// The same, with a number of entries drawn evenly up to this.
+    /// Seeks and reads a uniformly random number of entries.
     Scan {
-        /// The most.
+        /// Largest number of entries.
         entries_max: u64,
     },
 }
 
-/// Which entries are taken.
+/// A distribution of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// All alike.
+    /// Every key with the same probability.
     Uniform,
-    /// Some far more often than others, by Zipf's law, wherever and however old they are.
+    /// Zipfian, with ranks scattered over all keys.
     Zipfian,
-    /// The younger, the more often, by Zipf's law.
+    /// Zipfian, with the youngest entries first.
     Latest,
 }
 
-/// All there are, in the order in which the help lists them.
+/// All workloads, in the order of the help.
 pub(crate) const WORKLOADS: &[Workload] = &[
-    load("fillseq", "store all entries, keys ascending", Order::Ascending),
-    load("fillrandom", "store all entries, keys in random order", Order::Random),
-    uniform("overwrite", "give random entries another value", &[(100, Operation::Update)]),
+    load("fillseq", "store all entries in key order", Order::Ascending),
+    load("fillrandom", "store all entries in random order", Order::Random),
+    uniform("overwrite", "overwrite random entries", &[(100, Operation::Update)]),
     uniform("readrandom", "look up random entries", &[(100, Operation::Get)]),
-    uniform("readmissing", "look up keys that are not there", &[(100, Operation::GetMissing)]),
+    uniform("readmissing", "look up keys that do not exist", &[(100, Operation::GetMissing)]),
     Workload {
         name: "readwhilewriting",
-        words: "readrandom; one more client overwrites",
+        summary: "readrandom beside a client that overwrites",
         does: Does::Mix(Mix { operations: &[(100, Operation::Get)], choice: Choice::Uniform, beside_writer: true }),
     },
-    uniform("seekrandom", "find a random place, read one entry", &[(100, Operation::Seek { nexts: 0 })]),
-    uniform("seekrandom-next10", "the same, and the next 10", &[(100, Operation::Seek { nexts: 10 })]),
-    uniform("seekrandom-next100", "the same, and the next 100", &[(100, Operation::Seek { nexts: 100 })]),
-    load("ycsb-load", "as fillrandom", Order::Random),
+    uniform("seekrandom", "seek to a random key, read one entry", &[(100, Operation::Seek { nexts: 0 })]),
+    uniform("seekrandom-next10", "the same, read 10 more", &[(100, Operation::Seek { nexts: 10 })]),
+    uniform("seekrandom-next100", "the same, read 100 more", &[(100, Operation::Seek { nexts: 100 })]),
+    load("ycsb-load", "same as fillrandom", Order::Random),
     skewed("ycsb-a", "50 % lookups, 50 % updates", &[(50, Operation::Get), (50, Operation::Update)], Choice::Zipfian),
     skewed("ycsb-b", "95 % lookups, 5 % updates", &[(95, Operation::Get), (5, Operation::Update)], Choice::Zipfian),
     skewed("ycsb-c", "lookups only", &[(100, Operation::Get)], Choice::Zipfian),
@@ -132,13 +137,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     ),
     skewed(
         "ycsb-e",
-        "95 % scans of up to 100, 5 % inserts",
+        "95 % scans of up to 100 entries, 5 % inserts",
         &[(95, Operation::Scan { entries_max: 100 }), (5, Operation::Insert)],
         Choice::Zipfian,
     ),
     skewed(
         "ycsb-f",
-        "50 % lookups, 50 % lookups with update",
+        "50 % lookups, 50 % read-modify-writes",
         &[(50, Operation::Get), (50, Operation::ReadModifyWrite)],
         Choice::Zipfian,
     ),
@@ -159,21 +164,21 @@ const fn moose(ranges: u64, updates: u64, lookups: u64) -> [(u64, Operation); 3]
     [(lookups, Operation::Get), (updates, Operation::Update), (ranges, Operation::Seek { nexts: 9 })]
 }
 
-const fn load(name: &'static str, words: &'static str, order: Order) -> Workload {
-    Workload { name, words, does: Does::Load(order) }
+const fn load(name: &'static str, summary: &'static str, order: Order) -> Workload {
+    Workload { name, summary, does: Does::Load(order) }
 }
 
-const fn uniform(name: &'static str, words: &'static str, operations: &'static [(u64, Operation)]) -> Workload {
-    skewed(name, words, operations, Choice::Uniform)
+const fn uniform(name: &'static str, summary: &'static str, operations: &'static [(u64, Operation)]) -> Workload {
+    skewed(name, summary, operations, Choice::Uniform)
 }
 
 const fn skewed(
     name: &'static str,
-    words: &'static str,
+    summary: &'static str,
     operations: &'static [(u64, Operation)],
     choice: Choice,
 ) -> Workload {
-    Workload { name, words, does: Does::Mix(Mix { operations, choice, beside_writer: false }) }
+    Workload { name, summary, does: Does::Mix(Mix { operations, choice, beside_writer: false }) }
 }
 
 impl Workload {
@@ -250,7 +255,7 @@ impl Operation {
     }
 }
 
-/// Names differ, and the shares of each are what its words say.
+/// Names differ, and weights agree with the summaries.
 #[test]
 fn the_list_is_sound() {
     let names: std::collections::BTreeSet<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
@@ -258,8 +263,8 @@ fn the_list_is_sound() {
     for workload in WORKLOADS {
         if let Does::Mix(mix) = workload.does {
             for (share, operation) in mix.operations {
-                let is_said = workload.words.contains(&format!("{share} % "));
-                assert!(is_said || mix.whole() != 100 || *share == 100, "{}: {}", workload.name, operation.name());
+                let is_stated = workload.summary.contains(&format!("{share} % "));
+                assert!(is_stated || mix.whole() != 100 || *share == 100, "{}: {}", workload.name, operation.name());
             }
             assert!(mix.whole() == 100 || workload.name == "moose-j", "{}", workload.name);
         }
