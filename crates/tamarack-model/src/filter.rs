@@ -63,8 +63,28 @@ pub enum FilterKind {
     Bloom,
     /// All bits of a key in one cache line: one cache line in all, more false positives, above all with many bits.
     Blocked,
-    /// Several small blocked filters over the same keys, of which as many are in memory as a table is worth: [`crate::elastic`].
+    /// Several small blocked filters over the same keys, of which as many are in memory as a table is worth: [`crate::filter_plan`].
     Elastic,
+}
+
+/// A kind and a size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FilterSettings {
+    /// The kind.
+    pub kind: FilterKind,
+    /// The size; more than 0.
+    pub bits_per_entry: f64,
+}
+
+impl FilterSettings {
+    /// The filter that a new table stores so that it can have `bits_per_entry` in memory. An elastic one has twice as many: hot tables load more units of it than others.
+    pub fn stored(kind: FilterKind, bits_per_entry: f64) -> Self {
+        let bits_per_entry = match kind {
+            FilterKind::Elastic => (2.0 * bits_per_entry).min(BITS_MAX),
+            FilterKind::Bloom | FilterKind::Blocked => bits_per_entry,
+        };
+        Self { kind, bits_per_entry }
+    }
 }
 
 /// What a filter of a kind and size does, on average over keys.

@@ -75,10 +75,9 @@
 //! | [pace] | which job is next, and how fast may writers go | ask a clock |
 //! | [bound] | what is merged because a tree takes too much space | |
 //! | [cost] | what does a shape cost, in closed form | |
-//! | [assign] | which filter does a run get when it is built | |
-//! | [retune] | which filters become others while their tables stay | |
+//! | [filter_plan] | which filter should each table have, within one budget | read a file |
 //! | [allocate] | how many bits of filter does each run get | see a level |
-//! | [elastic] | how many units of its elastic filter has a table in memory | see a key |
+//! | [access_frequency] | how often do lookups pass a table in vain | see a key |
 //! | [filter] | what does a filter of so many bits promise | see a key |
 //! | [growth] | when does a tree take its policy's next shape | |
 //! | [policy] | which shape | see a tree |
@@ -97,20 +96,19 @@
 pub mod design;
 pub mod simulate;
 
+pub mod access_frequency;
 pub mod agenda;
 pub mod allocate;
-pub mod assign;
 pub mod bound;
 pub mod cost;
 pub mod device;
-pub mod elastic;
 pub mod filter;
+pub mod filter_plan;
 pub mod growth;
 pub mod occupancy;
 pub mod pace;
 pub mod planner;
 pub mod policy;
-pub mod retune;
 pub mod shape;
 pub mod units;
 pub mod workload;

@@ -24,9 +24,7 @@ use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{
-    self, Crew, Filters, OutputSettings, Retuner, Scheduler, SchedulerSettings, Surroundings, Workshop,
-};
+use crate::compact::{self, Crew, FilterWorker, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
 use crate::database::Database;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
@@ -394,8 +392,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         buffers_memory_max: options.buffers_memory_max,
         merge_rate: options.merge_rate,
         space_bound: options.space_bound,
-        filters: Filters::new(options.filter),
-        filter_bits_per_entry: options.filter.bits_per_entry(),
+        filter: options.filter,
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
@@ -442,19 +439,19 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
 /// Starts the background work.
 fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     // Before anybody opens a table, or decides about those that are there.
-    let retuner = Arc::new(Retuner::new(&engine.scheduler));
+    let filters = Arc::new(FilterWorker::new(&engine.scheduler));
     let Workers { merging, syncing } = start_workers(&engine.dir, options, &engine.scheduler, &engine.interval)?;
     engine.database.set_flusher(merging.clone());
     engine.tables.set_collector(merging.clone());
     engine.scheduler.set_workers(merging.clone());
     // There may be a buffer to flush, and a merge to go on with.
     merging.wake();
-    let started = engine.env.start("tamarack-filters", retuner);
-    let retuning = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
-    let retuning = retuning.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
-    engine.scheduler.set_retuner(retuning.clone());
-    retuning.wake();
-    engine.workers = vec![merging, syncing, retuning];
+    let started = engine.env.start("tamarack-filters", filters);
+    let filters = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
+    let filters = filters.inspect_err(|_| [&merging, &syncing].into_iter().for_each(|worker| worker.stop()))?;
+    engine.scheduler.filters().set_worker(filters.clone());
+    filters.wake();
+    engine.workers = vec![merging, syncing, filters];
     start_telling(engine)
 }
 

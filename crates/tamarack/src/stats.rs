@@ -99,9 +99,9 @@ pub struct Counters {
     pub reshapes: Counter,
     /// Filters of tables that were made anew from digests.
     pub filters_rebuilt: Counter,
-    /// Stored filters that were read again.
+    /// Stored filters, or units of elastic ones, that were read again.
     pub filters_loaded: Counter,
-    /// Filters that tables do without from then on.
+    /// Filters, or units of elastic ones, that tables do without from then on.
     pub filters_dropped: Counter,
     /// Bytes of tables that were read for that.
     pub retune_bytes_read: Counter,

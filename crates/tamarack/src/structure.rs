@@ -134,9 +134,9 @@ pub struct Stats {
     pub reshapes: u64,
     /// Filters of tables that were made anew from digests since opening, without reading data; see [`crate::Db::set_filter`].
     pub filters_rebuilt: u64,
-    /// Stored filters of open tables that were read again since opening.
+    /// Stored filters of open tables, or units of elastic ones, that were read again since opening.
     pub filters_loaded: u64,
-    /// Filters that open tables do without since then, since opening.
+    /// Filters of open tables, or units of elastic ones, that were dropped since opening.
     pub filters_dropped: u64,
     /// Bytes of tables (file bytes) that were read for that since opening.
     pub retune_bytes_read: u64,
@@ -495,7 +495,7 @@ fn filter_fpr(run: &Run) -> f64 {
     for table in tables_of(run) {
         let (meta, (filter_kind, filter_bits)) = (table.meta(), table.filter());
         all += meta.entries;
-        if let Some(units) = table.units() {
+        if let Some(units) = table.units().filter(|units| units.in_memory > 0) {
             passed += meta.entries as f64 * units.fpr(meta);
             continue;
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tamarack::{Compression, Db, Expert, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
-use tamarack_model::elastic::half_life;
+use tamarack_model::access_frequency::half_life;
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;

@@ -95,7 +95,7 @@ impl Curve {
     /// The curve of a kind whose filters are of one piece.
     ///
     /// # Panics
-    /// For an elastic one, whose units are whole: they are shared out by [`crate::elastic`].
+    /// For an elastic one, whose units are whole: [`crate::filter_plan`] shares them out.
     pub fn new(kind: FilterKind) -> Self {
         let place = FilterKind::OF_ONE_PIECE.iter().position(|known| *known == kind);
         let place = place.unwrap_or_else(|| panic!("{} filters have no curve", kind.name()));

@@ -37,6 +37,17 @@ pub enum Allocation {
     Observed,
 }
 
+impl Allocation {
+    /// The share of lookups that it takes to find something; `None` for [`Allocation::Observed`], which goes by what was seen.
+    pub fn found(self) -> Option<f64> {
+        match self {
+            Self::Uniform | Self::Monkey => Some(0.0),
+            Self::MonkeyGeneral { v } => Some(v / (v + 1.0)),
+            Self::Observed => None,
+        }
+    }
+}
+
 impl FilterChoice {
     /// Bits for each entry of the tree, in memory; 0 for none.
     pub fn bits_per_entry(self) -> f64 {

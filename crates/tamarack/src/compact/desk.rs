@@ -11,7 +11,6 @@ use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
-use crate::compact::filters::Filters;
 use crate::compact::job::{Job, Part, Task};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
@@ -45,8 +44,6 @@ pub(super) struct Desk {
     pub(super) requests: VecDeque<Request>,
     pub(super) requests_made: u64,
     pub(super) meter: Meter,
-    /// Which filters tables are to carry, and how often that was chosen anew.
-    pub(super) filters: (Arc<Filters>, u64),
     /// With a limit of the merges' rate: none of them goes on before that.
     pub(super) merges_from: Duration,
     /// How many raw bytes per second merges may copy.
@@ -88,13 +85,7 @@ pub(super) struct Pace {
 
 impl Desk {
     /// Nothing is going on yet.
-    pub(super) fn new(
-        tree: TreeId,
-        policy: Arc<dyn Policy>,
-        shape: Shape,
-        merge_rate: Option<u64>,
-        filters: Filters,
-    ) -> Self {
+    pub(super) fn new(tree: TreeId, policy: Arc<dyn Policy>, shape: Shape, merge_rate: Option<u64>) -> Self {
         Self {
             tree,
             policy,
@@ -113,7 +104,6 @@ impl Desk {
             requests: VecDeque::new(),
             requests_made: 0,
             meter: Meter::default(),
-            filters: (Arc::new(filters), 0),
             merges_from: Duration::ZERO,
             counted: None,
         }

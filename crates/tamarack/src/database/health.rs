@@ -7,9 +7,10 @@
 //!              report_recovery
 //! ```
 //!
-//! Every write asks [`Health::check_running`], which is one atomic load while writing has not ended; the lock behind it
-//! protects the errors themselves. Whoever waits for an activity asks [`Health::check_progress`] and is told the error
-//! rather than left waiting. Each change notifies the database's progress.
+//! Every write asks [`Health::check_running`], which is one atomic load while writing has not
+//! ended; the lock behind it protects the errors themselves. Whoever waits for an activity asks
+//! [`Health::check_progress`] and is told the error rather than left waiting. Each change notifies
+//! the database's progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,8 @@ pub struct Health {
     events: Arc<Events>,
     /// Notified at each change.
     progress: Arc<Progress>,
-    /// True once `errors.stopped` is set; never false again. What lets writers pass without the lock.
+    /// True once `errors.stopped` is set; never false again. What lets writers pass without the
+    /// lock.
     is_stopped: AtomicBool,
     errors: Mutex<Errors>,
 }
@@ -102,7 +104,8 @@ impl Health {
         }
     }
 
-    /// Forgets an activity's last error, so that whoever waits from now on is told only of later ones.
+    /// Forgets an activity's last error, so that whoever waits from now on is told only of later
+    /// ones.
     pub fn forget_trouble(&self, activity: Activity) {
         *self.errors.lock().of(activity) = None;
     }
@@ -112,7 +115,8 @@ impl Health {
         self.errors.lock().last.clone()
     }
 
-    /// Ends writing (rule: a failed sync is never retried as if it could succeed). The first reason is the one that is kept.
+    /// Ends writing (rule: a failed sync is never retried as if it could succeed). The first reason
+    /// is the one that is kept.
     pub fn report_stop(&self, error: Error) {
         let cause = match error {
             Error::Stopped { cause } => cause,
@@ -170,7 +174,8 @@ mod tests {
         Error::io(step, std::path::Path::new("/trees"), std::io::Error::other("it failed"))
     }
 
-    /// The first reason to stop is kept, whatever fails later, and is what every later write is told.
+    /// The first reason to stop is kept, whatever fails later, and is what every later write is
+    /// told.
     #[test]
     fn the_first_reason_to_stop_is_kept() {
         let health = Health::new(Arc::default(), Arc::new(Progress::new()));

@@ -10,13 +10,15 @@
 //!          └─ file lock    keeps other processes away
 //! ```
 //!
-//! A tree ([`crate::tree::state::Tree`]) holds a reference to the database that it belongs to, and everything that reads holds
-//! a tree. So the file lock is released when the last handle, snapshot, or iterator is dropped.
+//! A tree ([`crate::tree::state::Tree`]) holds a reference to the database that it belongs to, and
+//! everything that reads holds a tree. So the file lock is released when the last handle, snapshot,
+//! or iterator is dropped.
 //!
-//! Nothing here knows a key, a run, or a file other than the lock. Locks: the list of snapshots, and the background errors;
-//! neither is taken by a get or a put while nothing has failed.
+//! Nothing here knows a key, a run, or a file other than the lock. Locks: the list of snapshots,
+//! and the background errors; neither is taken by a get or a put while nothing has failed.
 //!
-//! Tests: `sequences` and `health` have their own; `tests/faults` and `tests/schedules` exercise both through the engine.
+//! Tests: `sequences` and `health` have their own; `tests/faults` and `tests/schedules` exercise
+//! both through the engine.
 
 use std::sync::{Arc, OnceLock};
 
@@ -57,8 +59,8 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database in which everything up to `visible` is visible, and whose last durable edit is `edit`. Keeps `lock` until it
-    /// is dropped.
+    /// A database in which everything up to `visible` is visible, and whose last durable edit is
+    /// `edit`. Keeps `lock` until it is dropped.
     pub fn new(visible: Sequence, edit: EditNumber, events: Arc<Events>, lock: Box<dyn Lock>) -> Self {
         let progress = Arc::new(Event::new());
         Self {

@@ -1,8 +1,9 @@
 //! Which sequences readers see: the visible sequence, and the snapshots that hold older ones.
 //!
-//! The visible sequence only grows, in commit order, and only once all entries up to it are in the buffers and have
-//! the durability their writers asked for. A snapshot reads it and registers in one step, under the lock of the list that flushes and merges
-//! read: so none of them can miss a snapshot and drop a version it needs.
+//! The visible sequence only grows, in commit order, and only once all entries up to it are in the
+//! buffers and have the durability their writers asked for. A snapshot reads it and registers in
+//! one step, under the lock of the list that flushes and merges read: so none of them can miss a
+//! snapshot and drop a version it needs.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,9 @@ impl Sequences {
         Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::default() }
     }
 
-    /// The youngest sequence that readers see. A reader pins the state first and asks this second: the other way round a merge could in
-    /// between drop a version that was hidden only by one the reader may not see.
+    /// The youngest sequence that readers see. A reader pins the state first and asks this second:
+    /// the other way round a merge could in between drop a version that was hidden only by one the
+    /// reader may not see.
     pub fn visible(&self) -> Sequence {
         Sequence(self.sequence.load(Ordering::Acquire))
     }
@@ -61,8 +63,8 @@ impl Sequences {
         }
     }
 
-    /// The sequences that must stay readable, ascending: every snapshot, and what is visible now (for readers that have
-    /// pinned no state yet, and gets, which register nothing).
+    /// The sequences that must stay readable, ascending: every snapshot, and what is visible now
+    /// (for readers that have pinned no state yet, and gets, which register nothing).
     pub fn readable(&self) -> Vec<Sequence> {
         let snapshots = self.snapshots.lock();
         let visible = self.visible();

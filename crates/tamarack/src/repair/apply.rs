@@ -13,7 +13,6 @@ use super::arrange::Unit;
 use super::names::Names;
 use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
 use crate::compact;
-use crate::compact::stored_bits;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
@@ -305,9 +304,7 @@ impl<'a, 'b> Writer<'a, 'b> {
             let Resolved { block_bytes, compression, filter, .. } = *self.maker.options;
             // As many bits as all runs have on average; merges share them out.
             let filter = match filter {
-                FilterChoice::Each { kind, bits_per_entry, .. } => {
-                    Some(FilterSettings { kind, bits_per_entry: stored_bits(kind, bits_per_entry) })
-                }
+                FilterChoice::Each { kind, bits_per_entry, .. } => Some(FilterSettings::stored(kind, bits_per_entry)),
                 FilterChoice::None => None,
             };
             let settings = TableSettings {

@@ -24,8 +24,9 @@ use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
 use crate::format::table::{Footer, Properties, Units, fence, fence_entry, place};
 use crate::memory::{Account, Charge, Part};
 use crate::step;
+use crate::table::FilterSettings;
 use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
-use crate::table::filter::{FilterBuilder, FilterSettings};
+use crate::table::filter::FilterBuilder;
 
 /// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;

@@ -5,7 +5,7 @@
 //!                                            └────────► digest block, if wanted
 //! opening    filter block ─► Filter                    checked against its checksum, and against kind and bits
 //! get        Query's digest ─► Filter ─► no: the table is not searched
-//! retune     digest block ─► Filter of another size or kind, on the shelf in the place of the first
+//! rebuild    digest block ─► Filter of another size or kind, on the shelf in the place of the first
 //! ```
 //!
 //! A builder is told kind and bits per entry by whoever has the table built, since these are to depend on the run that the table
@@ -17,38 +17,16 @@
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
 
-use tamarack_model::filter::LINE_BITS;
+use tamarack_model::filter::{FilterSettings, LINE_BITS};
+use tamarack_model::filter_plan::FilterTarget;
 
 use crate::format::meta::TableMeta;
 use crate::format::stored::PAYLOAD_BYTES_MAX;
 use crate::format::table::Properties;
 
-/// Which filter a table is to carry.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FilterSettings {
-    /// Its kind.
-    pub kind: FilterKind,
-    /// Its size; more than 0. A filter that would not fit a block of the file gets what does.
-    pub bits_per_entry: f64,
-}
-
-/// Which filter a table is to have in memory.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum FilterTarget {
-    /// The one that is stored, if there is one.
-    #[default]
-    Stored,
-    /// None.
-    Nothing,
-    /// Of an elastic one as many units as fit so many bits of memory; of others the one that is stored.
-    Units(u64),
-    /// One of this kind and size: the stored one if it is that, else one made of the table's digests. A table that keeps none gets the stored one, unless that is larger; then it gets none.
-    Of(FilterSettings),
-}
-
 /// What was done to give a table another filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Retuned {
+pub enum FilterOutcome {
     /// Nothing: it has what it is to have.
     Unchanged,
     /// The stored filter was read, or units of it.
@@ -68,36 +46,34 @@ pub(super) enum Origin {
     Digests(FilterSettings),
 }
 
-impl FilterTarget {
-    /// Where the filter comes from that it asks of a table; `may_use_digests` is false if they turned out to be damaged.
-    pub(super) fn origin(&self, meta: &TableMeta, may_use_digests: bool) -> Origin {
-        let stored = if meta.filter_kind == 0 { Origin::Nowhere } else { Origin::Stored };
-        match self {
-            Self::Stored => stored,
-            Self::Nothing => Origin::Nowhere,
-            Self::Units(bits) if meta.filter_kind == kind_to_number(FilterKind::Elastic) => Origin::Units(*bits),
-            Self::Units(_) => stored,
-            Self::Of(wanted) => {
-                let bits = wanted.bits_of(meta.entries);
+impl Origin {
+    /// Where the filter comes from that `target` asks of a table; `may_use_digests` is false if they turned out to be damaged.
+    pub(super) fn of(target: FilterTarget, meta: &TableMeta, may_use_digests: bool) -> Self {
+        let stored = if meta.filter_kind == 0 { Self::Nowhere } else { Self::Stored };
+        match target {
+            FilterTarget::Stored => stored,
+            FilterTarget::Nothing => Self::Nowhere,
+            FilterTarget::Units(bits) if meta.filter_kind == kind_to_number(FilterKind::Elastic) => Self::Units(bits),
+            FilterTarget::Units(_) => stored,
+            FilterTarget::Of(wanted) => {
+                let bits = bits_of(wanted, meta.entries);
                 let is_stored = kind_to_number(wanted.kind) == meta.filter_kind && bits == meta.filter_bits;
                 match () {
-                    () if bits == 0 => Origin::Nowhere,
-                    () if is_stored => Origin::Stored,
-                    () if may_use_digests && meta.digest_bytes > 0 => Origin::Digests(*wanted),
+                    () if bits == 0 => Self::Nowhere,
+                    () if is_stored => Self::Stored,
+                    () if may_use_digests && meta.digest_bytes > 0 => Self::Digests(wanted),
                     () if meta.filter_bits <= bits => stored,
-                    () => Origin::Nowhere,
+                    () => Self::Nowhere,
                 }
             }
         }
     }
 }
 
-impl FilterSettings {
-    /// The bits that a filter of so many entries has: whole lines, and at most what fits a block.
-    pub fn bits_of(&self, entries: u64) -> u64 {
-        let bits = (entries as f64 * self.bits_per_entry).min(BITS_MAX as f64);
-        if bits == 0.0 { 0 } else { (bits / LINE_BITS as f64).round().max(1.0) as u64 * LINE_BITS }
-    }
+/// The bits of a filter over so many entries: whole lines, and at most what fits a block.
+pub(crate) fn bits_of(wanted: FilterSettings, entries: u64) -> u64 {
+    let bits = (entries as f64 * wanted.bits_per_entry).min(BITS_MAX as f64);
+    if bits == 0.0 { 0 } else { (bits / LINE_BITS as f64).round().max(1.0) as u64 * LINE_BITS }
 }
 
 /// The most bits of a filter: what fits a block, with room for the filter's own few bytes.
@@ -154,7 +130,7 @@ impl FilterBuilder {
 
 /// The filter of that kind and size over the digests of a table.
 pub(super) fn rebuild(wanted: FilterSettings, entries: u64, digests: &DigestSet) -> Option<Filter> {
-    Filter::rebuild(wanted.kind, Size::Total(wanted.bits_of(entries)), digests)
+    Filter::rebuild(wanted.kind, Size::Total(bits_of(wanted, entries)), digests)
 }
 
 /// Reads a digest block.

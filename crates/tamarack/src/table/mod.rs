@@ -9,7 +9,7 @@
 //!                └─► perhaps: if the BlockCache has the entry by itself, that is the answer
 //! ```
 //!
-//! What a table costs: in memory its filter, if it has one, which may become another while the table is open ([`Table::retune`]), and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
+//! What a table costs: in memory its filter, if it has one, which may become another while the table is open ([`Table::set_filter`]), and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
 //! cached, of which one is shared by some 150 data blocks. What it never does: look at the same
 //! block twice for one query, return bytes whose checksum it has not compared with both the block's trailer and its index entry,
 //! or write to a file that is finished.
@@ -33,11 +33,14 @@ pub use behind::{UnsyncedTable, WriteBehind};
 pub use blocks::{BlockName, Blocks, Lacking, Progress};
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
-pub use filter::{FilterSettings, FilterTarget, Retuned};
+pub use filter::FilterOutcome;
+pub(crate) use filter::bits_of;
 pub use index::IndexRoom;
 pub use reader::{Table, UnitsOfTable};
 pub use salvage::{LostKeys, Salvage};
 pub use shelf::Filters;
 pub use storage::TableStorage;
 pub use tamarack_filter::{Digest, DigestSet, Filter, FilterKind, kind_to_number};
+pub use tamarack_model::filter::FilterSettings;
+pub use tamarack_model::filter_plan::FilterTarget;
 pub use window::ScanVolume;

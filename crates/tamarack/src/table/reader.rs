@@ -1,7 +1,7 @@
 //! [`Table`]: an open table file, and point lookups in it.
 //!
 //! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, the top
-//! index and the filter, which stay in memory; the filter until another takes its place ([`Table::retune`]). Everything else is read when it is needed, one block in one read.
+//! index and the filter, which stay in memory; the filter until another takes its place ([`Table::set_filter`]). Everything else is read when it is needed, one block in one read.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,8 +14,9 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Access, Env, File, ReadRequest};
 use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
+use tamarack_model::filter_plan::FilterTarget;
 
-use super::filter::{self, FilterTarget, Retuned};
+use super::filter::{self, FilterOutcome};
 use super::index::{Found, Index, Lower};
 use super::shelf::Filters;
 use super::storage::TableStorage;
@@ -53,7 +54,7 @@ pub struct Table {
     slot: usize,
     /// Where the units of its stored filter are, if that is elastic.
     units: Option<Units>,
-    tuning: Mutex<Tuning>,
+    source: Mutex<FilterSource>,
     samples: TableSamples,
     _charge: Charge,
 }
@@ -95,7 +96,7 @@ impl UnitsOfTable {
 
 /// What is known of the filter in use, and of what it is made.
 #[derive(Debug)]
-struct Tuning {
+struct FilterSource {
     /// Where it came from; unknown after a failure.
     from: Option<filter::Origin>,
     /// Why the digests cannot be used, if that is so.
@@ -125,7 +126,7 @@ impl Table {
             let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let tail = file.read_tail(match target.origin(meta, true) {
+        let tail = file.read_tail(match filter::Origin::of(target, meta, true) {
             filter::Origin::Stored => meta.filter_bits / 8,
             filter::Origin::Units(bits) => meta.filter_bits.min(bits) / 8,
             filter::Origin::Nowhere | filter::Origin::Digests(_) => 0,
@@ -138,21 +139,23 @@ impl Table {
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
         let fences = fences.map_err(|flaw| file.flaw(flaw, footer.top_index.offset))?;
         let units = file.units(&footer, meta, &tail)?;
-        let (filter, tuning) = first_filter(&file, &footer, meta, &tail, target, storage)?;
+        let (filter, source) = first_filter(&file, &footer, meta, &tail, target, storage)?;
         let (index, account) = (Index::new(fences), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
         let charge = account.charge(Part::Indexes, of_indexes);
         let slot = storage.shelf.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
-        let (samples, tuning) = (TableSamples::default(), Mutex::new(tuning));
-        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, tuning, samples, _charge: charge }))
+        let (samples, source) = (TableSamples::default(), Mutex::new(source));
+        Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, source, samples, _charge: charge }))
     }
 
     /// How much of its stored filter is in memory, if that is elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         let units = self.units.as_ref()?;
-        let in_memory = self.filter_of(&self.storage.filters()).map_or(0, Filter::units);
+        let filters = self.storage.filters();
+        let in_use = self.filter_of(&filters).filter(|filter| filter.kind() == FilterKind::Elastic);
+        let in_memory = in_use.map_or(0, Filter::units);
         let unit_bits = unit_bits(&self.meta, units);
         Some(UnitsOfTable { stored: units.0.len() as u32, in_memory: in_memory as u32, unit_bits })
     }
@@ -162,16 +165,16 @@ impl Table {
     ///
     /// # Errors
     /// If storage fails, or the stored filter is damaged; the table keeps the filter it has. Damage of the digests is no error here: [`Table::digest_damage`] tells it.
-    pub fn retune(&self, target: FilterTarget) -> Result<(Retuned, u64)> {
-        let mut tuning = self.tuning.lock();
+    pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
+        let mut source = self.source.lock();
         let mut bytes_read = 0;
         loop {
-            let origin = target.origin(&self.meta, tuning.damage.is_none());
-            if tuning.from == Some(origin) {
-                return Ok((Retuned::Unchanged, bytes_read));
+            let origin = filter::Origin::of(target, &self.meta, source.damage.is_none());
+            if source.from == Some(origin) {
+                return Ok((FilterOutcome::Unchanged, bytes_read));
             }
             if let filter::Origin::Units(bits) = origin {
-                return self.set_units(bits, &mut tuning);
+                return self.set_units(bits, &mut source);
             }
             bytes_read += match origin {
                 filter::Origin::Nowhere | filter::Origin::Units(_) => 0,
@@ -180,56 +183,56 @@ impl Table {
             };
             let filter = match make(&self.file, &self.footer, &self.meta, &[], origin, &self.storage) {
                 Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
-                    tuning.damage = Some(damage);
+                    source.damage = Some(damage);
                     // What it has is as good as what it could have instead, unless that is too large.
                     let in_use = self.filter_of(&self.storage.filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
-                    if in_use <= wanted.bits_of(self.meta.entries) {
-                        return Ok((Retuned::Unchanged, bytes_read));
+                    if in_use <= filter::bits_of(wanted, self.meta.entries) {
+                        return Ok((FilterOutcome::Unchanged, bytes_read));
                     }
                     continue;
                 }
                 made => made?,
             };
             self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
-            tuning.from = Some(origin);
+            source.from = Some(origin);
             let what = match origin {
-                filter::Origin::Nowhere => Retuned::Dropped,
-                filter::Origin::Stored | filter::Origin::Units(_) => Retuned::Loaded,
-                filter::Origin::Digests(_) => Retuned::Rebuilt,
+                filter::Origin::Nowhere => FilterOutcome::Dropped,
+                filter::Origin::Stored | filter::Origin::Units(_) => FilterOutcome::Loaded,
+                filter::Origin::Digests(_) => FilterOutcome::Rebuilt,
             };
             return Ok((what, bytes_read));
         }
     }
 
     /// As many units of the stored filter as fit so many bits: those that are there stay, each other is one read.
-    fn set_units(&self, bits: u64, tuning: &mut Tuning) -> Result<(Retuned, u64)> {
+    fn set_units(&self, bits: u64, source: &mut FilterSource) -> Result<(FilterOutcome, u64)> {
         let Some(units) = &self.units else { unreachable!("{:?} is elastic, but has no units", self.meta.id) };
         let wanted = units_within(bits, &self.meta, units);
         // What is made of digests cannot be gone on with: those are shortened.
-        let is_stored = matches!(tuning.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
+        let is_stored = matches!(source.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
         let in_use = self.filter_of(&self.storage.filters()).filter(|_| is_stored).cloned();
         let have = in_use.as_ref().map_or(0, Filter::units);
         let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
         let what = match wanted.cmp(&have) {
-            Ordering::Less => Retuned::Dropped,
-            Ordering::Equal if is_stored => Retuned::Unchanged,
-            Ordering::Equal | Ordering::Greater => Retuned::Loaded,
+            Ordering::Less => FilterOutcome::Dropped,
+            Ordering::Equal if is_stored => FilterOutcome::Unchanged,
+            Ordering::Equal | Ordering::Greater => FilterOutcome::Loaded,
         };
-        if what != Retuned::Unchanged {
+        if what != FilterOutcome::Unchanged {
             let filter = match in_use {
                 Some(filter) if wanted < have => filter.with_units(wanted),
                 in_use => self.file.read_units(units, in_use.as_ref(), wanted, &self.meta, &[])?,
             };
             self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
         }
-        tuning.from = Some(filter::Origin::Units(bits));
+        source.from = Some(filter::Origin::Units(bits));
         Ok((what, bytes_read))
     }
 
     /// Why its digests cannot be used, if that was found out.
     pub fn digest_damage(&self) -> Option<Error> {
-        self.tuning.lock().damage.clone()
+        self.source.lock().damage.clone()
     }
 
     /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
@@ -552,15 +555,15 @@ fn first_filter(
     tail: &[u8],
     target: FilterTarget,
     storage: &TableStorage,
-) -> Result<(Option<Filter>, Tuning)> {
-    let origin = target.origin(meta, true);
+) -> Result<(Option<Filter>, FilterSource)> {
+    let origin = filter::Origin::of(target, meta, true);
     match make(file, footer, meta, tail, origin, storage) {
-        Ok(filter) => Ok((filter, Tuning { from: Some(origin), damage: None })),
+        Ok(filter) => Ok((filter, FilterSource { from: Some(origin), damage: None })),
         Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
             tracing::warn!(error = %damage, "a table's digests are damaged; it has another filter than it should");
-            let origin = target.origin(meta, false);
+            let origin = filter::Origin::of(target, meta, false);
             let filter = make(file, footer, meta, tail, origin, storage)?;
-            Ok((filter, Tuning { from: Some(origin), damage: Some(damage) }))
+            Ok((filter, FilterSource { from: Some(origin), damage: Some(damage) }))
         }
         Err(error) => Err(error),
     }

@@ -7,20 +7,24 @@
 //!                    └── tree      this tree's part of it: its runs
 //! ```
 //!
-//! Every entry of `active` is younger than every entry of `sealed`, which is younger than every entry of `version`; the
-//! immutable memtables are ordered among themselves. So the first answer on the way down is the youngest.
+//! Every entry of `active` is younger than every entry of `sealed`, which is younger than every
+//! entry of `version`; the immutable memtables are ordered among themselves. So the first answer on
+//! the way down is the youngest.
 //!
-//! Writers, readers, and background work meet here and only here: writers make memtables immutable, background work installs
-//! versions, readers pin. What does not belong to one tree stands in [`Database`].
+//! Writers, readers, and background work meet here and only here: writers make memtables immutable,
+//! background work installs versions, readers pin. What does not belong to one tree stands in
+//! [`Database`].
 //!
 //! # Pins
 //!
-//! Pinning takes no lock and counts no reference on a shared cache line. Gets and scans pin **different objects**: a get pins the
-//! published state itself ([`GetPin`]), a scan copies what the state refers to ([`ScanPin`]), and may live for hours. So once a
-//! replaced state has no reference left, every get that began on it has ended, whatever scans there are. A filter over
+//! Pinning takes no lock and counts no reference on a shared cache line. Gets and scans pin
+//! **different objects**: a get pins the published state itself ([`GetPin`]), a scan copies what
+//! the state refers to ([`ScanPin`]), and may live for hours. So once a replaced state has no
+//! reference left, every get that began on it has ended, whatever scans there are. A filter over
 //! the whole tree needs to know that before it uses a run's name again.
 //!
-//! The schedule explorer cannot see into the pointer, so a [`schedule_point`] stands before each access.
+//! The schedule explorer cannot see into the pointer, so a [`schedule_point`] stands before each
+//! access.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -151,7 +155,8 @@ impl Tree {
         version.expect_tree(self.id)
     }
 
-    /// The state now, for the duration of one operation. A reader pins first and asks for the visible sequence second.
+    /// The state now, for the duration of one operation. A reader pins first and asks for the
+    /// visible sequence second.
     #[inline]
     pub fn pin(&self) -> GetPin {
         schedule_point();
@@ -163,8 +168,8 @@ impl Tree {
         ScanPin(State::clone(&self.pin()))
     }
 
-    /// Makes the active memtable, whose last sequence is `last`, immutable and opens a new one, which is returned. Only
-    /// between commit groups.
+    /// Makes the active memtable, whose last sequence is `last`, immutable and opens a new one,
+    /// which is returned. Only between commit groups.
     pub fn seal(&self, last: Sequence) -> Arc<Buffer> {
         let _replacing = self.replacing.lock();
         let state = self.pin_scan();
@@ -177,8 +182,8 @@ impl Tree {
         active
     }
 
-    /// Shows readers a durable version, unless a younger one, which has all of it, came first. Immutable memtables that are in
-    /// its tables go.
+    /// Shows readers a durable version, unless a younger one, which has all of it, came first.
+    /// Immutable memtables that are in its tables go.
     pub fn install(&self, version: Arc<Version>) {
         self.database.advance_durable_edit(version.edit_number());
         let _replacing = self.replacing.lock();
@@ -238,7 +243,8 @@ mod tests {
         tree.pin().sealed.iter().map(|sealed| sealed.last.0).collect()
     }
 
-    /// A replaced state lives as long as gets that began on it, whatever scans began on it and go on.
+    /// A replaced state lives as long as gets that began on it, whatever scans began on it and go
+    /// on.
     #[test]
     fn a_replaced_state_goes_with_its_last_get() {
         let tree = new_tree();
@@ -251,7 +257,8 @@ mod tests {
         assert_eq!(scan.active.entries(), 1, "the scan still has its memtable");
     }
 
-    /// A version takes exactly those memtables along that are in its tables, in whatever order versions are installed.
+    /// A version takes exactly those memtables along that are in its tables, in whatever order
+    /// versions are installed.
     #[test]
     fn a_version_replaces_the_memtables_it_has() {
         let tree = new_tree();

@@ -15,13 +15,16 @@ use std::sync::{Arc, OnceLock};
 use tamarack_env::Worker;
 use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tamarack_model::filter_plan::{StoredFilter, TableFilters};
 
 use crate::entry::Query;
 use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
 use crate::stats::{RunLookups, sampled_lately};
-use crate::table::{FilterTarget, Retuned, Table, TableStorage, UnitsOfTable, kind_to_number};
+use crate::table::{
+    FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, bits_of, kind_to_number,
+};
 
 /// Where the tables of a database are opened, and where the ids of dead ones collect.
 pub struct TableFiles {
@@ -195,42 +198,66 @@ impl TableFile {
     /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when it is opened. Also tells how many bytes were read.
     ///
     /// # Errors
-    /// As [`Table::retune`]; the target is noted all the same, and the call can be repeated.
-    pub fn retune(&self, target: FilterTarget) -> Result<(Retuned, u64)> {
+    /// As [`Table::set_filter`]; the target is noted all the same, and the call can be repeated.
+    pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
         // From here on it is opened with that, if it is opened.
         *self.target.lock() = target;
         self.follow_target()
     }
 
-    /// How much of its stored filter is in memory, or will be when it is opened, if that is elastic and it is to have units of it.
-    pub fn units(&self) -> Option<UnitsOfTable> {
-        let FilterTarget::Units(bits) = self.target() else { return None };
-        self.opened.get().map_or_else(|| UnitsOfTable::expected(&self.meta, bits), |table| table.units())
+    /// True if giving it this filter takes memory away and reads nothing.
+    pub fn shrinks_without_reading(&self, target: FilterTarget) -> bool {
+        match target {
+            FilterTarget::Nothing => true,
+            FilterTarget::Units(bits) => {
+                self.units().is_some_and(|units| bits < units.unit_bits * u64::from(units.in_memory))
+            }
+            FilterTarget::Stored | FilterTarget::Of(_) => false,
+        }
     }
 
-    /// Has so many units of its stored filter in memory from now on, if [`TableFile::units`] says that it has any, or once it is opened.
-    ///
-    /// # Errors
-    /// As [`TableFile::retune`].
-    pub fn set_units(&self, units: u32) -> Result<(Retuned, u64)> {
-        let Some(UnitsOfTable { unit_bits, .. }) = self.units() else { return Ok((Retuned::Unchanged, 0)) };
-        {
-            let mut target = self.target.lock();
-            // It may have been told to have something else since.
-            if !matches!(*target, FilterTarget::Units(_)) {
-                return Ok((Retuned::Unchanged, 0));
-            }
-            *target = FilterTarget::Units(unit_bits * u64::from(units));
+    /// How much of its stored filter is in memory, or will be when it is opened, if that is elastic.
+    pub fn units(&self) -> Option<UnitsOfTable> {
+        if let Some(table) = self.opened.get() {
+            return table.units();
         }
-        self.follow_target()
+        let bits = match self.target() {
+            FilterTarget::Units(bits) => bits,
+            FilterTarget::Stored => u64::MAX,
+            FilterTarget::Nothing | FilterTarget::Of(_) => 0,
+        };
+        UnitsOfTable::expected(&self.meta, bits)
+    }
+
+    /// The filter that it has and those that it could have, for the decider. So many of its entries are `live`.
+    pub fn filters(&self, live: u64) -> TableFilters {
+        let (entries, (number, bits)) = (self.meta.entries, self.filter());
+        let mut in_use = kind_of(number).map(|kind| (kind, bits as f64));
+        let stored = match (kind_of(self.meta.filter_kind), self.units()) {
+            (Some(kind), Some(units)) => {
+                let (loaded, step_bits) = (units.in_memory, units.unit_bits);
+                if loaded > 0 {
+                    in_use = Some((kind, (step_bits * u64::from(loaded)) as f64));
+                }
+                let step_fpr = Some(units.unit_fpr(&self.meta));
+                Some(StoredFilter { kind, steps: units.stored, step_bits, step_fpr, loaded })
+            }
+            (Some(kind), None) if self.meta.filter_bits > 0 => {
+                let loaded = u32::from((number, bits) == (self.meta.filter_kind, self.meta.filter_bits));
+                let step_bits = self.meta.filter_bits;
+                Some(StoredFilter { kind, steps: 1, step_bits, step_fpr: None, loaded })
+            }
+            _ => None,
+        };
+        TableFilters { entries, live, in_use, can_be_made: self.has_digests(), stored, passing: None }
     }
 
     /// Gives the table, if it is open, the filter that it is to have.
-    fn follow_target(&self) -> Result<(Retuned, u64)> {
-        let Some(table) = self.opened.get() else { return Ok((Retuned::Unchanged, 0)) };
+    fn follow_target(&self) -> Result<(FilterOutcome, u64)> {
+        let Some(table) = self.opened.get() else { return Ok((FilterOutcome::Unchanged, 0)) };
         loop {
             let target = self.target();
-            let done = table.retune(target)?;
+            let done = table.set_filter(target)?;
             // Somebody else may have told it to have another meanwhile.
             if self.target() == target {
                 return Ok(done);
@@ -253,18 +280,18 @@ impl TableFile {
             ),
             FilterTarget::Stored => (self.meta.filter_kind, self.meta.filter_bits),
             FilterTarget::Nothing => (0, 0),
-            FilterTarget::Of(wanted) if self.can_be_retuned() => {
-                (kind_to_number(wanted.kind), wanted.bits_of(self.meta.entries))
+            FilterTarget::Of(wanted) if self.has_digests() => {
+                (kind_to_number(wanted.kind), bits_of(wanted, self.meta.entries))
             }
-            FilterTarget::Of(wanted) if self.meta.filter_bits <= wanted.bits_of(self.meta.entries) => {
+            FilterTarget::Of(wanted) if self.meta.filter_bits <= bits_of(wanted, self.meta.entries) => {
                 (self.meta.filter_kind, self.meta.filter_bits)
             }
             FilterTarget::Of(_) => (0, 0),
         }
     }
 
-    /// Whether it can have a filter of any kind and size: it keeps digests, and they are not known to be damaged.
-    pub fn can_be_retuned(&self) -> bool {
+    /// Whether a filter of any size can be made for it: it keeps digests, and they are not known to be damaged.
+    pub fn has_digests(&self) -> bool {
         self.meta.digest_bytes > 0 && self.opened.get().is_none_or(|table| table.digest_damage().is_none())
     }
 
@@ -279,6 +306,10 @@ impl TableFile {
             self.files.pending_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);
         }
     }
+}
+
+fn kind_of(number: u8) -> Option<FilterKind> {
+    FilterKind::ALL.into_iter().find(|kind| kind_to_number(*kind) == number)
 }
 
 impl Drop for TableFile {

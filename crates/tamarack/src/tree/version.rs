@@ -7,22 +7,25 @@
 //!   level 3  │ run 2 ──────────────────────────────│
 //! ```
 //!
-//! Levels count from 1, small to large; there is no level 0 on storage. Read from level 1 on, and young to old within a level,
-//! the runs of a tree stand in one order in which **for each key what is younger stands before what is older**. Edits
-//! never change that order, only add to it and take away from it.
+//! Levels count from 1, small to large; there is no level 0 on storage. Read from level 1 on, and
+//! young to old within a level, the runs of a tree stand in one order in which **for each key what
+//! is younger stands before what is older**. Edits never change that order, only add to it and take
+//! away from it.
 //!
-//! A version is made by [`Version::apply`] from the one before and an edit, and shares with it all that did not change: an edit to a tree of 10,000
-//! tables costs microseconds. Whoever holds a version keeps its tables' files from being removed.
+//! A version is made by [`Version::apply`] from the one before and an edit, and shares with it all
+//! that did not change: an edit to a tree of 10,000 tables costs microseconds. Whoever holds a
+//! version keeps its tables' files from being removed.
 //!
 //! Invariants (the cheap ones are checked by every edit, all of them by [`Version::check`]):
 //!
 //! * run, merge and table ids are below the next ones, and each stands for one thing;
 //! * slices of a run are in order, disjoint, and each within its table's keys;
-//! * where slices of two runs overlap, all sequences of the younger run's table are larger, unless a range of keys was merged by itself: then only
-//!   each key's versions are in order, which tables must be read to see;
+//! * where slices of two runs overlap, all sequences of the younger run's table are larger, unless
+//!   a range of keys was merged by itself: then only each key's versions are in order, which tables
+//!   must be read to see;
 //! * a run is without slices only while a merge names it;
-//! * a merge's inputs are neighbours, its output stands next to them, and none of them is in another merge; a range that was handed over
-//!   is gone from all inputs;
+//! * a merge's inputs are neighbours, its output stands next to them, and none of them is in
+//!   another merge; a range that was handed over is gone from all inputs;
 //! * each table of a tree is named by a slice of that tree, and holds nothing past what is flushed.
 //!
 //! Tests: `tree/tests` compares random histories of edits with a slow obvious model.
@@ -103,9 +106,9 @@ pub struct Merge {
     pub done: Vec<KeyRange>,
 }
 
-/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Whatever reads runs asks for these first, and
-/// says what one means there by a match without arms: giving this type a value fails to compile in each such place until it
-/// has been dealt with.
+/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Whatever reads
+/// runs asks for these first, and says what one means there by a match without arms: giving this
+/// type a value fails to compile in each such place until it has been dealt with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeDelete {}
 
@@ -170,7 +173,8 @@ impl Version {
         self.trees.get(&tree).unwrap_or_else(|| panic!("{tree:?} is not in the version of {:?}", self.edit))
     }
 
-    /// Where the log ended when the database was closed cleanly; `None` while it is open or after a crash.
+    /// Where the log ended when the database was closed cleanly; `None` while it is open or after a
+    /// crash.
     pub fn log_end(&self) -> Option<u64> {
         self.log_end
     }
@@ -180,7 +184,8 @@ impl Version {
         self.log_durable
     }
 
-    /// The same without a log, of which nothing is known then: what a database begins with that has these tables and a log of its own.
+    /// The same without a log, of which nothing is known then: what a database begins with that has
+    /// these tables and a log of its own.
     pub fn without_log(&self) -> Self {
         Self { log_end: None, log_durable: 0, ..self.clone() }
     }
@@ -264,18 +269,21 @@ impl TreeVersion {
         self.shape.as_ref()
     }
 
-    /// Whether the sequences of whole tables say nothing about their age, since a range of keys was merged by itself.
+    /// Whether the sequences of whole tables say nothing about their age, since a range of keys was
+    /// merged by itself.
     pub fn are_ages_mixed(&self) -> bool {
         self.ages_mixed
     }
 
-    /// How many writes came after the one with sequence `from`, if the last one has sequence `now`; never more than there were.
+    /// How many writes came after the one with sequence `from`, if the last one has sequence `now`;
+    /// never more than there were.
     pub fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
         self.skips.writes_since(from, now)
     }
 
-    /// The deleted ranges, which lookups, scans, and compactions ask for before any run and its filters: a range can delete a key
-    /// that filters rightly say is in no run above the entry it hides.
+    /// The deleted ranges, which lookups, scans, and compactions ask for before any run and its
+    /// filters: a range can delete a key that filters rightly say is in no run above the entry it
+    /// hides.
     #[inline(always)]
     pub fn range_deletes(&self) -> &[RangeDelete] {
         &[]
@@ -286,7 +294,8 @@ impl TreeVersion {
         self.tables.iter().map(|table| &table.file)
     }
 
-    /// Where the table with that id stands in `tables`, or would stand; and the table if it is there.
+    /// Where the table with that id stands in `tables`, or would stand; and the table if it is
+    /// there.
     pub(super) fn table(&self, id: TableId) -> (usize, Option<&TableUse>) {
         let index = self.tables.partition_point(|table| table.file.id() < id);
         (index, self.tables.get(index).filter(|table| table.file.id() == id))
@@ -327,7 +336,8 @@ impl TreeVersion {
         for merge in &self.merges {
             let Merge { id, inputs, output, done } = &**merge;
             changes.push(Change::MergeBegun { tree, merge: *id, inputs: inputs.clone(), output: *output });
-            // To say again that a range is done changes nothing else: the inputs have nothing there any more.
+            // To say again that a range is done changes nothing else: the inputs have nothing there
+            // any more.
             changes.extend(done.iter().map(|range| Change::MergeAdvanced {
                 tree,
                 merge: *id,

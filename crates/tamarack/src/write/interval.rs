@@ -1,7 +1,8 @@
 //! [`IntervalSync`]: the background half of `Durability::Interval`.
 //!
-//! A write asks for a sync within some time; the earliest such deadline is all the state there is. Only the first write after a sync wakes
-//! the worker, the others find an earlier deadline set and cost one atomic operation.
+//! A write asks for a sync within some time; the earliest such deadline is all the state there is.
+//! Only the first write after a sync wakes the worker, the others find an earlier deadline set and
+//! cost one atomic operation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -68,8 +69,9 @@ impl Work for IntervalSync {
         if nanoseconds(self.env.now()) < deadline_ns {
             return Progress::IdleUntil(Duration::from_nanos(deadline_ns));
         }
-        // Cleared before the log's end is read: a write that found the old deadline was appended before that. A swap, since it also
-        // sees what the last one to find that deadline did before; a store would not.
+        // Cleared before the log's end is read: a write that found the old deadline was appended
+        // before that. A swap, since it also sees what the last one to find that deadline did
+        // before; a store would not.
         self.deadline_ns.swap(NONE, Ordering::AcqRel);
         match self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end())) {
             Ok(()) => Progress::More,

@@ -92,7 +92,7 @@ impl Scheduler {
         }
         if something_arrived {
             // It waits for that, so as not to take a tree for what it is that is about to grow.
-            self.retuning.wake();
+            self.filters.wake();
         }
         if something_arrived && desk.jobs.is_empty() {
             // Somebody may wait for just that.
@@ -304,7 +304,7 @@ impl Scheduler {
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
         let grown = self.shape_after(desk, version, &task);
         let shape = grown.as_ref().unwrap_or(&desk.shape);
-        let filter = desk.filters.0.of_job(shape, self.tree.of(version), &task, &self.tree.lookups);
+        let filter = self.filters.for_job(shape, self.tree.of(version), &task);
         let number = desk.jobs_begun;
         desk.jobs_begun += 1;
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();

@@ -1,12 +1,10 @@
 //! How a run that was built outside becomes part of the tree: one edit, under the desk's lock, while nobody writes and nothing is in buffers.
 
 use tamarack_env::sync::atomic::Ordering;
-use tamarack_model::assign::Standing;
-use tamarack_model::{Bytes, Entries, growth, planner};
+use tamarack_model::{Bytes, growth, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compact::edits;
-use crate::compact::filters::Filters;
 use crate::compact::output::Output;
 use crate::database::Activity;
 use crate::entry::Sequence;
@@ -48,10 +46,6 @@ impl Scheduler {
         let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
         let mut desk = self.desk.lock();
-        let filters = desk.filters.0.clone();
-        if let Filters::Alike(settings) = &*filters {
-            return (table_bytes, Some(*settings));
-        }
         let version = self.manifest.version();
         let (occupancy, in_progress) = desk.counts(&version);
         let bytes = Bytes(raw_bytes + table_bytes);
@@ -61,9 +55,8 @@ impl Scheduler {
         let level = planner::entrance(shape, &occupancy, &in_progress, bytes);
         // Of what comes, each entry is about as large as those that came.
         let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
-        let entries = Entries((bytes.as_f64() / entry_bytes) as u64).max(Entries(1));
-        let run = Standing { level, bytes, entries, filter_bits: 0.0, seen: None };
-        (table_bytes, filters.of_youngest(shape, self.tree.of(&version), run, &self.tree.lookups))
+        let entries = ((bytes.as_f64() / entry_bytes) as u64).max(1);
+        (table_bytes, self.filters.for_youngest(shape, self.tree.of(&version), level, bytes, entries))
     }
 
     /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in

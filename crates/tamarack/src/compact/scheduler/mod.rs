@@ -38,7 +38,6 @@ mod begin;
 mod carry;
 mod ingest;
 mod reshape;
-pub mod retune;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -47,17 +46,16 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::AtomicU64;
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::bound::SpaceBound;
+use tamarack_model::filter::FilterChoice;
 use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
 
 use crate::compact::desk::{Desk, Request};
-use crate::compact::filters::Filters;
+use crate::compact::filter_rebuild::{FilterRebuild, View};
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
-use crate::compact::retuning::Retuning;
-use crate::compact::units::Units;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
@@ -94,9 +92,7 @@ pub struct SchedulerSettings {
     /// How much space the tree may take for each byte that is live.
     pub space_bound: Option<SpaceBound>,
     /// Which filters tables carry, until others are chosen.
-    pub filters: Filters,
-    /// What filters may take in memory, in bits for each entry of the tree.
-    pub filter_bits_per_entry: f64,
+    pub filter: FilterChoice,
 }
 
 /// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
@@ -117,14 +113,13 @@ pub struct Scheduler {
     throttle: Arc<Throttle>,
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
-    units: Units,
+    filters: FilterRebuild,
     desk: Mutex<Desk>,
     /// So many runs are about to be ingested: until they are, flushes become runs of their own.
     runs_expected: AtomicU64,
     flush_retry: Retry,
     merge_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
-    retuning: Retuning,
 }
 
 /// The parts of a database that the scheduler works with.
@@ -154,7 +149,6 @@ pub struct Surroundings {
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
-        let more_units = self.follow_units();
         // A pause that ends while we decide because of it that there is nothing to do would be slept through.
         let paused_until = self.paused_until();
         let (part, look_again) = {
@@ -167,7 +161,6 @@ impl Work for Scheduler {
         };
         match part {
             Some(part) => self.work(part),
-            None if more_units => Progress::More,
             None => {
                 let moments = [paused_until, self.paused_until(), look_again, self.reserve.look_again()];
                 moments.into_iter().flatten().min().map_or(Progress::Idle, Progress::IdleUntil)
@@ -189,7 +182,15 @@ impl Scheduler {
             .map_err(|error| Error::shape(workshop.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), database.clone(), Activity::Merge);
-        let desk = Mutex::new(Desk::new(tree.id(), policy, shape, settings.merge_rate, settings.filters.clone()));
+        let desk = Mutex::new(Desk::new(tree.id(), policy, shape, settings.merge_rate));
+        let filters = FilterRebuild::new(
+            settings.filter,
+            env.clone(),
+            tree.clone(),
+            tables.clone(),
+            workshop.clone(),
+            counters.clone(),
+        );
         let workers = OnceLock::new();
         let scheduler = Self {
             env,
@@ -202,14 +203,13 @@ impl Scheduler {
             counters,
             throttle,
             reserve,
-            units: Units::new(settings.filter_bits_per_entry),
+            filters,
             settings,
             desk,
             runs_expected: AtomicU64::new(0),
             flush_retry,
             merge_retry,
             workers,
-            retuning: Retuning::default(),
         };
         scheduler.resume(&version)?;
         Ok(scheduler)
@@ -217,7 +217,6 @@ impl Scheduler {
 
     /// Registers the workers that call this; may be called once.
     pub fn set_workers(&self, workers: Arc<dyn Worker>) {
-        self.tree.lookups.set_watcher(workers.clone());
         assert!(self.workers.set(workers).is_ok(), "a scheduler has one set of workers");
     }
 
@@ -291,7 +290,7 @@ impl Scheduler {
             desk.pauses = desk.pauses.checked_sub(1).expect("merges are resumed as often as they were paused");
         }
         self.wake();
-        self.retuning.wake();
+        self.filters.wake();
     }
 
     /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
@@ -349,10 +348,40 @@ impl Scheduler {
         }
     }
 
-    /// Sees to the units of elastic filters; true if there is more to do.
-    fn follow_units(&self) -> bool {
-        let version = self.manifest.version();
-        self.units.follow(&version, self.tree.of(&version), &self.tree.lookups)
+    /// True once writing has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.database.health.check_running().is_err()
+    }
+
+    /// The filters of its tables.
+    pub fn filters(&self) -> &FilterRebuild {
+        &self.filters
+    }
+
+    /// Waits until all tables have the filters that they are to have.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] if a filter cannot be read; it is tried again. [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if writing has ended.
+    pub fn wait_for_filters(&self) -> Result<()> {
+        self.desk.lock().refuse_if_paused()?;
+        self.filters.wait(|| self.filter_view(), || self.desk.lock().pauses > 0)
+    }
+
+    /// What filters are decided on. `None` while merges are paused, or while something has arrived that nobody has looked at: the tree may be about to grow, and then more is to come above
+    /// what there is. Where filters follow lookups, that does not wait.
+    pub(super) fn filter_view(&self) -> Option<View> {
+        let desk = self.desk.lock();
+        let is_settled = desk.pauses == 0 && desk.arrivals.is_empty() && desk.ingested.is_empty();
+        (is_settled || self.filters.follows_lookups()).then(|| self.view(&desk))
+    }
+
+    /// The same when the database is opened, before anything else is done.
+    pub(super) fn view_at_opening(&self) -> View {
+        self.view(&self.desk.lock())
+    }
+
+    fn view(&self, desk: &Desk) -> View {
+        View { version: self.manifest.version(), shape: desk.shape.clone() }
     }
 
     /// When the first pause after a failure ends.
@@ -371,7 +400,7 @@ impl Scheduler {
         let edit = reopened.into_iter().chain(edit).collect();
         let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
         self.tree.install(version.clone());
-        self.retuning.wake();
+        self.filters.wake();
         self.database.health.report_recovery(by);
         self.database.progress.notify();
         Ok(version)

@@ -1,11 +1,69 @@
-//! Elastic filters: what [`decide`] decides is best, keeps to its memory, changes nothing for nothing, and follows lookups whose hot tables change.
+//! Elastic filters: what the decider decides is best, keeps to its memory, changes nothing for nothing, and follows lookups whose hot tables change.
 
 mod random;
 
 use random::{Random, seeds};
-use tamarack_model::FilterKind;
-use tamarack_model::elastic::{HOLD, Heat, Table, decide, half_life};
-use tamarack_model::filter::{promise, units};
+use tamarack_model::access_frequency::{AccessFrequency, half_life};
+use tamarack_model::allocate::weights::Asked;
+use tamarack_model::filter::{Allocation, FilterChoice, promise, units};
+use tamarack_model::filter_plan::{FilterTarget, HOLD, RunFilters, StoredFilter, TableFilters, decide};
+use tamarack_model::{Bytes, FilterKind, policy};
+
+/// A table with an elastic filter.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    unit_bits: u64,
+    unit_fpr: f64,
+    stored: u32,
+    in_memory: u32,
+    passing: f64,
+}
+
+impl Table {
+    fn saved_by_next(&self, units: u32) -> f64 {
+        self.searches_in_vain(units) * (1.0 - self.unit_fpr)
+    }
+
+    fn searches_in_vain(&self, units: u32) -> f64 {
+        self.passing * self.unit_fpr.powi(units as i32)
+    }
+
+    /// For the decider. Its entries do not matter.
+    fn filters(&self, live: u64) -> TableFilters {
+        let stored = StoredFilter {
+            kind: FilterKind::Elastic,
+            steps: self.stored,
+            step_bits: self.unit_bits,
+            step_fpr: Some(self.unit_fpr),
+            loaded: self.in_memory,
+        };
+        let in_use = Some((FilterKind::Elastic, (self.unit_bits * u64::from(self.in_memory)) as f64));
+        let passing = Some(self.passing);
+        TableFilters { entries: 1, live, in_use, can_be_made: false, stored: Some(stored), passing }
+    }
+}
+
+/// How many units each table is to have in memory, of so many bits together.
+fn decide_units(tables: &[Table], bits: u64) -> Vec<u32> {
+    // One entry brings all bits, so that none is lost in a quotient.
+    let filters = tables.iter().enumerate().map(|(at, table)| table.filters(u64::from(at == 0))).collect();
+    let run = RunFilters { level: 1, bytes: Bytes(1), seen: None, tables: filters };
+    let (kind, allocation) = (FilterKind::Elastic, Allocation::Uniform);
+    let choice = FilterChoice::Each { kind, bits_per_entry: bits as f64, allocation };
+    let shape = policy::parse("leveling:T=4").expect("a policy").shape(Bytes(1), Bytes(1));
+    let mut units: Vec<u32> = tables.iter().map(|table| table.in_memory).collect();
+    for change in decide(choice, &Asked::Found(0.0), &shape, &[run], true) {
+        let FilterTarget::Units(bits) = change.target else { panic!("{change:?} of an elastic filter") };
+        units[change.table] = (bits / tables[change.table].unit_bits) as u32;
+    }
+    units
+}
+
+/// The same if none were in memory.
+fn decide_anew(tables: &[Table], bits: u64) -> Vec<u32> {
+    let tables: Vec<Table> = tables.iter().map(|table| Table { in_memory: 0, ..*table }).collect();
+    decide_units(&tables, bits)
+}
 
 fn saved(tables: &[Table], units: &[u32]) -> f64 {
     tables.iter().zip(units).map(|(table, units)| table.searches_in_vain(0) - table.searches_in_vain(*units)).sum()
@@ -22,7 +80,7 @@ fn random_table(random: &mut Random, unit_bits: u64) -> Table {
         unit_fpr: [0.0, 0.15, 0.3, 0.5, 1.0][random.below(5) as usize],
         stored,
         in_memory: random.below(u64::from(stored) + 1) as u32,
-        heat: [0.0, random.below(1000) as f64, 100.0 + random.below(100) as f64][random.below(3) as usize],
+        passing: [0.0, random.below(1000) as f64, 100.0 + random.below(100) as f64][random.below(3) as usize],
     }
 }
 
@@ -50,7 +108,7 @@ fn nothing_saves_more() {
             })
             .collect();
         let memory = random.below(80);
-        let found = decide(&tables, memory, 1.0);
+        let found = decide_anew(&tables, memory);
         assert!(bits(&tables, &found) <= memory, "{seed}: {found:?} of {tables:?} in {memory}");
         assert!(found.iter().zip(&tables).all(|(units, table)| *units <= table.stored));
         let no_room =
@@ -70,7 +128,7 @@ fn what_is_there_stays() {
         let mut random = Random::new(seed);
         let tables: Vec<Table> = (0..1 + random.below(6)).map(|_| random_table(&mut random, 5)).collect();
         let memory = bits(&tables, &tables.iter().map(|table| table.in_memory).collect::<Vec<_>>());
-        let found = decide(&tables, memory, HOLD);
+        let found = decide_units(&tables, memory);
         let per_bit = |table: &Table, units| table.saved_by_next(units);
         let mut dearest_loaded = f64::INFINITY;
         let mut best_dropped = 0.0_f64;
@@ -83,10 +141,10 @@ fn what_is_there_stays() {
             }
         }
         assert!(dearest_loaded >= HOLD * best_dropped, "{seed}: {found:?} of {tables:?}");
-        kept += usize::from(decide(&tables, memory, 1.0) != found);
+        kept += usize::from(decide_anew(&tables, memory) != found);
         let settled: Vec<Table> =
             tables.iter().zip(&found).map(|(table, units)| Table { in_memory: *units, ..*table }).collect();
-        assert_eq!(decide(&settled, memory, HOLD), found, "{seed}");
+        assert_eq!(decide_units(&settled, memory), found, "{seed}");
     }
     assert!(kept > 40, "{kept} of 2000 would have been changed otherwise");
 }
@@ -99,12 +157,12 @@ fn without_samples_small_runs_come_first() {
         unit_fpr: 0.25,
         stored: 8,
         in_memory: 0,
-        heat: Heat::default().with_prior(of_run, 3.0),
+        passing: AccessFrequency::default().with_prior(of_run, 3.0),
     };
     // Runs of 100, 1,000 and 16,000 entries, the last one in eight tables.
     let mut tables = vec![table(100, 1.0), table(1000, 1.0)];
     tables.extend((0..8).map(|_| table(2000, 0.125)));
-    let found = decide(&tables, 17_100 * 8, 1.0);
+    let found = decide_anew(&tables, 17_100 * 8);
     assert!(found[0] > found[1] && found[1] > found[2], "{found:?}");
     assert!(found[2..].iter().all(|units| found[2].abs_diff(*units) <= 1), "{found:?}");
 }
@@ -112,7 +170,7 @@ fn without_samples_small_runs_come_first() {
 /// Tables, and which lookups come to them.
 struct Simulation {
     tables: Vec<Table>,
-    heats: Vec<Heat>,
+    frequencies: Vec<AccessFrequency>,
     /// How often each is asked, as a running sum.
     shares: Vec<f64>,
     memory: u64,
@@ -130,11 +188,11 @@ impl Simulation {
             unit_fpr: promise(FilterKind::Blocked, of_unit).fpr,
             stored,
             in_memory: 0,
-            heat: 0.0,
+            passing: 0.0,
         };
         Self {
             tables: vec![table; tables],
-            heats: vec![Heat::default(); tables],
+            frequencies: vec![AccessFrequency::default(); tables],
             shares: Vec::new(),
             memory: (bits_per_entry * (ENTRIES * tables as u64) as f64) as u64,
             random: Random::new(seed),
@@ -167,10 +225,10 @@ impl Simulation {
         }
         let count = self.tables.len();
         for (at, table) in self.tables.iter_mut().enumerate() {
-            self.heats[at] = self.heats[at].after(samples, here[at], half_life(count));
-            table.heat = self.heats[at].with_prior(1.0 / count as f64, count as f64);
+            self.frequencies[at] = self.frequencies[at].after(samples, here[at], half_life(count));
+            table.passing = self.frequencies[at].with_prior(1.0 / count as f64, count as f64);
         }
-        let decided = decide(&self.tables, self.memory, HOLD);
+        let decided = decide_units(&self.tables, self.memory);
         assert!(bits(&self.tables, &decided) <= self.memory, "the memory is kept at every step");
         let mut loaded = 0;
         for (table, units) in self.tables.iter_mut().zip(decided) {
@@ -187,9 +245,9 @@ impl Simulation {
 
     /// With what is asked known for certain.
     fn least(&self) -> f64 {
-        let known = |(table, share): (&Table, &f64)| Table { heat: *share, in_memory: 0, ..*table };
+        let known = |(table, share): (&Table, &f64)| Table { passing: *share, in_memory: 0, ..*table };
         let tables: Vec<Table> = self.tables.iter().zip(&self.shares).map(known).collect();
-        let units = decide(&tables, self.memory, 1.0);
+        let units = decide_anew(&tables, self.memory);
         tables.iter().zip(units).map(|(table, units)| table.searches_in_vain(units)).sum()
     }
 }

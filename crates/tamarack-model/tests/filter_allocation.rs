@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use tamarack_model::allocate::weights::Asked;
 use tamarack_model::allocate::{Curve, Load};
-use tamarack_model::assign::{Budget, Standing, bits_for_new};
+use tamarack_model::filter::{Allocation, FilterChoice};
+use tamarack_model::filter_plan::{RunFilters, TableFilters, for_new};
 use tamarack_model::simulate::Tree;
-use tamarack_model::units::Entries;
 use tamarack_model::{Bytes, FilterKind, RunId, policy};
 
 /// Bytes of an entry.
@@ -42,14 +42,14 @@ fn grow(words: &str, bits_per_entry: f64, flushes: u64) -> Seen {
         tree.seal(Bytes(BUFFER * ENTRY));
         while !tree.in_progress().is_empty() {
             tree.end(0);
-            give(&curve, bits_per_entry, &tree, &mut filters);
+            give(bits_per_entry, &tree, &mut filters);
         }
-        let standing = standing(&tree, &filters);
-        let loads: Vec<Load> = standing.iter().map(|run| Load::new(run.entries.0)).collect();
-        let entries: f64 = standing.iter().map(|run| run.entries.0 as f64).sum();
-        let assigned: f64 = standing.iter().map(|run| curve.rate(run.filter_bits / run.entries.0 as f64)).sum();
+        let runs: Vec<(f64, f64)> = runs(&tree, &filters).iter().map(entries_and_bits).collect();
+        let loads: Vec<Load> = runs.iter().map(|(entries, _)| Load::new(*entries as u64)).collect();
+        let entries: f64 = runs.iter().map(|(entries, _)| entries).sum();
+        let assigned: f64 = runs.iter().map(|(entries, bits)| curve.rate(bits / entries)).sum();
         let best: f64 = curve.allocate(&loads, entries * bits_per_entry).iter().map(|bits| curve.rate(*bits)).sum();
-        let used: f64 = standing.iter().map(|run| run.filter_bits).sum::<f64>() / (entries * bits_per_entry);
+        let used: f64 = runs.iter().map(|(_, bits)| bits).sum::<f64>() / (entries * bits_per_entry);
         seen.moments += 1.0;
         seen.assigned += assigned;
         seen.best += best;
@@ -60,26 +60,30 @@ fn grow(words: &str, bits_per_entry: f64, flushes: u64) -> Seen {
     seen
 }
 
-/// The runs of the tree, young to old; a new one has no filter yet.
-fn standing(tree: &Tree<'_>, filters: &HashMap<RunId, f64>) -> Vec<Standing> {
-    let run = |(level, run): (usize, &tamarack_model::Run)| Standing {
-        level,
-        bytes: run.bytes,
-        entries: Entries(run.bytes.0 / ENTRY),
-        filter_bits: filters.get(&run.id).copied().unwrap_or(0.0),
-        seen: None,
+/// The runs of the tree, young to old, each one table; a new one has no filter yet.
+fn runs(tree: &Tree<'_>, filters: &HashMap<RunId, f64>) -> Vec<RunFilters> {
+    let run = |(level, run): (usize, &tamarack_model::Run)| {
+        let entries = run.bytes.0 / ENTRY;
+        let in_use = filters.get(&run.id).map(|bits| (FilterKind::Bloom, *bits));
+        let table = TableFilters { entries, live: entries, in_use, ..TableFilters::default() };
+        RunFilters { level, bytes: run.bytes, seen: None, tables: vec![table] }
     };
     tree.occupancy().runs().map(run).collect()
 }
 
-fn give(curve: &Curve, bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashMap<RunId, f64>) {
+fn entries_and_bits(run: &RunFilters) -> (f64, f64) {
+    (run.tables[0].entries as f64, run.tables[0].in_use.map_or(0.0, |(_, bits)| bits))
+}
+
+fn give(bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashMap<RunId, f64>) {
+    let choice = FilterChoice::Each { kind: FilterKind::Bloom, bits_per_entry, allocation: Allocation::Monkey };
     let ids: Vec<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
     for (at, id) in ids.iter().enumerate().rev() {
         if !filters.contains_key(id) {
-            let runs = standing(tree, filters);
-            let bits =
-                bits_for_new(curve, Budget { bits_per_entry, asked: &Asked::Found(0.0) }, tree.shape(), &runs, at);
-            filters.insert(*id, bits * runs[at].entries.0 as f64);
+            let runs = runs(tree, filters);
+            let filter = for_new(choice, &Asked::Found(0.0), tree.shape(), &runs, at);
+            let bits = filter.map_or(0.0, |filter| filter.bits_per_entry);
+            filters.insert(*id, bits * runs[at].tables[0].entries as f64);
         }
     }
 }

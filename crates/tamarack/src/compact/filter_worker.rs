@@ -1,0 +1,28 @@
+//! [`FilterWorker`]: the worker that rebuilds filters, beside flushes and compactions. All it knows is in [`FilterRebuild`](super::filter_rebuild::FilterRebuild).
+
+use std::sync::Arc;
+
+use tamarack_env::{Progress, Work};
+
+use crate::compact::scheduler::Scheduler;
+
+/// Rebuilds the filters of a scheduler's tables.
+pub struct FilterWorker(Arc<Scheduler>);
+
+impl FilterWorker {
+    /// For the tables of that scheduler. Says at once what tables are to be opened with, which reads nothing as long as none is open.
+    pub fn new(scheduler: &Arc<Scheduler>) -> Self {
+        scheduler.filters().begin(&scheduler.view_at_opening());
+        Self(scheduler.clone())
+    }
+}
+
+impl Work for FilterWorker {
+    fn step(&self) -> Progress {
+        match self.0.filter_view() {
+            _ if self.0.has_ended() => Progress::Done,
+            None => Progress::Idle,
+            Some(view) => self.0.filters().step(view),
+        }
+    }
+}
