@@ -6,7 +6,7 @@
 //! **A table of which nothing is known** counts as if lookups came to each run alike, and to its tables by their entries: that [`PRIOR`] is added to what was seen. The filter decider
 //! ([`crate::filter_plan`]) then gives smaller runs more bits, as Monkey does, in whole units.
 //!
-//! Tests: `tests/filter_steps.rs`, with skewed lookups whose hot tables change.
+//! Tests: `tests/suite/filter_steps.rs`, with skewed lookups whose hot tables change.
 
 /// The sampled lookups that are assumed to have passed a table of mean size before any was seen.
 pub const PRIOR: f64 = 1.0;

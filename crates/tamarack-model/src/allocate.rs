@@ -29,7 +29,7 @@
 //! The **weights** say what lookups there are ([`weights`]); all 1 if none of them finds anything. The **curve** says which filters there are. Neither
 //! knows of levels: half-full trees, runs of any size and entries of any length are not special.
 //!
-//! Tests: `tests/allocate.rs`: an independent optimum of the ideal curve for random trees, brute force for small ones on real curves, Monkey's own algorithm.
+//! Tests: `tests/suite/allocate.rs`: an independent optimum of the ideal curve for random trees, brute force for small ones on real curves, Monkey's own algorithm.
 
 pub mod weights;
 

@@ -23,7 +23,7 @@
 //! where nothing went: where a snapshot needs all versions, they make the one run larger, and the next merge waits for so much more. What snapshots keep counts
 //! as live.
 //!
-//! Tests: `tests/bound.rs`.
+//! Tests: `tests/suite/bound.rs`.
 
 use crate::cost::space::{self, Content};
 use crate::occupancy::{Occupancy, Run, RunId};

@@ -11,7 +11,7 @@
 //! counted without caches. Everything is put together from what the other modules say: shapes from [`policy`](crate::policy), filters from
 //! [`allocate`](crate::allocate), costs from [`cost`](crate::cost).
 //!
-//! Tests: below, by hand; `tests/designs.rs` against the closed forms and the exact sums over single runs.
+//! Tests: below, by hand; `tests/suite/designs.rs` against the closed forms and the exact sums over single runs.
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};

@@ -49,8 +49,8 @@
 //!   much as they should. When filters change, those within a sixteenth of their goal stay, unless that exceeds the budget.
 //! * Shrinking filters come first, so the sum never exceeds the larger of what it was and what it will be.
 //!
-//! Sees no key, reads no file, and knows no time. Tests: `tests/filter_allocation.rs` (new runs of growing trees beside the optimum), `tests/filter_rebuild.rs` (budget at every change, nothing for little),
-//! `tests/filter_steps.rs` (brute force; lookups whose hot tables change).
+//! Sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (budget at every change, nothing for little),
+//! `tests/suite/filter_steps.rs` (brute force; lookups whose hot tables change).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -46,7 +46,7 @@
 //! # What it achieves
 //!
 //! Trees that grow to 1000 and to 3000 buffers, under writers that offer 90 % of what the tree digests on average, and
-//! under writers as fast as the device; `tests/pace.rs` holds these figures, for leveling with T = 10, tiering with T =
+//! under writers as fast as the device; `tests/suite/pace.rs` holds these figures, for leveling with T = 10, tiering with T =
 //! 4 and 10, lazy leveling with T = 5, and Dostoevsky's T = 10, K = 3, Z = 1, and for one, two and four workers:
 //!
 //! | | with this pace, 2 buffers | let in at will, 4 buffers, one worker |

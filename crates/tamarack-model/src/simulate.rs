@@ -11,8 +11,8 @@
 //!
 //! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers who feel what merges cost.
 //!
-//! Cost: a few microseconds per merge. Tests: `tests/closed_forms.rs` compares with [`cost`](crate::cost),
-//! `tests/twin.rs` with a slow obvious tree; `tests/pace.rs` is about writers.
+//! Cost: a few microseconds per merge. Tests: `tests/suite/closed_forms.rs` compares with [`cost`](crate::cost),
+//! `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs` is about writers.
 
 mod data;
 mod keys;

@@ -8,7 +8,7 @@
 //! Posting takes a short lock and never calls the listener, so it may happen under any lock of the engine; without a listener it is one comparison. The worker
 //! holds no lock of the engine when it calls. What is not delivered when the database closes is delivered by whoever closes it.
 //!
-//! Tests: `tests/events.rs`.
+//! Tests: `tests/suite/events.rs`.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

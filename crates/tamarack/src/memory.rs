@@ -26,7 +26,7 @@
 //! One addition to a shared number for each block read, each 16 KiB to 2 MiB of a buffer, each read-ahead window: nothing for a lookup that the cache
 //! answers. Settling takes about a microsecond, once a grain (a 256th of the budget).
 //!
-//! Tests: here; `tests/memory.rs` beside a counting allocator.
+//! Tests: here; `tests/memory/main.rs` beside a counting allocator.
 
 #![expect(
     clippy::disallowed_types,

@@ -18,7 +18,7 @@
 //! entry. And where the value is that a step backward has left ([`BlockCursor::left`]): who goes backward learns only from the entry
 //! before whether an entry was the youngest of its key.
 //!
-//! Tests: `tests/block.rs`, against a plain list; the fuzz target `block`.
+//! Tests: `tests/suite/block.rs`, against a plain list; the fuzz target `block`.
 
 use std::cmp::Ordering;
 use std::ops::Range;

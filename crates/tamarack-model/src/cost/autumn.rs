@@ -2,7 +2,7 @@
 //! ([`Garnering`](crate::policy::Garnering)).
 //!
 //! Everything here follows from Eq. 5: full levels in proportion to `T^i / c^(i(2L-1-i)/2)`, one run each. Shapes, [`super::update`] and
-//! [`crate::allocate`] say the same of any tree; `tests/autumn.rs` holds these forms to them.
+//! [`crate::allocate`] say the same of any tree; `tests/suite/autumn.rs` holds these forms to them.
 //!
 //! Symbols are the paper's, but for its B, the memtable's size: data is counted in buffers here. Where the paper puts (T-1)/T for the share of the last
 //! level, which holds for c = 1 and many levels, the exact share stands here: for T = 2 and c = 0.8 that is 11 % more filter memory than Eq. 8 says.

@@ -2,7 +2,7 @@
 //!
 //! They hold in the limit of many levels; [`crate::allocate`] and [`super::lookup`] are exact for any tree, and are what everything
 //! else here uses. These are for understanding, and for searches that try thousands of designs. How far off they are for few levels is told by
-//! `tests/monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
+//! `tests/suite/monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
 //!
 //! Symbols are the paper's: `T` size ratio, `L` levels, `a` visible runs of a level (1 for leveling, T - 1 for tiering), `m` filter bits per entry,
 //! `v` lookups that find something for each one that does not, `L_u` levels without filters. Misprints of the paper are corrected: tests hold each form to

@@ -53,8 +53,8 @@
 //! If a change of shape has meanwhile taken away the level where something arrived, the last level is looked at: it stands there.
 //!
 //! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests:
-//! `tests/expectations/*.txt` teach each rule with an example; `tests/twin.rs` compares with a slow obvious tree of
-//! single entries; `tests/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
+//! `tests/expectations/*.txt` teach each rule with an example; `tests/suite/twin.rs` compares with a slow obvious tree of
+//! single entries; `tests/suite/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
 
 mod full;
 mod merge;

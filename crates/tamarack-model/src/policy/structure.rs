@@ -40,7 +40,7 @@
 //! finds a cheaper one. So there is an answer wherever one exists that is easily found, also
 //! where the search, which takes ways of nearly the same sum for one, meets none as cheap.
 //!
-//! Tests: `tests/moose.rs`: brute force up to N/F = 2,000; random trees up to 3 · 10^10 are sound,
+//! Tests: `tests/suite/moose.rs`: brute force up to N/F = 2,000; random trees up to 3 · 10^10 are sound,
 //! and cost no more than ratios that are alike. Speed: `cargo run --release -p tamarack-model --example structure_speed`.
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@
 //! # How it is tested
 //!
 //! `tests` compares random histories with a `BTreeMap`, inserts from several threads under readers that check the order, and explores
-//! schedules of a small case (feature `shuttle`); `tests/buffer_memory.rs` compares the memory with a counting allocator. Thread and
+//! schedules of a small case (feature `shuttle`); `tests/allocations/buffer.rs` compares the memory with a counting allocator. Thread and
 //! address sanitizer find nothing in them.
 
 #![expect(unsafe_code, reason = "an arena with lock-free readers; each block says why it is sound")]

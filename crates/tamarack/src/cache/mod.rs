@@ -35,7 +35,7 @@
 //! one reads at most 7 % more blocks than the best on fourteen of sixteen traces, and 19 % more where it does worst; blocks alone, entries alone, always both, and two caches of
 //! fixed sizes read 46 % to 108 % more somewhere.
 //!
-//! Tests: here; `tests/entries.rs` compares a database of tiny caches with a model, and shows that each of the rules above is needed.
+//! Tests: here; `tests/suite/entries.rs` compares a database of tiny caches with a model, and shows that each of the rules above is needed.
 
 mod entry;
 mod ledger;

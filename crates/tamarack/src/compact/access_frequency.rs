@@ -10,7 +10,7 @@
 //!
 //! A database that was just opened knows nothing: small runs then have more units for each entry than large ones ([`tamarack_model::access_frequency::PRIOR`]).
 //!
-//! Tests: here, and `tests/elastic.rs`.
+//! Tests: here, and `tests/suite/elastic.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

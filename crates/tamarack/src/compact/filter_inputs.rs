@@ -3,7 +3,7 @@
 //! With `allocation=observed` a run weighs as much as sampled lookups passed it in vain lately: in the last one or two periods of `crate::stats`, about half a million lookups. The output of a compaction
 //! takes over what the oldest of its inputs saw. A database that was just opened has seen nothing, which is the same as `allocation=monkey`.
 //!
-//! Decides nothing and changes nothing. Tests: `tests/allocation.rs`, `tests/observed.rs`.
+//! Decides nothing and changes nothing. Tests: `tests/suite/allocation.rs`, `tests/suite/observed.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

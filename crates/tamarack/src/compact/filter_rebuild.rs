@@ -26,7 +26,7 @@
 //! The sum of all filters keeps to the budget, but for: half a cache line of each table; the filter that a step replaces, and those that lookups in progress still ask; what inputs of
 //! compactions have until their tables go; and, after an edit that took entries away or the choice of a smaller budget, what the next steps have not come to.
 //!
-//! Tests: `tests/retune.rs`, `tests/elastic.rs`, `tests/allocation.rs`, `tests/observed.rs`.
+//! Tests: `tests/suite/retune.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`, `tests/suite/observed.rs`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};

@@ -15,7 +15,7 @@
 //! runs that do not have it, the first block finds nearly all keys, and there is little left for latency to be saved on; without filters, it would read every run for
 //! every key. A block that several keys need is read once.
 //!
-//! Tests: `tests/reads.rs` counts reads and time; lockstep histories compare with single lookups.
+//! Tests: `tests/suite/reads.rs` counts reads and time; lockstep histories compare with single lookups.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

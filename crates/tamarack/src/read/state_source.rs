@@ -13,7 +13,7 @@
 //! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there. Beside a merge, runs end at the keys that it has not handed over yet, or begin there: what is behind
 //! such a cut is read when the scan gets there, by all runs that wait at it at once.
 //!
-//! Tests: `tests/reads.rs`, on a simulated device that takes a fixed time for each read.
+//! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
 use std::collections::VecDeque;
 use std::io;

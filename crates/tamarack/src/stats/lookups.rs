@@ -10,7 +10,7 @@
 //!
 //! The schedule explorer runs its threads on one thread of the machine, so with it all of them share one tally. It cannot interrupt an addition.
 //!
-//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests: here; `tests/filters.rs` and `tests/reads.rs` compare the
+//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests: here; `tests/suite/filters.rs` and `tests/suite/reads.rs` compare the
 //! numbers with what was done.
 
 use std::cell::RefCell;

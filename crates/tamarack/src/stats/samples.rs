@@ -18,7 +18,7 @@
 //!
 //! Of `n` samples, about `64 n` lookups were meant, with a standard deviation of `64 √n`: with 100 samples 10 %, with 10,000 samples 1 %.
 //!
-//! Tests: here, and `tests/samples.rs` against what lookups really met.
+//! Tests: here, and `tests/suite/samples.rs` against what lookups really met.
 
 use std::array;
 

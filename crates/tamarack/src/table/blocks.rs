@@ -5,7 +5,7 @@
 //!                     X arrives ──► b and d again      Y arrives ──► c again
 //! ```
 //!
-//! Tests: `tests/reads.rs`, by `Db::multi_get`.
+//! Tests: `tests/suite/reads.rs`, by `Db::multi_get`.
 
 use std::collections::BTreeMap;
 use std::io;

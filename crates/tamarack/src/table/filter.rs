@@ -13,7 +13,7 @@
 //! the filter's size depends on how many there are.
 //!
 //! Cost: for each key, building takes a digest and a few stores, then as many as the filter has probes; an open table takes its filter's
-//! bits in memory. Tests: `tests/filters.rs`, and for damage `tests/table_damage.rs`.
+//! bits in memory. Tests: `tests/suite/filters.rs`, and for damage `tests/suite/table_damage.rs`.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
 

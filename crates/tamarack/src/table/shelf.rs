@@ -11,7 +11,7 @@
 //! No lookup waits or allocates, and none counts references for a table: pinning is one operation on an atomic pointer for all. A change copies a chunk and the list, and waits for
 //! other changes only. Memory: a filter is charged until nobody can ask it any more.
 //!
-//! Tests: here; `tests/retune.rs` and `tests/threads.rs` with lookups that go on.
+//! Tests: here; `tests/suite/retune.rs` and `tests/load/threads.rs` with lookups that go on.
 
 use std::sync::Arc;
 

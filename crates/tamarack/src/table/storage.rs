@@ -11,7 +11,7 @@
 //! A single block is a read of its own. Who wants several at once makes a queue of them ([`TableStorage::read_queue`]), so that they take as long as
 //! one where the device can do that, and what is done with those that have arrived takes no time of its own.
 //!
-//! Tests: `tests/reads.rs` counts what the simulator is asked for, and how long it takes on a device with latency.
+//! Tests: `tests/suite/reads.rs` counts what the simulator is asked for, and how long it takes on a device with latency.
 
 use std::io;
 use std::path::Path;

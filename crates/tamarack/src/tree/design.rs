@@ -2,7 +2,7 @@
 //!
 //! In: a policy, the bytes of data, the sizes of memtables. Out: a shape. Nothing here asks which
 //! policy it is. Tested where databases are
-//! opened and reshaped (`tests/options.rs`, `tests/retune.rs`).
+//! opened and reshaped (`tests/suite/options.rs`, `tests/suite/retune.rs`).
 
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Shape};

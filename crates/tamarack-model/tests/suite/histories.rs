@@ -1,0 +1,304 @@
+//! Random histories: shapes, flushes of odd sizes, merges that run at once and end in any order, changes of shape in
+//! mid-history, and requests of every cause.
+//!
+//! What must hold after every step:
+//!
+//! * **nothing is lost, nothing passes another**: each run knows the first and last flush whose entries are in it; from
+//!   old to young through the whole tree, these ranges follow each other without a gap, merges in progress or not;
+//! * **no run is in two merges**, and the inputs of each merge stand side by side in its target level;
+//! * **slots are kept**: when all merges have ended, a level has at most as many runs as slots, or as many as the last
+//!   change of shape left there;
+//! * **at once**: asked level by level, a tree at rest takes the form of its shape;
+//! * **nothing is stuck**: when all merges have ended, level 1 is not full, unless it is the last.
+
+use std::collections::BTreeMap;
+
+use tamarack_model::planner::{self, Cause, Merge, Occasion};
+use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
+
+use crate::random::{Random, seeds};
+
+/// A tree, driven by hand, so that every step can be checked.
+struct World {
+    shape: Shape,
+    tree: Occupancy,
+    in_progress: Vec<(Merge, Flushes)>,
+    /// What each run that ever was is made of.
+    made_of: BTreeMap<RunId, Flushes>,
+    /// Bytes of each flush, in order.
+    flushed: Vec<u64>,
+    /// How many flushes have arrived.
+    arrived: usize,
+    /// The most runs that each level may have at rest.
+    allowed: Vec<usize>,
+}
+
+/// Flushes `first..end`, of which a run is made.
+type Flushes = std::ops::Range<usize>;
+
+impl World {
+    fn new(shape: Shape) -> Self {
+        let mut world = Self {
+            tree: Occupancy::default(),
+            in_progress: Vec::new(),
+            made_of: BTreeMap::new(),
+            flushed: Vec::new(),
+            arrived: 0,
+            allowed: Vec::new(),
+            shape,
+        };
+        world.allow();
+        world
+    }
+
+    fn merges(&self) -> Vec<Merge> {
+        self.in_progress.iter().map(|(merge, _)| merge.clone()).collect()
+    }
+
+    fn allow(&mut self) {
+        let slots = |level: usize| self.shape.level(level).runs as usize;
+        self.allowed = (1..=self.shape.last()).map(|level| slots(level).max(self.tree.level(level).len())).collect();
+    }
+
+    fn flush(&mut self, bytes: u64) {
+        let merge = planner::flush(&self.shape, &self.tree, &self.merges(), Bytes(bytes));
+        assert!(merge.inputs.len() <= 1 && merge.target == 1, "{merge}");
+        self.flushed.push(bytes);
+        self.begin(merge);
+    }
+
+    fn begin(&mut self, merge: Merge) {
+        let number = self.flushed.len();
+        let young = if merge.cause == Cause::Flush { number - 1..number } else { number..number };
+        let ranges = merge.inputs.iter().map(|run| self.made_of[run].clone());
+        let whole = ranges.fold(young, |young, old| {
+            assert!(young.is_empty() || old.end == young.start, "inputs are neighbours: {merge}");
+            old.start..if young.is_empty() { old.end } else { young.end }
+        });
+        planner::begin(&mut self.tree, &merge);
+        self.in_progress.push((merge, whole));
+    }
+
+    /// Ends a merge; a flush only if it is the first of those in progress.
+    fn end(&mut self, index: usize) {
+        let (mut merge, mut made_of) = self.in_progress.remove(index);
+        if merge.is_partial() {
+            return self.ask(Occasion::Arrived { level: 1 });
+        }
+        if merge.cause == Cause::Flush {
+            let first = self.in_progress[..index].iter().position(|(merge, _)| merge.cause == Cause::Flush);
+            if let Some(first) = first {
+                self.in_progress.insert(index, (merge, made_of));
+                (merge, made_of) = self.in_progress.remove(first);
+            }
+            self.arrived += 1;
+        }
+        let bytes = Bytes(self.flushed[made_of.clone()].iter().sum());
+        let id = if merge.is_move() { merge.inputs[0] } else { RunId(self.made_of.len() as u64) };
+        self.made_of.insert(id, made_of);
+        planner::finish(&mut self.tree, &merge, Some(Run { id, bytes, entries: None }));
+        self.ask(Occasion::Arrived { level: merge.target });
+        self.ask(Occasion::Arrived { level: 1 });
+    }
+
+    fn ask(&mut self, occasion: Occasion) {
+        if let Some(merge) = planner::next_merge(&self.shape, &self.tree, &self.merges(), occasion) {
+            self.begin(merge);
+        }
+    }
+
+    /// As a tree does that is asked for its shape at once; returns how many merges that took. Of what was at rest, each run is in one of them at most.
+    fn reshape(&mut self) -> u64 {
+        let (mut merges, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
+        while level <= self.shape.last() {
+            if planner::fits(&self.shape, &self.tree, &self.merges(), level) {
+                level += 1;
+                continue;
+            }
+            let before = self.in_progress.len();
+            self.ask(Occasion::Reshape { level });
+            if self.in_progress.len() > before {
+                merges += 1;
+            } else {
+                assert!(!was_at_rest, "level {level} waits for another:\n{}\n{}", self.shape, self.tree);
+                self.end(0);
+            }
+        }
+        merges
+    }
+
+    fn relabel(&mut self, shape: Shape) {
+        let (tree, merges) = planner::relabel(&self.tree, &self.merges(), &shape);
+        self.tree = tree;
+        self.in_progress.iter_mut().zip(merges).for_each(|((merge, _), new)| *merge = new);
+        self.shape = shape;
+        self.allow();
+    }
+
+    fn settle(&mut self) {
+        while !self.in_progress.is_empty() {
+            self.end(0);
+        }
+    }
+
+    fn check(&self) {
+        let mut end = 0;
+        for (_, run) in self.tree.runs().rev() {
+            let made_of = &self.made_of[&run.id];
+            assert_eq!(made_of.start, end, "{} follows what is older in\n{}", run.id, self.tree);
+            assert_eq!(run.bytes.0, self.flushed[made_of.clone()].iter().sum::<u64>());
+            end = made_of.end;
+        }
+        assert_eq!(end, self.arrived, "everything that has arrived is there:\n{}", self.tree);
+        for (index, (merge, _)) in self.in_progress.iter().enumerate() {
+            let others = self.in_progress[..index].iter().flat_map(|(merge, _)| &merge.inputs);
+            assert!(others.into_iter().all(|run| !merge.inputs.contains(run)), "{merge} shares a run with another");
+            if merge.is_partial() {
+                continue;
+            }
+            let runs = self.tree.level(merge.target);
+            let first =
+                merge.inputs.first().and_then(|first| runs.iter().position(|run| run.id == *first)).unwrap_or(0);
+            let beside = runs[first..].iter().map(|run| run.id).take(merge.inputs.len());
+            assert!(beside.eq(merge.inputs.iter().copied()), "{merge} in\n{}", self.tree);
+        }
+    }
+
+    fn check_rest(&self) {
+        for level in 1..=self.shape.last() {
+            let (runs, allowed) = (self.tree.level(level).len(), self.allowed[level - 1]);
+            assert!(
+                runs <= allowed,
+                "{runs} runs in level {level}, {allowed} are allowed:\n{}\n{}",
+                self.shape,
+                self.tree
+            );
+        }
+        let (held, level) = (self.tree.level_bytes(1).0, self.shape.level(1));
+        let full = 2 * held + self.shape.buffer().0 >= 2 * level.capacity.0;
+        assert!(!full || self.shape.last() == 1, "level 1 is stuck:\n{}\n{}", self.shape, self.tree);
+    }
+}
+
+fn random_shape(random: &mut Random, least: u64) -> Shape {
+    let buffer = 1 + random.below(6);
+    let mut batch = buffer;
+    let levels = (0..least + random.below(5)).map(|_| {
+        let capacity = (batch * 3).div_ceil(2) + random.below(batch * 8);
+        let runs = 1 + random.below(capacity / batch);
+        batch = capacity;
+        Level { capacity: Bytes(capacity), runs: u32::try_from(runs).expect("few") }
+    });
+    Shape::new(Bytes(buffer), levels.collect()).expect("a shape")
+}
+
+/// One random step; most are flushes and ends of merges.
+fn step(world: &mut World, random: &mut Random, relabels: bool) {
+    let some_run = world.tree.runs().next_back().map(|(_, run)| run.id);
+    match random.below(40) {
+        0 if relabels => world.relabel(random_shape(random, 1)),
+        1 => world.ask(Occasion::Compact),
+        2 => world.ask(Occasion::SpaceBound),
+        3 => world.ask(Occasion::CompactRange),
+        5 => world.ask(Occasion::Reshape { level: 1 + random.below(world.shape.last() as u64) as usize }),
+        4 => some_run.into_iter().for_each(|run| world.ask(Occasion::TombstonesDue { run })),
+        6..20 if !world.in_progress.is_empty() => world.end(random.below(world.in_progress.len() as u64) as usize),
+        _ => world.flush(1 + random.below(2 * world.shape.buffer().0)),
+    }
+}
+
+#[test]
+fn invariants_hold_in_random_histories() {
+    for seed in seeds(150) {
+        let mut random = Random::new(seed);
+        let mut world = World::new(random_shape(&mut random, 1));
+        println!("TAMARACK_SEED={seed}");
+        for _ in 0..300 {
+            step(&mut world, &mut random, true);
+            world.check();
+        }
+        world.settle();
+        world.check();
+        let bytes: u64 = world.flushed.iter().sum();
+        assert_eq!(world.tree.bytes().0, bytes, "seed {seed}");
+    }
+}
+
+/// Whatever a change of shape has left, and whatever is in progress then: looked at from small to large, each level takes the form of its shape, and no run is written twice.
+#[test]
+fn a_tree_takes_the_form_of_its_shape() {
+    let mut merges = 0;
+    for seed in seeds(150) {
+        let mut random = Random::new(seed);
+        let mut world = World::new(random_shape(&mut random, 1));
+        println!("TAMARACK_SEED={seed}");
+        for _ in 0..10 {
+            for _ in 0..30 {
+                step(&mut world, &mut random, false);
+            }
+            let is_at_rest = random.below(2) == 0;
+            if is_at_rest {
+                world.settle();
+            }
+            world.relabel(random_shape(&mut random, 1));
+            merges += world.reshape();
+            world.check();
+            world.settle();
+            world.check();
+            // Beside merges, what is flushed may have become a run of its own meanwhile.
+            for level in (1..=world.shape.last()).filter(|_| is_at_rest) {
+                let fits = planner::fits(&world.shape, &world.tree, &[], level);
+                assert!(fits, "level {level} in\n{}\n{}", world.shape, world.tree);
+            }
+        }
+    }
+    assert!(merges > 500, "{merges} merges");
+}
+
+/// With all merges run to completion after each step, a level never has more runs than slots, but for what a change of
+/// shape left.
+#[test]
+fn slots_are_kept_at_rest() {
+    for seed in seeds(150) {
+        let mut random = Random::new(seed);
+        let mut world = World::new(random_shape(&mut random, 1));
+        println!("TAMARACK_SEED={seed}");
+        for _ in 0..300 {
+            let before = world.shape.clone();
+            step(&mut world, &mut random, true);
+            world.settle();
+            world.check();
+            if world.shape == before {
+                world.check_rest();
+            } else {
+                world.allow();
+            }
+        }
+    }
+}
+
+/// What concurrent merges left in excess of the slots goes away by ordinary arrivals, once merges are given the time to
+/// end. (Not in a tree of one level, where nothing but flushes arrives, which join one run at most; it has to grow
+/// first.)
+#[test]
+fn excess_goes_away() {
+    for seed in seeds(100) {
+        let mut random = Random::new(seed);
+        let shape = random_shape(&mut random, 2);
+        let mut world = World::new(shape.clone());
+        println!("TAMARACK_SEED={seed}");
+        for _ in 0..100 {
+            step(&mut world, &mut random, false);
+            world.check();
+        }
+        world.settle();
+        // A full cycle of every level but the last: each level is emptied, or gets a batch that takes the excess along.
+        let cycle: u64 = (1..shape.last()).map(|level| shape.level(level).capacity.0).sum::<u64>() / shape.buffer().0;
+        for _ in 0..=2 * cycle + 1 {
+            world.flush(shape.buffer().0);
+            world.settle();
+        }
+        world.allowed = shape.levels().iter().map(|level| level.runs as usize).collect();
+        world.check_rest();
+    }
+}

@@ -1,0 +1,19 @@
+//! The model's tests from outside, in one binary; the page of each module says what it shows.
+//!
+//! One module alone: `cargo test -p tamarack-model --test suite moose::`.
+
+mod allocate;
+mod autumn;
+mod bound;
+mod closed_forms;
+mod designs;
+mod expectations;
+mod filter_allocation;
+mod filter_rebuild;
+mod filter_steps;
+mod histories;
+mod monkey;
+mod moose;
+mod pace;
+mod random;
+mod twin;

@@ -1,0 +1,98 @@
+//! Shows that reads of what is cached allocate nothing: lookups of keys that are there and of keys that are not, in buffers, in blocks and
+//! in single entries, through few runs and many; and the steps of a scan that lends what it finds.
+
+use tamarack::{Db, Expert, Options, Result};
+use tamarack_env::MemoryEnv;
+
+use crate::allocator::allocations_of_thread;
+
+const ENTRIES: u64 = 3000;
+
+/// What `work` allocates in this thread.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = allocations_of_thread();
+    work();
+    allocations_of_thread() - before
+}
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"key:            ";
+    key[4..12].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// A tree of so many runs with keys from everywhere, the odd numbers of all below [`ENTRIES`], and the even ones of some in the buffer.
+fn database(runs: u64, expert: Expert) -> Result<Db> {
+    let expert = expert.env(MemoryEnv::new(1)).policy("tiering:T=100").buffer_bytes(1 << 20);
+    let db = Options::new().expert(expert).open("/database")?;
+    for run in 0..runs {
+        for number in (0..ENTRIES).filter(|number| number % 2 == 1 && number / 2 % runs == run) {
+            db.put(key(number), [b'v'; 100])?;
+        }
+        db.flush()?;
+    }
+    db.wait_for_merges()?;
+    for number in (0..ENTRIES).step_by(20) {
+        db.put(key(number), b"in the buffer")?;
+    }
+    Ok(db)
+}
+
+#[test]
+fn what_is_allocated_is_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(7)))), 1);
+}
+
+#[test]
+fn a_cached_lookup_allocates_nothing() -> Result<()> {
+    let usual = |runs| database(runs, Expert::new().cache_bytes(64 << 20));
+    // No room for all blocks: single entries are kept.
+    let crowded = |runs| database(runs, Expert::new().cache_bytes(96 << 10));
+    for (name, db) in [("1 run", usual(1)?), ("7 runs", usual(7)?), ("7 runs, small cache", crowded(7)?)] {
+        let lookups = |number: u64| {
+            let _ = db.get(key(number)).expect("sound");
+            let _ = db.contains(key(number)).expect("sound");
+        };
+        // Twice, for caches that want to see it twice; and nothing is counted for the first time.
+        (0..3 * ENTRIES).for_each(|number| lookups(number % ENTRIES));
+        let (mut quiet, mut read) = (0, 0);
+        for number in 0..ENTRIES {
+            let reads_before = db.stats().reads.total().blocks;
+            let allocated = allocations(|| lookups(number));
+            if db.stats().reads.total().blocks == reads_before {
+                assert_eq!(allocated, 0, "{name}: lookups of key {number}, which read nothing");
+                quiet += 1;
+            } else {
+                read += 1;
+            }
+        }
+        assert!(quiet > ENTRIES / 2, "{name}: {quiet} lookups read nothing, {read} something");
+        assert_eq!(read > 0, name.contains("small"), "{name}: {read} lookups read something");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
+    for runs in [1, 7] {
+        let db = database(runs, Expert::new().cache_bytes(64 << 20))?;
+        for backward in [false, true] {
+            // The first scan reads, the second finds its place and makes room for keys; from then on nothing is new.
+            for round in 0..2 {
+                let mut scan = db.scan::<&[u8]>(..);
+                let mut step = || {
+                    let found = if backward { scan.next_back_lent() } else { scan.next_lent() };
+                    found.expect("sound").map_or(0, |(key, value)| key.len() + value.len())
+                };
+                (0..100).for_each(|_| assert!(step() > 0));
+                let mut bytes = 0;
+                let allocated = allocations(|| (0..1000).for_each(|_| bytes += step()));
+                assert!(bytes > 1000 * 16, "the scan goes on");
+                if round == 1 {
+                    assert_eq!(allocated, 0, "{runs} runs, backward: {backward}");
+                }
+            }
+        }
+    }
+    Ok(())
+}

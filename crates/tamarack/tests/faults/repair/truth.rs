@@ -1,0 +1,202 @@
+//! What stands where in the files of a database before they are damaged: which bytes hold which entries, and which of these belong to the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tamarack::table::{Salvage, TableStorage};
+use tamarack::tree::manifest::survey::Survey;
+use tamarack::tree::table_file::TableFiles;
+use tamarack::wal::{Findings, Position, RecoverySettings, Tail};
+use tamarack_env::Env;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::TreeId;
+use tamarack_format::names::FileName;
+use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES};
+
+use super::scene::{DIR, Scene};
+
+/// The value of each key; `None` for those that have none.
+pub(crate) type Answers = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// See the module's documentation.
+pub(crate) struct Truth {
+    pub(crate) answers: Answers,
+    /// The sequence of each key's youngest version in the state.
+    pub(crate) sequences: BTreeMap<Vec<u8>, u64>,
+    /// The files that the state consists of, with their bytes.
+    pub(crate) needed: BTreeMap<PathBuf, Vec<u8>>,
+    /// True if a merge was going on.
+    pub(crate) is_merging: bool,
+    blocks: Vec<Piece>,
+    /// Records, old to young.
+    records: Vec<Piece>,
+    /// Where the records of each segment that is needed end.
+    log_ends: BTreeMap<PathBuf, usize>,
+}
+
+/// Bytes of a file, and the entries in them that belong to the state.
+struct Piece {
+    path: PathBuf,
+    start: usize,
+    bytes: Vec<u8>,
+    entries: Vec<(Vec<u8>, u64)>,
+}
+
+impl Piece {
+    fn is_whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
+        files.get(&self.path).and_then(|file| file.get(self.start..)).is_some_and(|file| file.starts_with(&self.bytes))
+    }
+}
+
+impl Truth {
+    pub(crate) fn of(scene: &Scene) -> Self {
+        let dir = Path::new(DIR);
+        let env = scene.env.process_image();
+        let shared: Arc<dyn Env> = Arc::new(env.clone());
+        let files = TableFiles::new(TableStorage::buffered(shared.clone(), 0), dir);
+        let survey = Survey::of(&env, dir, &files).expect("nothing fails").expect("there is a database");
+        assert!(survey.is_complete && survey.problems.is_empty(), "{survey:?}");
+        let version = survey.version.expect("it is complete");
+        let tree = version.tree(TreeId::DEFAULT).expect("there is one tree");
+        let content = |path: &Path| env.content(path).expect("it is there");
+
+        let mut needed = BTreeSet::from([FileName::Current.path(dir), survey.path.expect("it is complete")]);
+        let mut blocks = Vec::new();
+        for slice in tree.runs().flat_map(|run| run.slices().iter()) {
+            let (id, path) = (slice.table().id(), FileName::Table(slice.table().id().0).path(dir));
+            let meta = slice.table().meta();
+            let salvage = Salvage::read(&env, &path, version.database(), id, Some(meta)).expect("nothing fails");
+            assert!(salvage.problems().is_empty() && salvage.lost().is_empty(), "{salvage:?}");
+            assert_eq!(salvage.counted().entries, meta.entries);
+            for handle in salvage.blocks() {
+                let mut entries = Vec::new();
+                let add = &mut |entry: Entry<'_>| {
+                    if slice.contains(entry.key) {
+                        entries.push((entry.key.to_vec(), entry.sequence.0));
+                    }
+                    Ok(())
+                };
+                salvage.visit_block(handle, add).expect("it is whole");
+                let start = handle.offset as usize;
+                let bytes = content(&path)[start..handle.end() as usize].to_vec();
+                blocks.push(Piece { path: path.clone(), start, bytes, entries });
+            }
+            needed.insert(path);
+        }
+
+        let flushed = tree.flushed_through();
+        let settings = RecoverySettings {
+            env: shared,
+            dir: dir.to_owned(),
+            database: version.database(),
+            flushed_through: flushed,
+            last_edit: version.edit_number(),
+            durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
+            tail: Tail::MayBeTorn,
+        };
+        let log = Findings::of(settings, false).expect("nothing fails");
+        assert!(log.is_sound, "{:?}", log.problems);
+        let (mut records, mut log_ends) = (Vec::new(), BTreeMap::new());
+        'segments: for (index, segment) in log.segments.iter().enumerate() {
+            let mut end = SEGMENT_HEADER_BYTES as usize;
+            for record in &segment.records {
+                let is_torn = |torn: &tamarack::Dropped| torn.path == segment.path && record.offset >= torn.offset;
+                if log.torn.as_ref().is_some_and(is_torn) {
+                    log_ends.insert(segment.path.clone(), end);
+                    break 'segments;
+                }
+                let mut entries = Vec::new();
+                let add = &mut |_: TreeId, entry: Entry<'_>| {
+                    assert!(matches!(entry.kind, EntryKind::Put | EntryKind::Delete));
+                    if entry.sequence > flushed {
+                        entries.push((entry.key.to_vec(), entry.sequence.0));
+                    }
+                    Ok(())
+                };
+                log.visit(index, &[*record], add).expect("it is whole");
+                let start = record.offset as usize;
+                end = start + RECORD_HEAD_BYTES + record.head.body_bytes as usize;
+                records.push(Piece {
+                    path: segment.path.clone(),
+                    start,
+                    bytes: content(&segment.path)[start..end].to_vec(),
+                    entries,
+                });
+            }
+            log_ends.insert(segment.path.clone(), end);
+            if log.torn.as_ref().is_some_and(|torn| torn.path == segment.path) {
+                break;
+            }
+        }
+        needed.extend(log_ends.keys().cloned());
+
+        let mut sequences: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        for (key, sequence) in blocks.iter().chain(&records).flat_map(|piece: &Piece| &piece.entries) {
+            let youngest = sequences.entry(key.clone()).or_default();
+            *youngest = (*youngest).max(*sequence);
+        }
+        let answers = scene.answers(&env).expect("nothing is damaged");
+        for (key, value) in &answers {
+            let found = sequences.get(key).and_then(|sequence| {
+                let version = scene.versions[key].iter().find(|(written, _)| written == sequence);
+                version.expect("what is there was written").1.clone()
+            });
+            assert_eq!(found, *value, "the pieces say something else about {:?} than the database", key.escape_ascii());
+        }
+        let needed = needed.into_iter().map(|path| (path.clone(), scene.env.content(&path).expect("it is there")));
+        assert!(flushed <= Sequence::MAX);
+        Self {
+            answers,
+            sequences,
+            needed: needed.collect(),
+            is_merging: !tree.merges().is_empty(),
+            blocks,
+            records,
+            log_ends,
+        }
+    }
+
+    /// The sequence of each key's youngest version in blocks and records that are as they were. Of a log that is kept as one, records count up to the
+    /// first that is not, or to a segment before it that is not.
+    pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_log: bool) -> BTreeMap<Vec<u8>, u64> {
+        let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
+        let follows = |record: &Piece| {
+            record.is_whole(files) && self.log_ends.keys().take_while(|path| **path < record.path).all(is_as_it_was)
+        };
+        let records = self.records.iter().take_while(|record| !keeps_log || follows(record));
+        for piece in self.blocks.iter().chain(records).filter(|piece| piece.is_whole(files)) {
+            for (key, sequence) in &piece.entries {
+                let sequence_of_key = youngest.entry(key.clone()).or_default();
+                *sequence_of_key = (*sequence_of_key).max(*sequence);
+            }
+        }
+        youngest
+    }
+
+    /// True if bytes of a segment that mean something are not what they were.
+    pub(crate) fn log_means(&self, path: &Path, now: Option<&Vec<u8>>) -> bool {
+        let end = self.log_ends[path];
+        let is_header_whole = now.is_some_and(|now| now.get(..64) == self.needed[path].get(..64));
+        let mut records = self.records.iter().filter(|record| record.path == path && !record.entries.is_empty());
+        let file = BTreeMap::from([(path.to_owned(), now.cloned().unwrap_or_default())]);
+        end > 64 && (!is_header_whole || records.any(|record| !record.is_whole(&file)))
+    }
+
+    /// True if the key's youngest version stood where nothing tells that it did: in a file that is gone and that nobody names any more; or in a log, of which nobody knows
+    /// how far it was durable.
+    pub(crate) fn leaves_no_trace(
+        &self,
+        files: &BTreeMap<PathBuf, Vec<u8>>,
+        key: &[u8],
+        keeps_log: bool,
+        rebuilt: bool,
+    ) -> bool {
+        let Some(sequence) = self.sequences.get(key) else { return false };
+        let holds = |piece: &&Piece| piece.entries.iter().any(|(other, of)| (&**other, of) == (key, sequence));
+        let in_log = self.records.iter().any(|piece| holds(&piece));
+        let in_lost_file = self.blocks.iter().filter(holds).any(|piece| !files.contains_key(&piece.path));
+        in_log && (keeps_log || rebuilt) || in_lost_file && rebuilt
+    }
+}

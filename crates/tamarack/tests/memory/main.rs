@@ -1,0 +1,383 @@
+//! The engine's account of its memory beside a counting allocator, in everything that takes memory: loading, huge values, tiny entries, only deletes, filters,
+//! iterators by the hundred, values that outlive their blocks, merges; and that what lives never passes the budget by more than the slack that
+//! `Options::memory_bytes` states.
+//!
+//! Databases are real files, so that all that is allocated is the engine's and the test's own. Each scenario has a database of its own, and
+//! they run one after the other, since the allocator counts for all threads. The two are compared when nothing is being freed or taken: a comparison
+//! is repeated until it comes out right, and fails if it does not within some seconds. `-- --nocapture` shows each of them.
+//!
+//! `TAMARACK_MIB` sets the budget of all scenarios (8), `TAMARACK_THREADS` that of background threads (2).
+
+#![cfg(not(feature = "shuttle"))]
+#![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
+
+mod allocator;
+
+use allocator::{live_bytes, take_peak_bytes};
+use tamarack::{Db, Error, Expert, MemoryStats, Options, Result, Scan, Value};
+use tamarack_env::Random;
+use tamarack_env::os::{OsEnv, TempDir};
+use tamarack_env::sync::thread;
+
+const MIB: u64 = 1 << 20;
+
+/// What is not charged: the parts of an open database that are always there, about 12 KiB, and what the cache's own tables have in reserve.
+const UNCHARGED_BYTES: u64 = 64 << 10;
+
+fn number_from(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn threads() -> u64 {
+    number_from("TAMARACK_THREADS", 2)
+}
+
+#[test]
+fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
+    let budget_bytes = number_from("TAMARACK_MIB", 8) * MIB;
+    let scenarios = [
+        ordinary_entries,
+        huge_values,
+        tiny_entries,
+        deletes,
+        iterators,
+        held_values,
+        merges,
+        large_filters,
+        filters_beyond_the_budget,
+        replay,
+    ];
+    take_what_the_process_keeps()?;
+    scenarios.into_iter().try_for_each(|scenario| scenario(budget_bytes))
+}
+
+/// Reads some blocks together: what the environment takes for that, once in a process, is no database's.
+fn take_what_the_process_keeps() -> Result<()> {
+    let dir = TempDir::new().expect("there is a place for temporary files");
+    let db = Options::new().expert(Expert::new().policy("tiering:T=10").buffer_bytes(50_000)).open(dir.path())?;
+    for run in 0..5_u64 {
+        (0..1000).try_for_each(|number| db.put(key(5 * number + run), [0; 100]))?;
+        db.flush()?;
+    }
+    assert_eq!(db.scan(key(7)..).next().transpose()?.map(|(_, value)| value.len()), Some(100));
+    db.close()
+}
+
+/// A buffer that fills, flushes and merges beside it, a cache that fills, and all of these at once.
+fn ordinary_entries(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("ordinary", budget_bytes, |expert| expert)?;
+    let entries = 2 * budget_bytes / 250;
+    scene.fill(0..entries / 16, 200)?;
+    let memory = scene.compare("some in a buffer");
+    assert!(memory.buffers_bytes > memory.total_bytes / 2, "{memory:?}");
+    scene.fill(0..entries, 200)?;
+    scene.settle()?;
+    scene.compare("at rest");
+    scene.read(0..entries / 8)?;
+    scene.compare("some cached");
+    scene.read(0..entries)?;
+    let memory = scene.compare("all cached");
+    assert!(memory.cache_bytes > 2 * budget_bytes / 5, "the cache takes what is left: {memory:?}");
+    scene.fill(0..entries, 200)?;
+    scene.compare("written again");
+    scene.close(0)
+}
+
+/// Values as large as they may be: each fills a buffer, and a block.
+fn huge_values(budget_bytes: u64) -> Result<()> {
+    let largest_bytes = budget_bytes / 8 - 8;
+    let mut scene = Scene::open("huge", budget_bytes, |expert| expert)?;
+    let value = noise(largest_bytes as usize);
+    scene.own_bytes = value.len() as u64;
+    for number in 0..60 {
+        scene.db().put(key(number % 13), &value)?;
+    }
+    let too_large = scene.db().put(key(0), [&value[..], &[0; 9]].concat());
+    let Err(Error::InvalidArgument(why)) = too_large else { panic!("{too_large:?}") };
+    assert!(why.contains(&(budget_bytes / 8).to_string()), "the error names the limit: {why}");
+    scene.compare("written");
+    scene.settle()?;
+    scene.compare("at rest");
+    let held: Vec<Option<Value>> = (0..3).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
+    let memory = scene.compare("some held");
+    assert!(memory.held_bytes + memory.cache_bytes >= 3 * largest_bytes, "{memory:?}");
+    drop(held);
+    scene.read(0..13)?;
+    scene.compare("read");
+    let mut scan = scene.db().scan::<&[u8]>(..);
+    drop(scan.next());
+    scene.compare("being scanned");
+    drop(scan);
+    scene.close(SLACK_OF_HUGE_VALUES * threads() * largest_bytes)
+}
+
+/// Keys of three bytes and nothing else: most of what they take are links.
+fn tiny_entries(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("tiny", budget_bytes, |expert| expert)?;
+    for number in 0..budget_bytes / 50 {
+        scene.db().put(&key(number)[..3], [])?;
+    }
+    let memory = scene.compare("written");
+    assert!(memory.buffers_bytes < 3 * budget_bytes / 4, "{memory:?}");
+    scene.settle()?;
+    scene.compare("at rest");
+    scene.close(0)
+}
+
+fn deletes(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("deletes", budget_bytes, |expert| expert)?;
+    for number in 0..budget_bytes / 80 {
+        scene.db().delete(key(number))?;
+    }
+    scene.compare("deleted");
+    scene.settle()?;
+    scene.compare("at rest");
+    scene.close(0)
+}
+
+/// Hundreds of iterators over several runs, each with its cursors; all are taken further.
+fn iterators(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("iterators", budget_bytes, |expert| expert.policy("tiering:T=4"))?;
+    scene.fill(0..budget_bytes / 250, 200)?;
+    scene.settle()?;
+    let mut open: Vec<Scan> = Vec::new();
+    for number in 0..budget_bytes / 50_000 {
+        let mut scan = scene.db().scan(key(number * 77)..);
+        assert!(scan.next().transpose()?.is_some());
+        open.push(scan);
+    }
+    let memory = scene.compare("open");
+    assert!(memory.iterators_bytes > open.len() as u64 * 500, "{memory:?}");
+    for scan in &mut open {
+        assert!(scan.take(40).all(|entry| entry.is_ok()));
+    }
+    scene.compare("further on");
+    drop(open);
+    let memory = scene.compare("closed");
+    assert_eq!((memory.iterators_bytes, memory.held_bytes), (0, 0));
+    scene.close(0)
+}
+
+/// Values that are kept while the cache goes on to other blocks.
+fn held_values(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("held", budget_bytes, |expert| expert)?;
+    let entries = 2 * budget_bytes / 1000;
+    scene.fill(0..entries, 1000)?;
+    scene.settle()?;
+    let number = budget_bytes / 12_000;
+    let held: Vec<Option<Value>> = (0..number).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
+    scene.compare("held");
+    // The tables that they are from go, so that nobody reads these blocks any more.
+    for number in 0..entries / 50 {
+        scene.db().put(key(50 * number), [])?;
+    }
+    scene.db().compact()?;
+    for number in 0..entries {
+        (0..8).try_for_each(|_| scene.read(number..number + 1))?;
+    }
+    let memory = scene.compare("others read since");
+    assert!(memory.held_bytes > 1000 * number, "{memory:?}");
+    drop(held);
+    assert_eq!(scene.compare("let go").held_bytes, 0);
+    scene.read(0..entries)?;
+    let after = scene.compare("all read again");
+    assert!(after.cache_bytes > memory.cache_bytes, "the cache takes back what is not held: {after:?}");
+    scene.close(0)
+}
+
+/// What a merge reads ahead and builds, while it is held up by a limit of its speed.
+fn merges(budget_bytes: u64) -> Result<()> {
+    let limit = 2 * MIB;
+    let change = |expert: Expert| expert.policy("tiering:T=10").merge_bytes_per_second(limit);
+    let mut scene = Scene::open("merges", budget_bytes, change)?;
+    scene.fill(0..budget_bytes / 150, 100)?;
+    scene.db().flush()?;
+    let db = scene.db().clone();
+    let compacting = thread::spawn(move || db.compact());
+    let mut moments = 0;
+    while scene.db().stats().memory.merges_bytes == 0 {
+        moments += 1;
+        assert!(moments < 2000, "there is no merge: {:?}", scene.db().stats());
+        scene.sleep_ms(5);
+    }
+    let memory = scene.compare("merging");
+    assert!(memory.merges_bytes > 0, "{memory:?}");
+    scene.close(0)?;
+    // It was interrupted.
+    assert!(compacting.join().expect("it does not panic").is_err());
+    Ok(())
+}
+
+/// Filters of a fifth of the budget, in tables that are all read.
+fn large_filters(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("filters", budget_bytes, |expert| expert.filter("blocked:bits=40"))?;
+    scene.fill(0..budget_bytes / 30, 0)?;
+    scene.settle()?;
+    scene.read(0..1000)?;
+    let memory = scene.compare("read");
+    assert!(memory.filters_bytes > budget_bytes / 8 && memory.over_bytes == 0, "{memory:?}");
+    scene.close(0)
+}
+
+/// Filters that are larger than the budget: that is told, nothing fails, and the cache is down to its minimum.
+fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("beyond", budget_bytes / 8, |expert| expert.filter("blocked:bits=60"))?;
+    let entries = budget_bytes / 48;
+    scene.fill(0..entries, 0)?;
+    scene.settle()?;
+    scene.read(0..2000)?;
+    let memory = scene.compare("read");
+    assert!(memory.filters_bytes > memory.budget_bytes && memory.over_bytes > 0, "{memory:?}");
+    assert!(memory.cache_capacity_bytes == memory.budget_bytes / 32, "{memory:?}");
+    scene.close(entries * 60 / 8 * 2)
+}
+
+/// What is read back from the log is in buffers again.
+fn replay(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("replay", budget_bytes, |expert| expert)?;
+    scene.fill(0..budget_bytes / 2000, 100)?;
+    let before = scene.compare("written").buffers_bytes;
+    scene.reopen()?;
+    let after = scene.compare("read back").buffers_bytes;
+    assert_eq!(before, after);
+    scene.close(0)
+}
+
+/// A database, and what lives because of it.
+struct Scene {
+    name: &'static str,
+    db: Option<Db>,
+    dir: TempDir,
+    options: Options,
+    budget_bytes: u64,
+    /// What lived before it was opened.
+    before_bytes: u64,
+    /// What the test itself has allocated since.
+    own_bytes: u64,
+    /// The most that lived of the engine.
+    peak_bytes: u64,
+}
+
+/// What comes on top of the budget; see `Options::memory_bytes`.
+fn slack_bytes(budget_bytes: u64) -> u64 {
+    budget_bytes / 8 + MIB
+}
+
+/// So many of the largest values a background thread may have in hand, more than the budget foresees.
+const SLACK_OF_HUGE_VALUES: u64 = 4;
+
+impl Scene {
+    fn open(name: &'static str, budget_bytes: u64, change: impl Fn(Expert) -> Expert) -> Result<Self> {
+        let dir = TempDir::new().expect("there is a place for temporary files");
+        let options =
+            Options::new().memory_bytes(budget_bytes).threads(threads() as usize).expert(change(Expert::new()));
+        let before_bytes = live_bytes();
+        take_peak_bytes();
+        let db = Some(options.open(dir.path())?);
+        let mut this = Self { name, dir, db, options, budget_bytes, before_bytes, own_bytes: 0, peak_bytes: 0 };
+        this.compare("empty");
+        Ok(this)
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("open")
+    }
+
+    /// Puts values that do not compress.
+    fn fill(&self, numbers: std::ops::Range<u64>, value_bytes: usize) -> Result<()> {
+        let noise = noise(value_bytes + 64);
+        for number in numbers {
+            self.db().put(key(number), &noise[number as usize % 64..][..value_bytes])?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, numbers: std::ops::Range<u64>) -> Result<()> {
+        for number in numbers {
+            assert!(self.db().get(key(number))?.is_some(), "{number}");
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is being flushed or merged.
+    fn settle(&self) -> Result<()> {
+        self.db().flush()?;
+        self.db().wait_for_merges()
+    }
+
+    fn sleep_ms(&self, ms: u64) {
+        let env = OsEnv::new();
+        env.sleep_until(env.now() + std::time::Duration::from_millis(ms));
+    }
+
+    /// Compares account and allocator at a quiet moment.
+    fn compare(&mut self, phase: &str) -> MemoryStats {
+        self.note_peak();
+        let mut moments = 0;
+        loop {
+            let memory = self.db().stats().memory;
+            let live = live_bytes() - self.before_bytes - self.own_bytes;
+            let off = memory.total_bytes as i64 - live as i64;
+            if off.unsigned_abs() <= 3 * live / 100 + UNCHARGED_BYTES {
+                println!(
+                    "{:<10}{phase:<18}{live:>11} live {:>11} charged {:>6.2} %  {:?}",
+                    self.name,
+                    memory.total_bytes,
+                    100.0 * off as f64 / live as f64,
+                    memory.parts().into_iter().filter(|part| part.1 > 0).collect::<Vec<_>>()
+                );
+                return memory;
+            }
+            moments += 1;
+            assert!(moments < 1000, "{} {phase}: {live} bytes live, the account says {memory:?}", self.name);
+            self.sleep_ms(5);
+        }
+    }
+
+    fn note_peak(&mut self) {
+        let peak = take_peak_bytes().saturating_sub(self.before_bytes + self.own_bytes);
+        self.peak_bytes = self.peak_bytes.max(peak);
+    }
+
+    /// Opens the database anew, without having closed it properly.
+    fn reopen(&mut self) -> Result<()> {
+        self.db = None;
+        self.db = Some(self.options.open(self.dir.path())?);
+        Ok(())
+    }
+
+    /// The budget was kept but for the slack, `more_bytes` and what the test says; and when it is closed nothing is left.
+    fn close(mut self, more_bytes: u64) -> Result<()> {
+        self.note_peak();
+        let share = self.peak_bytes as f64 / self.budget_bytes as f64;
+        println!("{:<10}at most           {:>11} live: {share:.2} of the budget", self.name, self.peak_bytes);
+        let most_bytes = self.budget_bytes + slack_bytes(self.budget_bytes) + more_bytes;
+        assert!(self.peak_bytes <= most_bytes, "{}: {} bytes lived, of {most_bytes}", self.name, self.peak_bytes);
+        self.db.take().expect("open").close()?;
+        // A thread's numbers in a database that is closed go with the next one it reads from.
+        let left_bytes = || live_bytes().saturating_sub(self.before_bytes + self.own_bytes);
+        let mut moments = 0;
+        while left_bytes() > 4096 {
+            moments += 1;
+            assert!(moments < 1000, "{}: {} bytes are left of a database that is closed", self.name, left_bytes());
+            self.sleep_ms(5);
+        }
+        Ok(())
+    }
+}
+
+/// Keys in no order.
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+/// Bytes that do not compress.
+fn noise(bytes: usize) -> Vec<u8> {
+    let random = Random::new(7);
+    let mut noise = Vec::with_capacity(bytes + 8);
+    while noise.len() < bytes {
+        noise.extend_from_slice(&random.next().to_be_bytes());
+    }
+    noise.truncate(bytes);
+    noise
+}

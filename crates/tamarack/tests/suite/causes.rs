@@ -1,0 +1,268 @@
+//! Merges for other reasons than a full level: a range of keys that somebody wants compacted, a
+//! tree that is to take its form at once, tombstones that have waited long enough, and what a limit
+//! of the rate and a pause do to all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Db, Error, Event, Expert, Options};
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Env, Random, SimEnv};
+use tamarack_model::planner;
+
+fn open(env: &SimEnv, expert: Expert) -> Db {
+    let env: Arc<dyn Env> = Arc::new(env.clone());
+    let expert = expert.env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400);
+    Options::new().threads(2).expert(expert).open("/db").expect("it opens")
+}
+
+fn all(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    db.scan::<&str>(..).map(|entry| entry.expect("readable")).collect()
+}
+
+/// Random puts and deletes of few keys.
+fn fill(db: &Db, random: &Random, writes: u64, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    for number in 0..writes {
+        let key = format!("key {:03}", random.below(300)).into_bytes();
+        if random.below(3) == 0 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = format!("{number}").repeat(1 + random.below(8) as usize).into_bytes();
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+/// For random ranges and trees: what is read stays the same, each key of the range that has a value
+/// has one version, the others have none, and what is outside stays where it is.
+#[test]
+fn a_range_is_compacted() {
+    for seed in 0..60 {
+        let env = SimEnv::new(seed);
+        let random = Random::new(seed);
+        let policy = ["tiering:T=30", "leveling:T=4", "tiering:T=3"][random.below(3) as usize];
+        let db = open(&env, Expert::new().policy(policy));
+        let mut model = BTreeMap::new();
+        fill(&db, &random, 900, &mut model);
+        for _ in 0..3 {
+            let (a, b) = (random.below(320), random.below(320));
+            let (from, to) = (format!("key {:03}", a.min(b)), format!("key {:03}", a.max(b)));
+            match random.below(3) {
+                0 => db.compact_range(&*from..).unwrap(),
+                1 => db.compact_range(..=&*to).unwrap(),
+                _ => db.compact_range(&*from..&*to).unwrap(),
+            }
+            assert_eq!(all(&db), model, "seed {seed}");
+            let report = db.verify(&mut |_, _| {}).unwrap();
+            assert!(report.is_ok(), "seed {seed}: {report:?}");
+            fill(&db, &random, 60, &mut model);
+        }
+        db.compact_range::<&str>(..).unwrap();
+        let stats = db.stats();
+        let runs: Vec<_> = stats.levels.iter().flat_map(|level| &level.runs).collect();
+        assert_eq!(runs.len(), 1, "seed {seed}: all keys are a range too");
+        assert_eq!((runs[0].entries, runs[0].tombstones), (model.len() as u64, 0), "seed {seed}");
+        db.close().unwrap();
+        assert_eq!(all(&open(&env, Expert::new())), model, "seed {seed}");
+    }
+}
+
+/// A change of policy moves nothing by itself, and waiting for merges does not either; asking for
+/// the form of the new shape brings it about, whatever the policies, beside what is in progress,
+/// and after a reopening; what is read stays the same.
+#[test]
+fn a_tree_takes_the_form_of_its_shape() {
+    let policies = [
+        "tiering:T=6",
+        "leveling:T=3",
+        "moose:last=0.8,k=1",
+        "garnering:T=2,c=0.5",
+        "qlsm-bush:T=2,X=2",
+        "custom:buffer 1500; level 9000 in 6 runs; level 200000 in 2 runs",
+    ];
+    let mut merged = 0;
+    for seed in 0..60 {
+        let env = SimEnv::new(seed);
+        let random = Random::new(seed);
+        let draw = || policies[random.below(6) as usize];
+        let mut db = open(&env, Expert::new().policy(draw()));
+        let mut model = BTreeMap::new();
+        for _ in 0..3 {
+            fill(&db, &random, 700, &mut model);
+            let to = draw();
+            let stats = match random.below(3) {
+                0 => {
+                    // Something is in progress, and what is flushed meanwhile may become runs of
+                    // its own.
+                    let before = db.stats();
+                    db.set_policy(to).unwrap();
+                    db.reshape().unwrap();
+                    assert_eq!(all(&db), model, "seed {seed}");
+                    db.flush().unwrap();
+                    before
+                }
+                1 => {
+                    db.flush().unwrap();
+                    db.wait_for_merges().unwrap();
+                    let before = db.stats();
+                    db.set_policy(to).unwrap();
+                    db.wait_for_merges().unwrap();
+                    assert_eq!(db.stats().merges, before.merges, "seed {seed}: nothing has arrived");
+                    before
+                }
+                _ => {
+                    drop(db);
+                    db = open(&env, Expert::new().policy(to));
+                    let before = db.stats();
+                    db.reshape().unwrap();
+                    db.flush().unwrap();
+                    before
+                }
+            };
+            // Beside flushes and merges a level may get a run too many, as always; at rest it does
+            // not.
+            db.wait_for_merges().unwrap();
+            db.reshape().unwrap();
+            merged += db.stats().merges - stats.merges;
+            let (shape, occupancy, _) = db.planned();
+            let fits = |level| planner::fits(&shape, &occupancy, &[], level);
+            assert!((1..=shape.last()).all(fits), "seed {seed}, {to}:\n{occupancy}is not of\n{shape}");
+            assert_eq!(all(&db), model, "seed {seed}");
+            let report = db.verify(&mut |_, _| {}).unwrap();
+            assert!(report.is_ok(), "seed {seed}: {report:?}");
+            let (before, pause) = (db.stats().merges, db.pause_merges());
+            assert!(matches!(db.reshape(), Err(Error::InvalidArgument(_))), "seed {seed}");
+            drop(pause);
+            db.reshape().unwrap();
+            assert_eq!(db.stats().merges, before, "seed {seed}: it has its form");
+        }
+    }
+    assert!(merged > 60, "{merged} merges");
+}
+
+/// A merge by which a level takes its form says so to whoever listens; what a change costs is
+/// refused where it cannot be reckoned.
+#[test]
+fn a_reshape_names_its_cause() {
+    let sim = SimEnv::new(1);
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let listener = {
+        let causes = causes.clone();
+        move |event: &Event| {
+            if let Event::MergeBegun { cause, .. } = event {
+                causes.lock().push(cause.clone());
+            }
+        }
+    };
+    let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(1500).policy("tiering:T=30");
+    let db = Options::new().expert(expert).listener(Arc::new(listener)).open("/db").unwrap();
+    for number in 0..300 {
+        db.put(format!("key {:03}", number * 7 % 300), "v".repeat(30)).unwrap();
+    }
+    db.flush().unwrap();
+    db.set_policy("leveling:T=30").unwrap();
+    db.reshape().unwrap();
+    sim.run_background_until_idle();
+    assert_eq!(*causes.lock(), ["level 1 takes its form"]);
+    for (words, bytes) in [("mouse", 0), ("leveling:T=4", u64::MAX)] {
+        assert!(matches!(db.estimate_change(words, bytes), Err(Error::InvalidArgument(_))), "{words} {bytes}");
+    }
+}
+
+/// Keys that are deleted leave nothing behind once enough else was written, though no level is ever
+/// full.
+#[test]
+fn tombstones_do_not_stay_for_ever() {
+    let env = SimEnv::new(1);
+    let db = open(&env, Expert::new().policy("tiering:T=100"));
+    for number in 0..100 {
+        db.put(format!("old {number:03}"), "v".repeat(50)).unwrap();
+    }
+    db.flush().unwrap();
+    for number in 0..100 {
+        db.delete(format!("old {number:03}")).unwrap();
+    }
+    let tombstones =
+        |db: &Db| db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tombstones).sum::<u64>();
+    db.flush().unwrap();
+    db.wait_for_merges().unwrap();
+    assert!(tombstones(&db) > 90, "it is too early: only those that met their key in a flush are gone");
+    // The same few keys again and again, so that the tree does not grow as fast as it is written
+    // to.
+    for number in 0..4000 {
+        db.put(format!("new {:02}", number % 20), "v").unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_for_merges().unwrap();
+    assert_eq!(tombstones(&db), 0, "{:?}", db.stats().levels);
+    assert_eq!(all(&db).len(), 20);
+}
+
+/// A snapshot that still needs what tombstones hide keeps them, and nothing is merged in vain
+/// meanwhile.
+#[test]
+fn tombstones_wait_for_snapshots() {
+    let env = SimEnv::new(1);
+    let db = open(&env, Expert::new().policy("tiering:T=100"));
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    let snapshot = db.snapshot();
+    db.delete("key").unwrap();
+    for number in 0..4000 {
+        db.put(format!("new {:02}", number % 20), "v").unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_for_merges().unwrap();
+    assert_eq!(db.stats().merges, 0);
+    assert!(snapshot.get("key").unwrap().is_some());
+}
+
+/// With a limit, merges take the time that it says; without work or without limit, none.
+#[test]
+fn merges_keep_to_their_rate() {
+    let env = SimEnv::new(1);
+    let db = open(&env, Expert::new().policy("tiering:T=100").merge_bytes_per_second(10_000));
+    for number in 0..500 {
+        db.put(format!("key {:03}", number * 7 % 500), "v".repeat(50)).unwrap();
+    }
+    db.flush().unwrap();
+    let began = env.now();
+    db.compact().unwrap();
+    let (took, copies) = (env.now() - began, 500 * (50 + 7 + 8));
+    // The last step need not be waited for.
+    let expected = Duration::from_secs_f64(f64::from(copies) / 10_000.0);
+    assert!(took <= expected && took > expected / 2, "{took:?} for {copies} bytes, not {expected:?}");
+}
+
+/// While merges are paused nothing is merged, and whoever asks for it is told; afterwards all goes
+/// on.
+#[test]
+fn a_pause_holds_merges() {
+    let env = SimEnv::new(1);
+    let random = Random::new(1);
+    let db = open(&env, Expert::new().policy("tiering:T=3"));
+    let mut model = BTreeMap::new();
+    fill(&db, &random, 300, &mut model);
+    db.flush().unwrap();
+    db.wait_for_merges().unwrap();
+    let (before, pause) = (db.stats().merges, db.pause_merges());
+    fill(&db, &random, 900, &mut model);
+    db.flush().unwrap();
+    env.run_background_until_idle();
+    assert_eq!(db.stats().merges, before);
+    assert!(matches!(db.compact(), Err(Error::InvalidArgument(_))));
+    let second = db.pause_merges();
+    drop(pause);
+    env.run_background_until_idle();
+    assert_eq!(db.stats().merges, before, "somebody else still holds them");
+    drop(second);
+    // What was left lying is merged when something arrives.
+    fill(&db, &random, 900, &mut model);
+    db.flush().unwrap();
+    db.wait_for_merges().unwrap();
+    assert!(db.stats().merges > before);
+    assert_eq!(all(&db), model);
+}

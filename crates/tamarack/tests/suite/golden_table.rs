@@ -1,0 +1,156 @@
+//! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and what was written then can be
+//! read now.
+//!
+//! A difference here is a change of the format: it needs a new version number, a decoder for the old one, and a
+//! section in `docs/FORMAT.md`. Once it has those,
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite golden_table` stores the new bytes.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use tamarack::LookupTally;
+use tamarack::Query;
+use tamarack::merge::Source;
+use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
+use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_format::block::Compression;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TableId};
+use tamarack_format::names::FileName;
+
+const STEP: Step = Step("test: write a file");
+const DATABASE: u64 = 0x0123_4567_89AB_CDEF;
+
+/// The entries of the worked example in `docs/FORMAT.md`: every kind, versions of one key in two blocks, an empty key.
+const ENTRIES: &[(&[u8], u64, EntryKind, &[u8])] = &[
+    (b"", 300, EntryKind::Put, b""),
+    (b"anise", 12, EntryKind::Put, b"star-shaped"),
+    (b"anise", 7, EntryKind::Delete, b""),
+    (b"anise", 5, EntryKind::Put, b"an umbellifer; fennel is its kin"),
+    (b"basil", 8, EntryKind::Merge, b"+1"),
+    (b"basin", 9, EntryKind::RangeDelete, b"basis"),
+    (b"bay", 10, EntryKind::ValuePointer, b"\x00\x01"),
+    (b"caraway", 11, EntryKind::ExpiringPut, b"soon"),
+    (b"dill", 1, EntryKind::Put, &[b'd'; 100]),
+];
+
+fn entries() -> impl Iterator<Item = Entry<'static>> {
+    ENTRIES.iter().map(|&(key, sequence, kind, value)| Entry { key, sequence: Sequence(sequence), kind, value })
+}
+
+fn stored(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("its bytes");
+    bytes
+}
+
+fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
+    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.write_all_at(bytes, 0, STEP).expect("room");
+}
+
+fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
+    let env = MemoryEnv::new(0);
+    let settings = TableSettings {
+        database: DATABASE,
+        id: TableId(31),
+        created_after: EditNumber(17),
+        block_bytes: 80,
+        compression,
+        filter,
+        digests,
+    };
+    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+    entries().for_each(|entry| builder.add(entry).expect("room"));
+    builder.finish().expect("room");
+    read(&*env, &FileName::Table(31).path(Path::new("")))
+}
+
+/// The stored bytes; written first if the test is told so.
+fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
+    let (env, path) = (OsEnv::new(), stored(name));
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        // It may not be there yet.
+        let _ = env.remove(&path, STEP);
+        write(&*env, &path, &build(compression, filter, digests));
+    }
+    read(&*env, &path)
+}
+
+fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
+    let env = MemoryEnv::new(0);
+    let path = FileName::Table(31).path(Path::new(""));
+    write(&*env, &path, bytes);
+    let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
+    assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
+    assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, [0, 512, 512, 1024][usize::from(filter_kind)]));
+    // Seven keys: 10 bytes of a header, 7 + 2^3 bits, three bytes each, 9 of the block.
+    assert_eq!(meta.digest_bytes, if digests { 10 + 2 + 21 + 9 } else { 0 });
+    let storage = TableStorage::buffered(env, 0);
+    let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");
+    table.verify(&mut |_| {}).expect("a whole table");
+    let mut cursor = table.cursor(ReadPolicy::Cached);
+    cursor.seek_first().expect("a whole table");
+    for expected in entries() {
+        assert_eq!(cursor.entry(), Some(expected));
+        cursor.next().expect("a whole table");
+    }
+    assert_eq!(cursor.entry(), None);
+    let mut sequences = Vec::new();
+    let query = Query::new(b"anise", Sequence(7));
+    let answer = table.get(query, &LookupTally::default(), &mut |entry, _| {
+        sequences.push(entry.sequence.0);
+        ControlFlow::Continue(())
+    });
+    assert!(answer.is_ok() && sequences == [7, 5], "{answer:?} {sequences:?}");
+}
+
+fn assert_written_as_ever(name: &str, filter: Option<FilterSettings>, filter_kind: u8, digests: bool) {
+    let bytes = golden(name, Compression::None, filter, digests);
+    assert!(
+        build(Compression::None, filter, digests) == bytes,
+        "the table format has changed; see the top of this test for what that needs, and for how to store the new bytes"
+    );
+    assert_reads_back(&bytes, filter_kind, digests);
+}
+
+/// Version 1 of the format: without a filter.
+#[test]
+fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
+    assert_written_as_ever("0000000031.table", None, 0, false);
+}
+
+/// Version 2: with a filter of either kind. Its bits depend on the digest's function and seed, which so are held as well.
+#[test]
+fn a_table_with_a_filter_is_written_as_ever_and_the_stored_one_is_read() {
+    for (name, kind, number) in [("bloom.table", FilterKind::Bloom, 1), ("blocked.table", FilterKind::Blocked, 2)] {
+        assert_written_as_ever(name, Some(FilterSettings { kind, bits_per_entry: 10.0 }), number, false);
+    }
+}
+
+/// Version 3: with digests, and with a filter or without.
+#[test]
+fn a_table_with_digests_is_written_as_ever_and_the_stored_one_is_read() {
+    let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
+    assert_written_as_ever("digests.table", Some(filter), 2, true);
+    assert_written_as_ever("digests_alone.table", None, 0, true);
+}
+
+/// Version 4: with an elastic filter, of two units here.
+#[test]
+fn a_table_with_units_is_written_as_ever_and_the_stored_one_is_read() {
+    let filter = FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 128.0 };
+    assert_written_as_ever("elastic.table", Some(filter), 3, true);
+}
+
+/// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
+#[test]
+#[cfg(feature = "lz4")]
+fn a_stored_table_with_lz4_is_read() {
+    assert_reads_back(&golden("lz4.table", Compression::Lz4, None, false), 0, false);
+}

@@ -1,0 +1,476 @@
+//! Sorted data that goes straight into tables: who sees it when, beside what is written before and after, what a crash leaves of it, and where it comes to stand.
+//!
+//! Random histories in lockstep with a model, images of crashes at every step, and failures of every call have their own suites, in which ingests take part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tamarack::{Db, Error, Expert, Options, Result, Stats, step};
+use tamarack_env::SimEnv;
+use tamarack_env::sim::{Crash, Failure, Fault};
+use tamarack_env::sync::Mutex;
+use tamarack_model::planner;
+
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open(env: &SimEnv) -> Db {
+    open_with(env, Expert::new())
+}
+
+fn open_with(env: &SimEnv, expert: Expert) -> Db {
+    options(env, expert).open("/db").expect("it opens")
+}
+
+fn options(env: &SimEnv, expert: Expert) -> Options {
+    let expert = expert.env(Arc::new(env.clone())).buffer_bytes(2000).block_bytes(128).table_bytes(600);
+    Options::new().threads(2).expert(expert)
+}
+
+fn all(db: &Db) -> Entries {
+    db.scan::<&str>(..).map(|entry| entry.expect("readable")).collect()
+}
+
+fn key(number: u32) -> String {
+    format!("key {number:05}")
+}
+
+/// Puts so many keys from the first on, every `step`-th, with values that name their maker.
+fn ingest(db: &Db, from: u32, count: u32, by: u32, name: &str, model: &mut Entries) -> Result<tamarack::IngestReport> {
+    let mut ingest = db.ingest()?;
+    for number in 0..count {
+        let (key, value) = (key(from + number * by), format!("{name} {number}"));
+        ingest.put(&key, &value)?;
+        model.insert(key.into_bytes(), value.into_bytes());
+    }
+    ingest.finish()
+}
+
+fn check(db: &Db, model: &Entries) {
+    assert_eq!(all(db), *model);
+    let report = db.verify(&mut |_, _| {}).expect("it can be read");
+    assert!(report.is_ok(), "{:?}", report.problems);
+    for (key, value) in model {
+        assert_eq!(db.get(key).expect("readable").as_deref(), Some(&**value), "{}", key.escape_ascii());
+    }
+}
+
+fn runs(stats: &Stats) -> Vec<usize> {
+    stats.levels.iter().map(|level| level.runs.len()).collect()
+}
+
+/// What was written before loses, deletes too; what is written after wins; who has a snapshot sees nothing of it; and it is all there when the database is opened again,
+/// by the next process or after a crash.
+#[test]
+fn it_is_younger_than_what_came_before_and_older_than_what_comes_after() -> Result<()> {
+    for compact in [false, true] {
+        let env = SimEnv::new(1);
+        let db = open(&env);
+        let mut model = Entries::new();
+        for number in 0..40 {
+            db.put(key(number), "before")?;
+            model.insert(key(number).into(), b"before".into());
+        }
+        db.delete(key(10))?;
+        db.flush()?;
+        db.delete(key(11))?;
+        for gone in [10, 11] {
+            model.remove(key(gone).as_bytes());
+        }
+        let (snapshot, seen) = (db.snapshot(), model.clone());
+        let report = ingest(&db, 8, 200, 2, "ingested", &mut model)?;
+        assert_eq!(report.entries, 200);
+        assert!(report.tables > 1 && report.level >= 1 && !report.written_again, "{report:?}");
+        check(&db, &model);
+        db.put(key(8), "after")?;
+        db.delete(key(12))?;
+        model.insert(key(8).into(), b"after".into());
+        model.remove(key(12).as_bytes());
+        if compact {
+            db.compact()?;
+        }
+        check(&db, &model);
+        let found: Entries = snapshot.scan::<&str>(..).map(|entry| entry.expect("readable")).collect();
+        assert_eq!(found, seen, "a snapshot stays what it is");
+        drop((snapshot, db));
+        let killed = env.kill();
+        let db = open(&killed);
+        check(&db, &model);
+        db.close()?;
+        check(&open(&killed), &model);
+    }
+    Ok(())
+}
+
+/// Before `finish` nobody sees anything; who gives up leaves no file.
+#[test]
+fn unfinished_it_leaves_nothing() -> Result<()> {
+    for gives_up in [true, false] {
+        let env = SimEnv::new(2);
+        let db = open(&env);
+        db.put("key", "value")?;
+        let files = env.files().len();
+        let mut ingest = db.ingest()?;
+        for number in 0..1000 {
+            ingest.put(key(number), [b'v'; 20])?;
+        }
+        assert!(env.files().len() > files + 10);
+        assert_eq!(all(&db).len(), 1);
+        if gives_up {
+            drop(ingest);
+            assert_eq!(env.files().len(), files);
+            assert_eq!(db.ingest()?.finish()?.tables, 0, "nothing is nothing");
+        } else {
+            let env = env.kill();
+            let db = open(&env);
+            assert!(db.recovery().orphans_removed.len() > 10);
+            assert_eq!(all(&db).len(), 1);
+        }
+    }
+    Ok(())
+}
+
+/// Keys must ascend, and may not be too large. What is refused is left out, and the rest goes on.
+#[test]
+fn what_is_out_of_order_is_refused() -> Result<()> {
+    let db = open(&SimEnv::new(3));
+    let mut ingest = db.ingest()?;
+    ingest.put("", "the empty key is one")?;
+    ingest.put("b", "1")?;
+    for wrong in ["b", "a", ""] {
+        let error = ingest.put(wrong, "2").expect_err("it does not ascend");
+        assert!(matches!(&error, Error::InvalidArgument(what) if what.contains("does not come after")), "{error}");
+    }
+    assert!(matches!(ingest.put(vec![b'c'; 70_000], ""), Err(Error::InvalidArgument(_))));
+    ingest.put("c", "3")?;
+    assert_eq!(ingest.finish()?.entries, 3);
+    assert_eq!(all(&db).into_values().collect::<Vec<_>>(), [&b"the empty key is one"[..], b"1", b"3"]);
+    Ok(())
+}
+
+/// Several may be open. They count in the order in which they finish, whatever the order in which they began.
+#[test]
+fn several_at_a_time_count_as_they_finish() -> Result<()> {
+    let env = SimEnv::new(4);
+    let db = open(&env);
+    let mut model = Entries::new();
+    let mut ingests: Vec<_> = (0..3).map(|_| db.ingest()).collect::<Result<_>>()?;
+    for (who, ingest) in ingests.iter_mut().enumerate() {
+        for number in 0..100 {
+            ingest.put(key(number * (1 + who as u32)), format!("{who} {number}"))?;
+        }
+    }
+    let mut ingests: Vec<_> = ingests.into_iter().map(Some).collect();
+    for (who, again) in [(1, false), (0, true), (2, true)] {
+        let at_once = db.snapshot();
+        let report = ingests[who].take().expect("finished once").finish()?;
+        assert_eq!(report.written_again, again, "{who}");
+        assert_eq!(at_once.scan::<&str>(..).count(), model.len(), "a snapshot stays what it is");
+        for number in 0..100 {
+            model.insert(key(number * (1 + who as u32)).into_bytes(), format!("{who} {number}").into_bytes());
+        }
+        check(&db, &model);
+        db.put(key(0), format!("after {who}"))?;
+        model.insert(key(0).into_bytes(), format!("after {who}").into_bytes());
+    }
+    let killed = env.kill();
+    let db = open(&killed);
+    check(&db, &model);
+    db.compact()?;
+    check(&db, &model);
+    Ok(())
+}
+
+/// In an empty tree a run is written once: it takes the smallest level that holds it, and if none does, the tree grows. Above older data rule 1 holds.
+#[test]
+fn it_arrives_where_the_shape_has_room() -> Result<()> {
+    for policy in ["leveling:T=4", "tiering:T=4", "lazy-leveling:T=3", "dostoevsky:T=5,K=3,Z=2"] {
+        for count in [3, 50, 400, 3000] {
+            let env = SimEnv::new(5);
+            let db = open_with(&env, Expert::new().policy(policy));
+            let mut model = Entries::new();
+            ingest(&db, 0, count, 3, "first", &mut model)?;
+            db.wait_for_merges()?;
+            let stats = db.stats();
+            assert_eq!(runs(&stats).iter().sum::<usize>(), 1, "{policy}, {count}");
+            assert_eq!((stats.merges, stats.flushes), (0, 0), "{policy}, {count}: written once");
+            assert_eq!(stats.write_amplification(), Some(1.0));
+            let (shape, occupancy, _) = db.planned();
+            assert!(
+                !planner::outgrown(&shape, &occupancy, &[], occupancy.deepest()),
+                "{policy}, {count}:\n{shape}{occupancy}"
+            );
+            for (number, size) in [(1, 40), (2, 400), (3, 5), (4, 1000), (5, 60)] {
+                ingest(&db, number, size, 7, "again", &mut model)?;
+                db.put(key(number), "put")?;
+                model.insert(key(number).into_bytes(), b"put".into());
+                db.wait_for_merges()?;
+                let (shape, occupancy, in_progress) = db.planned();
+                assert_eq!(in_progress, []);
+                for level in 1..=shape.last() {
+                    let slots = shape.level(level).runs as usize;
+                    assert!(occupancy.level(level).len() <= slots, "{policy}, {count}, {number}:\n{shape}{occupancy}");
+                }
+            }
+            check(&db, &model);
+        }
+    }
+    Ok(())
+}
+
+/// A jump of sequences is no time that has passed: tombstones are not due because of it, neither at once nor after opening again.
+#[test]
+fn tombstones_are_not_due_because_of_it() -> Result<()> {
+    let env = SimEnv::new(6);
+    let db = open_with(&env, Expert::new().policy("leveling:T=10"));
+    let mut model = Entries::new();
+    ingest(&db, 0, 2000, 1, "old", &mut model)?;
+    for number in 0..20 {
+        db.delete(key(number * 50))?;
+        model.remove(key(number * 50).as_bytes());
+    }
+    db.flush()?;
+    db.wait_for_merges()?;
+    let tombstones =
+        |db: &Db| -> u64 { db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tombstones).sum() };
+    assert_eq!(tombstones(&db), 20);
+    ingest(&db, 1, 20, 70, "new", &mut model)?;
+    db.wait_for_merges()?;
+    assert_eq!(tombstones(&db), 20, "{}", db.planned().1);
+    drop(db);
+    let env = env.kill();
+    let db = open(&env);
+    db.put("another", "write")?;
+    model.insert(b"another".into(), b"write".into());
+    db.flush()?;
+    db.wait_for_merges()?;
+    assert_eq!(tombstones(&db), 20, "{}", db.planned().1);
+    // After as many writes as there are entries, they are.
+    for number in 0..2200 {
+        db.put(key(10_000 + number % 10), "write")?;
+    }
+    for number in 0..10 {
+        model.insert(key(10_000 + number).into_bytes(), b"write".into());
+    }
+    db.flush()?;
+    db.wait_for_merges()?;
+    assert_eq!(tombstones(&db), 0, "{}", db.planned().1);
+    check(&db, &model);
+    Ok(())
+}
+
+/// A checkpoint has what was ingested before it, and nothing of what is being ingested; both databases go on.
+#[test]
+fn checkpoints_have_what_was_finished() -> Result<()> {
+    let env = SimEnv::new(10);
+    let db = open(&env);
+    let mut model = Entries::new();
+    ingest(&db, 0, 100, 2, "first", &mut model)?;
+    let mut unfinished = db.ingest()?;
+    unfinished.put(key(3), "unfinished")?;
+    db.checkpoint("/copy")?;
+    let copy = options(&env, Expert::new()).open("/copy")?;
+    let mut copied = model.clone();
+    check(&copy, &copied);
+    unfinished.finish()?;
+    model.insert(key(3).into_bytes(), b"unfinished".into());
+    for (db, model) in [(&db, &mut model), (&copy, &mut copied)] {
+        db.put(key(5), "after")?;
+        model.insert(key(5).into_bytes(), b"after".into());
+        ingest(db, 1, 50, 3, "then", model)?;
+        check(db, model);
+    }
+    Ok(())
+}
+
+/// Merges that are paused stay so; the run arrives all the same.
+#[test]
+fn it_works_while_merges_are_paused() -> Result<()> {
+    let db = open(&SimEnv::new(7));
+    let mut model = Entries::new();
+    let pause = db.pause_merges();
+    for number in 0..6 {
+        ingest(&db, number, 200, 5, &format!("ingest {number}"), &mut model)?;
+        db.put(key(number), "put")?;
+        model.insert(key(number).into_bytes(), b"put".into());
+    }
+    assert_eq!(db.stats().merges, 0);
+    check(&db, &model);
+    drop(pause);
+    db.wait_for_merges()?;
+    check(&db, &model);
+    Ok(())
+}
+
+/// A crash at any call between the first and the last: the next process finds all of it or nothing, and all that was synced before; it goes on, ingests again, and the one
+/// after that finds that, too.
+#[test]
+fn a_crash_leaves_all_or_nothing() -> Result<()> {
+    let (mut with, mut without) = (0, 0);
+    for durable_log in [false, true] {
+        let mut calls = 0;
+        loop {
+            let env = SimEnv::new(8);
+            let db = open(&env);
+            let mut before = Entries::new();
+            ingest(&db, 0, 30, 1, "old", &mut before)?;
+            for number in 0..30 {
+                db.put(key(number * 2), "put")?;
+                before.insert(key(number * 2).into_bytes(), b"put".into());
+            }
+            if durable_log {
+                db.sync()?;
+            }
+            let (left, images) = (Arc::new(Mutex::new(calls)), Arc::new(Mutex::new(Vec::new())));
+            let (counted, taken) = (left.clone(), images.clone());
+            env.set_hook(move |moment| {
+                let mut left = counted.lock();
+                if *left == 0 {
+                    let mut images = taken.lock();
+                    images.push((false, moment.process_image()));
+                    for seed in 0..4 {
+                        images.push((true, moment.image(Crash::draw(seed, moment.unsynced_changes()))));
+                    }
+                }
+                *left -= 1;
+            });
+            let mut after = before.clone();
+            ingest(&db, 1, 60, 3, "new", &mut after)?;
+            db.put("last", "one")?;
+            env.clear_hook();
+            let images = std::mem::take(&mut *images.lock());
+            if images.is_empty() {
+                break;
+            }
+            for (crashed, image) in images {
+                let seen = all(&options(&image, Expert::new()).open_read_only("/db")?);
+                let db = open(&image);
+                let mut found = all(&db);
+                assert_eq!(found, seen, "call {calls}: who only reads sees what is recovered");
+                let is_whole = found.get(&b"key 00001"[..]).is_some_and(|value| value.starts_with(b"new"));
+                found.remove(&b"last"[..]);
+                if is_whole {
+                    assert_eq!(found, after, "call {calls}");
+                } else if durable_log || !crashed {
+                    assert_eq!(found, before, "call {calls}");
+                }
+                (with, without) = (with + u64::from(is_whole), without + u64::from(!is_whole));
+                let mut model = all(&db);
+                db.put(key(7), "written")?;
+                model.insert(key(7).into_bytes(), b"written".into());
+                ingest(&db, 2, 20, 9, "then", &mut model)?;
+                db.put(key(8), "written")?;
+                model.insert(key(8).into_bytes(), b"written".into());
+                check(&db, &model);
+                let killed = image.kill();
+                drop(db);
+                check(&open(&killed), &model);
+            }
+            calls += 1;
+        }
+    }
+    assert!(with > 20 && without > 100, "{with} images with it, {without} without");
+    Ok(())
+}
+
+/// After an ingest the log goes on in a segment of its own, which is begun when the database is opened, if the process ended before. The process that begins it may end in the
+/// midst of that, and the machine while the next one opens the database: what is older may be thrown away only when that segment is durable.
+#[test]
+fn crashes_while_the_log_goes_on_lose_nothing() -> Result<()> {
+    let images = |env: &SimEnv, take: fn(&tamarack_env::sim::Moment<'_>) -> Vec<SimEnv>| {
+        let images = Arc::new(Mutex::new(Vec::new()));
+        let taken = images.clone();
+        env.set_hook(move |moment| taken.lock().extend(take(moment)));
+        drop(open(env));
+        env.clear_hook();
+        std::mem::take(&mut *images.lock())
+    };
+    let env = SimEnv::new(11);
+    let db = open(&env);
+    let mut model = Entries::new();
+    db.put("older", "value")?;
+    model.insert(b"older".into(), b"value".into());
+    ingest(&db, 0, 5, 1, "run", &mut model)?;
+    let killed = env.kill();
+    drop(db);
+    let mut opened = 0;
+    for ended in images(&killed, |moment| vec![moment.process_image()]) {
+        let crashes = images(&ended, |moment| {
+            (0..moment.unsynced_changes()).map(|lost| moment.image(Crash::AllBut(lost))).collect()
+        });
+        for crashed in crashes {
+            assert_eq!(all(&open(&crashed)), model);
+            opened += 1;
+        }
+    }
+    assert!(opened > 100, "{opened}");
+    Ok(())
+}
+
+/// A call that fails: nothing has changed, no file is left, and the next attempt succeeds; or, if a sync failed, no more is written.
+#[test]
+fn a_failure_changes_nothing() -> Result<()> {
+    let failing = [
+        step::TABLE_CREATE,
+        step::TABLE_WRITE,
+        step::TABLE_SYNC,
+        step::TABLE_SYNC_DIRECTORY,
+        step::LOG_CREATE,
+        step::MANIFEST_APPEND,
+        step::MANIFEST_SYNC,
+    ];
+    for step in failing {
+        for after in 0..3 {
+            let env = SimEnv::new(9);
+            let db = open(&env);
+            let mut model = Entries::new();
+            ingest(&db, 0, 30, 1, "old", &mut model)?;
+            db.put(key(1), "put")?;
+            model.insert(key(1).into_bytes(), b"put".into());
+            let files = env.files().len();
+            let passed = Mutex::new(0);
+            env.inject(Fault::new(Failure::Io).step(step).matching(move |_| {
+                *passed.lock() += 1;
+                *passed.lock() > after
+            }));
+            let failed = ingest(&db, 0, 40, 2, "new", &mut model.clone());
+            env.clear_faults();
+            match failed {
+                Ok(_) => assert!(after > 0, "{step:?} did not fail"),
+                Err(Error::Stopped { .. }) => {
+                    assert!(db.put("key", "value").is_err(), "{step:?}");
+                    let killed = env.kill();
+                    drop(db);
+                    assert!(matches!(all(&open(&killed)).len(), 30 | 55), "{step:?}");
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Io { .. }), "{step:?}: {error}");
+                    check(&db, &model);
+                    // A flush that failed waits half a second before it is begun anew.
+                    env.advance(std::time::Duration::from_secs(1));
+                    env.run_background_until_idle();
+                    assert!(env.files().len() <= files + 1, "{step:?}: no files but that of the flush");
+                    ingest(&db, 0, 40, 2, "new", &mut model)?;
+                    db.put(key(2), "put")?;
+                    model.insert(key(2).into_bytes(), b"put".into());
+                    check(&db, &model);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A run that is moved as soon as it has come arrives where it is moved to, and that is looked at, too: nobody who waits for merges waits for ever.
+#[test]
+fn a_run_that_is_moved_at_once_arrives_once_more() -> Result<()> {
+    let env = SimEnv::new(1347);
+    let expert = Expert::new().env(Arc::new(env.clone())).buffer_bytes(189).block_bytes(200).table_bytes(34);
+    let db = Options::new().threads(1).expert(expert).open("/db")?;
+    let mut ingest = db.ingest()?;
+    ingest.put("key", "v".repeat(1287))?;
+    ingest.finish()?;
+    db.set_policy("tiering:T=2")?;
+    db.wait_for_merges()?;
+    assert_eq!(all(&db).len(), 1);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! The short functional tests, in one binary: each module examines one behaviour of the database
+//! from outside, in seconds.
+//!
+//! What needs its own process, its own features or minutes stands beside it as a binary of its own:
+//! `crash`, `lockstep`, `faults`, `predicted`, `load`, `allocations`, `memory`, `schedules`. One
+//! module alone: `cargo test -p tamarack --test suite reads::`.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod allocation;
+mod background;
+mod basics;
+mod causes;
+mod checkpoints;
+mod corpus;
+mod edit_bytes;
+mod elastic;
+mod entries;
+mod events;
+mod filters;
+mod golden_table;
+mod ingest;
+mod limits;
+#[cfg(feature = "measure")]
+mod measure;
+mod merges;
+mod observed;
+mod options;
+mod rates;
+mod read_only;
+mod reads;
+mod reserve;
+mod retune;
+mod samples;
+mod space_bound;
+mod standing;
+mod stats;
+mod table;
+mod table_damage;
+mod wal;

@@ -1,0 +1,124 @@
+//! Filters that are shared out by what lookups were seen to do (`allocation=observed`), in real
+//! trees that grow while they are asked: beside equal bits, and beside the best for lookups that
+//! find nothing.
+//!
+//! What is compared is false positives for each lookup, of the same lookups on trees of the same
+//! runs. `-- --nocapture` shows them.
+
+use tamarack::{Compression, Db, Expert, Options, Result};
+use tamarack_env::{MemoryEnv, Random};
+
+/// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
+const ENTRY_BYTES: u64 = 24;
+
+/// Entries of a buffer.
+const BUFFER: u64 = 1000;
+
+/// The buffers that a tree grows to.
+const BUFFERS: u64 = 31;
+
+/// Lookups for each of them.
+const LOOKUPS: u64 = 1500;
+
+/// Lookups whose false positives are counted in the end.
+const COUNTED: u64 = 20_000;
+
+/// What is asked for, and where keys lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asked {
+    /// Nothing that is there.
+    Absent,
+    /// Any entry, as likely as any other.
+    Present,
+    /// Entries of the oldest tenth.
+    Old,
+    /// Entries of the youngest tenth.
+    Young,
+    /// Nothing that is there; keys come in order, so that each run has its own.
+    AbsentInOrder,
+}
+
+impl Asked {
+    const ALL: [Self; 5] = [Self::Absent, Self::Present, Self::Old, Self::Young, Self::AbsentInOrder];
+
+    /// The key of an entry: even numbers.
+    fn key(self, entry: u64) -> u64 {
+        if self == Self::AbsentInOrder {
+            // A flush overlaps the one before a little, so that there is something to merge.
+            return 2 * (entry + if entry.is_multiple_of(50) { 2 * BUFFER } else { 0 }) * 1_000_003;
+        }
+        (entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1
+    }
+
+    fn next(self, random: &Random, entries: u64) -> u64 {
+        match self {
+            Self::Absent => random.next() | 1,
+            Self::AbsentInOrder => random.below(2 * entries * 1_000_003) | 1,
+            Self::Present => self.key(random.below(entries)),
+            Self::Old => self.key(random.below(entries / 10)),
+            Self::Young => self.key(entries - 1 - random.below(entries / 10)),
+        }
+    }
+
+    fn is_there(self) -> bool {
+        !matches!(self, Self::Absent | Self::AbsentInOrder)
+    }
+
+    fn look(self, db: &Db, random: &Random, entries: u64, lookups: u64) -> Result<()> {
+        for _ in 0..lookups {
+            assert_eq!(db.contains(self.next(random, entries).to_be_bytes())?, self.is_there());
+        }
+        Ok(())
+    }
+
+    /// False positives for each lookup, in a tree that has grown while it was asked.
+    fn false_positives(self, policy: &str, filter: &str) -> Result<f64> {
+        let expert = Expert::new().env(MemoryEnv::new(1)).filter(filter).policy(policy);
+        let expert = expert.buffer_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
+        let db = Options::new().compression(Compression::None).expert(expert).open("/db")?;
+        let random = Random::new(5);
+        for buffer in 0..BUFFERS {
+            for entry in buffer * BUFFER..(buffer + 1) * BUFFER {
+                db.put(self.key(entry).to_be_bytes(), entry.to_be_bytes())?;
+            }
+            db.flush()?;
+            db.wait_for_merges()?;
+            self.look(&db, &random, (buffer + 1) * BUFFER, LOOKUPS)?;
+        }
+        let before = db.stats().lookups.filter_false_positives;
+        self.look(&db, &Random::new(7), BUFFERS * BUFFER, COUNTED)?;
+        let entries = (BUFFERS * BUFFER) as f64;
+        let stats = db.stats();
+        let bits: u64 = stats.levels.iter().map(|level| level.total().filter_bits).sum();
+        // Filters of single tables are rounded to whole cache lines.
+        assert!(bits as f64 <= entries * 5.0 + 512.0 * 16.0, "{self:?}, {policy}, {filter}: {bits} bits");
+        Ok((stats.lookups.filter_false_positives - before) as f64 / COUNTED as f64)
+    }
+}
+
+/// Where lookups find what they look for in some runs rather than in others, there are fewer false
+/// positives than if bits are shared out for absent keys; where all keys are absent, as many. And
+/// never more than with equal bits; but where runs have keys of their own, which makes equal bits
+/// the best, a tenth more: as a tree grows, each run's part of the lookups shrinks.
+#[test]
+fn what_is_seen_decides() -> Result<()> {
+    for policy in ["leveling:T=2", "tiering:T=4"] {
+        for asked in Asked::ALL {
+            let of = |allocation| asked.false_positives(policy, &format!("bloom:bits=5,allocation={allocation}"));
+            let [uniform, monkey, observed] = [of("uniform")?, of("monkey")?, of("observed")?];
+            let what = format!(
+                "{policy:<13} {asked:?}: {uniform:.4} with equal bits, {monkey:.4} monkey, {observed:.4} observed"
+            );
+            println!("{what}");
+            // Beside a part of it, four standard deviations of what is counted.
+            let most = |other: f64, factor: f64| factor * other + 4.0 * (other / COUNTED as f64).sqrt();
+            assert!(observed <= most(uniform, if asked == Asked::AbsentInOrder { 1.1 } else { 1.0 }), "{what}");
+            match asked {
+                Asked::Absent => assert!((monkey - observed).abs() <= most(monkey, 1.05) - monkey, "{what}"),
+                Asked::AbsentInOrder => assert!(observed <= most(monkey, 1.0), "{what}"),
+                Asked::Present | Asked::Old | Asked::Young => assert!(observed <= 0.8 * monkey, "{what}"),
+            }
+        }
+    }
+    Ok(())
+}

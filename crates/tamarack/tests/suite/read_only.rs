@@ -1,0 +1,279 @@
+//! Databases that are open for reading only: nothing on storage changes, by any call; many at once and none beside a writer; and what is read is what opening for
+//! writing would show.
+//!
+//! `lockstep` does the same for random histories and all their ends.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Result, step};
+use tamarack_env::sim::{Crash, Failure, Fault};
+use tamarack_env::{Access, Env, MemoryEnv, OsEnv, SimEnv, TempDir};
+
+const DIR: &str = "/db";
+
+fn options(env: &Arc<dyn Env>) -> Options {
+    let expert = Expert::new().env(env.clone()).buffer_bytes(2048).block_bytes(256).table_bytes(1024);
+    Options::new().threads(2).compression(Compression::None).expert(expert)
+}
+
+fn shared(env: &SimEnv) -> Arc<dyn Env> {
+    Arc::new(env.clone())
+}
+
+fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> {
+    keys.into_iter().try_for_each(|key| db.put(format!("key {key:04}"), format!("{value} {key}")))
+}
+
+/// All that is there.
+fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
+    db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
+}
+
+/// Every file of a directory, with all of its bytes.
+fn bytes_of(env: &dyn Env, dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = env.list(dir).unwrap().into_iter().map(|name| name.into_string().unwrap());
+    names
+        .map(|name| {
+            let file = env.open(&dir.join(&name), Access::Read).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            (name, bytes)
+        })
+        .collect()
+}
+
+/// All that reads, and all that would write.
+fn use_in_every_way(db: &Db) {
+    let there = all(db);
+    assert_eq!(db.scan::<&[u8]>(..).rev().count(), there.len());
+    for (key, value) in &there {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    let keys: Vec<_> = there.iter().map(|(key, _)| key).collect();
+    assert_eq!(db.multi_get(&keys).unwrap().into_iter().flatten().count(), there.len());
+    assert_eq!(db.snapshot().scan::<&[u8]>(..).count(), there.len());
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
+    let stats = db.stats();
+    assert_eq!((stats.trouble, stats.flushes, stats.merges), (None, 0, 0));
+
+    let refusals = [
+        db.put("key", "value"),
+        db.delete("key"),
+        db.write(&Batch::new()),
+        db.write_with(Batch::new().put("key", "value"), Durability::Sync),
+        db.write_with(&Batch::new(), Durability::Interval(std::time::Duration::ZERO)),
+        db.flush(),
+        db.sync(),
+        db.compact(),
+        db.compact_range("a".."z"),
+        db.wait_for_merges(),
+        db.set_policy("tiering:T=3"),
+        db.checkpoint("/checkpoint").map(drop),
+        db.ingest().map(drop),
+    ];
+    for (number, refusal) in refusals.into_iter().enumerate() {
+        let error = refusal.expect_err(&format!("call {number}"));
+        assert!(matches!(error, Error::ReadOnly { .. }), "call {number}: {error:?}");
+        assert!(error.to_string().contains("reading only") && error.to_string().contains("open it for writing"));
+    }
+    drop(db.pause_merges());
+}
+
+/// A database with something in tables, in the log and in the log's torn end, with a merge in progress and an orphan: what a machine left that lost power.
+fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
+    let env = SimEnv::new(seed);
+    let db = options(&shared(&env)).expert(
+        Expert::new()
+            .env(shared(&env))
+            .buffer_bytes(1024)
+            .table_bytes(512)
+            .policy("tiering:T=2")
+            .merge_bytes_per_second(50_000),
+    );
+    let db = db.open(DIR)?;
+    // In the midst of a flush or a merge: there are tables that the manifest does not name yet.
+    let image = Arc::new(tamarack_env::sync::Mutex::new(None));
+    let taken = image.clone();
+    env.set_hook(move |moment| {
+        if moment.call.step == Some(step::MANIFEST_APPEND) {
+            *taken.lock() = Some(moment.image(Crash::draw(seed, moment.unsynced_changes())));
+        }
+    });
+    for round in 0..6 {
+        put(&db, (0..150).map(|key| key * 7 % 200), &format!("round {round}"))?;
+        env.run_until(env.now() + std::time::Duration::from_millis(3));
+    }
+    db.write_with(Batch::new().put("synced", "yes").delete("key 0000"), Durability::Sync)?;
+    put(&db, 0..20, "not synced")?;
+    env.clear_hook();
+    if let Some(image) = image.lock().take().filter(|_| seed.is_multiple_of(2)) {
+        return Ok(image);
+    }
+    Ok(env.image(Crash::draw(seed, env.unsynced_changes())))
+}
+
+/// No call is made that changes storage, no byte is different afterwards, and whoever opens it for writing finds the same.
+#[test]
+fn nothing_changes() -> Result<()> {
+    let (mut torn, mut replayed, mut merging, mut orphans) = (0, 0, 0, 0);
+    for seed in 0..40 {
+        let env = left_by_a_crash(seed)?;
+        let before = (env.identity(), bytes_of(&env, Path::new(DIR)));
+        env.start_log();
+        let db = options(&shared(&env)).open_read_only(DIR)?;
+        let another = options(&shared(&env)).open_read_only(DIR)?;
+        use_in_every_way(&db);
+        let found = all(&another);
+        assert_eq!(all(&db), found);
+        env.run_background_until_idle();
+        let recovery = db.recovery().clone();
+        merging += usize::from(!db.stats().jobs.is_empty());
+        let clone = db.clone();
+        db.close()?;
+        assert_eq!(all(&clone), found, "closing it keeps nobody from reading");
+        drop((clone, another));
+        let changing: Vec<_> = env.take_log().into_iter().filter(|call| call.kind.changes_storage()).collect();
+        assert!(changing.is_empty(), "seed {seed}: {changing:?}");
+        assert_eq!((env.identity(), bytes_of(&env, Path::new(DIR))), before, "seed {seed}");
+        assert_eq!(env.unsynced_changes(), 0);
+
+        let db = options(&shared(&env)).open(DIR)?;
+        assert_eq!(all(&db), found, "seed {seed}");
+        assert_eq!(db.recovery().dropped, recovery.dropped, "seed {seed}");
+        assert_eq!(db.recovery().entries_replayed, recovery.entries_replayed, "seed {seed}");
+        assert_eq!(recovery.orphans_removed.len(), 0);
+        torn += usize::from(!recovery.dropped.is_empty());
+        replayed += usize::from(recovery.entries_replayed > 0);
+        orphans += usize::from(!db.recovery().orphans_removed.is_empty());
+    }
+    println!(
+        "{torn} with a torn end, {replayed} with entries in the log, {merging} with a merge in progress, {orphans} with orphans"
+    );
+    assert!(torn > 5 && replayed > 5 && merging > 5 && orphans > 5);
+    Ok(())
+}
+
+/// On real files, of a database that was not closed, and of one that was.
+#[test]
+fn nothing_changes_on_files() -> Result<()> {
+    let scratch = TempDir::new().unwrap();
+    for closed in [false, true] {
+        let (env, dir) = (OsEnv::new(), scratch.path().join(format!("db {closed}")));
+        let db = options(&env).open(&dir)?;
+        put(&db, 0..500, "value")?;
+        db.wait_for_merges()?;
+        put(&db, 500..520, "value")?;
+        if closed {
+            db.close()?
+        } else {
+            drop(db)
+        }
+        let before = bytes_of(&*env, &dir);
+        let [db, another] = [(); 2].map(|()| options(&env).open_read_only(&dir).unwrap());
+        use_in_every_way(&db);
+        assert_eq!(all(&another).len(), 520);
+        drop((db, another));
+        assert_eq!(bytes_of(&*env, &dir), before);
+    }
+    Ok(())
+}
+
+/// Readers share the database; writers and readers keep each other away, and say so.
+#[test]
+fn many_readers_or_one_writer() -> Result<()> {
+    let env = MemoryEnv::new(1);
+    let writer = options(&env).open(DIR)?;
+    put(&writer, 0..10, "value")?;
+    let locked = |outcome: Result<Db>| match outcome {
+        Err(error @ Error::Locked { .. }) => assert!(error.to_string().contains("close it there first"), "{error}"),
+        other => panic!("{other:?}"),
+    };
+    locked(options(&env).open_read_only(DIR));
+    drop(writer);
+    let readers: Vec<_> = (0..5).map(|_| options(&env).open_read_only(DIR)).collect::<Result<_>>()?;
+    for reader in readers {
+        locked(options(&env).open(DIR));
+        assert_eq!(all(&reader).len(), 10);
+        // An iterator holds the database as well.
+        let scan = reader.scan::<&[u8]>(..);
+        drop(reader);
+        locked(options(&env).open(DIR));
+        assert_eq!(scan.count(), 10);
+    }
+    options(&env).open(DIR).map(drop)
+}
+
+/// A copy without its lock file, as on a medium that cannot be written: it opens, and no lock file is made.
+#[test]
+fn without_a_lock_file() -> Result<()> {
+    let env = SimEnv::new(1);
+    put(&options(&shared(&env)).open(DIR)?, 0..100, "value")?;
+    env.remove(&Path::new(DIR).join("LOCK"), step::TABLE_REMOVE).unwrap();
+    let (one, another) = (options(&shared(&env)).open_read_only(DIR)?, options(&shared(&env)).open_read_only(DIR)?);
+    assert_eq!((all(&one).len(), all(&another).len()), (100, 100));
+    assert!(!env.list(Path::new(DIR)).unwrap().iter().any(|name| name == "LOCK"));
+    Ok(())
+}
+
+/// Where no database is, none is made, nor is what an attempt to make one left taken away.
+#[test]
+fn where_no_database_is() -> Result<()> {
+    let refused = |env: &SimEnv, dir: &str| {
+        let before = env.identity();
+        let error = options(&shared(env)).open_read_only(dir).expect_err("there is none");
+        assert!(matches!(error, Error::InvalidArgument(_)) && error.to_string().contains(dir), "{error}");
+        assert_eq!(env.identity(), before);
+    };
+    let env = SimEnv::new(1);
+    refused(&env, DIR);
+    // Every moment of making one, as a crash leaves it.
+    let moments = Arc::new(tamarack_env::sync::Mutex::new(Vec::new()));
+    let taken = moments.clone();
+    env.set_hook(move |moment| taken.lock().push(moment.image(Crash::KeepAll)));
+    let db = options(&shared(&env)).open(DIR)?;
+    env.clear_hook();
+    put(&db, 0..3, "value")?;
+    let moments = std::mem::take(&mut *moments.lock());
+    let mut there = 0;
+    for image in &moments {
+        match options(&shared(image)).open_read_only(DIR) {
+            Ok(db) => {
+                there += 1;
+                assert_eq!(all(&db), []);
+            }
+            Err(_) => refused(image, DIR),
+        }
+    }
+    assert!(moments.len() > 10 && there < moments.len() / 2, "{there} of {}", moments.len());
+    env.create_dir(Path::new("/empty"), step::DATABASE_CREATE).unwrap();
+    refused(&env, "/empty");
+    Ok(())
+}
+
+/// Damage is an error as always, and a torn end is one if that was asked for.
+#[test]
+fn damage_is_not_passed_over() -> Result<()> {
+    let env = SimEnv::new(3);
+    let db = options(&shared(&env)).open(DIR)?;
+    put(&db, 0..100, "value")?;
+    db.close()?;
+    let image = env.image(Crash::KeepAll);
+    let log =
+        image.files().into_iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "log"));
+    image.flip_bit(log.max().expect("there is a log"), 100, 3).unwrap();
+    assert!(matches!(options(&shared(&image)).open_read_only(DIR), Err(Error::Corruption { .. })));
+
+    let db = options(&shared(&env)).open(DIR)?;
+    env.inject(Fault::new(Failure::PartialWrite).step(step::LOG_APPEND));
+    env.inject(Fault::new(Failure::Io).step(step::LOG_CUT));
+    assert!(db.put("torn", "x".repeat(100)).is_err());
+    let image = env.process_image();
+    drop(db);
+    let strict = Expert::new().env(shared(&image)).strict_recovery(true);
+    assert!(matches!(options(&shared(&image)).expert(strict).open_read_only(DIR), Err(Error::Corruption { .. })));
+    let db = options(&shared(&image)).open_read_only(DIR)?;
+    assert_eq!((db.recovery().dropped.len(), all(&db).len()), (1, 100));
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! A disk that is nearly full: puts are refused before the last space is gone, and what is left serves flushes and merges.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Db, Error, Event, Expert, Options, Result};
+use tamarack_env::sync::Mutex;
+use tamarack_env::{Env, SimEnv};
+
+const PAGE_BYTES: u64 = 4096;
+
+fn open(sim: &SimEnv, reserve: Option<u64>) -> Result<(Db, Arc<Mutex<Vec<String>>>)> {
+    let mut expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(16 << 10).block_bytes(512).table_bytes(8192);
+    if let Some(bytes) = reserve {
+        expert = expert.reserve_bytes(bytes);
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let notes = told.clone();
+    let listener = move |event: &Event| match event {
+        Event::DiskLow { .. } => notes.lock().push("low".to_owned()),
+        Event::DiskFreed { .. } => notes.lock().push("freed".to_owned()),
+        _ => {}
+    };
+    let options = Options::new().compression(tamarack::Compression::None).expert(expert).listener(Arc::new(listener));
+    Ok((options.open("/db")?, told))
+}
+
+fn free_bytes(sim: &SimEnv) -> u64 {
+    sim.space(Path::new("/db")).expect("it can be asked").expect("there is a limit").free_bytes
+}
+
+fn put(db: &Db, number: u64) -> Result<()> {
+    db.put(format!("{:04}", number * 7919 % 10_000), [b'v'; 200])
+}
+
+/// Lets half a second pass, after which a database looks at a disk that was low.
+fn wait(sim: &SimEnv) {
+    sim.advance(Duration::from_millis(500));
+    sim.run_background_until_idle();
+}
+
+/// Puts are refused while there is still space, which flushes and merges then use; deletes are taken; and with a quarter of the reserve more puts are
+/// taken again, without anybody's help.
+#[test]
+fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
+    for seed in 0..10 {
+        let sim = SimEnv::new(seed);
+        let (db, told) = open(&sim, Some(50 * PAGE_BYTES))?;
+        sim.set_capacity(Some(200 * PAGE_BYTES));
+        let mut stored = 0;
+        let error = loop {
+            match put(&db, stored) {
+                Ok(()) => stored += 1,
+                Err(error) => break error,
+            }
+            sim.run_background_until_idle();
+        };
+        assert!(error.is_storage_full(), "{error}");
+        assert!(error.to_string().ends_with("deletes are taken; free some space, then try again"), "{error}");
+        assert!(free_bytes(&sim) > 20 * PAGE_BYTES, "{} bytes are free: too few for what is to come", free_bytes(&sim));
+        assert_eq!(told.lock()[0], "low");
+
+        // Others take what is left, but for a part of the reserve.
+        sim.set_capacity(Some(sim.used_bytes() + 30 * PAGE_BYTES));
+        let disk = db.stats().disk.expect("there is a limit");
+        assert!(disk.is_low && disk.reserve_bytes == 50 * PAGE_BYTES && disk.free_bytes <= 30 * PAGE_BYTES, "{disk:?}");
+        assert!(put(&db, stored).is_err_and(|error| error.is_storage_full()));
+        db.flush()?;
+        db.wait_for_merges()?;
+        for number in 0..stored * 3 / 4 {
+            db.delete(format!("{:04}", number * 7919 % 10_000))?;
+        }
+        db.compact()?;
+        assert_eq!(db.scan::<&str>(..).count() as u64, stored - stored * 3 / 4);
+        wait(&sim);
+        put(&db, 1).expect("deletes and a merge have made space");
+        assert!(told.lock().chunks(2).all(|pair| pair == ["low", "freed"]), "{:?}", told.lock());
+
+        // What is no more than the reserve is not enough to go on with.
+        let set_free = |pages: u64| sim.set_capacity(Some(sim.used_bytes() + pages * PAGE_BYTES));
+        set_free(49);
+        assert!(db.stats().disk.is_some_and(|disk| disk.is_low));
+        set_free(60);
+        wait(&sim);
+        assert!(put(&db, 2).is_err_and(|error| error.is_storage_full()));
+        set_free(64);
+        wait(&sim);
+        put(&db, 2)?;
+        assert!(db.verify(&mut |_, _| {})?.is_ok());
+    }
+    Ok(())
+}
+
+/// By default the reserve is four buffers, on a small disk a twentieth of it; and without a limit of the disk there is nothing to keep.
+#[test]
+fn the_default_suits_small_disks() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let (db, _) = open(&sim, None)?;
+    assert_eq!(db.stats().disk, None);
+    for (capacity, reserve) in [(1 << 30, 64 << 10), (100 * PAGE_BYTES, 5 * PAGE_BYTES)] {
+        sim.set_capacity(Some(capacity));
+        let disk = db.stats().disk.expect("there is a limit");
+        assert_eq!((disk.total_bytes, disk.reserve_bytes, disk.is_low), (capacity, reserve, false));
+    }
+    Ok(())
+}
+
+/// With so little space that the active run of level 1 cannot be written once more, a flush makes a run of its own; a merge that cannot have what it needs on
+/// the way does not begin, and says so; both go on by themselves.
+#[test]
+fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let (db, _) = open(&sim, Some(0))?;
+    for number in 0..400 {
+        put(&db, number)?;
+    }
+    db.flush()?;
+    db.wait_for_merges()?;
+    let runs = || db.stats().levels[0].runs.len();
+    let before = runs();
+    assert!(before > 0);
+    for number in 400..450 {
+        put(&db, number)?;
+    }
+    // The log has its space already; the next segment and the table of 10 KiB need some.
+    sim.set_capacity(Some(sim.used_bytes() + 20 * PAGE_BYTES));
+    db.flush()?;
+    assert_eq!(runs(), before + 1, "a run of its own");
+    sim.set_capacity(Some(sim.used_bytes() + PAGE_BYTES));
+    let Err(error @ Error::Io { .. }) = db.compact() else { panic!("there is no space for it") };
+    assert!(error.is_storage_full() && error.to_string().contains("merge: find space"), "{error}");
+    sim.set_capacity(None);
+    wait(&sim);
+    db.wait_for_merges()?;
+    assert_eq!(db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>(), 1, "what was asked for is done");
+    assert_eq!(db.scan::<&str>(..).count(), 450);
+    Ok(())
+}
+
+/// Ingested tables leave the reserve alone, too: the ingest ends, nothing of it is there, and its space is free again.
+#[test]
+fn an_ingest_leaves_the_reserve_alone() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let (db, _) = open(&sim, Some(20 * PAGE_BYTES))?;
+    put(&db, 1)?;
+    sim.set_capacity(Some(sim.used_bytes() + 60 * PAGE_BYTES));
+    let mut ingest = db.ingest()?;
+    let mut number = 0;
+    let error = loop {
+        match ingest.put(format!("{number:06}"), [b'v'; 200]) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_storage_full() && free_bytes(&sim) > 10 * PAGE_BYTES, "{error}");
+    drop(ingest);
+    wait(&sim);
+    assert_eq!(db.scan::<&str>(..).count(), 1);
+    put(&db, 2)
+}

@@ -1,0 +1,376 @@
+//! Filters that become others while their tables stay: within the budget at every step, as promised afterwards, and never hiding a key, also beside readers, with damaged digests, or without digests.
+
+use std::sync::Arc;
+
+use tamarack::{Db, Error, Event, Expert, Options, Result, Stats};
+use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, thread};
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+
+/// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
+const ENTRY_BYTES: u64 = 24;
+
+/// Multiplied by an odd number, numbers in order are everywhere, and never twice. All keys are even.
+fn key(number: u64) -> [u8; 8] {
+    ((number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1).to_be_bytes()
+}
+
+fn open(env: Arc<dyn Env>, buffer: u64, filter: &str, policy: &str, digests: bool) -> Result<Db> {
+    let expert = Expert::new().env(env).filter(filter).policy(policy).cache_bytes(0).filter_digests(digests);
+    Options::new().expert(expert.buffer_bytes(buffer * ENTRY_BYTES).table_bytes(16 << 10)).open("/db")
+}
+
+/// Writes these and lets merges and filters settle.
+fn load(db: &Db, numbers: std::ops::Range<u64>) -> Result<()> {
+    for number in numbers {
+        db.put(key(number), number.to_be_bytes())?;
+    }
+    db.flush()?;
+    db.wait_for_merges()?;
+    db.wait_for_filters()
+}
+
+fn assert_all_there(db: &Db, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
+    for number in numbers {
+        assert_eq!(db.get(key(number))?.as_deref(), Some(&number.to_be_bytes()[..]), "{number}");
+    }
+    Ok(())
+}
+
+/// The sum of the rates that runs promise, and the data blocks that a lookup of an absent key reads.
+fn promised_and_measured(db: &Db, lookups: u64) -> Result<(f64, f64)> {
+    let random = Random::new(7);
+    let before = db.stats();
+    for _ in 0..lookups {
+        assert!(!db.contains((random.next() | 1).to_be_bytes())?);
+    }
+    let after = db.stats();
+    let promised = after.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_fpr).sum();
+    let read = after.lookups.data_blocks_read - before.lookups.data_blocks_read;
+    Ok((promised, read as f64 / lookups as f64))
+}
+
+fn bits(stats: &Stats) -> u64 {
+    stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_bits).sum()
+}
+
+/// Another number of bits, another kind, another sharing: without reading data or merging anything, and then lookups err as seldom as the sizes promise.
+#[test]
+fn a_live_database_gets_other_filters() -> Result<()> {
+    let entries = 60_000;
+    let db = open(MemoryEnv::new(1), 3000, "blocked:bits=5,allocation=monkey", "tiering:T=3", true)?;
+    load(&db, 0..entries)?;
+    let file_bytes = db.stats().space.live_bytes;
+    for words in
+        ["blocked:bits=10,allocation=monkey", "bloom:bits=8", "bloom:bits=4", "blocked:bits=6,allocation=monkey"]
+    {
+        let before = db.stats();
+        db.set_filter(words)?;
+        db.wait_for_filters()?;
+        // Tables are opened, and get what they are to have.
+        assert_all_there(&db, (0..entries).step_by(7))?;
+        let after = db.stats();
+        let wanted: u64 = words.split(['=', ',']).nth(1).and_then(|bits| bits.parse().ok()).expect("a number of bits");
+        let tables: u64 = after.levels.iter().map(|level| level.total().tables).sum();
+        let budget = wanted * entries;
+        let used = bits(&after);
+        println!("{words}: {used} bits of {budget} in {tables} tables, {} bytes read", after.retune_bytes_read);
+        assert!(used <= budget + 512 * tables && used * 10 > budget * 7, "{words}: {used} bits of {budget}");
+        assert_eq!(
+            (after.merges, after.merge_bytes, after.flushes),
+            (before.merges, before.merge_bytes, before.flushes)
+        );
+        assert!(after.retune_bytes_read - before.retune_bytes_read < file_bytes / 5, "{words}");
+        let (promised, measured) = promised_and_measured(&db, 30_000)?;
+        let spread = 3.0 * (promised / 30_000.0).sqrt();
+        assert!((measured - promised).abs() < 0.1 * promised + spread, "{words}: {measured} read, {promised} promised");
+    }
+    assert!(db.stats().filters_rebuilt > 10);
+    db.set_filter("none")?;
+    db.wait_for_filters()?;
+    assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (0, 0));
+    assert_all_there(&db, (0..entries).step_by(11))?;
+    let error = db.set_filter("blocked:bits=ten").expect_err("no number");
+    assert!(matches!(&error, Error::InvalidArgument(what) if what.contains("bits=ten")), "{error:?}");
+    assert!(db.verify(&mut |_, _| {})?.is_ok());
+    Ok(())
+}
+
+/// To elastic filters and away from them: tables that have others keep these until they are merged, and elastic ones get what is chosen then.
+#[test]
+fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
+    let db = open(MemoryEnv::new(1), 2000, "blocked:bits=5", "tiering:T=4", true)?;
+    load(&db, 0..20_000)?;
+    db.set_filter("elastic:bits=6")?;
+    load(&db, 20_000..30_000)?;
+    assert_all_there(&db, (0..30_000).step_by(5))?;
+    assert!(bits(&db.stats()) <= 6 * 30_000 + 512 * 40, "{} bits", bits(&db.stats()));
+    db.set_filter("bloom:bits=4")?;
+    db.wait_for_filters()?;
+    assert_all_there(&db, (0..30_000).step_by(5))?;
+    let used = bits(&db.stats());
+    assert!((100_000..=120_000 + 512 * 40).contains(&used), "{used} bits");
+    let (promised, measured) = promised_and_measured(&db, 20_000)?;
+    let spread = 3.0 * (promised / 20_000.0).sqrt();
+    assert!((measured - promised).abs() < 0.1 * promised + spread, "{measured} read, {promised} promised");
+    Ok(())
+}
+
+/// Without digests, filters are had as they are stored or not at all: those go that save least, and come back when there is room.
+#[test]
+fn without_digests_whole_filters_go_and_come() -> Result<()> {
+    let entries = 40_000;
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = open(env.clone(), 2000, "bloom:bits=10", "leveling:T=3", false)?;
+    load(&db, 0..entries)?;
+    assert_all_there(&db, (0..entries).step_by(3))?;
+    let full = db.stats();
+    let smallest_run =
+        |stats: &Stats| stats.levels.iter().flat_map(|level| level.runs.clone()).min_by_key(|run| run.entries);
+    db.set_filter("bloom:bits=5")?;
+    db.wait_for_filters()?;
+    let half = db.stats();
+    assert!(bits(&half) <= 5 * entries + 30_000 && bits(&half) > 4 * entries, "{} bits", bits(&half));
+    assert!(half.filter_bytes < full.filter_bytes * 6 / 10, "{} of {}", half.filter_bytes, full.filter_bytes);
+    let kept = smallest_run(&half).expect("there are runs");
+    assert!(kept.filter_bits_per_entry() > 9.0, "the smallest run saves most for each bit: {kept:?}");
+    assert_eq!((half.filters_rebuilt, half.retune_bytes_read), (0, 0), "dropping reads nothing");
+    assert_all_there(&db, (0..entries).step_by(3))?;
+    db.set_filter("bloom:bits=10")?;
+    db.wait_for_filters()?;
+    assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (bits(&full), full.filter_bytes));
+    assert_all_there(&db, (0..entries).step_by(3))?;
+    // Opened with other words, tables that nobody has opened yet are opened with what they are to have, and nothing is read for it.
+    db.close()?;
+    let db = open(env, 2000, "bloom:bits=5", "leveling:T=3", false)?;
+    assert!(bits(&db.stats()) <= 5 * entries + 30_000, "{} bits", bits(&db.stats()));
+    assert_eq!(db.stats().reads.upkeep.bytes, 0);
+    assert_all_there(&db, (0..entries).step_by(3))?;
+    Ok(())
+}
+
+/// A tree whose memory for filters is looked at after every step of the background.
+struct Watched {
+    env: Arc<SimEnv>,
+    db: Db,
+    /// Bits per entry that are allowed now: the more of two while one follows the other.
+    bits_per_entry: f64,
+    /// The most entries there were since the tree was last at rest.
+    entries: u64,
+    checks: u64,
+}
+
+impl Watched {
+    fn new(filter: &str, bits_per_entry: f64, policy: &str, digests: bool) -> Result<Self> {
+        let env = Arc::new(SimEnv::new(3));
+        let db = open(env.clone(), BUFFER, filter, policy, digests)?;
+        Ok(Self { env, db, bits_per_entry, entries: 0, checks: 0 })
+    }
+
+    /// The bound: bits for the entries of all runs, and once more for those of runs in merges, whose tables go when they are empty; a line and what surrounds a filter for each
+    /// table; and the largest filter, which may be replaced just now.
+    fn check(&mut self, is_at_rest: bool) {
+        let stats = self.db.stats();
+        let runs = || stats.levels.iter().flat_map(|level| &level.runs);
+        let entries: u64 = runs().map(|run| run.entries).sum();
+        self.entries = if is_at_rest { entries } else { self.entries.max(entries) };
+        let in_merges: u64 = runs().filter(|run| run.in_merge).map(|run| run.entries).sum();
+        let tables: u64 = runs().map(|run| run.tables).sum();
+        let largest = if is_at_rest { 0 } else { TABLE_ENTRIES_MAX };
+        let counted = self.entries + if is_at_rest { 0 } else { in_merges };
+        let bound = self.bits_per_entry * (counted + largest) as f64 + (tables + 4) as f64 * (512.0 + 8.0 * 80.0);
+        let used = 8.0 * stats.memory.filters_bytes as f64;
+        assert!(
+            used <= bound,
+            "{used} bits, {bound} allowed, {entries} entries, {in_merges} in merges, {tables} tables"
+        );
+        self.checks += 1;
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        while self.env.step_background() {
+            self.check(false);
+        }
+        self.db.wait_for_merges()?;
+        self.db.wait_for_filters()?;
+        self.check(true);
+        Ok(())
+    }
+
+    fn buffer(&mut self, numbers: impl Iterator<Item = u64>, delete: bool) -> Result<()> {
+        for number in numbers {
+            match delete {
+                true => self.db.delete(key(number))?,
+                false => self.db.put(key(number), number.to_be_bytes())?,
+            }
+        }
+        self.db.flush()?;
+        self.settle()?;
+        // Opens tables.
+        for number in 0..16 {
+            self.db.contains((number << 60 | 1_u64).to_be_bytes())?;
+        }
+        self.check(true);
+        Ok(())
+    }
+}
+
+/// Entries of a buffer.
+const BUFFER: u64 = 60;
+
+/// Entries of a table at most, about.
+const TABLE_ENTRIES_MAX: u64 = 16_384 / 20;
+
+/// While a tree grows from 1 to 1,000 buffers, gets other policies and other filters on the way, and shrinks by deletes, its filters keep to the budget after every step, with digests and without; and no key is
+/// hidden.
+#[test]
+fn the_budget_holds_at_every_step() -> Result<()> {
+    for digests in [true, false] {
+        let mut tree = Watched::new("blocked:bits=8,allocation=monkey", 8.0, "leveling:T=4", digests)?;
+        for buffer in 0..1000_u64 {
+            tree.buffer(buffer * BUFFER..(buffer + 1) * BUFFER, false)?;
+            if let Some(policy) = [(250, "tiering:T=4"), (600, "lazy-leveling:T=3"), (800, "leveling:T=2")]
+                .iter()
+                .find(|at| at.0 == buffer)
+            {
+                tree.db.set_policy(policy.1)?;
+                tree.settle()?;
+            }
+            if let Some((_, words, bits)) = [
+                (300, "blocked:bits=3,allocation=monkey", 3.0),
+                (500, "bloom:bits=8", 8.0),
+                (700, "blocked:bits=5,allocation=monkey", 5.0),
+            ]
+            .iter()
+            .find(|at| at.0 == buffer)
+            {
+                let before = tree.bits_per_entry;
+                tree.bits_per_entry = f64::max(before, *bits);
+                tree.db.set_filter(words)?;
+                while tree.env.step_background() {
+                    tree.check(false);
+                }
+                tree.db.wait_for_filters()?;
+                tree.bits_per_entry = *bits;
+                tree.check(true);
+                assert_all_there(&tree.db, (0..buffer * BUFFER).step_by(97))?;
+            }
+        }
+        let grown = tree.db.stats();
+        let rebuilt = (grown.filters_rebuilt, grown.filters_loaded, grown.filters_dropped);
+        println!(
+            "digests {digests}: {} checks; made anew, loaded, dropped: {rebuilt:?}; {} merges",
+            tree.checks, grown.merges
+        );
+        for first in (0..960).step_by(4) {
+            tree.buffer(first * BUFFER..(first + 4) * BUFFER, true)?;
+        }
+        tree.db.compact()?;
+        tree.settle()?;
+        assert_all_there(&tree.db, 960 * BUFFER..1000 * BUFFER)?;
+        assert!(tree.db.stats().filter_bytes < grown.filter_bytes / 8, "little is left");
+    }
+    Ok(())
+}
+
+/// Readers of all kinds go on while filters become others, and no key that is there is ever denied.
+#[test]
+fn readers_find_everything_meanwhile() -> Result<()> {
+    let entries = 20_000_u64;
+    let db = open(MemoryEnv::new(1), 1000, "blocked:bits=10", "tiering:T=4", true)?;
+    load(&db, 0..entries)?;
+    // Filters of tables that nobody has read yet are made as they are to be when somebody does.
+    assert_all_there(&db, 0..entries)?;
+    let (ended, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..3_u64)
+            .map(|reader| {
+                let (db, ended, asked) = (&db, &ended, &asked);
+                scope.spawn(move || -> Result<()> {
+                    let random = Random::new(reader);
+                    while !ended.load(Ordering::Relaxed) {
+                        let numbers: Vec<u64> = (0..20).map(|_| random.below(entries)).collect();
+                        assert_all_there(db, numbers.iter().copied())?;
+                        let found = db.multi_get(&numbers.iter().map(|number| key(*number)).collect::<Vec<_>>())?;
+                        assert!(found.iter().all(Option::is_some), "{numbers:?}");
+                        asked.fetch_add(40, Ordering::Relaxed);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        let changes = (0..12).try_for_each(|round| {
+            let words = ["bloom:bits=3", "blocked:bits=12,allocation=monkey", "none", "blocked:bits=5"][round % 4];
+            let before = asked.load(Ordering::Relaxed);
+            db.set_filter(words)?;
+            db.wait_for_filters()?;
+            // However late the machine lets readers run.
+            while asked.load(Ordering::Relaxed) == before && !readers.iter().any(|reader| reader.is_finished()) {
+                thread::yield_now();
+            }
+            Ok(())
+        });
+        ended.store(true, Ordering::Relaxed);
+        readers.into_iter().try_for_each(|reader| reader.join().expect("no reader panics")).and(changes)
+    })?;
+    println!("{} lookups beside {:?} filters made anew", asked.into_inner(), db.stats().filters_rebuilt);
+    assert!(db.stats().filters_rebuilt > 50);
+    Ok(())
+}
+
+/// Damaged digests cost a table nothing but other filters: it is told as damage, the table keeps what it has, or goes without if that is too large, and answers stay right.
+#[test]
+fn damaged_digests_hide_nothing() -> Result<()> {
+    let env = Arc::new(SimEnv::new(1));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = {
+        let told = told.clone();
+        move |event: &Event| {
+            if let Event::CorruptionFound { error } = event {
+                told.lock().push(error.to_string());
+            }
+        }
+    };
+    let expert = |filter: &str| {
+        Expert::new().env(env.clone()).filter(filter).policy("tiering:T=4").buffer_bytes(1000 * ENTRY_BYTES)
+    };
+    let options = |filter: &str| Options::new().expert(expert(filter)).listener(Arc::new(listener.clone()));
+    let db = options("blocked:bits=5").open("/db")?;
+    load(&db, 0..1000)?;
+    db.close()?;
+    let (path, bytes) =
+        env.files().into_iter().find(|(path, _)| path.extension().is_some_and(|e| e == "table")).expect("a table");
+    let file = env.content(&path).expect("its bytes");
+    let footer = file.len() - 168;
+    let number = |at: usize| u64::from_le_bytes(file[footer + at..][..8].try_into().expect("eight bytes"));
+    let (offset, length) = (number(72), number(80));
+    assert!(offset > 0 && offset + length < bytes, "the table keeps digests");
+    env.flip_bit(&path, offset + 40, 3).expect("it is there");
+
+    // Opened with what is stored, then larger: it keeps what it has. Smaller: it goes without.
+    let db = options("blocked:bits=5").open("/db")?;
+    assert_all_there(&db, 0..1000)?;
+    let five = bits(&db.stats());
+    db.set_filter("blocked:bits=10")?;
+    db.wait_for_filters()?;
+    assert_eq!(bits(&db.stats()), five);
+    assert_all_there(&db, 0..1000)?;
+    db.set_filter("blocked:bits=2")?;
+    db.wait_for_filters()?;
+    assert_eq!(bits(&db.stats()), 0);
+    assert_all_there(&db, 0..1000)?;
+    let report = db.verify(&mut |_, _| {})?;
+    assert!(report.problems.iter().any(|problem| matches!(problem, Error::Corruption { .. })), "{:?}", report.problems);
+    db.close()?;
+    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(told.lock().iter().any(|told| told.contains(&name) && told.contains(&offset.to_string())), "{told:?}");
+
+    // Opened at once with another size.
+    for (words, expected) in [("blocked:bits=10", five), ("blocked:bits=2", 0)] {
+        let db = options(words).open("/db")?;
+        assert_all_there(&db, 0..1000)?;
+        assert_eq!(bits(&db.stats()), expected, "{words}");
+        db.close()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What runs are told to have seen of lookups, from samples, is close to what they saw: for uniform and skewed keys, keys that come in a fixed order of the
+//! same period as samples, and lookups of many keys. And the same history is sampled in the same way.
+//!
+//! Bounds are six standard deviations of what is drawn; nothing here depends on time.
+
+use tamarack::{Compression, Db, Expert, LOOKUPS_PER_SAMPLE, Options, Result, RunLookups, RunStats, Stats};
+use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+
+/// Entries of each run, which also are the numbers between two that it has.
+const ENTRIES: u64 = 2000;
+
+/// Keys of run `run`, the youngest 0, are the numbers below `ENTRIES` before this byte.
+fn key(run: u8, number: u64) -> [u8; 9] {
+    let mut key = [run; 9];
+    key[..8].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// A tree of three runs of different keys, each from everywhere, with filters that err often.
+fn tree(env: std::sync::Arc<dyn Env>) -> Result<Db> {
+    let expert = Expert::new().env(env).filter("blocked:bits=5").policy("tiering:T=10").table_bytes(16_000);
+    // A put takes 22 raw bytes.
+    let expert = expert.buffer_bytes(ENTRIES * 22);
+    let db = Options::new().compression(Compression::None).threads(1).expert(expert).open("/db")?;
+    for run in [2, 1, 0] {
+        (0..ENTRIES).try_for_each(|number| db.put(key(run, number), "value"))?;
+        db.flush()?;
+    }
+    db.wait_for_merges()?;
+    assert_eq!(runs(&db.stats()).len(), 3);
+    Ok(db)
+}
+
+/// Young to old.
+fn runs(stats: &Stats) -> Vec<RunStats> {
+    stats.levels.iter().flat_map(|level| level.runs.clone()).collect()
+}
+
+/// Fails unless `estimated`, which comes from samples, is about `exact`.
+fn assert_near(what: &str, estimated: u64, exact: u64) {
+    let deviation = ((exact * LOOKUPS_PER_SAMPLE) as f64).sqrt();
+    let difference = estimated as f64 - exact as f64;
+    assert!(difference.abs() <= 6.0 * deviation + 1.0, "{what}: {estimated} instead of {exact}, ± {deviation:.0}");
+}
+
+/// Lookups of keys of run 0, 1, 2 and of none (3), as the function says, and that what runs are told to have seen is that.
+fn check(what: &str, db: &Db, lookups: u64, mut next: impl FnMut(u64) -> (u8, u64)) -> Result<()> {
+    let before = db.stats();
+    let mut of_run = [0_u64; 4];
+    for nth in 0..lookups {
+        let (run, number) = next(nth);
+        of_run[usize::from(run)] += 1;
+        assert_eq!(db.get(key(run, number))?.is_some(), run < 3);
+    }
+    let after = db.stats();
+    assert_near(what, (after.lookups_sampled - before.lookups_sampled) * LOOKUPS_PER_SAMPLE, lookups);
+    let mut came = lookups;
+    for (run, (before, after)) in runs(&before).into_iter().zip(runs(&after)).enumerate() {
+        let in_vain = came - of_run[run];
+        let RunLookups { sampled, sampled_in_vain, filter_false_positives, .. } = before.lookups;
+        let seen = (after.lookups.sampled - sampled) * LOOKUPS_PER_SAMPLE;
+        // Keys after the last of the run come to no table: as many as one in `ENTRIES`.
+        assert_near(what, seen, came);
+        assert_near(what, (after.lookups.sampled_in_vain - sampled_in_vain) * LOOKUPS_PER_SAMPLE, in_vain);
+        let measured = (after.lookups.filter_false_positives - filter_false_positives) as f64 / in_vain as f64;
+        println!("{what}, run {run}: {measured:.4} false positives, promised {:.4}", after.filter_fpr);
+        came = in_vain;
+    }
+    let exact: u64 = runs(&after).iter().map(|run| run.lookups.filter_false_positives).sum();
+    assert_eq!(exact, after.lookups.filter_false_positives, "every false positive is one run's");
+    Ok(())
+}
+
+/// Whatever the order of the keys.
+#[test]
+fn runs_see_what_comes_to_them() -> Result<()> {
+    let db = tree(MemoryEnv::new(1))?;
+    let random = Random::new(7);
+    check("uniform", &db, 100_000, |_| (random.below(4) as u8, random.below(ENTRIES - 1)))?;
+    check("mostly the youngest", &db, 100_000, |_| {
+        (if random.below(100) < 90 { 0 } else { random.below(4) as u8 }, random.below(ENTRIES - 1))
+    })?;
+    // One lookup in 64, always at the same place, is of a key that nothing has.
+    let period = LOOKUPS_PER_SAMPLE;
+    check("in a fixed order", &db, 400_000, |nth| (if nth % period == 0 { 3 } else { 0 }, random.below(ENTRIES - 1)))?;
+    Ok(())
+}
+
+/// The rates that are to be compared with what the model promises.
+#[test]
+fn rates_are_those_of_the_filters() -> Result<()> {
+    let db = tree(MemoryEnv::new(1))?;
+    let random = Random::new(3);
+    let lookups = 400_000;
+    for _ in 0..lookups {
+        assert!(!db.contains(key(3, random.below(ENTRIES - 1)))?);
+    }
+    let stats = db.stats();
+    for run in runs(&stats) {
+        let measured = run.lookups.false_positive_rate().expect("there were some");
+        // Filters of so few entries differ among each other; the samples add 1.3 %.
+        assert!((measured / run.filter_fpr - 1.0).abs() < 0.15, "{measured} instead of {}", run.filter_fpr);
+        assert!((4.8..5.2).contains(&run.filter_bits_per_entry()), "{}", run.filter_bits_per_entry());
+        // Every lookup has passed every run.
+        assert!((run.lookups.in_vain_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
+        assert_eq!(run.lookups.sampled_filter_lines, run.lookups.sampled, "a blocked filter takes one cache line");
+    }
+    let latencies = stats.latencies;
+    assert_eq!(latencies.not_found.samples, stats.lookups_sampled);
+    assert!(latencies.not_found.p50_ns <= latencies.not_found.p999_ns);
+    assert_eq!(latencies.found_in_memory.samples + latencies.found_by_reads.samples, 0);
+    Ok(())
+}
+
+/// A table that comes later is compared with the lookups since.
+#[test]
+fn young_tables_are_not_taken_for_unasked() -> Result<()> {
+    let db = tree(MemoryEnv::new(1))?;
+    let random = Random::new(5);
+    let look = |count| (0..count).try_for_each(|_| db.contains(key(3, random.below(ENTRIES - 1))).map(|_| ()));
+    look(50_000)?;
+    (0..ENTRIES).try_for_each(|number| db.put(key(4, number), "value"))?;
+    db.flush()?;
+    look(50_000)?;
+    let runs = runs(&db.stats());
+    assert_eq!(runs.len(), 4);
+    for run in &runs {
+        assert!((run.lookups.in_vain_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
+    }
+    assert_near("the young run", runs[0].lookups.estimated_in_vain(), 50_000);
+    assert_near("the others", runs[1].lookups.estimated_in_vain(), 100_000);
+    Ok(())
+}
+
+/// Keys of one call are sampled each by itself.
+#[test]
+fn lookups_of_many_keys_are_sampled() -> Result<()> {
+    let db = tree(MemoryEnv::new(1))?;
+    let random = Random::new(9);
+    let (calls, keys) = (4000, 50);
+    let mut in_oldest = 0;
+    for _ in 0..calls {
+        let keys: Vec<_> = (0..keys).map(|_| key(random.below(4) as u8, random.below(ENTRIES - 1))).collect();
+        in_oldest += keys.iter().filter(|key| key[8] >= 2).count() as u64;
+        assert_eq!(db.multi_get(&keys)?.iter().flatten().count(), keys.iter().filter(|key| key[8] < 3).count());
+    }
+    let stats = db.stats();
+    assert_eq!(stats.lookups.lookups, calls * keys);
+    assert_near("keys", stats.lookups_sampled * LOOKUPS_PER_SAMPLE, calls * keys);
+    assert_near("the oldest run", runs(&stats)[2].lookups.estimated(), in_oldest);
+    assert_near("calls", stats.latencies.multi_gets.samples * LOOKUPS_PER_SAMPLE, calls);
+    Ok(())
+}
+
+/// On the simulator, the same lookups are sampled whenever a history is repeated, and take the time that the device takes.
+#[test]
+fn samples_of_a_history_repeat() -> Result<()> {
+    let once = || -> Result<_> {
+        let sim = SimEnv::new(1);
+        let db = tree(std::sync::Arc::new(sim))?;
+        let random = Random::new(2);
+        for _ in 0..20_000 {
+            db.get(key(random.below(4) as u8, random.below(ENTRIES - 1)))?;
+        }
+        let stats = db.stats();
+        let of_runs: Vec<RunLookups> = runs(&stats).iter().map(|run| run.lookups).collect();
+        Ok((stats.lookups_sampled, of_runs, stats.latencies))
+    };
+    assert_eq!(once()?, once()?);
+    Ok(())
+}

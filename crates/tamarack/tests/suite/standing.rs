@@ -1,0 +1,90 @@
+//! A manifest whose edits are each in order, but whose runs stand where the planner cannot have put them, is refused as damaged: opening must not
+//! fail an assertion on what it reads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::table::TableStorage;
+use tamarack::tree::manifest::Manifest;
+use tamarack::tree::table_file::TableFiles;
+use tamarack::tree::version::Version;
+use tamarack::wal::Tail;
+use tamarack::{Db, Error, Expert, Options, Result};
+use tamarack_env::{Env, MemoryEnv};
+use tamarack_format::edit::{Change, KeyRange, MergeId, RunId};
+use tamarack_format::meta::TreeId;
+
+const TREE: TreeId = TreeId::DEFAULT;
+
+fn open(env: &Arc<dyn Env>) -> Result<Db> {
+    let policy = "custom:buffer 1000; level 8000 in 8 runs; level 80000 in 1 run";
+    Options::new().expert(Expert::new().env(env.clone()).policy(policy)).open("/db")
+}
+
+/// Opens a database with three runs in level 1 after `changes` were added to its manifest, and returns why it was refused.
+fn refusal(changes: impl FnOnce(&Manifest, &Version, [RunId; 3]) -> Vec<Change>) -> Option<String> {
+    let env: Arc<dyn Env> = MemoryEnv::new(1);
+    let db = open(&env).expect("a new database");
+    for round in 0..3_u8 {
+        db.put("key", [round; 1000]).expect("memory takes it");
+        db.flush().expect("memory takes it");
+    }
+    db.close().expect("memory takes it");
+    let dir = Path::new("/db");
+    let tables = TableFiles::new(TableStorage::buffered(env.clone(), 0), dir);
+    let manifest =
+        Manifest::recover(&env, dir, Tail::Strict, tables).expect("it is whole").expect("it is there").manifest;
+    let version = manifest.version();
+    let runs: Vec<RunId> = version.tree(TREE).expect("the tree").runs().map(|run| run.id()).collect();
+    let runs: [RunId; 3] = runs.try_into().expect("three runs");
+    let changes = changes(&manifest, &version, runs);
+    manifest.commit([Change::LogReopened].into_iter().chain(changes).collect()).expect("each edit is in order");
+    drop(manifest);
+    match open(&env) {
+        Ok(_) => None,
+        Err(Error::Corruption { what, .. }) => Some(what),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn runs_below_the_shape_are_refused() {
+    assert_eq!(refusal(|_, _, _| vec![]), None, "without a change it opens");
+    let moved = |at: usize| {
+        move |_: &Manifest, _: &Version, runs: [RunId; 3]| {
+            let mut levels = vec![vec![]; at];
+            levels[0] = runs[..2].to_vec();
+            levels[at - 1] = runs[2..].to_vec();
+            vec![Change::Relabelled { tree: TREE, levels }]
+        }
+    };
+    for level in [3, 9] {
+        let expected = format!("the manifest: a run stands in level {level}, but the shape has 2 levels");
+        assert_eq!(refusal(moved(level)), Some(expected));
+    }
+}
+
+fn begun(manifest: &Manifest, level: u32, index: u32, inputs: &[RunId]) -> (MergeId, [Change; 2]) {
+    let (merge, output) = (manifest.new_merge_id(), manifest.new_run_id());
+    let added = Change::RunAdded { tree: TREE, run: output, level, index };
+    (merge, [added, Change::MergeBegun { tree: TREE, merge, inputs: inputs.to_vec(), output }])
+}
+
+#[test]
+fn merges_over_several_levels_are_refused() {
+    let merge = |level, index| {
+        move |manifest: &Manifest, _: &Version, runs: [RunId; 3]| begun(manifest, level, index, &runs).1.to_vec()
+    };
+    assert_eq!(refusal(merge(1, 3)), None, "in one level it is gone on with");
+    assert!(refusal(merge(2, 0)).is_some_and(|why| why.contains("several levels")));
+}
+
+#[test]
+fn merges_without_an_end_are_refused() {
+    let why = refusal(|manifest, _, runs| {
+        let (merge, changes) = begun(manifest, 1, 3, &runs);
+        let advanced = Change::MergeAdvanced { tree: TREE, merge, range: KeyRange::ALL, outputs: vec![] };
+        changes.into_iter().chain([advanced]).collect()
+    });
+    assert!(why.is_some_and(|why| why.contains("has not ended")));
+}

@@ -1,0 +1,233 @@
+//! The numbers of `Stats` are those of what was done: every level, run, job and byte is counted once and as what it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tamarack::{Db, Expert, LevelStats, Options, Result, Stats};
+use tamarack_env::{Env, SimEnv};
+
+fn expert(sim: &SimEnv) -> Expert {
+    Expert::new().env(Arc::new(sim.clone())).block_bytes(256).table_bytes(1000)
+}
+
+fn open(sim: &SimEnv, policy: &str) -> Result<Db> {
+    Options::new().threads(1).expert(expert(sim).buffer_bytes(3000).policy(policy)).open("/db")
+}
+
+/// Puts of keys that are spread over all others.
+fn put(db: &Db, first: u64, count: u64) -> Result<()> {
+    (first..first + count).try_for_each(|number| {
+        let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        db.put(key.to_be_bytes(), [b'v'; 84])
+    })
+}
+
+fn table_bytes(sim: &SimEnv) -> u64 {
+    let files = sim.files().into_iter();
+    files.filter(|(path, _)| path.extension().is_some_and(|ending| ending == "table")).map(|(_, bytes)| bytes).sum()
+}
+
+fn entries(stats: &Stats) -> u64 {
+    let in_levels: u64 = stats.levels.iter().map(|level| level.total().entries).sum();
+    in_levels + stats.buffers.iter().map(|buffer| buffer.entries).sum::<u64>()
+}
+
+/// A tree at rest: the shape with its capacities, what each level holds and got, and nothing in progress.
+#[test]
+fn a_tree_at_rest() -> Result<()> {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "tiering:T=4")?;
+    // Each entry has 100 raw bytes, so 30 of them are a buffer: the 31st seals it. Merges run to completion between flushes.
+    for buffer in 0..30 {
+        put(&db, 30 * buffer, 30)?;
+        db.flush()?;
+        db.wait_for_merges()?;
+    }
+    let stats = db.stats();
+    assert_eq!((stats.policy.as_str(), stats.buffer_capacity_bytes), ("tiering:T=4", 3000));
+    let shape: Vec<(u64, u32)> = stats.levels.iter().map(|level| (level.capacity_bytes, level.run_slots)).collect();
+    assert_eq!(shape, [(12_000, 4), (48_000, 4), (192_000, 4)]);
+    // 30 buffers are 2 + 3·4 + 1·16 in a tree of ratio 4.
+    let held: Vec<(usize, f64)> = stats.levels.iter().map(|level| (level.runs.len(), level.occupancy())).collect();
+    assert_eq!(held, [(2, 0.5), (3, 0.75), (1, 0.25)]);
+    assert_eq!(entries(&stats), 900);
+    assert_eq!((stats.jobs.len(), stats.debt_bytes, stats.merges_paused), (0, 0, false));
+    assert!(stats.levels.iter().all(|level| level.runs_in_merges() == 0 && level.runs_above_slots() == 0));
+    assert!(stats.levels.iter().flat_map(|level| &level.runs).all(|run| run.id > 0 && !run.in_merge));
+    // Tiering writes each entry once in each level that it comes to rest in. Level 2 got 7 batches of 4 buffers, of which the fourth went straight
+    // through it to level 3, with the three before.
+    let written: Vec<u64> = stats.levels.iter().map(|level| level.written_raw_bytes / 3000).collect();
+    assert_eq!(written, [30, 24, 16]);
+    assert_eq!(stats.flushed_raw_bytes, 90_000);
+    assert_eq!(stats.write_amplification(), Some(70.0 / 30.0));
+    assert!(stats.merge_bytes_per_second.is_none_or(|speed| speed > 0.0));
+    // Everything on storage is live.
+    sim.run_background_until_idle();
+    let space = db.stats().space;
+    assert_eq!((space.live_bytes, space.stale_bytes, space.pending_delete_bytes), (table_bytes(&sim), 0, 0));
+    assert_eq!(stats.levels.iter().map(|level| level.total().file_bytes).sum::<u64>(), space.live_bytes);
+    Ok(())
+}
+
+/// A tree that was given another shape: its runs stand in the new levels, and are too many until something arrives.
+#[test]
+fn a_tree_carried_over() -> Result<()> {
+    let sim = SimEnv::new(2);
+    let db = open(&sim, "tiering:T=100")?;
+    put(&db, 0, 300)?;
+    db.flush()?;
+    assert_eq!(db.stats().levels[0].runs.len(), 10);
+    db.set_policy("leveling:T=4")?;
+    let stats = db.stats();
+    assert_eq!((stats.policy.as_str(), stats.reshapes), ("leveling:T=4", 1));
+    let held: Vec<_> = stats.levels.iter().map(|level| (level.runs.len(), level.runs_above_slots())).collect();
+    assert_eq!(held, [(0, 0), (10, 9)]);
+    let pause = db.pause_merges();
+    assert!(db.stats().merges_paused);
+    drop(pause);
+    assert!(!db.stats().merges_paused);
+    Ok(())
+}
+
+/// Merges in progress, looked at after each step of their worker: what is done and what is left add up, their runs stand in their level, cut tables are
+/// part live and part stale, and no byte of a finished table is missing or counted twice.
+#[test]
+fn merges_in_progress() -> Result<()> {
+    let sim = SimEnv::new(3);
+    let db = open(&sim, "leveling:T=4")?;
+    let (mut looks, mut cut) = (0, 0);
+    for buffer in 0..20 {
+        put(&db, 30 * buffer, 30)?;
+        db.flush()?;
+        let mut begun = None;
+        while sim.step_background() {
+            let stats = db.stats();
+            assert_eq!(stats.debt_bytes, stats.jobs.iter().map(|job| job.left_bytes).sum::<u64>());
+            let Some(job) = stats.jobs.first() else {
+                begun = None;
+                continue;
+            };
+            looks += 1;
+            assert!(!job.is_flush && job.cause.contains("is full"), "{job:?}");
+            let level = &stats.levels[job.target_level - 1];
+            let held: Vec<u64> = level.runs.iter().filter(|run| run.in_merge).map(|run| run.id).collect();
+            assert_eq!(held[..job.inputs.len()], job.inputs, "{job:?}");
+            assert_eq!(level.runs_in_merges(), job.inputs.len() + 1, "inputs and output");
+            let now = (job.inputs.clone(), job.done_bytes + job.left_bytes);
+            assert_eq!(begun.get_or_insert_with(|| now.clone()), &now, "done and left add up");
+            assert_eq!(stats.merge_bytes_per_second.is_none(), stats.debt_seconds.is_none());
+            cut += u64::from(stats.space.stale_bytes > 0);
+            // Shares are rounded down, once per slice.
+            let in_runs: u64 = stats.levels.iter().map(|level| level.total().file_bytes).sum();
+            assert!(in_runs.abs_diff(stats.space.live_bytes) < 100, "{in_runs} bytes in runs: {:?}", stats.space);
+            let space = stats.space;
+            let counted = space.live_bytes + space.stale_bytes + space.pending_delete_bytes;
+            // What is being written is in no table yet: at most a table, and the entry and the footer that go past its size.
+            let unfinished = table_bytes(&sim) - counted;
+            assert!(unfinished <= 1000 + 1000, "{unfinished} bytes are of unfinished tables");
+        }
+        assert_eq!(db.stats().debt_bytes, 0);
+    }
+    assert!(looks > 20 && cut > 20, "{looks} looks at merges, {cut} at cut tables");
+    Ok(())
+}
+
+/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a tenth of a millisecond for each byte, is within a factor of
+/// three of what it then takes: the speed is an average that counts flushes, which read no file, too.
+#[test]
+fn the_time_to_clear_is_foreseen() -> Result<()> {
+    let sim = SimEnv::new(4);
+    let db = open(&sim, "leveling:T=4")?;
+    sim.set_cost(Duration::ZERO, Duration::from_micros(100));
+    let mut foreseen = 0;
+    for buffer in 0..30 {
+        put(&db, 30 * buffer, 30)?;
+        db.flush()?;
+        let mut estimate = None;
+        while sim.step_background() {
+            let stats = db.stats();
+            match (stats.debt_seconds, estimate) {
+                (Some(seconds), None) if stats.jobs.iter().any(|job| job.left_bytes > 15_000) => {
+                    estimate = Some((seconds, sim.now()));
+                }
+                (_, Some((seconds, then))) if stats.jobs.is_empty() => {
+                    let took = (sim.now() - then).as_secs_f64();
+                    assert!(took < 3.0 * seconds && seconds < 3.0 * took, "{seconds} s were foreseen, {took} s passed");
+                    foreseen += 1;
+                    estimate = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(foreseen >= 3, "{foreseen} merges were large enough");
+    Ok(())
+}
+
+/// What a reader holds is counted until it lets go.
+#[test]
+fn what_readers_hold() -> Result<()> {
+    let sim = SimEnv::new(3);
+    let db = open(&sim, "tiering:T=100")?;
+    put(&db, 0, 300)?;
+    db.flush()?;
+    let before = db.stats().space;
+    let reader = db.scan::<&str>(..);
+    db.compact()?;
+    let after = db.stats().space;
+    assert_eq!(after.pending_delete_bytes, before.live_bytes);
+    assert_eq!(after.live_bytes + after.pending_delete_bytes, table_bytes(&sim));
+    drop(reader);
+    sim.run_background_until_idle();
+    assert_eq!(db.stats().space, tamarack::SpaceStats { pending_delete_bytes: 0, ..after });
+    assert_eq!(after.live_bytes, table_bytes(&sim));
+    Ok(())
+}
+
+/// What an earlier process began is gone on with, and said to be that.
+#[test]
+fn a_resumed_merge_says_so() -> Result<()> {
+    let sim = SimEnv::new(4);
+    let db = open(&sim, "leveling:T=3")?;
+    put(&db, 0, 200)?;
+    while db.stats().jobs.iter().all(|job| job.is_flush) {
+        put(&db, 0, 1)?;
+        sim.step_background();
+    }
+    db.close()?;
+    let db = open(&sim, "leveling:T=3")?;
+    let stats = db.stats();
+    assert_eq!(stats.jobs.len(), 1);
+    assert_eq!(stats.jobs[0].cause, "resumed from before the database was opened");
+    db.wait_for_merges()?;
+    assert_eq!(db.stats().jobs.len(), 0);
+    Ok(())
+}
+
+/// Waiting for merges ends at once where none is called for.
+#[test]
+fn waiting_for_nothing_ends() -> Result<()> {
+    let db = open(&SimEnv::new(5), "leveling:T=10")?;
+    db.wait_for_merges()?;
+    db.wait_for_merges()
+}
+
+/// Looking at a database with default options changes nothing; a memory budget that is set gives buffers their size.
+#[test]
+fn buffers_keep_their_size() -> Result<()> {
+    let sim = SimEnv::new(6);
+    let db = open(&sim, "tiering:T=4")?;
+    put(&db, 0, 500)?;
+    db.wait_for_merges()?;
+    let before = db.stats();
+    db.close()?;
+    let db = Options::new().expert(expert(&sim)).open("/db")?;
+    let after = db.stats();
+    assert_eq!((after.policy, after.buffer_capacity_bytes), (before.policy, 3000));
+    let capacities = |levels: &[LevelStats]| levels.iter().map(|level| level.capacity_bytes).collect::<Vec<_>>();
+    assert_eq!(capacities(&after.levels), capacities(&before.levels));
+    db.close()?;
+    let db = Options::new().memory_bytes(8 << 20).expert(expert(&sim)).open("/db")?;
+    assert_eq!(db.stats().buffer_capacity_bytes, 1 << 20);
+    Ok(())
+}
