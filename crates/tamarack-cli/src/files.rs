@@ -43,7 +43,8 @@ impl Lines {
         Self { reader, name, total_bytes, read_bytes: 0, line: Vec::new(), number: 0 }
     }
 
-    /// Reads the next line and returns it without its end (`\n` or `\r\n`; the last line may lack one), or `None` after the last.
+    /// Reads the next line and returns it without its end (`\n` or `\r\n`; the last line may lack
+    /// one), or `None` after the last.
     pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, Failure> {
         self.line.clear();
         let bytes = self

@@ -5,8 +5,8 @@
 //!                                                                       Outcome or Failure ──► status
 //! ```
 //!
-//! Each command has a file in [`commands`]. [`text`] and [`records`] convert bytes to text, [`show`]
-//! formats results, and [`database`] is the only place that opens databases.
+//! Each command has a file in [`commands`]. [`text`] and [`records`] convert bytes to text,
+//! [`show`] formats results, and [`database`] is the only place that opens databases.
 
 mod commands;
 mod database;

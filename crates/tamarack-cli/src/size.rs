@@ -19,7 +19,8 @@ const UNITS: &[(&str, u64)] = &[
     ("", 1),
 ];
 
-/// The bytes that `text` means: a whole number with an optional unit, such as `4096`, `64MiB` or `1GB`.
+/// The bytes that `text` means: a whole number with an optional unit, such as `4096`, `64MiB` or
+/// `1GB`.
 ///
 /// # Errors
 /// A message that shows how to write a size.

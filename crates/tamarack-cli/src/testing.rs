@@ -1,4 +1,5 @@
-//! What the tests of this program share: seeded randomness, directories of their own, and a way to run the program within the test.
+//! What the tests of this program share: seeded randomness, directories of their own, and a way to
+//! run the program within the test.
 
 #![expect(
     clippy::disallowed_methods,
@@ -8,7 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// A small generator (splitmix64). The seed is printed, so that a failure can be run again with `TAMARACK_SEED`.
+/// A small generator (splitmix64). The seed is printed, so that a failure can be run again with
+/// `TAMARACK_SEED`.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -32,7 +34,8 @@ impl Random {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    /// At most `length_max` bytes; half of them are those that some format treats specially, or pieces of longer characters.
+    /// At most `length_max` bytes; half of them are those that some format treats specially, or
+    /// pieces of longer characters.
     pub(crate) fn bytes(&mut self, length_max: u64) -> Vec<u8> {
         const SPECIAL: &[u8] = b"\\\t\n\r\"',x0 \0{}\xc3\xa6\xf0\x9f\x8c\xb2\xff\x80";
         let length = self.below(length_max + 1);

@@ -10,8 +10,9 @@
 //! the rest   itself
 //! ```
 //!
-//! [`escape`] is injective and [`unescape`] its left inverse: `unescape(escape(bytes)) == bytes` for all bytes (tested). The other way
-//! round, `unescape` also reads what `escape` would write differently: raw bytes that are not UTF-8, and `\xNN` for any byte.
+//! [`escape`] is injective and [`unescape`] its left inverse: `unescape(escape(bytes)) == bytes`
+//! for all bytes (tested). The other way round, `unescape` also reads what `escape` would write
+//! differently: raw bytes that are not UTF-8, and `\xNN` for any byte.
 
 /// Appends the text form of `bytes` to `out`.
 pub(crate) fn escape(bytes: &[u8], out: &mut Vec<u8>) {
@@ -129,7 +130,8 @@ mod tests {
         }
     }
 
-    /// Random bytes, many of them special, come back; their text form has none of the separators and is valid UTF-8.
+    /// Random bytes, many of them special, come back; their text form has none of the separators
+    /// and is valid UTF-8.
     #[test]
     fn any_bytes_come_back() {
         let mut random = Random::from_seed("any_bytes_come_back");

@@ -1,8 +1,9 @@
 //! Memory that a device can write into by itself: bytes that begin at a multiple of 4 KiB.
 //!
-//! Reads that bypass the page cache ([`crate::Access::ReadDirect`]) go from the device straight into the reader's memory, and devices
-//! want addresses, lengths and positions that are multiples of their sector. A read that is aligned in all three costs no copy; any other
-//! is carried out into such a buffer of the environment's own and copied from there:
+//! Reads that bypass the page cache ([`crate::Access::ReadDirect`]) go from the device straight
+//! into the reader's memory, and devices want addresses, lengths and positions that are multiples
+//! of their sector. A read that is aligned in all three costs no copy; any other is carried out
+//! into such a buffer of the environment's own and copied from there:
 //!
 //! ```text
 //! file      ──┼───────────┼───────────┼───────────┼──   ┼ a multiple of the alignment
@@ -11,15 +12,17 @@
 //! copied          ├───────────────┤                     to where the reader wants it
 //! ```
 //!
-//! The copy of a 4 KiB block is noise beside the read, so who keeps blocks keeps them in memory of just their size. An aligned
-//! buffer pays where the reads are long (read-ahead of scans and merges), or where the bytes are decoded from it anyway.
+//! The copy of a 4 KiB block is noise beside the read, so who keeps blocks keeps them in memory of
+//! just their size. An aligned buffer pays where the reads are long (read-ahead of scans and
+//! merges), or where the bytes are decoded from it anyway.
 //!
 //! There is no `unsafe` here: a vector that is a little longer than needed holds an aligned part.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Bytes whose address is a multiple of [`AlignedBuffer::ALIGNMENT`]. Takes up to 4 KiB more than its length.
+/// Bytes whose address is a multiple of [`AlignedBuffer::ALIGNMENT`]. Takes up to 4 KiB more than
+/// its length.
 ///
 /// ```
 /// use tamarack_env::AlignedBuffer;

@@ -1,12 +1,14 @@
-//! The clock that the operating system and the memory environment share, and the only place where a thread sleeps.
+//! The clock that the operating system and the memory environment share, and the only place where a
+//! thread sleeps.
 //!
 //! Two clocks hide behind one name:
 //!
 //! * the real one: time since the environment was made, from the machine's monotonic clock;
-//! * the explorer's (feature `shuttle`): a number that stands still until a thread sleeps up to a deadline, and then is
-//!   that deadline. The schedule explorer knows no time, so "the deadline passes" becomes one more thing that may happen
-//!   between any two steps of the other threads: a thread that sleeps with a deadline gives way once, and then its
-//!   time is over. So a wait with a deadline never hangs there, and never takes real time.
+//! * the explorer's (feature `shuttle`): a number that stands still until a thread sleeps up to a
+//!   deadline, and then is that deadline. The schedule explorer knows no time, so "the deadline
+//!   passes" becomes one more thing that may happen between any two steps of the other threads: a
+//!   thread that sleeps with a deadline gives way once, and then its time is over. So a wait with a
+//!   deadline never hangs there, and never takes real time.
 //!
 //! Both never go back. Tested by the contract suite and by `tests/shuttle.rs`.
 
@@ -33,8 +35,8 @@ impl Clock {
         self.0.unix_time()
     }
 
-    /// Sleeps until `event` has happened since its count was `seen`, or until `deadline` has come; without a deadline,
-    /// as long as it takes.
+    /// Sleeps until `event` has happened since its count was `seen`, or until `deadline` has come;
+    /// without a deadline, as long as it takes.
     pub(crate) fn sleep(&self, event: &Event, seen: u64, deadline: Option<Duration>) {
         while event.count() == seen {
             let remaining = deadline.map(|deadline| deadline.saturating_sub(self.now()));

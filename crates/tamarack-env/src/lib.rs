@@ -1,16 +1,17 @@
 //! Everything that is not deterministic: files, clock, randomness, threads.
 //!
-//! The engine above reaches storage, time, chance and concurrency only through the traits of [`mod@env`], so one injected
-//! value decides whether it runs on the operating system ([`OsEnv`]), in memory ([`MemoryEnv`]), or on a simulator that
-//! replays crashes and faults from a seed ([`SimEnv`]). The locks and atomics of [`sync`] are part of the same bargain: a schedule
+//! The engine above reaches storage, time, chance and concurrency only through the traits of
+//! [`mod@env`], so one injected value decides whether it runs on the operating system ([`OsEnv`]),
+//! in memory ([`MemoryEnv`]), or on a simulator that replays crashes and faults from a seed
+//! ([`SimEnv`]). The locks and atomics of [`sync`] are part of the same bargain: a schedule
 //! explorer can replace them.
 //!
 //! Nothing in this crate knows what a key, a table or a log is.
 //!
 //! # Cargo features
 //!
-//! `shuttle` (off by default, for tests) replaces the locks, atomics and threads of [`sync`] by those of the schedule
-//! explorer `shuttle`.
+//! `shuttle` (off by default, for tests) replaces the locks, atomics and threads of [`sync`] by
+//! those of the schedule explorer `shuttle`.
 
 pub mod memory;
 pub mod os;

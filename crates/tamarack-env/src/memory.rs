@@ -1,9 +1,11 @@
-//! Files in memory: for tests, for explorations of thread schedules, and for databases that need not survive the process.
+//! Files in memory: for tests, for explorations of thread schedules, and for databases that need
+//! not survive the process.
 //!
-//! In: the calls of the [`Env`] contract. Out: what the operating system would answer, much faster. Nothing fails that the
-//! contract does not call an error, nothing is ever lost, and syncs do nothing; crashes and faults are the simulator's
-//! business. Threads are real, or those of the schedule explorer (feature `shuttle`), where the clock is the explorer's
-//! too: no call takes real time. Random numbers come from a seed.
+//! In: the calls of the [`Env`] contract. Out: what the operating system would answer, much faster.
+//! Nothing fails that the contract does not call an error, nothing is ever lost, and syncs do
+//! nothing; crashes and faults are the simulator's business. Threads are real, or those of the
+//! schedule explorer (feature `shuttle`), where the clock is the explorer's too: no call takes real
+//! time. Random numbers come from a seed.
 //!
 //! ```text
 //! names:  "db"          → directory
@@ -12,11 +14,12 @@
 //!                                  └────────────┘     what lies between the bytes and the length reads as zero
 //! ```
 //!
-//! A file lives on as long as it has a name or a handle. The root and the empty path exist from the start; all other
-//! directories must be created. Paths are compared part by part, and `..` means nothing special.
+//! A file lives on as long as it has a name or a handle. The root and the empty path exist from the
+//! start; all other directories must be created. Paths are compared part by part, and `..` means
+//! nothing special.
 //!
-//! One lock protects the names, one more each file; no call holds two at a time. A file takes memory up to its last
-//! written byte; reserving space takes none.
+//! One lock protects the names, one more each file; no call holds two at a time. A file takes
+//! memory up to its last written byte; reserving space takes none.
 //!
 //! Tested by the contract suite.
 
@@ -35,11 +38,12 @@ use crate::workers::Workers;
 /// No file may be longer, in bytes: a wrong offset should give an error, not take all memory.
 const FILE_BYTES_MAX: u64 = 1 << 32;
 
-/// The answer of [`Env::cores`]: fixed, so that what a test does depends on no machine, and the smallest number that
-/// lets workers run at the same time.
+/// The answer of [`Env::cores`]: fixed, so that what a test does depends on no machine, and the
+/// smallest number that lets workers run at the same time.
 const CORES: usize = 2;
 
-/// An environment in memory. Lives as long as something refers to it; a database in it can be closed and opened again.
+/// An environment in memory. Lives as long as something refers to it; a database in it can be
+/// closed and opened again.
 #[derive(Debug)]
 pub struct MemoryEnv {
     names: Arc<Mutex<Names>>,

@@ -1,10 +1,12 @@
 //! Random numbers: SplitMix64, the smallest generator that passes the usual test batteries.
 //!
-//! In: a seed. Out: 64-bit numbers, the same ones for the same seed. The state is one atomic counter that advances by a
-//! fixed odd step, and a number is that counter, mixed; so one generator may serve many threads without a lock, and no
-//! number comes twice within 2⁶⁴ draws. Not for cryptography.
+//! In: a seed. Out: 64-bit numbers, the same ones for the same seed. The state is one atomic
+//! counter that advances by a fixed odd step, and a number is that counter, mixed; so one generator
+//! may serve many threads without a lock, and no number comes twice within 2⁶⁴ draws. Not for
+//! cryptography.
 //!
-//! A draw costs one atomic addition and five arithmetic operations. Tested below against published numbers.
+//! A draw costs one atomic addition and five arithmetic operations. Tested below against published
+//! numbers.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -24,11 +26,13 @@ impl Random {
 
     /// A generator that gives other numbers each time, seeded by the operating system.
     pub fn from_entropy() -> Self {
-        // The hasher's keys are the one random thing that the standard library takes from the operating system.
+        // The hasher's keys are the one random thing that the standard library takes from the operating
+        // system.
         Self::new(RandomState::new().hash_one(0))
     }
 
-    /// A generator whose numbers have nothing to do with those of the same seed and another `purpose`.
+    /// A generator whose numbers have nothing to do with those of the same seed and another
+    /// `purpose`.
     pub fn for_purpose(seed: u64, purpose: u64) -> Self {
         Self::new(Self::new(seed).next() ^ purpose.wrapping_mul(STEP))
     }

@@ -1,49 +1,54 @@
 //! A machine with disks that break and power that fails, repeatable from a seed.
 //!
-//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that contract allows: it is in
-//! memory and obeys it to the letter, and keeps nothing that was not promised. What it does follows from its seed and
-//! the calls alone, so whatever it finds can be found again.
+//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that
+//! contract allows: it is in memory and obeys it to the letter, and keeps nothing that was not
+//! promised. What it does follows from its seed and the calls alone, so whatever it finds can be
+//! found again.
 //!
 //! # What it can show, and why real machines do
 //!
-//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which writes them out
-//! when and in which order it likes: so any subset of what was not synced may be there afterwards. Devices write
-//! sectors of 512 or 4096 bytes whole, and nothing larger: so a write may be there in parts. A file's length, its data
-//! and its name are written by different parts of a file system: so each may be there without the others, data may be
-//! zeros below a new length, and a file that was written and synced with care may have no name if its directory was
+//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which
+//! writes them out when and in which order it likes: so any subset of what was not synced may be
+//! there afterwards. Devices write sectors of 512 or 4096 bytes whole, and nothing larger: so a
+//! write may be there in parts. A file's length, its data and its name are written by different
+//! parts of a file system: so each may be there without the others, data may be zeros below a new
+//! length, and a file that was written and synced with care may have no name if its directory was
 //! not. A removed file is back if its removal was not synced.
 //!
-//! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the operating system and
-//! survives; only locks, workers and handles are gone. What was unsynced still is, and a later loss of power may take
-//! it.
+//! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the
+//! operating system and survives; only locks, workers and handles are gone. What was unsynced still
+//! is, and a later loss of power may take it.
 //!
-//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for once or for ever, on
-//! any call, also one read of a batch. An error may come although the thing was done, when only the answer got lost. Reads and writes may be
-//! short. Disks fill up ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short, or the sync after it fails
-//! ([`SimEnv::delay_allocation`]).
+//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for
+//! once or for ever, on any call, also one read of a batch. An error may come although the thing
+//! was done, when only the answer got lost. Reads and writes may be short. Disks fill up
+//! ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short, or the sync
+//! after it fails ([`SimEnv::delay_allocation`]).
 //!
-//! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can Applications Recover from
-//! fsync Failures?", 2020): pages stay dirty and the next sync writes them; pages are marked clean, so that they can be
-//! read and the next sync reports success without having written them; data is thrown away while the new length, being
-//! metadata, is kept.
+//! **Syncs fail**, in three ways that file systems were found to have (Rebello et al., "Can
+//! Applications Recover from fsync Failures?", 2020): pages stay dirty and the next sync writes
+//! them; pages are marked clean, so that they can be read and the next sync reports success without
+//! having written them; data is thrown away while the new length, being metadata, is kept.
 //!
-//! **Disks lie.** A write can be acknowledged and lost, or land in the wrong place ([`Failure::LostWrite`],
-//! [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or be exchanged ([`SimEnv::flip_bit`],
-//! [`SimEnv::truncate`], [`SimEnv::swap`]).
+//! **Disks lie.** A write can be acknowledged and lost, or land in the wrong place
+//! ([`Failure::LostWrite`], [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or
+//! be exchanged ([`SimEnv::flip_bit`], [`SimEnv::truncate`], [`SimEnv::swap`]).
 //!
-//! **Disks are slow**, on a virtual clock that otherwise moves only when everybody waits for it: each call by the same
-//! sum ([`SimEnv::set_cost`]), or as on a device whose bandwidth all calls share ([`SimEnv::set_device`], [`Device`]).
+//! **Disks are slow**, on a virtual clock that otherwise moves only when everybody waits for it:
+//! each call by the same sum ([`SimEnv::set_cost`]), or as on a device whose bandwidth all calls
+//! share ([`SimEnv::set_device`], [`Device`]).
 //!
-//! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches that take one named
-//! step out of the code under test, or let it happen after a later one, to see whether a test notices. A test of
-//! crashes that passes without the syncs tests nothing.
+//! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches
+//! that take one named step out of the code under test, or let it happen after a later one, to see
+//! whether a test notices. A test of crashes that passes without the syncs tests nothing.
 //!
 //! # How it is used
 //!
-//! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every call that changes
-//! storage and there makes as many images as it likes ([`Moment::image`]), each a machine of its own to open the
-//! database on. Images share all pages with their origin until one of them writes, so an image costs microseconds.
-//! [`SimEnv::identity`] tells images apart, so that only different ones are counted.
+//! A harness runs a workload once, with a hook ([`SimEnv::set_hook`]) that is called before every
+//! call that changes storage and there makes as many images as it likes ([`Moment::image`]), each a
+//! machine of its own to open the database on. Images share all pages with their origin until one
+//! of them writes, so an image costs microseconds. [`SimEnv::identity`] tells images apart, so that
+//! only different ones are counted.
 //!
 //! ```
 //! use std::path::Path;
@@ -69,13 +74,13 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Nothing runs by itself: background workers step inside [`Env::wait`], [`SimEnv::run_until`] and their like, on the
-//! caller's thread.
+//! Nothing runs by itself: background workers step inside [`Env::wait`], [`SimEnv::run_until`] and
+//! their like, on the caller's thread.
 //!
 //! # Time with a device
 //!
-//! Without a device, there is one clock, and a step that lets it advance lets everybody wait. With one, workers work
-//! at the same time as the caller and each other, and meet only at the device:
+//! Without a device, there is one clock, and a step that lets it advance lets everybody wait. With
+//! one, workers work at the same time as the caller and each other, and meet only at the device:
 //!
 //! ```text
 //! caller     ── put ── wait ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ deadline ─▶        until its deadline, to the nanosecond
@@ -83,27 +88,30 @@
 //! worker 2        ├─ step ──┼─── step ────┤  idle                     or when the worker is woken
 //! ```
 //!
-//! A step still runs in one go, with a clock that begins at the step's begin; what it costs occupies its worker and
-//! not the one that waits. Three things follow:
+//! A step still runs in one go, with a clock that begins at the step's begin; what it costs
+//! occupies its worker and not the one that waits. Three things follow:
 //!
-//! * Who waits for an event is told of it at the end of the step that notified it. What the step left in memory can
-//!   be seen from its begin on: early by the length of a step, at most, for those who look without waiting.
-//! * For the same reason [`Env::now`] goes back for nobody, but a time that a step took down may lie ahead of its
-//!   reader's: subtract times of others saturating.
-//! * Workers go on while the caller makes calls, but are seen to do so only when it waits, and then catch up: each step
-//!   begins at the time when it would have. A driver calls [`SimEnv::run_until`] between operations.
+//! * Who waits for an event is told of it at the end of the step that notified it. What the step
+//!   left in memory can be seen from its begin on: early by the length of a step, at most, for
+//!   those who look without waiting.
+//! * For the same reason [`Env::now`] goes back for nobody, but a time that a step took down may
+//!   lie ahead of its reader's: subtract times of others saturating.
+//! * Workers go on while the caller makes calls, but are seen to do so only when it waits, and then
+//!   catch up: each step begins at the time when it would have. A driver calls
+//!   [`SimEnv::run_until`] between operations.
 //!
 //! There is a processor for every worker, whatever [`Env::cores`] says.
 //!
 //! # Not shown
 //!
-//! Symbolic links, several names of a file within one directory, permissions, directories that are removed or moved, sectors that hold neither old nor new bytes after a loss
-//! of power (bits can be flipped instead), and the effects of real threads: those belong to a schedule explorer.
+//! Symbolic links, several names of a file within one directory, permissions, directories that are
+//! removed or moved, sectors that hold neither old nor new bytes after a loss of power (bits can be
+//! flipped instead), and the effects of real threads: those belong to a schedule explorer.
 //!
 //! # How it is tested
 //!
-//! Each fault is provoked and seen, beside a control that does not show it (`sim/tests.rs`); the contract suite of this
-//! crate runs on it as on the other environments.
+//! Each fault is provoked and seen, beside a control that does not show it (`sim/tests.rs`); the
+//! contract suite of this crate runs on it as on the other environments.
 
 mod background;
 mod content;
@@ -146,14 +154,15 @@ pub struct SimEnv {
 /// The moment before a call that changes storage, as the hook sees it.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    /// The call that is about to be made. A call that [`SimEnv::delay`] holds back appears when it takes effect.
+    /// The call that is about to be made. A call that [`SimEnv::delay`] holds back appears when it
+    /// takes effect.
     pub call: &'a Call,
     disk: &'a Disk,
     inherited: Inherited,
 }
 
-/// The answer of [`Env::cores`] unless told otherwise: the smallest number for which code under test starts several
-/// workers, whose steps then come in any order.
+/// The answer of [`Env::cores`] unless told otherwise: the smallest number for which code under
+/// test starts several workers, whose steps then come in any order.
 const CORES: usize = 2;
 
 /// How many reads of a queue are carried out together at most.
@@ -161,28 +170,31 @@ const BATCH_MAX: usize = 128;
 
 /// Making machines from machines.
 impl SimEnv {
-    /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths begin there too.
+    /// A machine with an empty disk: there is the directory `/` and nothing else. Relative paths
+    /// begin there too.
     pub fn new(seed: u64) -> Self {
         Self::with_disk(Disk::default(), Inherited { seed, clock: Duration::ZERO, cores: CORES, device: None })
     }
 
-    /// The machine after a loss of power at this moment: a new one, independent of this one. Nothing is switched,
-    /// injected, locked or running on it, its disk is as large and holds what `crash` lets through, all of that
-    /// durable, its clock goes on from here, and its device is as fast and has nothing to do.
+    /// The machine after a loss of power at this moment: a new one, independent of this one.
+    /// Nothing is switched, injected, locked or running on it, its disk is as large and holds
+    /// what `crash` lets through, all of that durable, its clock goes on from here, and its
+    /// device is as fast and has nothing to do.
     pub fn image(&self, crash: Crash) -> Self {
         Self::with_disk(crash::crashed(&self.machine.disk(), crash), self.machine.inherited())
     }
 
-    /// The machine after the death of the process at this moment, as a new and independent one: all is as it was, and
-    /// what is not synced can still be lost.
+    /// The machine after the death of the process at this moment, as a new and independent one: all
+    /// is as it was, and what is not synced can still be lost.
     pub fn process_image(&self) -> Self {
         Self::with_disk(crash::process_ended(&self.machine.disk()), self.machine.inherited())
     }
 
-    /// Ends the process and returns a new one on the same machine. From now on every call through an old handle (this
-    /// one, its clones, files, locks, workers) fails without effect or does nothing; locks are free; workers are gone
-    /// without a last step; delayed calls never happen. The hook, faults, switches and the log stay. May be called from
-    /// the hook, also within a background step.
+    /// Ends the process and returns a new one on the same machine. From now on every call through
+    /// an old handle (this one, its clones, files, locks, workers) fails without effect or does
+    /// nothing; locks are free; workers are gone without a last step; delayed calls never
+    /// happen. The hook, faults, switches and the log stay. May be called from the hook, also
+    /// within a background step.
     pub fn kill(&self) -> Self {
         self.process.kill();
         self.machine.process_ended();
@@ -199,9 +211,10 @@ impl SimEnv {
         crash::identity(&self.machine.disk())
     }
 
-    /// Calls `hook` before every call that changes storage, in place of an earlier hook. It may make images and call
-    /// this environment's reading methods and [`SimEnv::kill`]; after the latter, the call that was about to be made
-    /// fails. Calls that other threads make while the hook runs go unseen.
+    /// Calls `hook` before every call that changes storage, in place of an earlier hook. It may
+    /// make images and call this environment's reading methods and [`SimEnv::kill`]; after the
+    /// latter, the call that was about to be made fails. Calls that other threads make while
+    /// the hook runs go unseen.
     pub fn set_hook(&self, mut hook: impl FnMut(&Moment<'_>) + Send + 'static) {
         self.machine.with(|state| {
             state.hook = Some(Box::new(move |call, disk, inherited| hook(&Moment { call, disk, inherited })));
@@ -245,9 +258,9 @@ impl SimEnv {
         self.machine.with(|state| state.omitted.insert(step));
     }
 
-    /// Calls with this step return `Ok` and happen right after the next call with step `until_after`: never, if that
-    /// never comes. The hook sees such a call when it happens, so it also sees the state in between; a failure then is
-    /// not reported.
+    /// Calls with this step return `Ok` and happen right after the next call with step
+    /// `until_after`: never, if that never comes. The hook sees such a call when it happens, so
+    /// it also sees the state in between; a failure then is not reported.
     ///
     /// # Panics
     /// Later, if the step turns out to create a file or a directory.
@@ -270,15 +283,17 @@ impl SimEnv {
         self.machine.with(|state| state.faults_shown)
     }
 
-    /// Limits the disk to so many bytes, rounded down to pages of 4 KiB; `None` is without limit. Files take the pages
-    /// up to their last written one, or what was allocated; removed files take space while they are open.
+    /// Limits the disk to so many bytes, rounded down to pages of 4 KiB; `None` is without limit.
+    /// Files take the pages up to their last written one, or what was allocated; removed files
+    /// take space while they are open.
     pub fn set_capacity(&self, capacity_bytes: Option<u64>) {
         self.machine.with(|state| state.disk_mut().capacity_bytes = capacity_bytes);
     }
 
-    /// Whether written pages get their place on the disk only when they are synced, as on file systems that report a full disk as late as that (network
-    /// file systems among them): writes go through, and a sync for whose pages there is no space fails and throws them away. What was allocated or
-    /// reserved has its place. False at first.
+    /// Whether written pages get their place on the disk only when they are synced, as on file
+    /// systems that report a full disk as late as that (network file systems among them):
+    /// writes go through, and a sync for whose pages there is no space fails and throws them away.
+    /// What was allocated or reserved has its place. False at first.
     pub fn delay_allocation(&self, delayed: bool) {
         self.machine.with(|state| state.disk_mut().delayed_allocation = delayed);
     }
@@ -311,7 +326,8 @@ impl SimEnv {
 
 /// Time and background work.
 impl SimEnv {
-    /// What came of each of these reads, with its place among them, in the order in which they were carried out.
+    /// What came of each of these reads, with its place among them, in the order in which they were
+    /// carried out.
     fn read_at_once(&self, requests: &[ReadRequest]) -> Vec<(usize, io::Result<Vec<u8>>)> {
         let (began, has_device) = (self.machine.now(), self.machine.has_device());
         let mut over = began;
@@ -333,23 +349,26 @@ impl SimEnv {
 }
 
 impl SimEnv {
-    /// Lets every call take so long, and so much longer per byte read or written. Both are zero at first.
+    /// Lets every call take so long, and so much longer per byte read or written. Both are zero at
+    /// first.
     pub fn set_cost(&self, per_call: Duration, per_byte: Duration) {
         self.machine.with(|state| (state.cost_per_call, state.cost_per_byte) = (per_call, per_byte));
     }
 
-    /// Lets calls take as long as they would on this device, beside what [`SimEnv::set_cost`] says; `None`, as at first,
-    /// lets them take no time. Images have the same device. What was written before counts as clean, and the device has
-    /// nothing to do.
+    /// Lets calls take as long as they would on this device, beside what [`SimEnv::set_cost`] says;
+    /// `None`, as at first, lets them take no time. Images have the same device. What was
+    /// written before counts as clean, and the device has nothing to do.
     ///
     /// # Panics
-    /// If one of the device's rates is 0, or after [`SimEnv::expect_threads`]: other threads have no times of their own.
+    /// If one of the device's rates is 0, or after [`SimEnv::expect_threads`]: other threads have
+    /// no times of their own.
     pub fn set_device(&self, device: Option<Device>) {
         assert!(device.is_none() || !self.process.expects_threads(), "a device serves one thread and its workers");
         self.machine.with(|state| state.set_device(device));
     }
 
-    /// Sets the answer of [`Env::cores`], which is 2 at first, also for images. Nothing else follows from it.
+    /// Sets the answer of [`Env::cores`], which is 2 at first, also for images. Nothing else
+    /// follows from it.
     ///
     /// # Panics
     /// If `cores` is 0.
@@ -358,8 +377,9 @@ impl SimEnv {
         self.machine.with(|state| state.cores = cores);
     }
 
-    /// Lets time pass until `moment`, and workers do meanwhile what they have to do, also in the time before now in which
-    /// calls kept them from being seen to. [`Env::sleep_until`] does the first alone.
+    /// Lets time pass until `moment`, and workers do meanwhile what they have to do, also in the
+    /// time before now in which calls kept them from being seen to. [`Env::sleep_until`] does
+    /// the first alone.
     pub fn run_until(&self, moment: Duration) {
         self.process.run_until(&self.machine, moment);
     }
@@ -369,19 +389,20 @@ impl SimEnv {
         self.machine.advance_to(self.now() + time);
     }
 
-    /// Lets one runnable worker take one step; false if all are idle, or with a device, still busy with their last.
+    /// Lets one runnable worker take one step; false if all are idle, or with a device, still busy
+    /// with their last.
     pub fn step_background(&self) -> bool {
         self.process.step(&self.machine).is_some()
     }
 
-    /// Lets workers take steps until all are idle. Time passes only as their steps take it, so those that wait for a
-    /// time are idle.
+    /// Lets workers take steps until all are idle. Time passes only as their steps take it, so
+    /// those that wait for a time are idle.
     pub fn run_background_until_idle(&self) {
         self.process.run_until_idle(&self.machine);
     }
 
-    /// Says that other threads use this process too: a wait that nothing on its own thread can end gives them time
-    /// instead of panicking.
+    /// Says that other threads use this process too: a wait that nothing on its own thread can end
+    /// gives them time instead of panicking.
     ///
     /// # Panics
     /// If there is a device: see [`SimEnv::set_device`].
@@ -391,7 +412,8 @@ impl SimEnv {
     }
 }
 
-/// Looking at the disk, and damaging it. None of this is a call: nothing is counted, hooked or failed.
+/// Looking at the disk, and damaging it. None of this is a call: nothing is counted, hooked or
+/// failed.
 impl SimEnv {
     /// All bytes of a file as processes see them.
     pub fn content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
@@ -399,7 +421,8 @@ impl SimEnv {
         Ok(disk.file(disk.file_at(path.as_ref())?).volatile.to_vec())
     }
 
-    /// All bytes of a file that a loss of power would leave at least, for a file that has a name now.
+    /// All bytes of a file that a loss of power would leave at least, for a file that has a name
+    /// now.
     pub fn durable_content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let disk = self.machine.disk();
         Ok(disk.file(disk.file_at(path.as_ref())?).durable.to_vec())
@@ -415,8 +438,8 @@ impl SimEnv {
         self.files().iter().map(|(_, length)| length).sum()
     }
 
-    /// Flips one bit at rest: `bit` 0 is the lowest of the byte at `offset`, 8 and more lie in the bytes after it. Past
-    /// the end nothing happens.
+    /// Flips one bit at rest: `bit` 0 is the lowest of the byte at `offset`, 8 and more lie in the
+    /// bytes after it. Past the end nothing happens.
     pub fn flip_bit(&self, path: impl AsRef<Path>, offset: u64, bit: u64) -> io::Result<()> {
         let at = offset + bit / 8;
         self.damage(path.as_ref(), |content| {
@@ -523,8 +546,10 @@ impl Env for SimEnv {
         SimLock::share(self.machine.clone(), path)
     }
 
-    /// All that the queue has at a time is read, and then handed over, in an order drawn from the seed. Each request is a call of its own, which can fail and
-    /// be short. On a device all begin at the same moment, and what they brought is handed over when the last of them is over.
+    /// All that the queue has at a time is read, and then handed over, in an order drawn from the
+    /// seed. Each request is a call of its own, which can fail and be short. On a device all
+    /// begin at the same moment, and what they brought is handed over when the last of them is
+    /// over.
     fn read_queue(&self, queue: &mut dyn ReadQueue) {
         let mut first = 0;
         loop {
@@ -547,8 +572,8 @@ impl Env for SimEnv {
     }
 
     fn unix_time(&self) -> Duration {
-        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion of the two
-        // clocks.
+        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion
+        // of the two clocks.
         Duration::from_secs(1_600_000_000) + self.machine.now()
     }
 

@@ -1,18 +1,20 @@
-//! Locks, atomics and threads in one place, so that the schedule explorer can replace them (feature `shuttle`).
+//! Locks, atomics and threads in one place, so that the schedule explorer can replace them (feature
+//! `shuttle`).
 //!
-//! Without the feature these are those of the standard library. With it, every operation on them becomes a point where the
-//! explorer may let another thread go on, and a test runs again and again, each time in another order:
+//! Without the feature these are those of the standard library. With it, every operation on them
+//! becomes a point where the explorer may let another thread go on, and a test runs again and
+//! again, each time in another order:
 //!
 //! ```text
 //! shuttle::check_random(|| { … MemoryEnv, threads, the code under test … }, 1000 /* orders */);
 //! ```
 //!
-//! That only works if the code under test uses nothing else to share and to wait; and nothing of this module works outside
-//! of such a test then. The explorer knows neither time nor weak memory: a wait with a timeout gives way once and is over,
-//! and all atomics are as if `SeqCst`.
+//! That only works if the code under test uses nothing else to share and to wait; and nothing of
+//! this module works outside of such a test then. The explorer knows neither time nor weak memory:
+//! a wait with a timeout gives way once and is over, and all atomics are as if `SeqCst`.
 //!
-//! The locks do not poison: a panic while one is held is our own broken invariant, and whoever comes next panics too
-//! rather than continue on state that may be torn.
+//! The locks do not poison: a panic while one is held is our own broken invariant, and whoever
+//! comes next panics too rather than continue on state that may be torn.
 
 #![cfg_attr(
     not(feature = "shuttle"),
@@ -27,8 +29,9 @@ use shuttle as imp;
 #[cfg(not(feature = "shuttle"))]
 use std as imp;
 
-/// Atomic integers and pointers: names of our own for the types of the standard library or of the schedule explorer, so
-/// that the lint which forbids the former everywhere else can tell them apart.
+/// Atomic integers and pointers: names of our own for the types of the standard library or of the
+/// schedule explorer, so that the lint which forbids the former everywhere else can tell them
+/// apart.
 pub mod atomic {
     use crate::sync::imp::sync::atomic;
 
@@ -60,8 +63,8 @@ pub mod thread {
     }
 }
 
-/// Lets the schedule explorer switch threads here; nothing without it. For the few places that share through something which the
-/// explorer cannot replace.
+/// Lets the schedule explorer switch threads here; nothing without it. For the few places that
+/// share through something which the explorer cannot replace.
 #[inline(always)]
 pub fn schedule_point() {
     #[cfg(feature = "shuttle")]
@@ -139,7 +142,8 @@ impl Condvar {
         Self(imp::sync::Condvar::new())
     }
 
-    /// Releases the lock, waits for a notification (or wakes for no reason), and takes the lock again.
+    /// Releases the lock, waits for a notification (or wakes for no reason), and takes the lock
+    /// again.
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         guard.guard = self.0.wait(guard.guard).expect(PANICKED);
         guard
@@ -153,8 +157,9 @@ impl Condvar {
         (guard, result.timed_out())
     }
 
-    /// Releases the lock, lets other threads go on, and takes the lock again: the explorer's own wait never times out,
-    /// and would call a thread that only waits for its timeout a deadlock.
+    /// Releases the lock, lets other threads go on, and takes the lock again: the explorer's own
+    /// wait never times out, and would call a thread that only waits for its timeout a
+    /// deadlock.
     #[cfg(feature = "shuttle")]
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, _timeout: Duration) -> (MutexGuard<'a, T>, bool) {
         let lock = guard.lock;

@@ -1,5 +1,5 @@
-//! Background workers on threads, and waiting for what they do: shared by the operating system and the memory
-//! environment.
+//! Background workers on threads, and waiting for what they do: shared by the operating system and
+//! the memory environment.
 //!
 //! A worker is one thread that calls [`Work::step`] again and again:
 //!
@@ -15,15 +15,18 @@
 //!
 //! Invariants:
 //!
-//! * **No wake-up is lost.** The count of wake-ups is read before the step, so one that comes during the step, or between
-//!   the step and the sleep, makes the count differ, and the work is called again.
+//! * **No wake-up is lost.** The count of wake-ups is read before the step, so one that comes
+//!   during the step, or between the step and the sleep, makes the count differ, and the work is
+//!   called again.
 //! * **Waking is cheap.** It is [`Event::notify`]: one atomic addition while the thread is busy.
-//! * **No panic is lost.** The message is printed when it happens, as for any thread; [`Worker::stop`] then carries the
-//!   panic on in the thread that called it. Who waits for the result of a worker that has panicked would wait for ever;
-//!   so [`Workers::wait`] looks for such a worker every [`PANIC_CHECK`] and panics too. It cannot know whose result it
-//!   waits for, and need not: a panic means that an invariant of ours is broken, and then waiting is no answer.
+//! * **No panic is lost.** The message is printed when it happens, as for any thread;
+//!   [`Worker::stop`] then carries the panic on in the thread that called it. Who waits for the
+//!   result of a worker that has panicked would wait for ever; so [`Workers::wait`] looks for such
+//!   a worker every [`PANIC_CHECK`] and panics too. It cannot know whose result it waits for, and
+//!   need not: a panic means that an invariant of ours is broken, and then waiting is no answer.
 //!
-//! Under the schedule explorer a panic in any thread ends the exploration, so nothing has to be looked for.
+//! Under the schedule explorer a panic in any thread ends the exploration, so nothing has to be
+//! looked for.
 //!
 //! Tested by the contract suite, and for every order of steps by `tests/shuttle.rs`.
 
@@ -38,8 +41,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread;
 
-/// How long a waiting thread can overlook that a worker has panicked. Panics are bugs, so this may be long; a thread
-/// that waits wakes up this often for nothing, so it should not be short.
+/// How long a waiting thread can overlook that a worker has panicked. Panics are bugs, so this may
+/// be long; a thread that waits wakes up this often for nothing, so it should not be short.
 const PANIC_CHECK: Duration = Duration::from_secs(1);
 
 /// The background of one environment: its clock and what its workers share.
@@ -153,8 +156,8 @@ impl Drop for Loop {
 /// The owner's side of a worker.
 struct Handle {
     signal: Arc<Signal>,
-    /// Whoever stops the worker first takes the thread and holds this lock until it has ended, so that all others who
-    /// stop it wait too.
+    /// Whoever stops the worker first takes the thread and holds this lock until it has ended, so
+    /// that all others who stop it wait too.
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
@@ -167,7 +170,8 @@ impl Worker for Handle {
         self.signal.stop();
         let mut thread = self.thread.lock();
         let ended = thread.take().map(thread::JoinHandle::join);
-        // A panic must not be carried on under the lock, which would panic in turn for the next one who stops.
+        // A panic must not be carried on under the lock, which would panic in turn for the next one who
+        // stops.
         drop(thread);
         // If this thread is unwinding already, a second panic would abort the process and hide the first.
         if let Some(Err(panic)) = ended

@@ -1,6 +1,6 @@
-//! Events and workers under the schedule explorer: no order of steps loses a wake-up, waits for ever, or calls the work
-//! after it was stopped. Each test states what shall hold in every order; the explorer reports a thread that nobody wakes
-//! as a deadlock, with the order that led there.
+//! Events and workers under the schedule explorer: no order of steps loses a wake-up, waits for
+//! ever, or calls the work after it was stopped. Each test states what shall hold in every order;
+//! the explorer reports a thread that nobody wakes as a deadlock, with the order that led there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
     shuttle::check_pct(test, 2000, 3);
 }
 
-/// Whoever makes a condition true and then notifies is seen by all that wait for it, with and without others waiting.
+/// Whoever makes a condition true and then notifies is seen by all that wait for it, with and
+/// without others waiting.
 #[test]
 fn a_notification_reaches_every_waiter() {
     explore(|| {
@@ -33,8 +34,8 @@ fn a_notification_reaches_every_waiter() {
     });
 }
 
-/// A wait with a deadline ends although nobody notifies, and then the clock has reached the deadline; a notification may
-/// still come first.
+/// A wait with a deadline ends although nobody notifies, and then the clock has reached the
+/// deadline; a notification may still come first.
 #[test]
 fn a_deadline_ends_a_wait() {
     explore(|| {
@@ -114,7 +115,8 @@ fn an_idle_time_ends() {
     });
 }
 
-/// Two that stop the same worker both return, and only after its last step; the work is released by then.
+/// Two that stop the same worker both return, and only after its last step; the work is released by
+/// then.
 #[test]
 fn stopping_waits_for_the_end() {
     explore(|| {

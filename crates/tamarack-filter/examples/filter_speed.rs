@@ -4,9 +4,10 @@
 //! cargo run --release -p tamarack-filter --example filter_speed
 //! ```
 //!
-//! Each number is the median of seven rounds in nanoseconds. *Stream*: lookups that do not depend on each other, of which the processor carries out several at
-//! once. *In turn*: each lookup waits for the answer of the one before, as a lookup in a tree does. The time of computing which digest comes next, about a nanosecond in
-//! a stream and four in turn, is in both.
+//! Each number is the median of seven rounds in nanoseconds. *Stream*: lookups that do not depend
+//! on each other, of which the processor carries out several at once. *In turn*: each lookup waits
+//! for the answer of the one before, as a lookup in a tree does. The time of computing which digest
+//! comes next, about a nanosecond in a stream and four in turn, is in both.
 
 #![expect(clippy::disallowed_methods, reason = "it measures this machine's time, which no environment simulates")]
 

@@ -1,5 +1,5 @@
-//! The blocked Bloom filter: each key sets k bits of one cache line (Putze, Sanders and Singler, *Cache-, Hash- and
-//! Space-Efficient Bloom Filters*).
+//! The blocked Bloom filter: each key sets k bits of one cache line (Putze, Sanders and Singler,
+//! *Cache-, Hash- and Space-Efficient Bloom Filters*).
 //!
 //! ```text
 //! line    = digest · lines / 2⁶⁴, rounded down              from the high bits
@@ -8,11 +8,13 @@
 //! c_1     = 2⁶⁴/φ      c_2 = 2⁶⁴·(√2 - 1)                     both made odd
 //! ```
 //!
-//! The high bits of the digest are alike for all keys of a line, and the folded products depend on those that are not. The probes of
-//! a key are drawn with replacement, which the model of the [false positive rate](tamarack_model::filter) accounts for.
+//! The high bits of the digest are alike for all keys of a line, and the folded products depend on
+//! those that are not. The probes of a key are drawn with replacement, which the model of the
+//! [false positive rate](tamarack_model::filter) accounts for.
 //!
-//! A lookup reads one line and looks at the first three bits without a branch in between, and then at all others: on the way there is one thing for the processor to guess,
-//! and of absent keys seven in eight end there. Each probe is some ten instructions, independent of the others.
+//! A lookup reads one line and looks at the first three bits without a branch in between, and then
+//! at all others: on the way there is one thing for the processor to guess, and of absent keys
+//! seven in eight end there. Each probe is some ten instructions, independent of the others.
 
 use crate::digest::{Digest, FIRST, SECOND};
 use crate::lines::Line;
@@ -20,8 +22,8 @@ use crate::lines::Line;
 /// Probes that one product of 64 bits has room for.
 const PROBES_PER_PRODUCT: u32 = 7;
 
-/// Probes that are looked at before all others. With all of them at once, an absent key took half as many instructions again at 10 bits per
-/// entry. One absent key in eight goes on.
+/// Probes that are looked at before all others. With all of them at once, an absent key took half
+/// as many instructions again at 10 bits per entry. One absent key in eight goes on.
 const PROBES_FIRST: u32 = 3;
 
 pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {

@@ -1,8 +1,9 @@
 //! The standard Bloom filter: each key sets k bits anywhere.
 //!
-//! The positions come from one digest by enhanced double hashing (Dillinger and Manolios, *Bloom Filters in Probabilistic
-//! Verification*): a start, a step, and a growing bend of the step. Without the bend two keys share all positions if
-//! one walks the other's way backwards, or many of them if a step is tiny; with it they cannot.
+//! The positions come from one digest by enhanced double hashing (Dillinger and Manolios, *Bloom
+//! Filters in Probabilistic Verification*): a start, a step, and a growing bend of the step.
+//! Without the bend two keys share all positions if one walks the other's way backwards, or many of
+//! them if a step is tiny; with it they cannot.
 //!
 //! ```text
 //! x_0 = digest      y_0 = high half xor low half of digest · 2⁶⁴/φ      c = 2⁶⁴·(√3 - 1)
@@ -10,11 +11,12 @@
 //! position i = x_i · bits / 2⁶⁴, rounded down
 //! ```
 //!
-//! Positions are fractions of the filter, so its size need not be a power of two, and nothing is divided. Bit `i` of the filter is
-//! bit `i % 64` of word `i / 64`.
+//! Positions are fractions of the filter, so its size need not be a power of two, and nothing is
+//! divided. Bit `i` of the filter is bit `i % 64` of word `i / 64`.
 //!
-//! A lookup ends at the first bit that is not set. In a filter of the best size half of all bits are set, so an absent key
-//! reads two lines on average and a present one k. That is the price for the fewest false positives per bit.
+//! A lookup ends at the first bit that is not set. In a filter of the best size half of all bits
+//! are set, so an absent key reads two lines on average and a present one k. That is the price for
+//! the fewest false positives per bit.
 
 use crate::digest::{Digest, FIRST, below};
 use crate::lines::LINE_WORDS;

@@ -1,7 +1,8 @@
 //! Gathers the digests of a table while it is written.
 //!
-//! Size and number of probes depend on the number of entries, which is known at the end; so digests are kept until then,
-//! 8 bytes each. They are also what a table stores to have its filter rebuilt later, larger, smaller or of another kind.
+//! Size and number of probes depend on the number of entries, which is known at the end; so digests
+//! are kept until then, 8 bytes each. They are also what a table stores to have its filter rebuilt
+//! later, larger, smaller or of another kind.
 
 use tamarack_model::FilterKind;
 
@@ -42,7 +43,8 @@ impl Builder {
         self.digests.capacity() * size_of::<Digest>()
     }
 
-    /// The filter, or none if its size comes to 0 bits; may be called several times, for several filters over one set.
+    /// The filter, or none if its size comes to 0 bits; may be called several times, for several
+    /// filters over one set.
     ///
     /// # Panics
     /// If the size is not one; see [`Size`].

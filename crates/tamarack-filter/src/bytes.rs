@@ -4,22 +4,24 @@
 //! │ version u8 │ kind u8 │ probes u8 │ unit u8 │ lines u32 │ entries u64 │ lines × 64 bytes │
 //! ```
 //!
-//! * version: 1. It stands for the digest's function and seed as well as for where the probes fall; if any of these change,
-//!   so does it.
+//! * version: 1. It stands for the digest's function and seed as well as for where the probes fall;
+//!   if any of these change, so does it.
 //! * kind: 1 standard, 2 blocked, 3 elastic.
-//! * probes: at least 1, at most what the kind allows. Stored, so that readers need not agree with the writer on which number is best.
+//! * probes: at least 1, at most what the kind allows. Stored, so that readers need not agree with
+//!   the writer on which number is best.
 //! * unit: the number of the unit, from 0 on; 0 for filters of one piece.
 //! * lines: at least 1. All numbers are little-endian.
 //! * entries: how many digests it was built from. Nothing depends on it but predictions.
 //!
-//! An elastic filter is its units, one after the other, each with a header of its own, so that each can be stored and read by itself; all have one number of probes, lines and
-//! entries.
+//! An elastic filter is its units, one after the other, each with a header of its own, so that each
+//! can be stored and read by itself; all have one number of probes, lines and entries.
 //!
-//! One filter has one encoding. Any bytes are either refused or a filter that answers something for every digest: there is no
-//! checksum here, because whoever stores the bytes has one.
+//! One filter has one encoding. Any bytes are either refused or a filter that answers something for
+//! every digest: there is no checksum here, because whoever stores the bytes has one.
 //!
-//! Reading copies the bits into aligned memory. Bytes within a file or a cached block begin anywhere, where nearly every line of
-//! the filter would lie across two of the machine's; one copy when a table is opened makes "one line per lookup" true.
+//! Reading copies the bits into aligned memory. Bytes within a file or a cached block begin
+//! anywhere, where nearly every line of the filter would lie across two of the machine's; one copy
+//! when a table is opened makes "one line per lookup" true.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +47,8 @@ pub enum DecodeError {
     UnknownKind(u8),
     /// No probes, or more than the kind allows.
     Probes(u8),
-    /// A unit whose number is not the next one, that is one too many, or that differs from those before it in more than its bits.
+    /// A unit whose number is not the next one, that is one too many, or that differs from those
+    /// before it in more than its bits.
     Unit(u8),
     /// The header's number of lines is 0, or does not fit the number of bytes.
     Lines {
@@ -80,7 +83,8 @@ impl Filter {
     /// As bytes: all of its units, if it is elastic.
     ///
     /// # Panics
-    /// If it was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes would ask it with whole ones.
+    /// If it was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes would ask it
+    /// with whole ones.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
         (0..self.units()).for_each(|unit| self.encode_into(unit, &mut bytes));
@@ -209,7 +213,8 @@ impl Header {
     }
 }
 
-/// The kind's number in the format, never 0: tables and manifests say with it which filter a table carries.
+/// The kind's number in the format, never 0: tables and manifests say with it which filter a table
+/// carries.
 pub const fn kind_to_number(kind: FilterKind) -> u8 {
     match kind {
         FilterKind::Bloom => 1,
@@ -222,8 +227,8 @@ fn kind_from_number(number: u8) -> Option<FilterKind> {
     FilterKind::ALL.into_iter().find(|kind| kind_to_number(*kind) == number)
 }
 
-/// Makes the number of lines in a header fit the number of bytes that follow, and the version the known one, so that inputs of
-/// fuzzers get past these checks.
+/// Makes the number of lines in a header fit the number of bytes that follow, and the version the
+/// known one, so that inputs of fuzzers get past these checks.
 pub(crate) fn mend(bytes: &mut [u8]) {
     if let Some(lines) = bytes.len().checked_sub(HEADER_BYTES).map(|body| (body / LINE_BYTES) as u32) {
         bytes[0] = VERSION;

@@ -1,21 +1,25 @@
 //! The digest of a key: the one hash of an operation, 64 bits, shared by all filters.
 //!
-//! In: the key's bytes. Out: XXH3-64 with the seed `"tamarack"` read as a little-endian number, the same on every machine
-//! and in every version: filters and digests are stored, so function and seed are **part of the format**. XXH3 has a
-//! written specification and implementations in many languages; the golden values below hold ours to it. The seed is not 0 because
-//! XXH3-64 with seed 0 is what everybody else computes: keys that somebody chose by their hash, say one shard of many, would have
-//! digests that agree in some bits, and filters over them would use a part of their memory only. It is no secret;
-//! whoever wants keys that all pass a filter can find them.
+//! In: the key's bytes. Out: XXH3-64 with the seed `"tamarack"` read as a little-endian number, the
+//! same on every machine and in every version: filters and digests are stored, so function and seed
+//! are **part of the format**. XXH3 has a written specification and implementations in many
+//! languages; the golden values below hold ours to it. The seed is not 0 because XXH3-64 with seed
+//! 0 is what everybody else computes: keys that somebody chose by their hash, say one shard of
+//! many, would have digests that agree in some bits, and filters over them would use a part of
+//! their memory only. It is no secret; whoever wants keys that all pass a filter can find them.
 //!
-//! **A digest is opaque.** It is made from a key in one place, [`Digest::of`], and offers no bytes to hash again. What it does
-//! offer is what filters need: a number below a bound, from its high bits, and other bits that depend on all of it.
+//! **A digest is opaque.** It is made from a key in one place, [`Digest::of`], and offers no bytes
+//! to hash again. What it does offer is what filters need: a number below a bound, from its high
+//! bits, and other bits that depend on all of it.
 //!
-//! **64 bits suffice.** Two keys with one digest cannot be told apart by any filter, so a filter over n keys has at least n/2⁶⁴
-//! false positives per lookup: 6·10⁻⁸ for 2⁴⁰ keys, where the best standard filter with 20 bits per entry has 7·10⁻⁵. Choosing
-//! among the lines of one filter for 2⁴⁰ keys takes 34 bits at 10 bits per entry, and 30 are left to tell the fifty keys of a line apart. A
-//! cuckoo filter for 2⁴⁰ keys in buckets of four takes 38 bits for the bucket, and has 26 for fingerprints.
-//! Filters of tables would do with fewer. They work as promised also if the low bits of all digests are zero (tested with 40 bits), as long as they are built and
-//! asked with the same ones; so whether a table that keeps its digests keeps all bits is a question of its own.
+//! **64 bits suffice.** Two keys with one digest cannot be told apart by any filter, so a filter
+//! over n keys has at least n/2⁶⁴ false positives per lookup: 6·10⁻⁸ for 2⁴⁰ keys, where the best
+//! standard filter with 20 bits per entry has 7·10⁻⁵. Choosing among the lines of one filter for
+//! 2⁴⁰ keys takes 34 bits at 10 bits per entry, and 30 are left to tell the fifty keys of a line
+//! apart. A cuckoo filter for 2⁴⁰ keys in buckets of four takes 38 bits for the bucket, and has 26
+//! for fingerprints. Filters of tables would do with fewer. They work as promised also if the low
+//! bits of all digests are zero (tested with 40 bits), as long as they are built and asked with the
+//! same ones; so whether a table that keeps its digests keeps all bits is a question of its own.
 //!
 //! Cost: for keys of up to 16 bytes about 25 instructions, all inlined; see the crate's page.
 
@@ -54,20 +58,24 @@ impl Digest {
         Self(self.0 & mask)
     }
 
-    /// A number in `0..bound`, from the high bits of the digest; `bound` must not be 0. Digests in order have numbers in order.
+    /// A number in `0..bound`, from the high bits of the digest; `bound` must not be 0. Digests in
+    /// order have numbers in order.
     #[inline]
     pub(crate) fn below(self, bound: u64) -> u64 {
         below(self.0, bound)
     }
 
-    /// Another digest of the same key, of which the high bits depend on all of this one's. `odd` loses none.
+    /// Another digest of the same key, of which the high bits depend on all of this one's. `odd`
+    /// loses none.
     #[inline]
     pub(crate) fn turned(self, odd: u64) -> Self {
         Self(self.0.wrapping_mul(odd))
     }
 
-    /// Other 64 bits made of the digest, by a folded multiplication: the two halves of the product with a constant, one over the other. The high bits
-    /// of a product modulo 2⁶⁴ depend on all bits of the digest, its low bits on the low bits only; for the high half it is the other way round.
+    /// Other 64 bits made of the digest, by a folded multiplication: the two halves of the product
+    /// with a constant, one over the other. The high bits of a product modulo 2⁶⁴ depend on all
+    /// bits of the digest, its low bits on the low bits only; for the high half it is the other way
+    /// round.
     #[inline]
     pub(crate) fn folded(self, odd: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(odd);
@@ -80,8 +88,8 @@ thread_local! {
     static COMPUTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How many digests this thread has computed of keys. Only in builds with debug assertions: for tests that show that an
-/// operation computes one, and no second.
+/// How many digests this thread has computed of keys. Only in builds with debug assertions: for
+/// tests that show that an operation computes one, and no second.
 #[cfg(debug_assertions)]
 pub fn digests_computed() -> u64 {
     COMPUTED.get()
@@ -93,7 +101,8 @@ pub(crate) const FIRST: u64 = 0x9E37_79B9_7F4A_7C15;
 /// 2⁶⁴ times the fraction of √2, made odd: the second one.
 pub(crate) const SECOND: u64 = 0x6A09_E667_F3BC_C909;
 
-/// `number`, read as a fraction of 2⁶⁴, of `bound`: a multiplication where a remainder would be a division.
+/// `number`, read as a fraction of 2⁶⁴, of `bound`: a multiplication where a remainder would be a
+/// division.
 #[inline]
 pub(crate) fn below(number: u64, bound: u64) -> u64 {
     ((u128::from(number) * u128::from(bound)) >> 64) as u64
@@ -103,8 +112,9 @@ pub(crate) fn below(number: u64, bound: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The values of the format, for every path of XXH3 (length 0, 1–3, 4–8, 9–16, 17–128, 129–240, longer). They were checked against
-    /// the reference implementation in C, and must never change.
+    /// The values of the format, for every path of XXH3 (length 0, 1–3, 4–8, 9–16, 17–128, 129–240,
+    /// longer). They were checked against the reference implementation in C, and must never
+    /// change.
     #[test]
     fn golden_values() {
         let bytes: Vec<u8> = (0..=255).cycle().take(1024).collect();

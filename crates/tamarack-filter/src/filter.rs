@@ -9,10 +9,10 @@ use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
 use crate::set::DigestSet;
 use crate::{blocked, bloom, elastic};
 
-/// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to the nearest number of
-/// lines, and what is not 0 gets at least one. So a filter is at most 256 bits larger or smaller than asked, and one for
-/// very few keys at most 511 larger. The units of an elastic filter are whole lines
-/// each, so it may be smaller by almost a line for each unit.
+/// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to
+/// the nearest number of lines, and what is not 0 gets at least one. So a filter is at most 256
+/// bits larger or smaller than asked, and one for very few keys at most 511 larger. The units of an
+/// elastic filter are whole lines each, so it may be smaller by almost a line for each unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// So many bits for each entry, not negative; fractions count.
@@ -44,7 +44,8 @@ pub struct Filter {
     /// Between 1 and the kind's most.
     pub(crate) probes: u32,
     pub(crate) entries: u64,
-    /// Ones for the bits of digests that it was built from: all, unless it was made of a [`DigestSet`].
+    /// Ones for the bits of digests that it was built from: all, unless it was made of a
+    /// [`DigestSet`].
     pub(crate) mask: u64,
 }
 
@@ -55,13 +56,14 @@ pub(crate) enum Bits {
     Bloom(Box<[u64]>),
     /// Aligned, so that one line of the filter is one line of the machine.
     Blocked(Box<[Line]>),
-    /// The lines of each unit in memory, the first ones; all have as many. Shared by the filters that have more or fewer of them.
+    /// The lines of each unit in memory, the first ones; all have as many. Shared by the filters
+    /// that have more or fewer of them.
     Elastic(Box<[Arc<[Line]>]>),
 }
 
 impl Filter {
-    /// A filter over these digests, or none if its size comes to 0 bits. Digests that come twice are harmless, but count as
-    /// entries.
+    /// A filter over these digests, or none if its size comes to 0 bits. Digests that come twice
+    /// are harmless, but count as entries.
     ///
     /// # Panics
     /// If the size is not one; see [`Size`].
@@ -94,7 +96,8 @@ impl Filter {
         Some(Self { bits, probes, entries, mask: u64::MAX })
     }
 
-    /// As [`build`](Self::build), of the digests that a table keeps. Such filters are for memory, and have no bytes: the set is what is stored.
+    /// As [`build`](Self::build), of the digests that a table keeps. Such filters are for memory,
+    /// and have no bytes: the set is what is stored.
     ///
     /// # Panics
     /// If the size is not one; see [`Size`].
@@ -102,7 +105,8 @@ impl Filter {
         Some(Self { mask: set.mask(), ..Self::build(kind, size, set.digests())? })
     }
 
-    /// False if no key with this digest is in the set; true if one is, and by mistake as often as [`fpr`](Self::fpr) says.
+    /// False if no key with this digest is in the set; true if one is, and by mistake as often as
+    /// [`fpr`](Self::fpr) says.
     #[inline]
     pub fn may_contain(&self, digest: Digest) -> bool {
         let digest = digest.masked(self.mask);
@@ -113,8 +117,8 @@ impl Filter {
         }
     }
 
-    /// How many different cache lines [`may_contain`](Self::may_contain) reads for this digest. To measure and to test; it is
-    /// slower than the lookup itself.
+    /// How many different cache lines [`may_contain`](Self::may_contain) reads for this digest. To
+    /// measure and to test; it is slower than the lookup itself.
     pub fn lines_touched(&self, digest: Digest) -> u32 {
         let digest = digest.masked(self.mask);
         match &self.bits {
@@ -165,7 +169,8 @@ impl Filter {
         }
     }
 
-    /// The filter of the first `units` of its units, whose memory both then share, or none if that is 0.
+    /// The filter of the first `units` of its units, whose memory both then share, or none if that
+    /// is 0.
     ///
     /// # Panics
     /// If it has fewer.

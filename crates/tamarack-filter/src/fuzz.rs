@@ -1,7 +1,9 @@
-//! What the fuzz targets of this crate do with their input; also called by the test that replays the kept corpus.
+//! What the fuzz targets of this crate do with their input; also called by the test that replays
+//! the kept corpus.
 //!
-//! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers every digest, reads no more cache
-//! lines for an answer than it makes probes, and can be taken apart into its units and put together again.
+//! Any input must be refused or decoded without a panic. What is accepted has one encoding, answers
+//! every digest, reads no more cache lines for an answer than it makes probes, and can be taken
+//! apart into its units and put together again.
 
 use tamarack_model::FilterKind;
 

@@ -2,9 +2,11 @@
 //!
 //! # Which bits are kept
 //!
-//! Of `n` digests, each keeps its `h = ⌈log₂ n⌉` high bits, by which a filter of that many entries spreads them, and the 24 bits below, which tell them apart. A key
-//! that is not there has the kept bits of one that is with a probability of at most 2⁻²⁴, 6·10⁻⁸: a filter of 30 bits per entry errs ten times as often. What is made of a set
-//! must be asked with the same bits only, and [`Filter`](crate::Filter) sees to that.
+//! Of `n` digests, each keeps its `h = ⌈log₂ n⌉` high bits, by which a filter of that many entries
+//! spreads them, and the 24 bits below, which tell them apart. A key that is not there has the kept
+//! bits of one that is with a probability of at most 2⁻²⁴, 6·10⁻⁸: a filter of 30 bits per entry
+//! errs ten times as often. What is made of a set must be asked with the same bits only, and
+//! [`Filter`](crate::Filter) sees to that.
 //!
 //! # How
 //!
@@ -12,11 +14,14 @@
 //! │ version u8 │ h u8 │ n u64 │ n + 2^h bits, filled up to whole bytes │ n × 24 bits │
 //! ```
 //!
-//! In order, the high bits are numbers that never fall, and are written in unary (Elias and Fano): for each value of `h` bits as many ones as digests have it, then a zero. The
-//! low bits follow, three bytes each. All numbers are little-endian, bits of a byte from the low end. That is 26 to 27 bits for each key, a little over
-//! three bytes, where sorted digests of 64 bits would take at least 66 - log₂ n.
+//! In order, the high bits are numbers that never fall, and are written in unary (Elias and Fano):
+//! for each value of `h` bits as many ones as digests have it, then a zero. The low bits follow,
+//! three bytes each. All numbers are little-endian, bits of a byte from the low end. That is 26 to
+//! 27 bits for each key, a little over three bytes, where sorted digests of 64 bits would take at
+//! least 66 - log₂ n.
 //!
-//! One set has one encoding; any other bytes are refused. Cost: making one sorts the digests; reading one is a pass over its bytes.
+//! One set has one encoding; any other bytes are refused. Cost: making one sorts the digests;
+//! reading one is a pass over its bytes.
 
 use std::fmt;
 
@@ -32,7 +37,8 @@ const LOW_BYTES: usize = 3;
 /// With more high bits than this there would be more keys than digests can tell apart.
 const HIGH_BITS_MAX: u32 = 64 - LOW_BITS;
 
-/// Digests of the keys of a table, in ascending order, shortened to the bits that matter for so many of them.
+/// Digests of the keys of a table, in ascending order, shortened to the bits that matter for so
+/// many of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestSet {
     /// With cleared low bits.

@@ -1,7 +1,9 @@
 //! A key is hashed once per operation, at the interface's edge.
 //!
-//! A lookup's digest is made with its `Query`, by whoever takes the key from a user; below, queries are handed down. Besides, tables compute
-//! digests of their own keys, to build filters and to check them, and what measures hashing hashes. Nothing else in the engine has a reason to hash a key.
+//! A lookup's digest is made with its `Query`, by whoever takes the key from a user; below, queries
+//! are handed down. Besides, tables compute digests of their own keys, to build filters and to
+//! check them, and what measures hashing hashes. Nothing else in the engine has a reason to hash a
+//! key.
 
 use crate::rust;
 use crate::tree;

@@ -1,7 +1,8 @@
 //! Type names are unique or nearly so: at most two types of one name over all crates.
 //!
-//! A reader who meets `State` in seven places has to look up each time which one it is. Counted are structs, enums, traits, unions and
-//! type aliases in code that ships, public or private, of all crates in `crates/`; associated types are not types of their own.
+//! A reader who meets `State` in seven places has to look up each time which one it is. Counted are
+//! structs, enums, traits, unions and type aliases in code that ships, public or private, of all
+//! crates in `crates/`; associated types are not types of their own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ const SAME_NAME_MAX: usize = 2;
 /// What a definition begins with, after its visibility.
 const KINDS: &[&str] = &["struct ", "enum ", "trait ", "union ", "type "];
 
-/// Types with a name that more than [`SAME_NAME_MAX`] types have, one count with a place for each name.
+/// Types with a name that more than [`SAME_NAME_MAX`] types have, one count with a place for each
+/// name.
 pub(crate) fn homonyms(files: &[TextFile]) -> Vec<Count> {
     let mut places: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && is_shipped(&file.path)) {

@@ -1,10 +1,12 @@
 //! Layers point one way: of crates, and of modules within a crate.
 //!
-//! The lists below are the one place that knows the order, high to low. A module imports only what stands below it, so no
-//! list of modules can hold a cycle; below the lists' grain (files within a directory) cycles are looked for directly.
+//! The lists below are the one place that knows the order, high to low. A module imports only what
+//! stands below it, so no list of modules can hold a cycle; below the lists' grain (files within a
+//! directory) cycles are looked for directly.
 //!
-//! What counts as an import: every path in code outside `#[cfg(test)]` that leads to a module of the same crate, in a
-//! `use` or inside an expression. Tests may look upward. `pub use` passes a name on and is not an import.
+//! What counts as an import: every path in code outside `#[cfg(test)]` that leads to a module of
+//! the same crate, in a `use` or inside an expression. Tests may look upward. `pub use` passes a
+//! name on and is not an import.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -168,7 +170,8 @@ fn crates_depend_downward() {
     assert_none("crates depend only on crates below them", &complaints);
 }
 
-/// Every module is in its crate's list, imports only what stands below it there, and takes part in no cycle.
+/// Every module is in its crate's list, imports only what stands below it there, and takes part in
+/// no cycle.
 #[test]
 fn modules_import_downward() {
     let files = tree::rust_files();

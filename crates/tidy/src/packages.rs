@@ -1,6 +1,7 @@
 //! Packages are complete: metadata, licences, README, and a description of each cargo feature.
 //!
-//! `.ci/packages` checks the packages' contents with cargo; this rule checks what cargo does not know.
+//! `.ci/packages` checks the packages' contents with cargo; this rule checks what cargo does not
+//! know.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ fn packages_are_complete() {
     assert_none("every published crate has metadata, README and licences", &complaints);
 }
 
-/// Every cargo feature of a published crate is named in the crate's README and on the front page of its documentation.
+/// Every cargo feature of a published crate is named in the crate's README and on the front page of
+/// its documentation.
 #[test]
 fn features_are_documented() {
     let files = tree::text_files();

@@ -1,14 +1,16 @@
 //! Rules that the code does not keep everywhere yet: their violations may only become fewer.
 //!
-//! `ratchet.txt` says for each rule how many violations each area of the repository may have. An area is coarse (all crates of the engine are
-//! one), so that code can move between modules and crates. A count above its allowance fails, and says what to write instead; a count
-//! below needs nothing, and
+//! `ratchet.txt` says for each rule how many violations each area of the repository may have. An
+//! area is coarse (all crates of the engine are one), so that code can move between modules and
+//! crates. A count above its allowance fails, and says what to write instead; a count below needs
+//! nothing, and
 //!
 //! ```sh
 //! TAMARACK_REWRITE=1 cargo test -p tidy ratchet
 //! ```
 //!
-//! lowers the allowances to what is there. It never raises one; only a rule that the file does not know yet enters it with its counts.
+//! lowers the allowances to what is there. It never raises one; only a rule that the file does not
+//! know yet enters it with its counts.
 
 #![expect(clippy::disallowed_methods, reason = "rules about files read files; nothing here runs under the simulator")]
 
@@ -84,7 +86,8 @@ fn changed(path: &str) -> Option<SystemTime> {
     fs::metadata(tree::root().join(path)).and_then(|file| file.modified()).ok()
 }
 
-/// Every allowance lowered to the count; rules that are not stored yet get their counts, rules that are gone are dropped.
+/// Every allowance lowered to the count; rules that are not stored yet get their counts, rules that
+/// are gone are dropped.
 fn lowered(stored: &Allowances, counts: &[Count]) -> Allowances {
     let lower = |count: &Count| {
         let known = stored.get(&count.rule);

@@ -1,10 +1,12 @@
-//! As much of Rust's syntax as the rules need: where code is, what is compiled for tests only, which paths it names.
+//! As much of Rust's syntax as the rules need: where code is, what is compiled for tests only,
+//! which paths it names.
 //!
 //! ```text
 //! text ── code_only ──► comments and strings blanked ── without_tests ──► what ships ── paths ──► crate::a::b, super::c …
 //! ```
 //!
-//! Every step keeps line breaks and lengths, so that a byte's line number is the same in all of them.
+//! Every step keeps line breaks and lengths, so that a byte's line number is the same in all of
+//! them.
 
 /// The text with comments and the insides of string and character literals replaced by spaces.
 pub(crate) fn code_only(text: &str) -> String {
@@ -56,8 +58,9 @@ pub(crate) fn declared_modules(code: &str) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// All paths of at least two parts that code names, with their line numbers from 1: the leaves of each `use` (with
-/// `a::{b, c}` written out), and paths inside expressions and types. Re-exports (`pub use`) are left out: they only pass a name on.
+/// All paths of at least two parts that code names, with their line numbers from 1: the leaves of
+/// each `use` (with `a::{b, c}` written out), and paths inside expressions and types. Re-exports
+/// (`pub use`) are left out: they only pass a name on.
 pub(crate) fn paths(code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     let mut rest = code.to_owned();
@@ -147,7 +150,8 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// At an `r` (or the `r` of `br`) that opens `r"…"` or `r#"…"#`, and is not the end of a name or a raw identifier.
+/// At an `r` (or the `r` of `br`) that opens `r"…"` or `r#"…"#`, and is not the end of a name or a
+/// raw identifier.
 fn starts_raw_string(bytes: &[u8], at: usize) -> bool {
     let in_name =
         at > 0 && is_name_byte(bytes[at - 1]) && !(bytes[at - 1] == b'b' && (at < 2 || !is_name_byte(bytes[at - 2])));
@@ -175,7 +179,8 @@ fn char_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The end of the item that begins at `at`: its first `;` outside braces, or the brace that closes its first one.
+/// The end of the item that begins at `at`: its first `;` outside braces, or the brace that closes
+/// its first one.
 fn item_end(bytes: &[u8], at: usize) -> usize {
     let mut depth = 0;
     for (i, byte) in bytes.iter().enumerate().skip(at) {
@@ -204,7 +209,8 @@ fn semicolon_modules(code: &str) -> Vec<String> {
         .collect()
 }
 
-/// Start, end (before the `;`) and publicity of each `use`. A `use<…>` bound in a signature is none.
+/// Start, end (before the `;`) and publicity of each `use`. A `use<…>` bound in a signature is
+/// none.
 fn use_statements(code: &str) -> Vec<(usize, usize, bool)> {
     word_offsets(code, "use")
         .filter(|&start| code[start + "use".len()..].starts_with([' ', '\n']))

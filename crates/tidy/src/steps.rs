@@ -1,7 +1,8 @@
 //! The list of places that change storage is complete and true.
 //!
-//! `crates/tamarack/src/step.rs` names every such place. The fault and crash tests go through that list, so a name that is
-//! used nowhere would be a test of nothing, and a step made in passing would be a place that no test reaches.
+//! `crates/tamarack/src/step.rs` names every such place. The fault and crash tests go through that
+//! list, so a name that is used nowhere would be a test of nothing, and a step made in passing
+//! would be a place that no test reaches.
 
 use crate::rust;
 use crate::tree;

@@ -14,13 +14,15 @@ const UNSAFE_PLACES: &[&str] = &[
     "bench/device/src/registered.rs",
 ];
 
-/// The longest a source file may be. Half of all files should be under 400 lines; one that nears this holds two ideas.
+/// The longest a source file may be. Half of all files should be under 400 lines; one that nears
+/// this holds two ideas.
 const LINES_MAX: usize = 900;
 
 /// The longest line of a comment, in characters. Rows of tables cannot be broken and do not count.
 const COMMENT_COLUMNS_MAX: usize = 100;
 
-/// What must not be committed, and what to do instead. Written in two halves, so that this file does not break its own rule.
+/// What must not be committed, and what to do instead. Written in two halves, so that this file
+/// does not break its own rule.
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("/ho", "me/", "write a path relative to the repository"),
     ("/ro", "ot/", "write a path relative to the repository"),

@@ -1,7 +1,7 @@
 //! The files of the repository, as the rules see them: path relative to the root, and text.
 //!
-//! Files are found by walking the directories, not by asking git, so that a rule speaks before the first commit. Build
-//! output, version control and recorded data are left out.
+//! Files are found by walking the directories, not by asking git, so that a rule speaks before the
+//! first commit. Build output, version control and recorded data are left out.
 
 #![expect(clippy::disallowed_methods, reason = "rules about files read files; nothing here runs under the simulator")]
 

@@ -414,7 +414,8 @@ impl Loaded {
     }
 }
 
-/// The options that were given, or have defaults, as they were written; of a database that is there, those that do not belong to itself.
+/// The options that were given, or have defaults, as they were written; of a database that is
+/// there, those that do not belong to itself.
 fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let words = |name| {
         let mut raw = matches.get_raw(name)?;
@@ -453,7 +454,8 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
     }
 
-    /// All workloads, small, on two clients: each does what it should as often as it should, and nothing stays behind.
+    /// All workloads, small, on two clients: each does what it should as often as it should, and
+    /// nothing stays behind.
     #[test]
     fn all_workloads() {
         let dir = TestDir::new("all_workloads");
@@ -517,7 +519,8 @@ mod tests {
         assert_eq!(OsEnv::new().list(Path::new(&parent)).expect("it is there"), [""; 0]);
     }
 
-    /// Without a cache, what is read is what is needed, and both are what the tree predicts. Of a load, as many bytes are written as the planner says on counts.
+    /// Without a cache, what is read is what is needed, and both are what the tree predicts. Of a
+    /// load, as many bytes are written as the planner says on counts.
     #[test]
     fn what_is_measured_is_what_is_predicted() {
         let dir = TestDir::new("what_is_measured_is_what_is_predicted");

@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(runs.map(|run| run["entries"].as_u64().expect("a number")).sum::<u64>(), 10_000, "{stats}");
     }
 
-    /// A range is merged without the rest, a policy is taken and settled without merging everything, and wrong words are refused.
+    /// A range is merged without the rest, a policy is taken and settled without merging
+    /// everything, and wrong words are refused.
     #[test]
     fn ranges_and_policies() {
         let dir = TestDir::new("ranges_and_policies");
@@ -200,7 +201,8 @@ mod tests {
         };
         run_ok(&["compact", &db, "--from", "key 02", "--to", "key 04"]);
         let after = entries(&stats());
-        // About the 2000 old versions of that range are gone, of 20,000; the shares of tables that it cuts are estimates.
+        // About the 2000 old versions of that range are gone, of 20,000; the shares of tables that it cuts
+        // are estimates.
         assert!((12_000..19_000).contains(&after), "{after} entries");
         run_ok(&["compact", &db, "--policy", "leveling:T=4", "--settle", "--threads", "1"]);
         assert_eq!(stats()["policy"], "leveling:T=4");

@@ -151,7 +151,8 @@ struct Import {
 }
 
 impl Import {
-    /// Stores all lines; returns their number, their bytes, the seconds it took, and what the database looked like then.
+    /// Stores all lines; returns their number, their bytes, the seconds it took, and what the
+    /// database looked like then.
     fn run(mut self) -> Result<(u64, u64, f64, Stats), Failure> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while let Some(line) = self.lines.next_line()? {
@@ -228,7 +229,8 @@ impl Import {
 mod tests {
     use crate::testing::{TestDir, run, run_ok};
 
-    /// Lines are stored in batches and acknowledged after each; a later line with the same key wins.
+    /// Lines are stored in batches and acknowledged after each; a later line with the same key
+    /// wins.
     #[test]
     fn stores_and_acknowledges() {
         let dir = TestDir::new("stores_and_acknowledges");
@@ -240,7 +242,8 @@ mod tests {
         assert_eq!(run_ok(&["export", &db]), "a\t2\nb\t3\nc\t\n\\xff\tx\\ty\n");
     }
 
-    /// Sorted lines are stored together; one that is out of order is named, and then none is stored.
+    /// Sorted lines are stored together; one that is out of order is named, and then none is
+    /// stored.
     #[test]
     fn sorted_lines_are_ingested() {
         let dir = TestDir::new("sorted_lines_are_ingested");
@@ -277,7 +280,8 @@ mod tests {
         assert!((3 * 20_000..4 * 20_000).contains(&less), "{less}");
     }
 
-    /// A wrong line ends the import with its place; what stands before it is stored and acknowledged.
+    /// A wrong line ends the import with its place; what stands before it is stored and
+    /// acknowledged.
     #[test]
     fn a_wrong_line_is_named() {
         let dir = TestDir::new("a_wrong_line_is_named");
@@ -290,7 +294,8 @@ mod tests {
         assert_eq!(run_ok(&["export", &db, "--format", "csv"]), "a,1\nb,2\n");
     }
 
-    /// Small memory means small batches, not refusal; a record that is too large is refused by its lines.
+    /// Small memory means small batches, not refusal; a record that is too large is refused by its
+    /// lines.
     #[test]
     fn batches_fit_the_memory() {
         let dir = TestDir::new("batches_fit_the_memory");
@@ -304,7 +309,8 @@ mod tests {
         assert_eq!(run_ok(&["export", &db]).lines().count(), 400);
     }
 
-    /// A policy gives the tree its shape, also from a file; one that is none is refused with what would be right, and no database is made.
+    /// A policy gives the tree its shape, also from a file; one that is none is refused with what
+    /// would be right, and no database is made.
     #[test]
     fn policies_shape_the_tree() {
         let dir = TestDir::new("policies_shape_the_tree");

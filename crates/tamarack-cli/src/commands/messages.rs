@@ -1,5 +1,5 @@
-//! Mistakes of newcomers: the program says what is wrong and what to do, on standard error only, and
-//! changes nothing.
+//! Mistakes of newcomers: the program says what is wrong and what to do, on standard error only,
+//! and changes nothing.
 
 #![expect(
     clippy::disallowed_methods,
@@ -15,7 +15,8 @@ use tamarack_format::checksum::{FileKind, Place};
 
 use crate::testing::{Ran, TestDir, run, run_ok};
 
-/// Runs the program, which must fail with that status, print all of these texts as errors, and no results.
+/// Runs the program, which must fail with that status, print all of these texts as errors, and no
+/// results.
 fn refused(words: &[&str], status: u8, said: &[&str]) {
     let Ran { status: found, out, err } = run(words);
     assert_eq!((found, out.as_str()), (status, ""), "{words:?}: {err}");

@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(files(&db), before);
     }
 
-    /// Without --apply nothing changes; with it the database opens again with all undamaged data, and
-    /// the damaged file is renamed.
+    /// Without --apply nothing changes; with it the database opens again with all undamaged data,
+    /// and the damaged file is renamed.
     #[test]
     fn repairs_a_table_when_told_to() {
         let dir = TestDir::new("repairs_a_table_when_told_to");

@@ -93,7 +93,8 @@ fn range(from: Option<Vec<u8>>, to: Option<Vec<u8>>, prefix: &[u8]) -> Option<Ke
     Some((Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded)))
 }
 
-/// The least key that is greater than all keys that begin with `prefix`; `None` if there is no such key.
+/// The least key that is greater than all keys that begin with `prefix`; `None` if there is no such
+/// key.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -106,7 +107,8 @@ mod tests {
     use super::*;
     use crate::testing::{Random, TestDir, run, run_ok};
 
-    /// On random bounds over a small alphabet, the range holds a key exactly if the key passes the three conditions one by one.
+    /// On random bounds over a small alphabet, the range holds a key exactly if the key passes the
+    /// three conditions one by one.
     #[test]
     fn ranges_mean_what_they_say() {
         let mut random = Random::from_seed("ranges_mean_what_they_say");

@@ -455,7 +455,8 @@ mod tests {
         assert!(text.contains("\nlevel 1  ") && text.contains("sequence number 20,000"), "{text}");
     }
 
-    /// Lookups from a file are counted and shown; a line that is not a key is an error with its number.
+    /// Lookups from a file are counted and shown; a line that is not a key is an error with its
+    /// number.
     #[test]
     fn tells_what_lookups_took() {
         let dir = TestDir::new("tells_what_lookups_took");
@@ -483,7 +484,8 @@ mod tests {
         assert!(wrong.err.contains("wrong:2: "), "{}", wrong.err);
     }
 
-    /// The names that programs rely on. One that is missing here was taken away; add those that are new.
+    /// The names that programs rely on. One that is missing here was taken away; add those that are
+    /// new.
     #[test]
     fn names_are_stable() {
         let dir = TestDir::new("names_are_stable");

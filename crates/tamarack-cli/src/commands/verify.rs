@@ -85,8 +85,8 @@ mod tests {
 
     use crate::testing::{TestDir, run, run_ok};
 
-    /// A sound database passes; after one byte of a table and one of the manifest are changed, both files are named and the status is 1, although the
-    /// database cannot be opened.
+    /// A sound database passes; after one byte of a table and one of the manifest are changed, both
+    /// files are named and the status is 1, although the database cannot be opened.
     #[test]
     fn finds_changed_bytes() {
         let dir = TestDir::new("finds_changed_bytes");

@@ -1,6 +1,8 @@
-//! Comma-separated records: key, comma, value, both in text form, in double quotes where they hold a comma or a quote.
+//! Comma-separated records: key, comma, value, both in text form, in double quotes where they hold
+//! a comma or a quote.
 //!
-//! Since the text form writes line breaks as `\n`, a record never spans lines, unlike in other programs' CSV.
+//! Since the text form writes line breaks as `\n`, a record never spans lines, unlike in other
+//! programs' CSV.
 
 use crate::text;
 

@@ -1,7 +1,8 @@
 //! Records as JSON, one object per line: `{"key":"…","value":"…"}`.
 //!
-//! JSON strings hold text only. Bytes that are not UTF-8 stand in `key_hex` and `value_hex` instead, as pairs of hexadecimal digits; so every JSON
-//! reader gets text as it is, with no escapes but JSON's own.
+//! JSON strings hold text only. Bytes that are not UTF-8 stand in `key_hex` and `value_hex`
+//! instead, as pairs of hexadecimal digits; so every JSON reader gets text as it is, with no
+//! escapes but JSON's own.
 
 use serde_json::{Map, Value};
 

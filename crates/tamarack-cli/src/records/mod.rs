@@ -1,11 +1,13 @@
-//! Records: key and value as one line of text, in the formats that `import`, `export` and `scan` speak.
+//! Records: key and value as one line of text, in the formats that `import`, `export` and `scan`
+//! speak.
 //!
 //! ```text
 //! bytes of a line (without its end) ── decode ──► key, value ── encode ──► bytes of a line (with a line feed)
 //! ```
 //!
-//! In every format one record is one line, so that line numbers mean records. Encoding is reversible for all bytes:
-//! decoding an encoded record gives the same key and value (tested on random bytes, for each format).
+//! In every format one record is one line, so that line numbers mean records. Encoding is
+//! reversible for all bytes: decoding an encoded record gives the same key and value (tested on
+//! random bytes, for each format).
 
 mod csv;
 mod jsonl;
@@ -56,7 +58,8 @@ pub(crate) fn format(matches: &ArgMatches) -> Format {
 }
 
 impl Format {
-    /// Reads the record in `line`, which has no line end, into `key` and `value`, which are cleared first.
+    /// Reads the record in `line`, which has no line end, into `key` and `value`, which are cleared
+    /// first.
     ///
     /// # Errors
     /// A message that says what is wrong with the line and how to write it.

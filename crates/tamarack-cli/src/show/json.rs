@@ -14,7 +14,8 @@ pub(crate) fn record(key: &[u8], value: &[u8]) -> Map<String, Value> {
     [bytes_member("key", key), bytes_member("value", value)].into_iter().collect()
 }
 
-/// The member that holds `bytes`: `name` if they are text, else `name_hex` with pairs of hexadecimal digits.
+/// The member that holds `bytes`: `name` if they are text, else `name_hex` with pairs of
+/// hexadecimal digits.
 pub(crate) fn bytes_member(name: &str, bytes: &[u8]) -> (String, Value) {
     match str::from_utf8(bytes) {
         Ok(text) => (name.to_owned(), text.into()),

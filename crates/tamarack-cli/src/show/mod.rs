@@ -1,6 +1,7 @@
 //! Output of results: aligned tables, JSON, and progress bars.
 //!
-//! Results go to standard output and nothing else does; notes, errors and progress go to standard error.
+//! Results go to standard output and nothing else does; notes, errors and progress go to standard
+//! error.
 
 pub(crate) mod json;
 pub(crate) mod lookups;

@@ -1,7 +1,7 @@
 //! Aligned tables: words to the left, numbers to the right.
 
-/// Rows of cells, the first row being the heading, as lines whose columns stand under each other. A column is
-/// aligned to the right if everything below its heading begins with a digit.
+/// Rows of cells, the first row being the heading, as lines whose columns stand under each other. A
+/// column is aligned to the right if everything below its heading begins with a digit.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();

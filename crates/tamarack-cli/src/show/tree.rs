@@ -6,9 +6,9 @@
 //! level 2  ████████████████████▒▒▒▒····    tree whose levels grow by one factor
 //! ```
 //!
-//! A bar is filled with the level's runs to scale, old to young, so that new runs appear at the right
-//! end. Neighbouring runs have two shades; inputs of a compaction in progress have a third. A level
-//! above its capacity ends with an arrow.
+//! A bar is filled with the level's runs to scale, old to young, so that new runs appear at the
+//! right end. Neighbouring runs have two shades; inputs of a compaction in progress have a third. A
+//! level above its capacity ends with an arrow.
 //!
 //! All characters are one column wide in every terminal font. Pure: from numbers to text.
 
@@ -58,7 +58,8 @@ pub(crate) fn levels(stats: &Stats) -> String {
     let heading = ["", "", "size", "full", "capacity", "runs", "entries", "tombstones", "compacting", "written"];
     let mut rows = vec![heading.map(str::to_owned).to_vec(), buffer_row(stats)];
     rows.extend((1..).zip(&stats.levels).map(|(number, level)| level_row(stats, number, level)));
-    // Columns of zeros are left out: nothing is written yet by a command that has just opened the database.
+    // Columns of zeros are left out: nothing is written yet by a command that has just opened the
+    // database.
     if stats.written_raw_bytes() == 0 {
         drop_column(&mut rows, heading.len() - 1);
     }
@@ -321,8 +322,9 @@ mod tests {
         }
     }
 
-    /// A tree at rest: bars grow evenly with the capacity, runs are to scale, oldest first; a small run
-    /// is visible; an immutable memtable beside a full active one is above the capacity of one.
+    /// A tree at rest: bars grow evenly with the capacity, runs are to scale, oldest first; a small
+    /// run is visible; an immutable memtable beside a full active one is above the capacity of
+    /// one.
     #[test]
     fn a_tree_at_rest() {
         let stats = tree([vec![run(9, 1, false), run(8, 2, false)], vec![], vec![run(3, 1, false)]]);
@@ -337,8 +339,8 @@ mod tests {
         assert_eq!((jobs(&stats), advice(&stats, "db")), (None, None));
     }
 
-    /// Inputs of compactions have their own shade, an arrow shows a level above its capacity, and bytes
-    /// written have a column.
+    /// Inputs of compactions have their own shade, an arrow shows a level above its capacity, and
+    /// bytes written have a column.
     #[test]
     fn a_tree_with_a_compaction() {
         let mut stats =

@@ -8,12 +8,14 @@
 //!            0          ¼               ½        ¾          of the way to the next
 //! ```
 //!
-//! Made keys lie all over the 64-bit numbers, almost evenly. The entries of a load are below [`Data::entries`]; those from there on, which workloads add, and
-//! those which are never stored lie between them. A place is its entry's number times a permutation without visible order, so a load in the order of
-//! numbers comes in random order of keys, each once; a load in the order of places comes in ascending order.
+//! Made keys lie all over the 64-bit numbers, almost evenly. The entries of a load are below
+//! [`Data::entries`]; those from there on, which workloads add, and those which are never stored
+//! lie between them. A place is its entry's number times a permutation without visible order, so a
+//! load in the order of numbers comes in random order of keys, each once; a load in the order of
+//! places comes in ascending order.
 //!
-//! Of a database that is there, the entries are those whose keys were [found](super::sample) in it, in no order; keys that are added, and missing ones, are such keys with
-//! more bytes behind.
+//! Of a database that is there, the entries are those whose keys were [found](super::sample) in it,
+//! in no order; keys that are added, and missing ones, are such keys with more bytes behind.
 //!
 //! Values are pieces of noise that compresses to about a half, as `db_bench` has it.
 
@@ -109,7 +111,8 @@ impl Data {
         }
     }
 
-    /// How many values a byte of a key has, where keys differ: made ones are of hexadecimal digits; of those that were found nothing is known, and all values are taken.
+    /// How many values a byte of a key has, where keys differ: made ones are of hexadecimal digits;
+    /// of those that were found nothing is known, and all values are taken.
     pub(crate) fn digits(&self) -> f64 {
         match &self.keys {
             Keys::Made { .. } => 16.0,
@@ -223,7 +226,8 @@ mod tests {
         }
     }
 
-    /// Loads in either order store the same keys, ascending in one; those added later are others, and missing ones are none of them.
+    /// Loads in either order store the same keys, ascending in one; those added later are others,
+    /// and missing ones are none of them.
     #[test]
     fn keys_differ() {
         for entries in [1, 7, 1000] {
@@ -263,7 +267,8 @@ mod tests {
         assert!((0..1000).all(|_| !keys.contains(&*data.missing_key(&random))));
     }
 
-    /// Values have their size, whatever that is, and the half of each says what the other half does.
+    /// Values have their size, whatever that is, and the half of each says what the other half
+    /// does.
     #[test]
     fn values_have_their_size() {
         for value_bytes in [0, 1, 20, 100, 1000, 3 << 20] {

@@ -1,13 +1,17 @@
-//! One workload on one database: clients that do operations, each on a thread of its own, and what they measure.
+//! One workload on one database: clients that do operations, each on a thread of its own, and what
+//! they measure.
 //!
-//! A client looks at the clock once for each operation, when it has ended. The time from the end of the operation before is what it took, so drawing a key and a
-//! value is part of it, some tens of nanoseconds, and of the rate as well.
+//! A client looks at the clock once for each operation, when it has ended. The time from the end of
+//! the operation before is what it took, so drawing a key and a value is part of it, some tens of
+//! nanoseconds, and of the rate as well.
 //!
-//! What the models say of reads is asked of the tree as it is before, after, and a few times a second meanwhile; it is the mean of these. What they say of writes is asked
-//! afterwards, for as many bytes as were flushed.
+//! What the models say of reads is asked of the tree as it is before, after, and a few times a
+//! second meanwhile; it is the mean of these. What they say of writes is asked afterwards, for as
+//! many bytes as were flushed.
 //!
-//! After a workload that writes, the tree settles: buffers are flushed, and merges that the shape calls for come to their end. That is timed by itself and is not in the rate;
-//! the next workload finds a tree at rest.
+//! After a workload that writes, the tree settles: buffers are flushed, and merges that the shape
+//! calls for come to their end. That is timed by itself and is not in the rate; the next workload
+//! finds a tree at rest.
 
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -59,7 +63,8 @@ pub(crate) struct Measured {
     pub(crate) clients: Rate,
     /// What one did that wrote beside them.
     pub(crate) writer: Option<Rate>,
-    /// Data blocks that each operation had to look into, wherever they were; `None` if it did other things than lookups, or some run has no filter to tell.
+    /// Data blocks that each operation had to look into, wherever they were; `None` if it did other
+    /// things than lookups, or some run has no filter to tell.
     pub(crate) blocks_needed: Option<f64>,
     /// What the models say to that, or to `blocks_read` of scans without a cache.
     pub(crate) blocks_predicted: Option<f64>,
@@ -69,13 +74,16 @@ pub(crate) struct Measured {
     pub(crate) blocks_read: Option<f64>,
     /// How long the tree took to settle, if the workload wrote.
     pub(crate) settling: Option<Duration>,
-    /// Raw bytes written into levels for each raw byte that was flushed, until the tree had settled.
+    /// Raw bytes written into levels for each raw byte that was flushed, until the tree had
+    /// settled.
     pub(crate) write_amplification: Option<f64>,
     /// What the models say to that.
     pub(crate) write_amplification_predicted: Option<f64>,
-    /// Bytes of tables on storage for each byte that the live entries alone would take there, once the tree had settled; `None` without entries.
+    /// Bytes of tables on storage for each byte that the live entries alone would take there, once
+    /// the tree had settled; `None` without entries.
     pub(crate) space_amplification: Option<f64>,
-    /// How long writers were held back so that flushes and merges could follow, in seconds, summed over writers.
+    /// How long writers were held back so that flushes and merges could follow, in seconds, summed
+    /// over writers.
     pub(crate) stall_seconds: f64,
     /// What the database looks like then.
     pub(crate) stats: Stats,
@@ -149,7 +157,8 @@ impl Measurement<'_> {
         self.db.flush()?;
         self.db.wait_for_merges()?;
         let took = self.env.now().saturating_sub(began);
-        // Files of tables that merges used up are removed in the background, right after; space is counted without them.
+        // Files of tables that merges used up are removed in the background, right after; space is counted
+        // without them.
         let patience = self.env.now() + REMOVAL;
         while self.db.stats().space.pending_delete_bytes > 0 && self.env.now() < patience {
             self.env.sleep_until(self.env.now() + REMOVAL / 100);
@@ -246,7 +255,8 @@ struct Tally {
 }
 
 impl Run<'_> {
-    /// Waits a little; true if all clients have ended, or `are_gone`, which is true even after a panic.
+    /// Waits a little; true if all clients have ended, or `are_gone`, which is true even after a
+    /// panic.
     fn wait(&self, are_gone: impl Fn() -> bool) -> bool {
         let (env, clients) = (self.measurement.env, self.measurement.clients);
         let mut ready = || self.ended.load(Ordering::Acquire) == clients || are_gone();
@@ -316,7 +326,8 @@ impl Run<'_> {
         all / clients + u64::from(number < all % clients)
     }
 
-    /// Does `operate` so often, or until that time, or until it is told to stop; it says which of so many kinds of operations it did.
+    /// Does `operate` so often, or until that time, or until it is told to stop; it says which of
+    /// so many kinds of operations it did.
     fn repeat(
         &self,
         kinds: usize,
@@ -412,7 +423,8 @@ impl<'a> Client<'a> {
         self.measurement.db.put(key, value)
     }
 
-    /// Stores the next entry. Of clients at the same time, one may see the number of another's before it is there, and look for it in vain.
+    /// Stores the next entry. Of clients at the same time, one may see the number of another's
+    /// before it is there, and look for it in vain.
     fn insert(&self, tally: &mut Tally) -> Result<()> {
         let Measurement { data, stored, .. } = self.measurement;
         let number = stored.fetch_add(1, Ordering::AcqRel);

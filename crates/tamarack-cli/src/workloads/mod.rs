@@ -1,5 +1,5 @@
-//! Workloads of `db_bench`, YCSB and the MOOSE paper: the list ([`WORKLOADS`]), their data ([`data`])
-//! and their measurement ([`measure`]).
+//! Workloads of `db_bench`, YCSB and the MOOSE paper: the list ([`WORKLOADS`]), their data
+//! ([`data`]) and their measurement ([`measure`]).
 //!
 //! ```text
 //! WORKLOADS ─┐

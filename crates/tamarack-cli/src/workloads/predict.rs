@@ -10,8 +10,9 @@
 //! space                   all bytes of tables / what the live entries alone would take
 //! ```
 //!
-//! Nothing in it knows a cache. Of reads beside writes it speaks only where entries are taken alike: what is taken often is also written often, and then stands in young runs,
-//! which no share of entries tells.
+//! Nothing in it knows a cache. Of reads beside writes it speaks only where entries are taken
+//! alike: what is taken often is also written often, and then stands in young runs, which no share
+//! of entries tells.
 
 use tamarack::{RunStats, Stats};
 use tamarack_model::bound::SpaceBound;
@@ -47,14 +48,16 @@ pub(super) fn blocks(workload: &Workload, stats: &Stats, data: &Data, block_byte
     Some(mix.operations.iter().map(|(share, operation)| *share as f64 / mix.whole() as f64 * of(*operation)).sum())
 }
 
-/// Data blocks that a lookup reads without a cache: of a key that is not there, and of any entry, each as likely.
+/// Data blocks that a lookup reads without a cache: of a key that is not there, and of any entry,
+/// each as likely.
 pub(crate) fn lookup_blocks(stats: &Stats) -> (f64, f64) {
     let runs = || stats.levels.iter().flat_map(|level| &level.runs).filter(|run| run.entries > 0);
     let buffered = stats.buffers.iter().map(|buffer| buffer.entries).sum();
     (runs().map(|run| run.filter_fpr).sum(), found(runs(), buffered))
 }
 
-/// For a key that is in one of the runs, which are given young to old, or in a buffer, where so many entries are.
+/// For a key that is in one of the runs, which are given young to old, or in a buffer, where so
+/// many entries are.
 fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) -> f64 {
     let entries: u64 = runs.clone().map(|run| run.entries).sum::<u64>() + buffered;
     let mut errors = 0.0;
@@ -66,8 +69,9 @@ fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) ->
     .sum()
 }
 
-/// Bytes written into levels for each byte flushed, from one moment to another at which the tree was at rest; `None` if nothing was, or the tree of the
-/// first moment is none that the planner knows.
+/// Bytes written into levels for each byte flushed, from one moment to another at which the tree
+/// was at rest; `None` if nothing was, or the tree of the first moment is none that the planner
+/// knows.
 pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &Stats, data: &Data) -> Option<f64> {
     let buffer = before.buffer_capacity_bytes;
     let flushed = after.flushed_raw_bytes - before.flushed_raw_bytes;
@@ -100,8 +104,9 @@ pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &S
     Some(tree.run(&flushes, Pace::Settled).write_amplification())
 }
 
-/// Bytes of tables on storage for each byte that the live entries would take there alone, if those have so many raw bytes. Compression makes both smaller, so the
-/// tree's raw bytes stand for its own tables.
+/// Bytes of tables on storage for each byte that the live entries would take there alone, if those
+/// have so many raw bytes. Compression makes both smaller, so the tree's raw bytes stand for its
+/// own tables.
 pub(super) fn space_amplification(stats: &Stats, live_raw_bytes: u64) -> Option<f64> {
     let space = &stats.space;
     let in_runs: u64 = stats.levels.iter().map(|level| level.total().raw_bytes).sum();
@@ -146,7 +151,8 @@ mod tests {
         let (mut stats, data) = (three_runs(), Data::new(1000, 16, 84));
         let of = |stats: &Stats, name| blocks(Workload::named(name).expect("it is in the list"), stats, &data, 1200);
         let lookup = 0.1 + 0.3 * 1.5 + 0.6 * 1.6;
-        // Eleven entries of 84 bytes, with keys of 16 and 8 more, fill a block of 1200; where a run lacks the key, one gap in eleven is one between two blocks.
+        // Eleven entries of 84 bytes, with keys of 16 and 8 more, fill a block of 1200; where a run lacks
+        // the key, one gap in eleven is one between two blocks.
         let between = |entries, lacks: f64| lacks / 11.0 * range::before_fence(entries, 16.0);
         let seek = 3.0 + between(100.0, 0.9) + between(300.0, 0.7) + between(600.0, 0.4);
         near(of(&stats, "readmissing"), 0.61);
@@ -165,7 +171,8 @@ mod tests {
         near(of(&stats, "readrandom"), lookup / 1.5);
     }
 
-    /// Tables for 3000 raw bytes, half as much again beside them, and 500 in a buffer; 2000 are live.
+    /// Tables for 3000 raw bytes, half as much again beside them, and 500 in a buffer; 2000 are
+    /// live.
     #[test]
     fn space_by_hand() {
         let runs = vec![RunStats { raw_bytes: 3000, ..RunStats::default() }];

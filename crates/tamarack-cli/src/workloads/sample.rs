@@ -1,6 +1,7 @@
 //! Keys of a database that is there: some of all, each with the same chance, and how much there is.
 //!
-//! All entries are read once, in the order of their keys; that also fills the cache with what comes last. Memory: the keys that are kept.
+//! All entries are read once, in the order of their keys; that also fills the cache with what comes
+//! last. Memory: the keys that are kept.
 
 use tamarack::{Db, Result};
 use tamarack_env::Random;
@@ -38,7 +39,8 @@ impl Sample {
         Ok(sample)
     }
 
-    /// The n-th key takes the place of one that is kept, with a chance that leaves all n the same (Vitter, *Random sampling with a reservoir*, 1985, algorithm R).
+    /// The n-th key takes the place of one that is kept, with a chance that leaves all n the same
+    /// (Vitter, *Random sampling with a reservoir*, 1985, algorithm R).
     fn see(&mut self, key: &[u8], random: &Random) {
         if self.keys.len() < KEYS_MAX {
             return self.keys.push(key.into());

@@ -1,6 +1,8 @@
-//! How long operations took, as a histogram with sixteen buckets for each doubling: what it tells is at most 3 % off.
+//! How long operations took, as a histogram with sixteen buckets for each doubling: what it tells
+//! is at most 3 % off.
 //!
-//! Each client has one of its own and notes every operation; they are added up in the end. Memory: 8 KiB. Cost: one addition for an operation.
+//! Each client has one of its own and notes every operation; they are added up in the end. Memory:
+//! 8 KiB. Cost: one addition for an operation.
 
 use std::time::Duration;
 
@@ -21,7 +23,8 @@ pub(crate) struct Times {
 pub(crate) struct Latency {
     /// How many operations there were.
     pub(crate) operations: u64,
-    /// Within how many nanoseconds half of them ended, 99 of 100, and 999 of 1000; 0 if there were none.
+    /// Within how many nanoseconds half of them ended, 99 of 100, and 999 of 1000; 0 if there were
+    /// none.
     pub(crate) within_ns: [u64; 3],
     /// How many the longest took.
     pub(crate) longest_ns: u64,
@@ -55,7 +58,8 @@ impl Times {
         Latency { operations: self.operations, within_ns, longest_ns }
     }
 
-    /// Within how many nanoseconds `of_thousand` of every thousand operations ended; 0 if there were none.
+    /// Within how many nanoseconds `of_thousand` of every thousand operations ended; 0 if there
+    /// were none.
     fn within_ns(&self, of_thousand: u64) -> u64 {
         let wanted = (self.operations * of_thousand).div_ceil(1000).max(1);
         let mut ended = 0;

@@ -1,16 +1,20 @@
-//! Ranks from a Zipfian distribution: of n ranks from 0 on, rank r comes in proportion to `1 / (r + 1)^0.99`, which is YCSB's skew.
+//! Ranks from a Zipfian distribution: of n ranks from 0 on, rank r comes in proportion to `1 / (r +
+//! 1)^0.99`, which is YCSB's skew.
 //!
-//! The method is rejection-inversion (Hörmann and Derflinger, *Rejection-inversion to generate variates from monotone discrete distributions*, 1996):
+//! The method is rejection-inversion (Hörmann and Derflinger, *Rejection-inversion to generate
+//! variates from monotone discrete distributions*, 1996):
 //!
 //! ```text
 //! uniform u ──► x, where the area under 1 / x^0.99 is u ──► the whole number next to x, kept or drawn again so that the areas become the sums
 //! ```
 //!
-//! It is exact, needs no table and no sum over all ranks, and hardly ever draws twice. YCSB itself (`ZipfianGenerator`, after Gray and others, *Quickly
-//! generating billion-record synthetic databases*, 1994) takes ranks 0 and 1 by their exact shares and approximates the
-//! others: of 1000 ranks, it draws rank 2 a sixth too often, and rank 3 a tenth.
+//! It is exact, needs no table and no sum over all ranks, and hardly ever draws twice. YCSB itself
+//! (`ZipfianGenerator`, after Gray and others, *Quickly generating billion-record synthetic
+//! databases*, 1994) takes ranks 0 and 1 by their exact shares and approximates the others: of 1000
+//! ranks, it draws rank 2 a sixth too often, and rank 3 a tenth.
 //!
-//! Which entry has which rank is not decided here. Cost: four powers for a rank. Test: against the exact shares, with a bound that YCSB's method would fail.
+//! Which entry has which rank is not decided here. Cost: four powers for a rank. Test: against the
+//! exact shares, with a bound that YCSB's method would fail.
 
 use tamarack_env::Random;
 
@@ -20,7 +24,8 @@ pub(super) const THETA: f64 = 0.99;
 /// The distribution over a number of ranks.
 pub(crate) struct Zipfian {
     ranks: u64,
-    /// The area up to the first rank's end, less 1 for that rank's own share; and that up to the last one's.
+    /// The area up to the first rank's end, less 1 for that rank's own share; and that up to the
+    /// last one's.
     first: f64,
     last: f64,
     /// A draw that lies so near below its whole number is kept in any case.
@@ -67,7 +72,8 @@ fn inverse_area(area: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Squared differences from the exact shares are as large as chance makes them, no larger: chi-squared, within six standard deviations.
+    /// Squared differences from the exact shares are as large as chance makes them, no larger:
+    /// chi-squared, within six standard deviations.
     #[test]
     fn shares_are_exact() {
         for (seed, ranks) in [(1, 2_usize), (2, 30), (3, 1000)] {

@@ -1,11 +1,13 @@
-//! An import onto a disk that is full, a real one: a small file system in memory, where this machine lets us make one.
+//! An import onto a disk that is full, a real one: a small file system in memory, where this
+//! machine lets us make one.
 
 use std::fs;
 use std::process::Command;
 
 use crate::program::{test_dir, text};
 
-/// The import ends with status 3, says what to do and which lines are stored; all of these are there; and with more space the same import goes through.
+/// The import ends with status 3, says what to do and which lines are stored; all of these are
+/// there; and with more space the same import goes through.
 #[test]
 fn an_import_onto_a_full_disk() {
     let dir = test_dir("an_import_onto_a_full_disk");

@@ -1,5 +1,6 @@
-//! Imports that are killed with SIGKILL while they run have stored every line that their acks file names, and beyond these only more of the lines that
-//! follow: what is there is the beginning of the input.
+//! Imports that are killed with SIGKILL while they run have stored every line that their acks file
+//! names, and beyond these only more of the lines that follow: what is there is the beginning of
+//! the input.
 //!
 //! ```text
 //!   database   ──import──✗ ──import──────✗ ──import─✗ ──import──────────► end     a few databases, many imports each
@@ -9,13 +10,16 @@
 //!                   look at it       look at it   look at it
 //! ```
 //!
-//! * The moment is random, from the start of the process to about the time that a whole import takes.
+//! * The moment is random, from the start of the process to about the time that a whole import
+//!   takes.
 //! * Buffers are small, so that flushes are under way at almost any moment.
-//! * Keys come again, within one import and in later ones. Each value names its import and line, and so tells how far that import came: the last line
-//!   that was stored is never overwritten. The whole content is then compared with that of the lines up to there.
+//! * Keys come again, within one import and in later ones. Each value names its import and line,
+//!   and so tells how far that import came: the last line that was stored is never overwritten. The
+//!   whole content is then compared with that of the lines up to there.
 //!
-//! 10 kills at each durability level by default; `TAMARACK_KILLS=200` for the full measure, and `-- --nocapture killed` to see how far the imports
-//! came. `TAMARACK_SEED` picks other moments, but a run is never repeated to the instruction: the operating system decides when a signal arrives.
+//! 10 kills at each durability level by default; `TAMARACK_KILLS=200` for the full measure, and `--
+//! --nocapture killed` to see how far the imports came. `TAMARACK_SEED` picks other moments, but a
+//! run is never repeated to the instruction: the operating system decides when a signal arrives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +47,8 @@ fn killed_interval_imports() {
 /// So many imports go into one database before the next one begins.
 const IMPORTS_PER_DATABASE: u64 = 8;
 
-/// Kills imports at one level of durability until enough were killed while they ran. Each has `batches` batches.
+/// Kills imports at one level of durability until enough were killed while they ran. Each has
+/// `batches` batches.
 fn kill_imports(durability: &'static str, batches: u64) {
     let kills = number("TAMARACK_KILLS", 10);
     let name = format!("killed_{}", durability.split(':').next().expect("a split has a first part"));
@@ -69,7 +74,8 @@ fn kill_imports(durability: &'static str, batches: u64) {
 #[derive(Debug, Default)]
 struct Figures {
     kills: u64,
-    /// Kills that the process met before it had acknowledged anything: at its start, or while it recovered.
+    /// Kills that the process met before it had acknowledged anything: at its start, or while it
+    /// recovered.
     before_first_ack: u64,
     /// Stored lines beyond the acknowledged ones: the most of all kills.
     unacknowledged_max: u64,
@@ -120,7 +126,8 @@ impl Site {
                 break;
             }
         }
-        // What all of them left is a sound database, for the last time, in place; if none came so far as to store a line, there may be none.
+        // What all of them left is a sound database, for the last time, in place; if none came so far as to
+        // store a line, there may be none.
         if !content.is_empty() {
             assert!(exported(&db) == shown(&content), "database {database}: reading it in place gives another content");
         }
@@ -129,7 +136,8 @@ impl Site {
         }
     }
 
-    /// When to kill. A third of the moments lie near the start, where the process recovers what the one before it left.
+    /// When to kill. A third of the moments lie near the start, where the process recovers what the
+    /// one before it left.
     fn moment(&mut self) -> Duration {
         let last = if self.random.below(3) == 0 { 200 } else { 1000 };
         self.import_time * self.random.below(last) as u32 / 1000
@@ -148,7 +156,8 @@ impl Site {
         Input { lines, batch, what }
     }
 
-    /// Runs an import, and kills it after some time, if one is given. True if it was still running then.
+    /// Runs an import, and kills it after some time, if one is given. True if it was still running
+    /// then.
     fn import(&mut self, db: &Path, input: &Input, kill_after: Option<Duration>) -> bool {
         let (file, acks) = (self.dir.join("in.tsv"), self.dir.join("acks"));
         fs::write(&acks, "").expect("the directory is writable");
@@ -182,7 +191,8 @@ impl Site {
         let copy = self.dir.join("copy");
         copy_database(db, &copy);
         let looked = run(&["stats", text(&copy), "--json"]);
-        // Killed before the database was made: until the manifest says what shape its tree has, there is none, and opening begins anew.
+        // Killed before the database was made: until the manifest says what shape its tree has, there is
+        // none, and opening begins anew.
         if looked.err.contains("there is no database here") {
             assert!(content.is_empty() && acked == 0, "{}: the database is gone", input.what);
             fs::remove_dir_all(&copy).expect("nobody holds it");
@@ -219,7 +229,8 @@ impl Site {
         figures.entries_replayed += recovery["entries_replayed"].as_u64().expect("a number");
     }
 
-    /// The last line that was acknowledged. Acknowledgements are the ends of batches, one after the other.
+    /// The last line that was acknowledged. Acknowledgements are the ends of batches, one after the
+    /// other.
     fn acknowledged(&self, input: &Input) -> u64 {
         let acks = fs::read_to_string(self.dir.join("acks")).expect("the file is there");
         assert!(acks.is_empty() || acks.ends_with('\n'), "{}: an acknowledgement is cut short", input.what);

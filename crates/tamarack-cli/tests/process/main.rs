@@ -1,11 +1,14 @@
 //! The program as a process of its own: what only shows there.
 //!
-//! * [`killed`]: an import that is killed has stored what it acknowledged, and nothing but the beginning of its input.
-//! * [`round_trip`]: many lines go in, and each comes out again, alone, in ranges, and all of them in order.
-//! * Here: exit statuses, standard input, a reader that goes away early, two processes that want one database, a disk that is full, a
-//!   tree whose shape changes while imports are killed.
+//! * [`killed`]: an import that is killed has stored what it acknowledged, and nothing but the
+//!   beginning of its input.
+//! * [`round_trip`]: many lines go in, and each comes out again, alone, in ranges, and all of them
+//!   in order.
+//! * Here: exit statuses, standard input, a reader that goes away early, two processes that want
+//!   one database, a disk that is full, a tree whose shape changes while imports are killed.
 //!
-//! [`program`] runs the program and makes directories; `TAMARACK_SEED` picks other keys and other moments.
+//! [`program`] runs the program and makes directories; `TAMARACK_SEED` picks other keys and other
+//! moments.
 
 #![expect(
     clippy::disallowed_methods,
@@ -61,7 +64,8 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// While an import waits for more input, nobody else gets the database; when it was killed, the next one does.
+/// While an import waits for more input, nobody else gets the database; when it was killed, the
+/// next one does.
 #[test]
 fn one_process_at_a_time() {
     let dir = test_dir("one_process_at_a_time");
@@ -94,8 +98,8 @@ fn waiting_import(db: &Path, acks: &Path) -> (Child, impl Write) {
     (import, input)
 }
 
-/// A tree that is given one policy after another, in the middle of imports that are killed: `stats` shows what is left to do, `compact --settle` does it, and
-/// nothing that was stored is missing.
+/// A tree that is given one policy after another, in the middle of imports that are killed: `stats`
+/// shows what is left to do, `compact --settle` does it, and nothing that was stored is missing.
 #[test]
 fn a_tree_changes_its_shape_between_kills() {
     let dir = test_dir("a_tree_changes_its_shape_between_kills");
@@ -149,7 +153,8 @@ fn a_tree_changes_its_shape_between_kills() {
     assert_eq!(json_of(&["verify", text(&db)])["ok"], true);
 }
 
-/// A device on which every write finds no space ends a run with status 3 and advice, where the output goes there.
+/// A device on which every write finds no space ends a run with status 3 and advice, where the
+/// output goes there.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_output_is_an_error() {

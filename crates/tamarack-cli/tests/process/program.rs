@@ -42,7 +42,8 @@ pub(crate) fn json_of(words: &[&str]) -> serde_json::Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
 }
 
-/// A new, empty directory for the test called `name`. It stays when the test has ended, for whoever wants to see why it failed.
+/// A new, empty directory for the test called `name`. It stays when the test has ended, for whoever
+/// wants to see why it failed.
 pub(crate) fn test_dir(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -67,7 +68,8 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator that begins with `TAMARACK_SEED`, if that is given. The seed is printed; a failed test shows what it printed.
+    /// A generator that begins with `TAMARACK_SEED`, if that is given. The seed is printed; a
+    /// failed test shows what it printed.
     pub(crate) fn from_environment() -> Self {
         let seed = number("TAMARACK_SEED", 4711);
         println!("TAMARACK_SEED={seed}");

@@ -1,7 +1,9 @@
-//! Many lines go in and come out again: one key at a time, in ranges from both ends, and all of them sorted.
+//! Many lines go in and come out again: one key at a time, in ranges from both ends, and all of
+//! them sorted.
 //!
-//! The expected answers come from a sorted list of the same lines. 20,000 lines by default, `TAMARACK_LINES=1000000` for as many as one
-//! likes. Buffers take a tenth of the data each, so that the answers come from about ten runs and the log, at any size.
+//! The expected answers come from a sorted list of the same lines. 20,000 lines by default,
+//! `TAMARACK_LINES=1000000` for as many as one likes. Buffers take a tenth of the data each, so
+//! that the answers come from about ten runs and the log, at any size.
 
 use std::fs;
 use std::time::Instant;
@@ -79,7 +81,8 @@ fn record(line: &str) -> (&str, &str) {
     line.trim_end_matches('\n').split_once('\t').expect("each line has a tab")
 }
 
-/// Lines with distinct keys in random order; some values are empty, some have what the text form escapes.
+/// Lines with distinct keys in random order; some values are empty, some have what the text form
+/// escapes.
 fn random_lines(random: &mut Random, count: u64) -> Vec<String> {
     let offset = random.next();
     // An odd multiplier permutes the numbers below 2^64, so no key comes twice.

@@ -6,9 +6,10 @@
 //!         └── OneByOne: neither                                   ┘
 //! ```
 //!
-//! The first queue finds out whether io_uring works here; containers often forbid it. A read that a ring did not do, that failed, or that
-//! stopped early is done again as a single one, whose result counts: so every error, interruption and oddity of a method ends in the one
-//! way that is well understood, and an error is still reported only if the plain read fails too.
+//! The first queue finds out whether io_uring works here; containers often forbid it. A read that a
+//! ring did not do, that failed, or that stopped early is done again as a single one, whose result
+//! counts: so every error, interruption and oddity of a method ends in the one way that is well
+//! understood, and an error is still reported only if the plain read fails too.
 
 use std::sync::{Arc, OnceLock};
 

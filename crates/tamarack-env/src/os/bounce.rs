@@ -1,17 +1,20 @@
-//! Memory for direct reads that are not aligned themselves: pieces of one huge page, and a small pool of longer buffers.
+//! Memory for direct reads that are not aligned themselves: pieces of one huge page, and a small
+//! pool of longer buffers.
 //!
-//! A device takes a read as a list of addresses, one for each page of memory that is not next to the page before, and each costs it time. Two
-//! ordinary pages that are neighbours for a program hardly ever are in the machine; all of a huge page is. So a block that is not
-//! aligned, and touches two pages, is read nearly as fast as one that is aligned if it goes into a huge page:
+//! A device takes a read as a list of addresses, one for each page of memory that is not next to
+//! the page before, and each costs it time. Two ordinary pages that are neighbours for a program
+//! hardly ever are in the machine; all of a huge page is. So a block that is not aligned, and
+//! touches two pages, is read nearly as fast as one that is aligned if it goes into a huge page:
 //!
 //! ```text
 //! huge page   │ piece │ piece │ piece │ …            2 MiB in pieces of 16 KiB, shared by all environments of the process
 //!                 └─ a block of 4 KiB, with what the alignment adds before and behind
 //! ```
 //!
-//! The huge page is made for the first such read, and stays. Longer reads, and those that find no piece, get a buffer of their own; of these the pool
-//! keeps at most [`IDLE_BYTES_MAX`]. So reading allocates nothing once the pool has what the reads need. One lock each, held for a few instructions
-//! beside a read of 50 µs or more.
+//! The huge page is made for the first such read, and stays. Longer reads, and those that find no
+//! piece, get a buffer of their own; of these the pool keeps at most [`IDLE_BYTES_MAX`]. So reading
+//! allocates nothing once the pool has what the reads need. One lock each, held for a few
+//! instructions beside a read of 50 µs or more.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
@@ -126,7 +129,8 @@ impl Drop for Bounce<'_> {
 mod tests {
     use super::*;
 
-    /// What is taken together never overlaps, is aligned and long enough, also when there are no pieces left.
+    /// What is taken together never overlaps, is aligned and long enough, also when there are no
+    /// pieces left.
     #[test]
     fn loans_do_not_overlap() {
         let pool = Bounces::default();
@@ -141,7 +145,8 @@ mod tests {
         assert!(loans.iter().enumerate().all(is_own));
     }
 
-    /// The second read of a length gets the memory of the first, and a pool that many have used keeps no more than its limit.
+    /// The second read of a length gets the memory of the first, and a pool that many have used
+    /// keeps no more than its limit.
     #[test]
     fn buffers_are_used_again_within_the_limit() {
         let pool = Bounces::default();

@@ -1,7 +1,8 @@
 //! Files that are read and written through the operating system's page cache.
 //!
-//! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`, `sync_file_range`. A
-//! file keeps nothing but its descriptor, so all calls may run at the same time.
+//! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`,
+//! `sync_file_range`. A file keeps nothing but its descriptor, so all calls may run at the same
+//! time.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
@@ -38,7 +39,8 @@ impl File for BufferedFile {
         self.0.write_at(bytes, offset)
     }
 
-    /// Not by the standard library, which repeats an interrupted call: what the first one left undone is unknown.
+    /// Not by the standard library, which repeats an interrupted call: what the first one left
+    /// undone is unknown.
     fn sync(&self, _step: Step) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.0)?)
     }
@@ -81,14 +83,16 @@ impl File for BufferedFile {
     }
 }
 
-/// Asks the kernel to start writing, and does not hear the answer: a failure to write shows in the next sync.
+/// Asks the kernel to start writing, and does not hear the answer: a failure to write shows in the
+/// next sync.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
 fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
-    // A length of 0 would mean "to the end"; positions from 2⁶³ on, which no file has, do not fit the call.
+    // A length of 0 would mean "to the end"; positions from 2⁶³ on, which no file has, do not fit the
+    // call.
     let (Ok(start), Ok(bytes @ 1..)) = (i64::try_from(offset), i64::try_from(length)) else { return };
-    // SAFETY: the call takes four numbers and touches no memory of ours. The descriptor is open for as long as `file` is
-    // borrowed; were it not, the call would fail without harm.
+    // SAFETY: the call takes four numbers and touches no memory of ours. The descriptor is open for as
+    // long as `file` is borrowed; were it not, the call would fail without harm.
     unsafe { libc::sync_file_range(file.as_raw_fd(), start, bytes, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
@@ -102,8 +106,9 @@ mod tests {
     use super::*;
     use crate::os::TempDir;
 
-    /// What stands in for reserving space where the file system cannot: it lengthens a file with zeros and never cuts one.
-    /// The file systems that tests run on can reserve, so the contract suite does not come this way.
+    /// What stands in for reserving space where the file system cannot: it lengthens a file with
+    /// zeros and never cuts one. The file systems that tests run on can reserve, so the
+    /// contract suite does not come this way.
     #[test]
     fn extending_never_cuts() {
         let scratch = TempDir::new().unwrap();

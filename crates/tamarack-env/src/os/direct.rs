@@ -1,15 +1,19 @@
 //! Files that are read past the page cache (`O_DIRECT`).
 //!
-//! The kernel carries out such a read only if its position, its length and the address of its memory are multiples of an alignment, usually
-//! 512 or 4096 bytes. A [`DirectFile`] takes any read: an aligned one goes straight into the caller's memory, any other through
-//! a buffer of the environment's pool. The end of the file needs no alignment; there the kernel returns what there is.
+//! The kernel carries out such a read only if its position, its length and the address of its
+//! memory are multiples of an alignment, usually 512 or 4096 bytes. A [`DirectFile`] takes any
+//! read: an aligned one goes straight into the caller's memory, any other through a buffer of the
+//! environment's pool. The end of the file needs no alignment; there the kernel returns what there
+//! is.
 //!
 //! # Which alignment
 //!
-//! The kernel says it for each file (`statx`, from Linux 6.1 on); where it does not, 512 and then 4096 are tried. Either is proved by a real
-//! read that is aligned to this and no more, once per device. Some file systems take the flag and go through the page cache all the
-//! same (those in memory, for one): a read at an odd position that succeeds gives them away, and then, as where the flag is refused, the file
-//! is opened as any other. [`File::direct_alignment`] tells which came out.
+//! The kernel says it for each file (`statx`, from Linux 6.1 on); where it does not, 512 and then
+//! 4096 are tried. Either is proved by a real read that is aligned to this and no more, once per
+//! device. Some file systems take the flag and go through the page cache all the same (those in
+//! memory, for one): a read at an odd position that succeeds gives them away, and then, as where
+//! the flag is refused, the file is opened as any other. [`File::direct_alignment`] tells which
+//! came out.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
@@ -42,7 +46,8 @@ pub(super) struct DirectFiles {
     proved: Mutex<BTreeMap<Device, Option<usize>>>,
 }
 
-/// What decides whether and how files are read directly: the device's number, and the alignment that the kernel names.
+/// What decides whether and how files are read directly: the device's number, and the alignment
+/// that the kernel names.
 type Device = (u64, Option<usize>);
 
 /// An open file whose reads bypass the page cache.
@@ -113,7 +118,8 @@ impl DirectFiles {
     }
 }
 
-/// What the kernel says, in bytes: 0 if it does not read this file directly, `None` if it does not say.
+/// What the kernel says, in bytes: 0 if it does not read this file directly, `None` if it does not
+/// say.
 fn named_alignment(file: &OpenFile) -> Option<usize> {
     let status = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_named = status.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -138,7 +144,8 @@ fn prove(file: &OpenFile, named: Option<usize>) -> io::Result<Proof> {
     Ok(Proof::Impossible)
 }
 
-/// Reads `alignment` bytes whose position and address are multiples of that, and of no higher power of two.
+/// Reads `alignment` bytes whose position and address are multiples of that, and of no higher power
+/// of two.
 fn trial(file: &OpenFile, alignment: usize) -> io::Result<Trial> {
     let mut buffer = AlignedBuffer::zeroed(2 * AlignedBuffer::ALIGNMENT);
     let memory = &mut buffer[alignment..2 * alignment];
@@ -237,7 +244,8 @@ mod tests {
         }
     }
 
-    /// One trial answers for all files of a device, and a file that is too short to tell anything is read all the same.
+    /// One trial answers for all files of a device, and a file that is too short to tell anything
+    /// is read all the same.
     #[test]
     fn what_a_device_answered_is_remembered() {
         let (scratch, files) = (TempDir::new().unwrap(), files());

@@ -1,8 +1,10 @@
-//! The lock file that keeps a second process, or a second handle in this one, away; or, shared, those that would write.
+//! The lock file that keeps a second process, or a second handle in this one, away; or, shared,
+//! those that would write.
 //!
-//! The file itself says nothing: it is empty, and stays when the lock ends, so its presence means nothing either. What
-//! counts is the `flock` on it, which the kernel releases with the last descriptor, so also when the process is killed.
-//! The file must not be removed while it may be locked: the next one would lock a new file of the same name.
+//! The file itself says nothing: it is empty, and stays when the lock ends, so its presence means
+//! nothing either. What counts is the `flock` on it, which the kernel releases with the last
+//! descriptor, so also when the process is killed. The file must not be removed while it may be
+//! locked: the next one would lock a new file of the same name.
 
 use std::fs::TryLockError;
 use std::io;

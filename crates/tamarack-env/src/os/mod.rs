@@ -1,16 +1,19 @@
 //! The operating system's files, clock, randomness and threads.
 //!
-//! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state but the workers, the
-//! clock, the generator of random numbers, the number of cores, and what reads use again and again (memory, rings, threads): all that is
-//! on storage is what the operating system says it is.
+//! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state
+//! but the workers, the clock, the generator of random numbers, the number of cores, and what reads
+//! use again and again (memory, rings, threads): all that is on storage is what the operating
+//! system says it is.
 //!
 //! What we rest on (Linux; other Unix systems may do):
 //!
-//! * `fdatasync` of a file makes its bytes durable and the length needed to read them; `fsync` of a directory its names.
-//!   After either has failed, the operating system may have dropped the pages, so the failure is passed on, never retried.
+//! * `fdatasync` of a file makes its bytes durable and the length needed to read them; `fsync` of a
+//!   directory its names. After either has failed, the operating system may have dropped the pages,
+//!   so the failure is passed on, never retried.
 //! * `rename` within a directory is atomic, also when the machine stops in the middle.
-//! * A lock by `flock` belongs to the open file, so a second lock in the same process fails as one in another process does.
-//!   A network file system that imitates it with locks by process breaks this; a database does not belong there.
+//! * A lock by `flock` belongs to the open file, so a second lock in the same process fails as one
+//!   in another process does. A network file system that imitates it with locks by process breaks
+//!   this; a database does not belong there.
 //!
 //! ```text
 //! open ──┬── buffered   through the page cache
@@ -19,7 +22,8 @@
 //!        └── threads    where there is none
 //! ```
 //!
-//! Tested by the contract suite, on a scratch directory, with each way of batching, buffered and direct.
+//! Tested by the contract suite, on a scratch directory, with each way of batching, buffered and
+//! direct.
 
 use std::ffi::OsString;
 use std::io;
@@ -88,7 +92,8 @@ impl OsEnv {
         Self::with(None)
     }
 
-    /// An environment that carries out queues of reads in this way rather than in the best one: for measurements and tests.
+    /// An environment that carries out queues of reads in this way rather than in the best one: for
+    /// measurements and tests.
     pub fn with_batching(batching: Batching) -> Arc<dyn Env> {
         Self::with(Some(batching))
     }
@@ -101,8 +106,8 @@ impl OsEnv {
             direct: DirectFiles::new(bounces),
             workers: Workers::new(),
             random: Random::from_entropy(),
-            // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may change.
-            // Where there is no answer, one is what is certain.
+            // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may
+            // change. Where there is no answer, one is what is certain.
             cores: std::thread::available_parallelism().map_or(1, NonZero::get),
         })
     }
@@ -134,7 +139,8 @@ impl Env for OsEnv {
     fn hard_link(&self, from: &Path, to: &Path, _step: Step) -> io::Result<()> {
         assert_ne!(from.parent(), to.parent(), "links {from:?} as {to:?}, in the same directory");
         match rustix::fs::link(from, to) {
-            // What Linux answers for file systems without links (FAT), and where links to the files of others are not allowed.
+            // What Linux answers for file systems without links (FAT), and where links to the files of others are not
+            // allowed.
             Err(rustix::io::Errno::PERM) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 format!("{} cannot be given another name here", from.display()),

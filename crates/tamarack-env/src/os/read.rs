@@ -24,7 +24,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The aligned read that a direct read into `buffer` needs, or as much of it as fits [`BUFFER_BYTES_MAX`]; `None` if that is aligned itself.
+    /// The aligned read that a direct read into `buffer` needs, or as much of it as fits
+    /// [`BUFFER_BYTES_MAX`]; `None` if that is aligned itself.
     pub(super) fn around(alignment: usize, offset: u64, buffer: &[u8]) -> Option<Self> {
         let head = (offset % alignment as u64) as usize;
         if head == 0 && buffer.len().is_multiple_of(alignment) && buffer.as_ptr().addr().is_multiple_of(alignment) {
@@ -45,8 +46,8 @@ impl Span {
         brought.get(self.head..)?.get(..bytes)
     }
 
-    /// Whether `count` bytes of the span decide the read: some of them are wanted, or the file ends there. If not, the kernel
-    /// stopped early and is to be asked for the rest.
+    /// Whether `count` bytes of the span decide the read: some of them are wanted, or the file ends
+    /// there. If not, the kernel stopped early and is to be asked for the rest.
     pub(super) fn is_decided_by(&self, count: usize) -> bool {
         count > self.head || count == 0 || !count.is_multiple_of(self.alignment)
     }
@@ -65,7 +66,8 @@ mod tests {
     use super::*;
     use crate::aligned::AlignedBuffer;
 
-    /// A read that is aligned in all three needs no span; one that is not in any of them does, and its span contains it.
+    /// A read that is aligned in all three needs no span; one that is not in any of them does, and
+    /// its span contains it.
     #[test]
     fn a_span_is_aligned_and_contains_what_is_wanted() {
         let buffer = AlignedBuffer::zeroed(8192);
@@ -97,7 +99,8 @@ mod tests {
         }
     }
 
-    /// A kernel that stops at a sector before the wanted bytes has not said that the file ends there.
+    /// A kernel that stops at a sector before the wanted bytes has not said that the file ends
+    /// there.
     #[test]
     fn an_early_stop_is_not_the_end() {
         let span = Span::around(512, 4096 + 1000, &[0; 100]).expect("not aligned");

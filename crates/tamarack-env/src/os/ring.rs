@@ -1,35 +1,41 @@
 //! Reads through io_uring: many with one system call, and all of them on the device at once.
 //!
-//! A ring is two queues in memory that the kernel shares: requests go into one, answers come out of the other, in any order. What it saves is not
-//! only waiting: the kernel hands what is submitted together to the device at once, and in a virtual machine that step costs more processor time than
-//! all the rest of a read. So a ring is not entered for each request, nor for each answer:
+//! A ring is two queues in memory that the kernel shares: requests go into one, answers come out of
+//! the other, in any order. What it saves is not only waiting: the kernel hands what is submitted
+//! together to the device at once, and in a virtual machine that step costs more processor time
+//! than all the rest of a read. So a ring is not entered for each request, nor for each answer:
 //!
 //! ```text
 //! caller   ask for requests ──┬─ more ────────────┬─ more ───────┬─ wait for half ─┬─ take over ─┬─ wait for half of the rest ─┬─ …
 //! kernel                      └► the first few ───┴► more … ─────┴──────────────── answers ──────┴─────────────────────────────┘
 //! ```
 //!
-//! While the caller prepares requests the device already works on those before, and while he takes over what has arrived it works on the rest.
+//! While the caller prepares requests the device already works on those before, and while he takes
+//! over what has arrived it works on the rest.
 //!
-//! Rings live in a small pool of the environment, so threads that read at the same time each have their own. Making one costs some
-//! system calls; the pool keeps [`IDLE_RINGS_MAX`]. A ring is empty before and after each queue of reads.
+//! Rings live in a small pool of the environment, so threads that read at the same time each have
+//! their own. Making one costs some system calls; the pool keeps [`IDLE_RINGS_MAX`]. A ring is
+//! empty before and after each queue of reads.
 //!
-//! Files and memory are not registered with the ring: measured, that saves a few percent of a read at most, and it would tie the memory to the
-//! ring. `bench/device` has the comparison of methods.
+//! Files and memory are not registered with the ring: measured, that saves a few percent of a read
+//! at most, and it would tie the memory to the ring. `bench/device` has the comparison of methods.
 //!
 //! # What must hold
 //!
-//! The kernel writes into the memory of a read until it answers. That memory and the open file belong to the [`Flight`], which gives neither away before
-//! the answer, and which does not end, also by a panic of the caller's, before every request that the kernel has taken is answered. When the kernel takes no
-//! more requests, those are read one by one; such a ring is not used again.
+//! The kernel writes into the memory of a read until it answers. That memory and the open file
+//! belong to the [`Flight`], which gives neither away before the answer, and which does not end,
+//! also by a panic of the caller's, before every request that the kernel has taken is answered.
+//! When the kernel takes no more requests, those are read one by one; such a ring is not used
+//! again.
 //!
 //! The only `unsafe` is the push of a request, which promises just that.
 //!
 //! # How it is tested
 //!
 //! By the contract suite, which must hold as well when the kernel refuses: on Linux, run it below
-//! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or `io_uring_setup:error=EPERM`, as containers do). Below, by
-//! answers that come late, fail or are short, waits that a signal ends, and a caller that panics.
+//! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or
+//! `io_uring_setup:error=EPERM`, as containers do). Below, by answers that come late, fail or are
+//! short, waits that a signal ends, and a caller that panics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -43,24 +49,27 @@ use super::read::Span;
 use crate::env::{ReadQueue, ReadRequest};
 use crate::sync::{Mutex, thread};
 
-/// How many requests one ring takes at once; also the depth that a device sees at most from one thread. Reads stop becoming
-/// cheaper long before.
+/// How many requests one ring takes at once; also the depth that a device sees at most from one
+/// thread. Reads stop becoming cheaper long before.
 const REQUESTS_MAX: usize = 128;
 
 /// What the reads of one ring take at most, in bytes, unless it is one alone.
 const FLIGHT_BYTES_MAX: usize = 1 << 20;
 
-/// The kernel is told of so many new requests at the latest. Telling it costs as much processor time as some ten requests, so it is not done
-/// for each; but the sooner the device begins, the sooner it ends.
+/// The kernel is told of so many new requests at the latest. Telling it costs as much processor
+/// time as some ten requests, so it is not done for each; but the sooner the device begins, the
+/// sooner it ends.
 const SUBMIT_REQUESTS: usize = 24;
 
-/// So many answers are waited for at most before they are handed over. To be woken costs about as much as to take over two or three.
+/// So many answers are waited for at most before they are handed over. To be woken costs about as
+/// much as to take over two or three.
 const WAIT_ANSWERS_MAX: usize = 16;
 
 /// How many rings wait for the next queue at most. One takes about 20 KiB.
 const IDLE_RINGS_MAX: usize = 4;
 
-/// One request's length at most, in bytes: a multiple of every alignment, and far below what the kernel takes.
+/// One request's length at most, in bytes: a multiple of every alignment, and far below what the
+/// kernel takes.
 const READ_BYTES_MAX: usize = 1 << 30;
 
 /// Rings that wait for a queue of reads.
@@ -102,14 +111,16 @@ struct Slot<'a> {
 }
 
 impl Rings {
-    /// A pool with one ring in it; an error where the kernel, or who guards it, does not allow rings.
+    /// A pool with one ring in it; an error where the kernel, or who guards it, does not allow
+    /// rings.
     pub(super) fn probe() -> io::Result<Self> {
         let ring = Ring::new()?;
         ring.check()?;
         Ok(Self { idle: Mutex::new(vec![ring]) })
     }
 
-    /// [`crate::Env::read_queue`]. An error if no ring can be had; nothing was asked of the queue then.
+    /// [`crate::Env::read_queue`]. An error if no ring can be had; nothing was asked of the queue
+    /// then.
     pub(super) fn read_queue(&self, bounces: &Bounces, queue: &mut dyn ReadQueue) -> io::Result<()> {
         // The guard of the lock must not live on while a ring is made.
         let idle = self.idle.lock().pop();
@@ -129,7 +140,8 @@ impl Ring {
         Ok(Self(IoUring::new(REQUESTS_MAX as u32)?))
     }
 
-    /// Whether the kernel knows the one operation that is needed (from Linux 5.6 on) and may be called for it.
+    /// Whether the kernel knows the one operation that is needed (from Linux 5.6 on) and may be
+    /// called for it.
     fn check(&self) -> io::Result<()> {
         let mut probe = io_uring::Probe::new();
         self.0.submitter().register_probe(&mut probe)?;
@@ -204,15 +216,18 @@ impl<'a> Flight<'a> {
             .offset(slot.span.start)
             .build()
             .user_data(index as u64);
-        // SAFETY: the request must stay valid until it is answered. The slot owns the memory, of at least that length, and keeps the file open. It stays
-        // in `slots`, where nobody touches it, until `enter` has seen its answer or finds that the kernel will not take it; moving a slot does not move
-        // the memory. `drop` waits for all that the kernel took. The ring's own memory belongs to the ring, which outlives the flight.
+        // SAFETY: the request must stay valid until it is answered. The slot owns the memory, of at least
+        // that length, and keeps the file open. It stays in `slots`, where nobody touches it, until
+        // `enter` has seen its answer or finds that the kernel will not take it; moving a slot does not
+        // move the memory. `drop` waits for all that the kernel took. The ring's own memory belongs
+        // to the ring, which outlives the flight.
         let pushed = unsafe { self.ring.submission().push(&request) };
         assert!(pushed.is_ok(), "a queue with {} requests has no room for one more", self.pushed.len());
         self.pushed.push_back(index);
     }
 
-    /// Tells the kernel of new requests, waits for so many answers, and takes note of all that are there. Never panics.
+    /// Tells the kernel of new requests, waits for so many answers, and takes note of all that are
+    /// there. Never panics.
     fn enter(&mut self, answers: usize) {
         if self.is_broken {
             // The answers to what the kernel took come all the same.
@@ -345,8 +360,8 @@ mod tests {
         from(pipe, HERE, bytes)
     }
 
-    /// Answers that come late and in another order find their reads, and the queue waits for the last of them. One that
-    /// fails is done again alone, and fails. The ring can be used again.
+    /// Answers that come late and in another order find their reads, and the queue waits for the
+    /// last of them. One that fails is done again alone, and fails. The ring can be used again.
     #[test]
     fn waits_for_every_answer() {
         let Ok(rings) = Rings::probe() else {
@@ -407,7 +422,8 @@ mod tests {
         fn start_writeback(&self, _: u64, _: u64) {}
     }
 
-    /// Whatever a ring does with a read, whole, short, failed or not taken at all, that read alone has to bear it, and the plain read that follows decides.
+    /// Whatever a ring does with a read, whole, short, failed or not taken at all, that read alone
+    /// has to bear it, and the plain read that follows decides.
     #[test]
     fn what_a_ring_does_not_do_is_done_alone() {
         let Ok(rings) = Rings::probe() else { return };
@@ -455,7 +471,8 @@ mod tests {
         assert!((1..=IDLE_RINGS_MAX).contains(&rings.idle.lock().len()));
     }
 
-    /// A queue that panics while reads are on their way is not left before these are answered, since the kernel has their memory; and its ring is given up.
+    /// A queue that panics while reads are on their way is not left before these are answered,
+    /// since the kernel has their memory; and its ring is given up.
     #[test]
     fn a_panic_waits_for_the_answers() {
         let Ok(rings) = Rings::probe() else { return };
@@ -480,7 +497,8 @@ mod tests {
         assert_eq!(rings.idle.lock().len(), 0, "the ring did not go back");
     }
 
-    /// A signal ends the wait in the kernel early, but not the queue: the kernel still has the memory.
+    /// A signal ends the wait in the kernel early, but not the queue: the kernel still has the
+    /// memory.
     #[test]
     #[expect(unsafe_code, reason = "signals have no safe interface")]
     #[expect(clippy::disallowed_methods, reason = "a test of what takes real time")]
@@ -490,8 +508,9 @@ mod tests {
             HANDLED.fetch_add(1, Ordering::SeqCst);
         }
         let Ok(rings) = Rings::probe() else { return };
-        // SAFETY: zeros are a valid action without flags, so without repeating what was interrupted; the handler only advances a counter,
-        // which is allowed at any moment; no other test uses this signal.
+        // SAFETY: zeros are a valid action without flags, so without repeating what was interrupted; the
+        // handler only advances a counter, which is allowed at any moment; no other test uses this
+        // signal.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;

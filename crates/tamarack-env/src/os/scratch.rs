@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use crate::random::Random;
 
-/// A directory of its own that is removed, with all that is in it, when the value is dropped. A process that is killed
-/// leaves it behind.
+/// A directory of its own that is removed, with all that is in it, when the value is dropped. A
+/// process that is killed leaves it behind.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
 }
 
 impl TempDir {
-    /// A new directory where the system keeps temporary files; often in memory rather than on a disk.
+    /// A new directory where the system keeps temporary files; often in memory rather than on a
+    /// disk.
     pub fn new() -> io::Result<Self> {
         Self::below(&std::env::temp_dir())
     }

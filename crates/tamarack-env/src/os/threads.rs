@@ -1,12 +1,14 @@
 //! Reads by a number of threads at once: for systems where io_uring is not to be had.
 //!
-//! Each direct read of a queue becomes a job; the caller hands over what is done, and waits when nothing is. Reads through the page cache stay with
-//! the caller: most of them find their bytes there, which takes less time than to wake a thread.
+//! Each direct read of a queue becomes a job; the caller hands over what is done, and waits when
+//! nothing is. Reads through the page cache stay with the caller: most of them find their bytes
+//! there, which takes less time than to wake a thread.
 //!
-//! A job owns all that it needs, so no thread ever holds on to anything of a caller's. That costs an allocation, which is little beside waking a
-//! thread.
+//! A job owns all that it needs, so no thread ever holds on to anything of a caller's. That costs
+//! an allocation, which is little beside waking a thread.
 //!
-//! The threads are background workers of the environment (`workers`), started with the first queue and ended with the environment.
+//! The threads are background workers of the environment (`workers`), started with the first queue
+//! and ended with the environment.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,8 +19,9 @@ use crate::env::{Event, Progress, ReadQueue, ReadRequest, Work, Worker};
 use crate::sync::Mutex;
 use crate::workers::Workers;
 
-/// How many threads read. They wait nearly all of the time, so this is a depth for the device rather than a number of cores. In a trial on a
-/// virtual disk and two cores, ten reads took 339, 237, 184 and 156 µs with 2, 4, 8 and 16 of them, and a hundred 3.3, 2.1, 1.4 and 1.1 ms.
+/// How many threads read. They wait nearly all of the time, so this is a depth for the device
+/// rather than a number of cores. In a trial on a virtual disk and two cores, ten reads took 339,
+/// 237, 184 and 156 µs with 2, 4, 8 and 16 of them, and a hundred 3.3, 2.1, 1.4 and 1.1 ms.
 const THREADS: usize = 16;
 
 /// How many reads of one queue wait for a thread or are with one, at most.

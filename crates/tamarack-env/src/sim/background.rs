@@ -1,18 +1,21 @@
-//! Background work without threads: workers take their steps when someone waits, in an order drawn from the seed.
+//! Background work without threads: workers take their steps when someone waits, in an order drawn
+//! from the seed.
 //!
-//! One process has one set of workers. A step runs on the thread that asked for it, with no lock held, so it may call
-//! the environment, wake and start other workers and notify events. While it runs, its worker is not runnable: a step
-//! that waits steps the others.
+//! One process has one set of workers. A step runs on the thread that asked for it, with no lock
+//! held, so it may call the environment, wake and start other workers and notify events. While it
+//! runs, its worker is not runnable: a step that waits steps the others.
 //!
-//! Time passes only when nobody can run: then it jumps to the moment at which some worker wants to go on, or to
-//! the waiter's deadline, whichever is first. If there is neither, nothing can ever happen again, which is a deadlock
-//! in the code under test and a panic that says who is idle. [`Process::wait`] asks its question again only after the
-//! event was notified, as the contract allows, so a notification that someone forgot is such a deadlock too.
+//! Time passes only when nobody can run: then it jumps to the moment at which some worker wants to
+//! go on, or to the waiter's deadline, whichever is first. If there is neither, nothing can ever
+//! happen again, which is a deadlock in the code under test and a panic that says who is idle.
+//! [`Process::wait`] asks its question again only after the event was notified, as the contract
+//! allows, so a notification that someone forgot is such a deadlock too.
 //!
-//! With a device, a step has its own time ([`super`] shows it): the clock is set to the step's begin, moves with what
-//! the step costs, and is set back to the waiter's when it returns. The end is where the worker's next step begins, and
-//! when what the step notified reaches the waiter. Of several workers the one whose step begins first runs first, and
-//! only ties are drawn from the seed. Without a device, each step begins now, and nothing is set back.
+//! With a device, a step has its own time ([`super`] shows it): the clock is set to the step's
+//! begin, moves with what the step costs, and is set back to the waiter's when it returns. The end
+//! is where the worker's next step begins, and when what the step notified reaches the waiter. Of
+//! several workers the one whose step begins first runs first, and only ties are drawn from the
+//! seed. Without a device, each step begins now, and nothing is set back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +29,8 @@ use crate::env::{Event, Progress, Work, Worker};
 use crate::random::Random;
 use crate::sync::{Condvar, Mutex};
 
-/// How long a waiter that expects other threads lets them run, in real time, before the virtual clock moves.
+/// How long a waiter that expects other threads lets them run, in real time, before the virtual
+/// clock moves.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What ends when a process ends: its workers and the validity of its handles.
@@ -70,7 +74,8 @@ struct Running<'a> {
     id: u64,
     /// The time of the one on whose thread it runs, if the step has its own.
     resume_at: Option<Duration>,
-    /// What the step said; `Done` until it has returned, so that a step that panics is not called again.
+    /// What the step said; `Done` until it has returned, so that a step that panics is not called
+    /// again.
     progress: Progress,
 }
 
@@ -88,7 +93,8 @@ impl Process {
         })
     }
 
-    /// Ends the process: no step is ever called again. A step that is running runs on, but all its calls fail.
+    /// Ends the process: no step is ever called again. A step that is running runs on, but all its
+    /// calls fail.
     pub(super) fn kill(&self) {
         self.life.end();
         let workers = std::mem::take(&mut self.state.lock().workers);
@@ -120,7 +126,8 @@ impl Process {
         Ok(Arc::new(SimWorker { process: self.clone(), machine: machine.clone(), id }))
     }
 
-    /// Lets one runnable worker, drawn from the seed, take a step, and says when the step ended; `None` if there is none.
+    /// Lets one runnable worker, drawn from the seed, take a step, and says when the step ended;
+    /// `None` if there is none.
     pub(super) fn step(&self, machine: &Machine) -> Option<Duration> {
         let (now, own_times) = (machine.now(), machine.has_device());
         let (mut running, work) = {
@@ -201,7 +208,8 @@ impl Process {
         }
     }
 
-    /// Gives other threads, if there are any, some real time to notify; true if they did or one of them is in a step.
+    /// Gives other threads, if there are any, some real time to notify; true if they did or one of
+    /// them is in a step.
     fn let_threads_run(&self, event: &Event, seen: u64) -> bool {
         let (expected, stepping) = {
             let state = self.state.lock();
@@ -247,8 +255,8 @@ impl fmt::Debug for Process {
 }
 
 impl State {
-    /// Who may be the next to take a step, and when it begins: all who can begin now, or if steps have their own times,
-    /// only those who begin first.
+    /// Who may be the next to take a step, and when it begins: all who can begin now, or if steps
+    /// have their own times, only those who begin first.
     fn runnable(&self, now: Duration, own_times: bool) -> (Duration, Vec<u64>) {
         let begins = self.workers.iter().filter_map(|(id, slot)| Some((slot.begin()?, *id)));
         let due: Vec<(Duration, u64)> = begins.filter(|(begin, _)| *begin <= now).collect();

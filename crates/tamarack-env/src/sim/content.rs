@@ -6,20 +6,21 @@
 //!                           4 KiB     4 KiB            shared by all copies that have not written to it
 //! ```
 //!
-//! A clone is two words. The first write after it copies the list of pages (8 bytes per 4 KiB of file) and the one page
-//! that is written. Reserving gigabytes costs nothing. Every page remembers its hash, so that the identity of a whole
-//! image is a walk over lists.
+//! A clone is two words. The first write after it copies the list of pages (8 bytes per 4 KiB of
+//! file) and the one page that is written. Reserving gigabytes costs nothing. Every page remembers
+//! its hash, so that the identity of a whole image is a walk over lists.
 //!
-//! Invariant: bytes at and past `length` are zero, so that growing a file shows zeros. [`Content::put`] alone may break
-//! it, and [`Content::settle`] restores it: in between, a crash image holds data whose change of length it has not met
-//! yet.
+//! Invariant: bytes at and past `length` are zero, so that growing a file shows zeros.
+//! [`Content::put`] alone may break it, and [`Content::settle`] restores it: in between, a crash
+//! image holds data whose change of length it has not met yet.
 
 use std::sync::{Arc, OnceLock};
 
 /// Bytes per page: the unit of copying, and the unit in which the simulated disk gives out space.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// The longest file, in bytes: sixteen GiB, so that a wild offset is an error and not four million list entries.
+/// The longest file, in bytes: sixteen GiB, so that a wild offset is an error and not four million
+/// list entries.
 pub(super) const LENGTH_MAX: u64 = 1 << 34;
 
 #[derive(Clone, Debug, Default)]
@@ -179,7 +180,8 @@ fn pieces(offset: u64, count: usize) -> impl Iterator<Item = (usize, usize, std:
 #[cfg(not(feature = "shuttle"))]
 #[cfg(test)]
 mod tests {
-    //! Random histories beside the obvious twin, a `Vec<u8>`; and that a copy is not touched by its original.
+    //! Random histories beside the obvious twin, a `Vec<u8>`; and that a copy is not touched by its
+    //! original.
 
     use super::*;
     use crate::random::Random;

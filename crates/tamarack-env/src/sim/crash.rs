@@ -1,8 +1,8 @@
 //! What a machine that lost its power finds when it comes back.
 //!
-//! From any state of the disk, a [`Crash`] decides which unsynced changes reached the device; everything that was
-//! synced did. The result is an independent disk on which nothing is unsynced. The kinds of crash differ in which
-//! mistakes they find fastest:
+//! From any state of the disk, a [`Crash`] decides which unsynced changes reached the device;
+//! everything that was synced did. The result is an independent disk on which nothing is unsynced.
+//! The kinds of crash differ in which mistakes they find fastest:
 //!
 //! | kind | finds |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | [`Crash::Subset`] | assumptions on order within a file |
 //! | [`Crash::Torn`] | assumptions on atomicity: of a write, of a write and its length |
 //!
-//! Names are kept or lost like writes, each change alone; a rename is one change. All draws come from the crash's own
-//! seed, so the same disk and the same crash give the same image.
+//! Names are kept or lost like writes, each change alone; a rename is one change. All draws come
+//! from the crash's own seed, so the same disk and the same crash give the same image.
 //!
 //! Cost: a few list copies per file, plus the pages that surviving writes touch.
 
@@ -26,8 +26,9 @@ use super::disk::Disk;
 use super::inode::{Change, DirectoryState, FileState, Inode, Names, Node, ROOT};
 use crate::random::Random;
 
-/// Which unsynced changes a crash lets through. The numbers in [`Crash::Prefix`] and [`Crash::AllBut`] count changes in
-/// the order in which they were made, across all files and directories.
+/// Which unsynced changes a crash lets through. The numbers in [`Crash::Prefix`] and
+/// [`Crash::AllBut`] count changes in the order in which they were made, across all files and
+/// directories.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Crash {
     /// Nothing that was not synced.
@@ -127,8 +128,8 @@ pub(super) fn process_ended(disk: &Disk) -> Disk {
     Disk { files, ..disk.clone() }
 }
 
-/// A number that two disks share if all names and contents that a process would see are the same, and else with a
-/// chance of about 2⁻⁶⁴.
+/// A number that two disks share if all names and contents that a process would see are the same,
+/// and else with a chance of about 2⁻⁶⁴.
 pub(super) fn identity(disk: &Disk) -> u64 {
     fn of_directory(disk: &Disk, inode: Inode, mut hash: u64) -> u64 {
         for (name, node) in disk.directories[&inode].volatile.iter() {
@@ -212,8 +213,9 @@ impl Judge {
         }
     }
 
-    /// Lets each sector through for itself, and the growth of the length for itself: in full, up to some sector, or not
-    /// at all. File systems that give space to pages as they write them out raise the durable length page by page.
+    /// Lets each sector through for itself, and the growth of the length for itself: in full, up to
+    /// some sector, or not at all. File systems that give space to pages as they write them out
+    /// raise the durable length page by page.
     fn tear(&mut self, content: &mut Content, offset: u64, bytes: &[u8], sector_bytes: u64) {
         let mut from = 0;
         while from < bytes.len() {

@@ -11,27 +11,31 @@
 //!
 //! Five rules:
 //!
-//! * **A buffered write costs processor time**, and makes pages of 4 KiB dirty. It does not wait for the device.
-//! * **Dirty pages become transfers** when the file is synced, when [`crate::File::start_writeback`] says so, or when the
-//!   file has more of them than [`Device::dirty_bytes_max`]. A page that was written twice before is one transfer.
-//! * **A sync waits** until all the file's transfers are over, and then for [`Device::sync_latency`]. Making a directory's
-//!   names durable takes that latency alone.
+//! * **A buffered write costs processor time**, and makes pages of 4 KiB dirty. It does not wait
+//!   for the device.
+//! * **Dirty pages become transfers** when the file is synced, when
+//!   [`crate::File::start_writeback`] says so, or when the file has more of them than
+//!   [`Device::dirty_bytes_max`]. A page that was written twice before is one transfer.
+//! * **A sync waits** until all the file's transfers are over, and then for
+//!   [`Device::sync_latency`]. Making a directory's names durable takes that latency alone.
 //! * **A read transfers** the pages it touches, unless they are dirty, and waits for that and for
-//!   [`Device::read_latency`]. So the page cache is as small as can be: databases that are larger than memory are what
-//!   the model is for.
-//! * **Bandwidth is everybody's, latency and processor each one's own.** The device carries out one transfer at a time,
-//!   in the order in which they were asked for as far as the times of asking allow, see [`Transfers`]. Any number of
-//!   callers can wait out a latency at the same time, as on solid-state and network storage; a disk with one arm would
-//!   be slower.
+//!   [`Device::read_latency`]. So the page cache is as small as can be: databases that are larger
+//!   than memory are what the model is for.
+//! * **Bandwidth is everybody's, latency and processor each one's own.** The device carries out one
+//!   transfer at a time, in the order in which they were asked for as far as the times of asking
+//!   allow, see [`Transfers`]. Any number of callers can wait out a latency at the same time, as on
+//!   solid-state and network storage; a disk with one arm would be slower.
 //!
-//! Other calls cost nothing, and neither do calls that fail or are omitted: what they would cost is not what tests of
-//! them are about. What the engine computes without reading or writing has no cost of its own;
-//! [`Device::cpu_bytes_per_second`] stands for it.
+//! Other calls cost nothing, and neither do calls that fail or are omitted: what they would cost is
+//! not what tests of them are about. What the engine computes without reading or writing has no
+//! cost of its own; [`Device::cpu_bytes_per_second`] stands for it.
 //!
-//! Absent: who waits. This answers "until when?"; whose clock then moves is decided in [`super::machine`] and
-//! [`super::background`]. A transfer costs a step in a map of busy times, a written page one in a set of pages.
+//! Absent: who waits. This answers "until when?"; whose clock then moves is decided in
+//! [`super::machine`] and [`super::background`]. A transfer costs a step in a map of busy times, a
+//! written page one in a set of pages.
 //!
-//! Tested below beside a device of single ticks, and by the sums and orders of `sim/tests/device.rs`.
+//! Tested below beside a device of single ticks, and by the sums and orders of
+//! `sim/tests/device.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
@@ -49,15 +53,16 @@ pub struct Device {
     pub read_bytes_per_second: u64,
     /// What it writes, in bytes per second, while it does nothing else.
     pub write_bytes_per_second: u64,
-    /// What a caller's processor moves, in bytes read or written per second: copying into and out of the page cache, and
-    /// what is computed about these bytes. Each worker has a processor of its own.
+    /// What a caller's processor moves, in bytes read or written per second: copying into and out
+    /// of the page cache, and what is computed about these bytes. Each worker has a processor
+    /// of its own.
     pub cpu_bytes_per_second: u64,
     /// How much longer a read takes than its transfer.
     pub read_latency: Duration,
     /// How much longer a sync takes than the transfers it waits for.
     pub sync_latency: Duration,
-    /// How many bytes of a file stay dirty although nobody asks for them to be written; beyond, all are. At least 4096
-    /// are kept.
+    /// How many bytes of a file stay dirty although nobody asks for them to be written; beyond, all
+    /// are. At least 4096 are kept.
     pub dirty_bytes_max: u64,
 }
 
@@ -81,7 +86,8 @@ impl Device {
         ..Self::NETWORK_VOLUME
     };
 
-    /// A solid-state disk close to the processor: 2 GB/s written, which is more than one core can merge.
+    /// A solid-state disk close to the processor: 2 GB/s written, which is more than one core can
+    /// merge.
     pub const NVME_SSD: Self = Self {
         read_bytes_per_second: 3_000_000_000,
         write_bytes_per_second: 2_000_000_000,
@@ -185,8 +191,9 @@ impl Storage {
 
 /// When the device is busy, in stretches that do not touch.
 ///
-/// A step of one worker is simulated from its beginning to its end before another's, so requests do not come in the
-/// order of their times. Each is therefore given what is free from its own time on, in pieces if need be:
+/// A step of one worker is simulated from its beginning to its end before another's, so requests do
+/// not come in the order of their times. Each is therefore given what is free from its own time on,
+/// in pieces if need be:
 ///
 /// ```text
 /// before               ▓▓▓▓▓▓         ▓▓▓▓▓▓▓▓
@@ -194,16 +201,16 @@ impl Storage {
 /// carried out          ·    ·├────────┤      ├────┤ over
 /// ```
 ///
-/// So the device is never idle while something was asked for, what was promised earlier is never taken back, and
-/// who asks later in both senses waits for all before.
+/// So the device is never idle while something was asked for, what was promised earlier is never
+/// taken back, and who asks later in both senses waits for all before.
 #[derive(Debug, Default)]
 struct Transfers {
     /// From when to when.
     busy: BTreeMap<Duration, Duration>,
 }
 
-/// How many stretches are remembered. The oldest idle time between two is given up then, and counts as busy. Workers
-/// lag behind each other by single steps, which make far fewer.
+/// How many stretches are remembered. The oldest idle time between two is given up then, and counts
+/// as busy. Workers lag behind each other by single steps, which make far fewer.
 const STRETCHES_MAX: usize = 4096;
 
 impl Transfers {

@@ -1,13 +1,15 @@
 //! What is stored: a tree of names that lead to inodes, and the operations on it.
 //!
-//! Files live in inodes, names in directories, so data and name survive independently, a removed file stays readable
-//! through its handles, and one whose removal was not synced comes back. Every change gets a number, its place in the
-//! order of all changes to the disk.
+//! Files live in inodes, names in directories, so data and name survive independently, a removed
+//! file stays readable through its handles, and one whose removal was not synced comes back. Every
+//! change gets a number, its place in the order of all changes to the disk.
 //!
-//! Space is counted in pages: of a file, all up to its last written page, or what was allocated if that is more. A file
-//! takes space while it has a name or a handle. It is kept, beyond that, while a crash could bring its name back.
+//! Space is counted in pages: of a file, all up to its last written page, or what was allocated if
+//! that is more. A file takes space while it has a name or a handle. It is kept, beyond that, while
+//! a crash could bring its name back.
 //!
-//! Absent here: calls, steps, faults by number, the clock. This is the state alone, and its operations never wait.
+//! Absent here: calls, steps, faults by number, the clock. This is the state alone, and its
+//! operations never wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -172,9 +174,9 @@ impl Disk {
             return Ok(0);
         }
         let end = checked_end(offset, bytes.len() as u64)?;
-        let room_end = self.file(inode).space_bytes().saturating_add(self.free_bytes());
-        let room_end = if self.delayed_allocation { end } else { room_end };
-        let count = end.min(room_end).saturating_sub(offset) as usize;
+        let space_end = self.file(inode).space_bytes().saturating_add(self.free_bytes());
+        let space_end = if self.delayed_allocation { end } else { space_end };
+        let count = end.min(space_end).saturating_sub(offset) as usize;
         if count == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -224,7 +226,8 @@ impl Disk {
         Ok(())
     }
 
-    /// With delayed allocation, fails if there is no space for what was written since the last sync, which is thrown away then.
+    /// With delayed allocation, fails if there is no space for what was written since the last
+    /// sync, which is thrown away then.
     pub(super) fn sync(&mut self, inode: Inode) -> io::Result<()> {
         let file = self.file(inode);
         let more_bytes = file.space_bytes().saturating_sub(self.space_of(file));
@@ -329,7 +332,8 @@ impl Disk {
         }
     }
 
-    /// Drops files that neither a name, an unsynced change of names nor a handle can ever reach again.
+    /// Drops files that neither a name, an unsynced change of names nor a handle can ever reach
+    /// again.
     fn forget_unreachable(&mut self) {
         let mut reachable = BTreeSet::new();
         for directory in self.directories.values() {

@@ -1,9 +1,10 @@
 //! Which call goes wrong, and how.
 //!
-//! A [`Fault`] is a [`Failure`] and the calls it strikes: by running number, step, kind, path, or any predicate; all
-//! conditions given must hold. It strikes once unless told otherwise, and passes over calls that cannot fail in its way
-//! (there is no short sync), so one list of failures can be tried at every call of a workload:
-//! [`super::SimEnv::faults_shown`] tells whether it had an effect.
+//! A [`Fault`] is a [`Failure`] and the calls it strikes: by running number, step, kind, path, or
+//! any predicate; all conditions given must hold. It strikes once unless told otherwise, and passes
+//! over calls that cannot fail in its way (there is no short sync), so one list of failures can be
+//! tried at every call of a workload: [`super::SimEnv::faults_shown`] tells whether it had an
+//! effect.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,12 +19,13 @@ pub struct Call {
     pub number: u64,
     /// What it does.
     pub kind: CallKind,
-    /// The caller's name for it; `None` for calls that carry none because they change nothing durable.
+    /// The caller's name for it; `None` for calls that carry none because they change nothing
+    /// durable.
     pub step: Option<Step>,
     /// The file or directory; for a rename or a link, the old name.
     pub path: Arc<Path>,
-    /// Where in the file, in bytes; the new length for [`CallKind::SetLen`], and up to where for [`CallKind::Allocate`] and
-    /// [`CallKind::Reserve`].
+    /// Where in the file, in bytes; the new length for [`CallKind::SetLen`], and up to where for
+    /// [`CallKind::Allocate`] and [`CallKind::Reserve`].
     pub offset: u64,
     /// How many bytes are read or written.
     pub bytes: u64,
@@ -71,7 +73,8 @@ pub enum Failure {
     ShortRead,
     /// A sync that fails; the pages stay dirty and a later sync writes them.
     SyncKeepsPages,
-    /// A sync that fails; the pages count as clean, so reads still show them and no later sync writes them.
+    /// A sync that fails; the pages count as clean, so reads still show them and no later sync
+    /// writes them.
     SyncDropsPages,
     /// A sync that fails; the data is gone, also for reads, but the new length is durable.
     SyncKeepsLengthOnly,
@@ -87,8 +90,9 @@ pub enum Failure {
 }
 
 impl CallKind {
-    /// True for calls that change storage: those before which the hook is called. A lock is none of them, although it
-    /// may create its file: what it does is not part of what a crash can keep.
+    /// True for calls that change storage: those before which the hook is called. A lock is none of
+    /// them, although it may create its file: what it does is not part of what a crash can
+    /// keep.
     pub fn changes_storage(self) -> bool {
         !matches!(self, Self::List | Self::Open | Self::Lock | Self::Read | Self::Len | Self::Space)
     }
@@ -132,8 +136,8 @@ impl Failure {
     }
 }
 
-/// A failure and the calls it strikes. Made by [`Fault::new`] and narrowed by the other methods; given to
-/// [`super::SimEnv::inject`].
+/// A failure and the calls it strikes. Made by [`Fault::new`] and narrowed by the other methods;
+/// given to [`super::SimEnv::inject`].
 #[derive(Clone)]
 pub struct Fault {
     pub(super) failure: Failure,

@@ -1,8 +1,9 @@
 //! The handles that a process holds: open files and locks.
 //!
-//! A handle names an inode, so it goes on working when the file is renamed or removed. Each call becomes a [`Call`]
-//! with its operation and goes through the [`Machine`]; nothing is decided here but who may write. Dropping a handle is
-//! no call: it only lets the disk know that the file's space may be freed.
+//! A handle names an inode, so it goes on working when the file is renamed or removed. Each call
+//! becomes a [`Call`] with its operation and goes through the [`Machine`]; nothing is decided here
+//! but who may write. Dropping a handle is no call: it only lets the disk know that the file's
+//! space may be freed.
 
 use std::io;
 use std::path::Path;
@@ -57,7 +58,8 @@ impl SimFile {
         self.machine.change(&self.process.life, call, operation)
     }
 
-    /// Reads that bypass the page cache see what is on the device, which after a full sync is the same.
+    /// Reads that bypass the page cache see what is on the device, which after a full sync is the
+    /// same.
     fn is_direct(&self) -> bool {
         self.access == Access::ReadDirect
     }
@@ -111,8 +113,8 @@ impl File for SimFile {
         self.is_direct().then_some(SECTOR_BYTES)
     }
 
-    /// Nothing becomes durable: the contract promises nothing, and a crash image may keep any unsynced write anyway. Only
-    /// a device with a speed gets something to do.
+    /// Nothing becomes durable: the contract promises nothing, and a crash image may keep any
+    /// unsynced write anyway. Only a device with a speed gets something to do.
     fn start_writeback(&self, offset: u64, length: u64) {
         if self.process.life.check().is_ok() {
             self.machine.with(|state| state.start_writeback(self.inode, offset, length));

@@ -1,4 +1,5 @@
-//! One file and one directory, each as it looks now and as it is durable, and the ordered changes in between.
+//! One file and one directory, each as it looks now and as it is durable, and the ordered changes
+//! in between.
 //!
 //! ```text
 //!                 durable  ──  not yet synced, each with its place in the order of all changes  ──▶  volatile
@@ -6,11 +7,12 @@
 //! one directory   names              set #8     move #10    remove #13                               names
 //! ```
 //!
-//! Reads see the volatile side. A sync moves the durable side up to it and empties the list. A crash ([`super::crash`])
-//! starts from the durable side and lets some of the changes through.
+//! Reads see the volatile side. A sync moves the durable side up to it and empties the list. A
+//! crash ([`super::crash`]) starts from the durable side and lets some of the changes through.
 //!
-//! Invariant: a file's durable side with all its changes applied is its volatile side, unless `diverged` says that a
-//! fault has left something in the cache that no sync will ever write. For directories it holds always.
+//! Invariant: a file's durable side with all its changes applied is its volatile side, unless
+//! `diverged` says that a fault has left something in the cache that no sync will ever write. For
+//! directories it holds always.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -73,7 +75,8 @@ pub(super) enum NameChange {
     Set { name: Arc<OsStr>, node: Node },
     /// The name is gone.
     Remove { name: Arc<OsStr> },
-    /// The node has this name and no other in the directory: a rename, which a crash keeps whole or not at all.
+    /// The node has this name and no other in the directory: a rename, which a crash keeps whole or
+    /// not at all.
     Move { to: Arc<OsStr>, node: Node },
 }
 
@@ -179,7 +182,8 @@ impl FileState {
         self.volatile.space_bytes().max(self.reserved_bytes.next_multiple_of(PAGE_BYTES as u64))
     }
 
-    /// The part of it that has its place on the disk even if pages get theirs only when they are synced.
+    /// The part of it that has its place on the disk even if pages get theirs only when they are
+    /// synced.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.durable.space_bytes().max(self.reserved_bytes.next_multiple_of(PAGE_BYTES as u64))
     }

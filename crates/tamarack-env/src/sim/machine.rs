@@ -5,9 +5,9 @@
 //!        └─ delayed? ──┘ once a call with the awaited step has come to the end of this line
 //! ```
 //!
-//! The state has one lock. It is never held while foreign code runs that may call the environment: the hook sees the
-//! disk through a shared pointer taken before the lock is released. The disk is copied on write, so looking costs
-//! nothing unless another thread changes it meanwhile.
+//! The state has one lock. It is never held while foreign code runs that may call the environment:
+//! the hook sees the disk through a shared pointer taken before the lock is released. The disk is
+//! copied on write, so looking costs nothing unless another thread changes it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,7 +25,8 @@ use crate::random::Random;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Called with each call that changes storage, the disk as it is before, and what else an image needs.
+/// Called with each call that changes storage, the disk as it is before, and what else an image
+/// needs.
 pub(super) type Hook = Box<dyn FnMut(&Call, &Disk, Inherited) + Send>;
 
 /// What an image has from its machine, besides the disk.
@@ -58,7 +59,8 @@ pub(super) struct State {
     /// Locked files, each with who holds the lock.
     locks: BTreeMap<Inode, Holders>,
     locks_taken: u64,
-    /// The time of whoever makes calls now: with a device, each background step has a time of its own.
+    /// The time of whoever makes calls now: with a device, each background step has a time of its
+    /// own.
     clock: Duration,
     pub(super) cores: usize,
     storage: Option<Storage>,
@@ -181,12 +183,14 @@ impl Machine {
         state.clock = state.clock.max(moment);
     }
 
-    /// If calls have costs of their own, so that workers work at the same time and not one after the other.
+    /// If calls have costs of their own, so that workers work at the same time and not one after
+    /// the other.
     pub(super) fn has_device(&self) -> bool {
         self.state.lock().storage.is_some()
     }
 
-    /// Whoever makes calls from now on does so at this time, which may be earlier: it is somebody else's.
+    /// Whoever makes calls from now on does so at this time, which may be earlier: it is somebody
+    /// else's.
     pub(super) fn turn_to(&self, moment: Duration) {
         self.state.lock().clock = moment;
     }
@@ -485,8 +489,8 @@ impl Operation {
         }
     }
 
-    /// What a call is told that is omitted or delayed. Panics for what cannot be, and so must be called without the
-    /// lock.
+    /// What a call is told that is omitted or delayed. Panics for what cannot be, and so must be
+    /// called without the lock.
     fn pretended(&self) -> Outcome {
         match self {
             Self::Write { bytes, .. } => Outcome::Wrote(bytes.len()),

@@ -1,6 +1,7 @@
 //! Every fault of the simulator is provoked and seen, each beside a control that must not show it.
 //!
-//! What draws from seeds prints the seed with what failed, and counting the seeds up from zero replays it.
+//! What draws from seeds prints the seed with what failed, and counting the seeds up from zero
+//! replays it.
 
 mod background;
 mod calls;

@@ -12,7 +12,8 @@ use tamarack_env::{Event, Progress, Work};
 
 use crate::Place;
 
-/// Work that counts its steps, tells of each, and is told what to answer by a function of the count.
+/// Work that counts its steps, tells of each, and is told what to answer by a function of the
+/// count.
 struct Counting<F> {
     steps: AtomicU64,
     stepped: Event,
@@ -83,7 +84,8 @@ pub(crate) fn the_number_of_cores_is_fixed(place: &Place) {
     assert_eq!(place.env.cores(), cores);
 }
 
-/// `More` needs no waking, `Done` is the end, and the work is released then or when the worker is stopped.
+/// `More` needs no waking, `Done` is the end, and the work is released then or when the worker is
+/// stopped.
 pub(crate) fn a_worker_steps_until_done(place: &Place) {
     let work = Counting::new(|steps| if steps < 100 { Progress::More } else { Progress::Done });
     let worker = place.env.start("done", work.clone()).unwrap();
@@ -145,7 +147,8 @@ pub(crate) fn a_stopped_worker_stays_stopped(place: &Place) {
     assert_eq!(work.steps.load(SeqCst), steps);
 }
 
-/// Two workers and the waiting thread, all driven by one event: the second adds up what the first made.
+/// Two workers and the waiting thread, all driven by one event: the second adds up what the first
+/// made.
 pub(crate) fn workers_hand_over_to_each_other(place: &Place) {
     let (made, changed) = (Arc::new(AtomicU64::new(0)), Arc::new(Event::new()));
     let taken = Arc::new(AtomicU64::new(0));

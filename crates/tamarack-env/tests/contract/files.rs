@@ -1,4 +1,5 @@
-//! What a file does with bytes: it is a vector of them that grows with zeros, whoever reads and writes.
+//! What a file does with bytes: it is a vector of them that grows with zeros, whoever reads and
+//! writes.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub(crate) fn set_len_cuts_and_extends(place: &Place) {
     assert!(file.is_empty().unwrap());
 }
 
-/// What is there stays; the rest is zeros that can be written to. A length that the file has already changes nothing.
+/// What is there stays; the rest is zeros that can be written to. A length that the file has
+/// already changes nothing.
 pub(crate) fn allocate_only_extends(place: &Place) {
     let file = place.create("file", b"kept");
     file.allocate(10_000, STEP).unwrap();
@@ -160,7 +162,8 @@ fn look_at_both(random: &Random, file: &dyn File, model: &[u8]) {
     assert!(buffer[..length] == *expected, "{length} bytes at {start}");
 }
 
-/// Each thread writes its own slots of one file, in random order and beyond the end, and reads back what it wrote.
+/// Each thread writes its own slots of one file, in random order and beyond the end, and reads back
+/// what it wrote.
 pub(crate) fn threads_read_and_write_at_once(place: &Place) {
     const THREADS: u64 = 4;
     const SLOT_BYTES: usize = 1000;

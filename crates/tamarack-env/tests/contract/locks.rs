@@ -29,7 +29,8 @@ pub(crate) fn locks_of_other_files_are_free(place: &Place) {
     assert_eq!(bytes_of(&*file), b"kept");
 }
 
-/// Many share a lock; who wants it alone gets it when the last of them has let go, and keeps them away then.
+/// Many share a lock; who wants it alone gets it when the last of them has let go, and keeps them
+/// away then.
 pub(crate) fn shares_exclude_only_those_who_want_it_alone(place: &Place) {
     let path = place.path("LOCK");
     drop(place.env.lock(&path).unwrap());

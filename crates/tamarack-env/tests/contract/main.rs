@@ -1,8 +1,8 @@
 //! The contract of [`Env`], as one list of behaviours that every environment must show.
 //!
-//! A behaviour is a function that takes a [`Place`]: an environment and an empty directory in it. The two tables below
-//! make a test of each pair, such as `memory::rename_replaces`. What cannot be the same everywhere (crashes and faults,
-//! which only the simulator has) is tested where it lives.
+//! A behaviour is a function that takes a [`Place`]: an environment and an empty directory in it.
+//! The two tables below make a test of each pair, such as `memory::rename_replaces`. What cannot be
+//! the same everywhere (crashes and faults, which only the simulator has) is tested where it lives.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -25,8 +25,8 @@ mod os {
     crate::thread_behaviours!(crate::Place::on_disk());
 }
 
-/// The same with the other ways of batching, and on the disk that this was built on, where direct reads may work although they do not
-/// where temporary files are.
+/// The same with the other ways of batching, and on the disk that this was built on, where direct
+/// reads may work although they do not where temporary files are.
 mod os_reads {
     mod rings {
         crate::read_behaviours!(crate::Place::batching(tamarack_env::Batching::Rings));

@@ -1,4 +1,5 @@
-//! Names and directories: what creates, replaces, lists and removes them, and the errors for what is taken or missing.
+//! Names and directories: what creates, replaces, lists and removes them, and the errors for what
+//! is taken or missing.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -45,7 +46,8 @@ pub(crate) fn what_is_missing_is_not_found(place: &Place) {
     assert!(env.list(&place.dir).unwrap().is_empty(), "none of these created anything");
 }
 
-/// Directories are listed as files are; what lies in them is not. Neighbours whose names begin alike are kept apart.
+/// Directories are listed as files are; what lies in them is not. Neighbours whose names begin
+/// alike are kept apart.
 pub(crate) fn list_is_sorted_and_shows_one_directory(place: &Place) {
     for dir in ["m", "m-2"] {
         place.env.create_dir(&place.path(dir), STEP).unwrap();

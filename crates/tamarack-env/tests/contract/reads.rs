@@ -1,4 +1,5 @@
-//! Reads past the page cache, and many reads at once: whatever the way, they give what single plain reads give.
+//! Reads past the page cache, and many reads at once: whatever the way, they give what single plain
+//! reads give.
 
 use std::io::{self, ErrorKind};
 use std::panic;
@@ -20,7 +21,8 @@ fn written(place: &Place, name: &str, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads of all lengths at all positions, the end of the file and what lies beyond it included, into memory at all addresses.
+/// Reads of all lengths at all positions, the end of the file and what lies beyond it included,
+/// into memory at all addresses.
 pub(crate) fn direct_reads_need_no_alignment(place: &Place) {
     let bytes = written(place, "file", 1);
     let file = place.env.open(&place.path("file"), Access::ReadDirect).unwrap();
@@ -48,7 +50,8 @@ pub(crate) fn direct_reads_need_no_alignment(place: &Place) {
     assert_eq!(file.read_exact_at(whole, 0).unwrap_err().kind(), ErrorKind::UnexpectedEof);
 }
 
-/// What a file says of its alignment is true: such reads work, to the end. Only files opened for direct reads name one.
+/// What a file says of its alignment is true: such reads work, to the end. Only files opened for
+/// direct reads name one.
 pub(crate) fn aligned_reads_are_what_a_direct_file_asks_for(place: &Place) {
     let bytes = written(place, "file", 1);
     for access in [Access::Read, Access::ReadWrite] {
@@ -65,7 +68,8 @@ pub(crate) fn aligned_reads_are_what_a_direct_file_asks_for(place: &Place) {
     }
 }
 
-/// Random queues over files of both kinds: of one request and of hundreds, long and short, aligned and not, beyond the end.
+/// Random queues over files of both kinds: of one request and of hundreds, long and short, aligned
+/// and not, beyond the end.
 pub(crate) fn a_queue_gives_what_single_reads_give(place: &Place) {
     let contents = [written(place, "one", 1), written(place, "two", 2)];
     let files = opened(place);
@@ -128,7 +132,8 @@ pub(crate) fn a_queue_keeps_each_error(place: &Place) {
     }
 }
 
-/// A queue that has more to ask for whenever something arrives is asked again, until nothing comes any more; each read arrives once.
+/// A queue that has more to ask for whenever something arrives is asked again, until nothing comes
+/// any more; each read arrives once.
 pub(crate) fn a_queue_may_grow_by_what_arrives(place: &Place) {
     struct Chains<'a> {
         bytes: &'a [u8],

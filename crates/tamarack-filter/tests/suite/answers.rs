@@ -1,4 +1,5 @@
-//! What a filter answers: never no to what it holds, and exactly what its page says, computed the slow way.
+//! What a filter answers: never no to what it holds, and exactly what its page says, computed the
+//! slow way.
 //!
 //! Keys are numbers, hashed; a base apart from others makes sets disjoint and histories repeatable.
 
@@ -16,7 +17,8 @@ fn digests(base: u64, count: u64) -> Vec<Digest> {
     (base..base + count).map(digest).collect()
 }
 
-/// Whatever was put in is found, for every kind, size and number of entries, as it was built and read back from bytes.
+/// Whatever was put in is found, for every kind, size and number of entries, as it was built and
+/// read back from bytes.
 #[test]
 fn no_false_negatives() {
     for kind in FilterKind::ALL {
@@ -83,7 +85,8 @@ fn sizes_are_rounded_to_lines() {
     }
 }
 
-/// Units are of one size, whole lines of it, and together not more than what was asked for, in whole lines; few lines are few units.
+/// Units are of one size, whole lines of it, and together not more than what was asked for, in
+/// whole lines; few lines are few units.
 #[test]
 fn units_are_whole_lines() {
     for (entries, bits, units, lines) in
@@ -102,8 +105,9 @@ fn units_are_whole_lines() {
     }
 }
 
-/// The units of a filter, each alone, lose nothing and err as often as one does; whether one errs says nothing about another, nor about any two others: for sizes that are
-/// powers of two and for others, for digests of keys and for shortened ones.
+/// The units of a filter, each alone, lose nothing and err as often as one does; whether one errs
+/// says nothing about another, nor about any two others: for sizes that are powers of two and for
+/// others, for digests of keys and for shortened ones.
 #[test]
 fn units_are_independent() {
     for (entries, mask) in [(20_000, u64::MAX), (26_214, u64::MAX), (20_000, u64::MAX << 24)] {
@@ -150,7 +154,8 @@ fn turned(digest: Digest, units: &[Filter], unit: &Filter) -> Digest {
     (0..number).fold(digest, |digest, _| Digest::from_stored(digest.stored().wrapping_mul(0xD134_2543_DE82_EF95)))
 }
 
-/// Units in memory are the first ones, and their number decides how often they err together; more of them never let pass what fewer stopped.
+/// Units in memory are the first ones, and their number decides how often they err together; more
+/// of them never let pass what fewer stopped.
 #[test]
 fn fewer_units_err_more_often() {
     let set = digests(0, 30_000);
@@ -172,7 +177,8 @@ fn fewer_units_err_more_often() {
     }
 }
 
-/// Answers, and the lines read for them, equal those of a set of bits that follows the pages of `bloom` and `blocked` word by word.
+/// Answers, and the lines read for them, equal those of a set of bits that follows the pages of
+/// `bloom` and `blocked` word by word.
 #[test]
 fn equals_the_slow_twin() {
     for kind in FilterKind::ALL {
@@ -245,8 +251,8 @@ mod twin {
     }
 }
 
-/// A builder counts versions of one key once, and makes filters of several kinds and sizes from one set, as a table does that rebuilds its
-/// filter from the digests it stored.
+/// A builder counts versions of one key once, and makes filters of several kinds and sizes from one
+/// set, as a table does that rebuilds its filter from the digests it stored.
 #[test]
 fn builders_keep_digests() {
     let set = digests(0, 1000);
@@ -264,7 +270,8 @@ fn builders_keep_digests() {
     }
 }
 
-/// Few entries: over many small filters the rate is what [`Filter::fpr`] promises, which is not that of large ones.
+/// Few entries: over many small filters the rate is what [`Filter::fpr`] promises, which is not
+/// that of large ones.
 #[test]
 fn small_filters_keep_their_promise() {
     for kind in FilterKind::ALL {
@@ -277,14 +284,16 @@ fn small_filters_keep_their_promise() {
                 let absent = (1 << 60) + (number << 32);
                 wrong += digests(absent, 2000).into_iter().filter(|digest| filter.may_contain(*digest)).count();
             }
-            // At least 4,000 are counted; how many differs more from filter to filter than from lookup to lookup.
+            // At least 4,000 are counted; how many differs more from filter to filter than from lookup to
+            // lookup.
             let ratio = wrong as f64 / promised;
             assert!((0.93..1.07).contains(&ratio), "{kind:?}, {count} in {lines}: {wrong}, promised {promised}");
         }
     }
 }
 
-/// Digests may lose their low bits, if all do: with the high 40 of 64 the rate is as promised, at few bits per entry and at many.
+/// Digests may lose their low bits, if all do: with the high 40 of 64 the rate is as promised, at
+/// few bits per entry and at many.
 #[test]
 fn short_digests_keep_the_promise() {
     let short = |digest: &Digest| Digest::from_stored(digest.stored() >> 24 << 24);
@@ -299,8 +308,9 @@ fn short_digests_keep_the_promise() {
     }
 }
 
-/// A tree asks many filters with one digest. False positives of different tables do not go together, nor do those of tables of one size: a
-/// digest that passes one by mistake passes the next as often as any other.
+/// A tree asks many filters with one digest. False positives of different tables do not go
+/// together, nor do those of tables of one size: a digest that passes one by mistake passes the
+/// next as often as any other.
 #[test]
 fn filters_that_share_a_digest_are_independent() {
     for kind in FilterKind::ALL {

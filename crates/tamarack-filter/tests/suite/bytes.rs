@@ -1,7 +1,8 @@
 //! Filters as bytes: stored ones are compared, and what is no filter is refused.
 //!
-//! `tests/golden/filters.txt` holds filters as an earlier build wrote them. With `TAMARACK_REWRITE=1` in the environment the test writes the
-//! file instead; a difference is a change of the format.
+//! `tests/golden/filters.txt` holds filters as an earlier build wrote them. With
+//! `TAMARACK_REWRITE=1` in the environment the test writes the file instead; a difference is a
+//! change of the format.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,8 @@ fn filter(kind: FilterKind, count: u64, bits: u64) -> Filter {
     Filter::build(kind, Size::Total(bits), &set).expect("bits")
 }
 
-/// Today's bytes are the stored ones, and the stored ones are read. One filter has few probes, one many: all constants take part.
+/// Today's bytes are the stored ones, and the stored ones are read. One filter has few probes, one
+/// many: all constants take part.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -114,7 +116,8 @@ fn refuses_units_that_do_not_go_together() {
     assert_eq!((most.units(), most.with_next_unit(&one_more)), (22, Err(DecodeError::Unit(22))));
 }
 
-/// Arbitrary bytes never panic: random ones of all lengths, and filters with random bytes changed. The checks are those of the fuzz target.
+/// Arbitrary bytes never panic: random ones of all lengths, and filters with random bytes changed.
+/// The checks are those of the fuzz target.
 #[test]
 fn arbitrary_bytes_do_no_harm() {
     let mut random = 4711_u64;

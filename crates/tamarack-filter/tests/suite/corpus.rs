@@ -1,6 +1,8 @@
-//! Replays the kept inputs of the fuzz targets, so that what a fuzzer once found stays mended without a fuzzer.
+//! Replays the kept inputs of the fuzz targets, so that what a fuzzer once found stays mended
+//! without a fuzzer.
 //!
-//! `TAMARACK_REWRITE=1 cargo test -p tamarack-filter --test suite corpus` writes the seed inputs anew; those that a fuzzer added stay.
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack-filter --test suite corpus` writes the seed inputs
+//! anew; those that a fuzzer added stay.
 
 #![expect(
     clippy::disallowed_methods,

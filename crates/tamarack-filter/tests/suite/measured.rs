@@ -1,7 +1,8 @@
 //! Filters do what the model promises, size by size; the table of it is `MEASURED.md`.
 //!
-//! Everything is drawn from fixed numbers, so the table comes out the same each time, and the test compares it with the file. With
-//! `TAMARACK_REWRITE=1` in the environment it writes the file instead.
+//! Everything is drawn from fixed numbers, so the table comes out the same each time, and the test
+//! compares it with the file. With `TAMARACK_REWRITE=1` in the environment it writes the file
+//! instead.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,10 +11,12 @@ use std::path::Path;
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
 use tamarack_model::filter::promise;
 
-/// Keys in each filter: enough that the proportion of set bits, and the loads of lines, are close to their means.
+/// Keys in each filter: enough that the proportion of set bits, and the loads of lines, are close
+/// to their means.
 const ENTRIES: u64 = 1_000_000;
 
-/// False positives to wait for, if the promise holds: their number then has a standard deviation of 2 %.
+/// False positives to wait for, if the promise holds: their number then has a standard deviation of
+/// 2 %.
 const FALSE_POSITIVES: f64 = 2500.0;
 
 /// Lookups for each row at least, so that large rates are measured more closely than that.

@@ -6,7 +6,8 @@ fn digests(keys: std::ops::Range<u64>) -> Vec<Digest> {
     keys.map(|key| Digest::of(&key.to_be_bytes())).collect()
 }
 
-/// The bytes of a set read back as the set, at every size around powers of two, and take 26 to 27 bits for each key once there are some.
+/// The bytes of a set read back as the set, at every size around powers of two, and take 26 to 27
+/// bits for each key once there are some.
 #[test]
 fn sets_read_back_and_are_small() {
     for count in (0..70).chain([127, 128, 129, 1000, 4096, 4097, 50_000]) {
@@ -30,7 +31,8 @@ fn equal_digests_are_kept() {
     assert_eq!(DigestSet::decode(&same.encode()), Ok(same));
 }
 
-/// A filter that is made of a set has no false negatives, and errs as seldom as one of whole digests is promised to.
+/// A filter that is made of a set has no false negatives, and errs as seldom as one of whole
+/// digests is promised to.
 #[test]
 fn rebuilt_filters_keep_their_promise() {
     for kind in FilterKind::ALL {

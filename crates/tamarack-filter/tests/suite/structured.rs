@@ -1,12 +1,14 @@
-//! The false positive rates of the blocked filter and of the elastic one, whose units are blocked, follow their exact curves within 5 %, whatever the keys look like.
+//! The false positive rates of the blocked filter and of the elastic one, whose units are blocked,
+//! follow their exact curves within 5 %, whatever the keys look like.
 //!
-//! The keys that are there, and those that are asked for, follow each other as closely as a pattern allows. Everything comes from fixed numbers, so a rate that is
-//! right once stays right. Trials are so many that 6,400 false positives are expected: 5 % are four standard deviations.
+//! The keys that are there, and those that are asked for, follow each other as closely as a pattern
+//! allows. Everything comes from fixed numbers, so a rate that is right once stays right. Trials
+//! are so many that 6,400 false positives are expected: 5 % are four standard deviations.
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
 
-/// Keys in each filter. So many that what the loads of its lines make of the rate is within a percent or so of their mean: at many bits, few crowded lines
-/// have most of the false positives.
+/// Keys in each filter. So many that what the loads of its lines make of the rate is within a
+/// percent or so of their mean: at many bits, few crowded lines have most of the false positives.
 const ENTRIES: u64 = 600_000;
 
 /// False positives to wait for.

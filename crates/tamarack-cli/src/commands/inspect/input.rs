@@ -9,7 +9,8 @@ use tamarack_env::{Access, Env, File, OsEnv};
 
 use crate::outcome::Failure;
 
-/// No log segment or manifest is larger: a log segment ends after the commit group that fills it, whose record has less than 4 GiB.
+/// No log segment or manifest is larger: a log segment ends after the commit group that fills it,
+/// whose record has less than 4 GiB.
 const WHOLE_BYTES_MAX: u64 = 8 << 30;
 
 /// The file that is looked at.
@@ -43,7 +44,8 @@ impl Input {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// Some of its bytes, which the file is to have; an error if it has not, or if the device cannot read them.
+    /// Some of its bytes, which the file is to have; an error if it has not, or if the device
+    /// cannot read them.
     pub(super) fn try_read(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(bytes).map_err(io::Error::other)?;

@@ -1,8 +1,9 @@
 //! A log segment: its header, its records, where it ends and why.
 //!
-//! Records follow each other from the header on. Where something else stands, the next record is looked for by its marker, as recovery does; what
-//! lies between is told. Whether that is damage or a torn end is a matter of marks: each record says up to where the log was durable when it was written.
-//! Other segments and the manifest may know of more; they are not looked at.
+//! Records follow each other from the header on. Where something else stands, the next record is
+//! looked for by its marker, as recovery does; what lies between is told. Whether that is damage or
+//! a torn end is a matter of marks: each record says up to where the log was durable when it was
+//! written. Other segments and the manifest may know of more; they are not looked at.
 
 use tamarack::Sequence;
 use tamarack_format::claims::{self, Claim};

@@ -1,7 +1,8 @@
 //! A manifest: its edits, and the version that they lead to.
 //!
-//! Where something stands that is no whole record, the next one is looked for by its marker. The edits behind a lost one are shown, but no version can be
-//! made of them: the last one is then that before the damage.
+//! Where something stands that is no whole record, the next one is looked for by its marker. The
+//! edits behind a lost one are shown, but no version can be made of them: the last one is then that
+//! before the damage.
 
 use tamarack::table::TableStorage;
 use tamarack::tree::table_file::TableFiles;
@@ -138,7 +139,8 @@ impl<'b> Records<'b> {
     }
 }
 
-/// The version that the edits lead to, up to the first one that is lost or does not fit; `None` if the base is lost.
+/// The version that the edits lead to, up to the first one that is lost or does not fit; `None` if
+/// the base is lost.
 fn version(
     input: &Input,
     header: Header,

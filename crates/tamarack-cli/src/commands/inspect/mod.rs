@@ -4,8 +4,9 @@
 //! name, or else content ──► kind of file ──► table, log, manifest ──► Report: facts, lists, problems
 //! ```
 //!
-//! The database is neither opened nor locked, and nothing is changed. Each kind of file has a module of its own, which goes on after damage as far
-//! as it can tell where the next whole piece begins: a table's blocks by their index, records of logs and manifests by their markers.
+//! The database is neither opened nor locked, and nothing is changed. Each kind of file has a
+//! module of its own, which goes on after damage as far as it can tell where the next whole piece
+//! begins: a table's blocks by their index, records of logs and manifests by their markers.
 
 mod changes;
 mod input;

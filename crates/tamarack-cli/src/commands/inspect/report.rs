@@ -18,7 +18,8 @@ use crate::show::{Output, json};
 use crate::size::show_bytes;
 use crate::text;
 
-/// The longest name of a fact, in characters: facts come in several pieces, all with their values below each other.
+/// The longest name of a fact, in characters: facts come in several pieces, all with their values
+/// below each other.
 const NAME_WIDTH: usize = 18;
 
 /// The member that has the entries.
@@ -32,7 +33,8 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Some words for people, and what stands for them in JSON. A name of several words has `_` between them.
+    /// Some words for people, and what stands for them in JSON. A name of several words has `_`
+    /// between them.
     pub(super) fn new(name: &'static str, text: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { name, text: text.into(), member: (name.to_owned(), value.into()) }
     }
@@ -60,7 +62,8 @@ impl Cell {
         Self::new(name, text, bytes)
     }
 
-    /// 64 bits that stand for themselves. A string in JSON, where not every reader has such numbers.
+    /// 64 bits that stand for themselves. A string in JSON, where not every reader has such
+    /// numbers.
     pub(super) fn bits(name: &'static str, bits: u64) -> Self {
         Self::words(name, format!("{bits:016x}"))
     }
@@ -147,7 +150,8 @@ impl<'a, 'o> Report<'a, 'o> {
         Ok(())
     }
 
-    /// Shows rows below each other, at most as many as are wanted. In JSON they are an array of that name.
+    /// Shows rows below each other, at most as many as are wanted. In JSON they are an array of
+    /// that name.
     pub(super) fn list(&mut self, name: &'static str, mut rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
         let more = rows.len().saturating_sub(self.wanted.rows_max);
         rows.truncate(self.wanted.rows_max);

@@ -1,7 +1,8 @@
 //! A table: footer, properties, filter, digests, index, blocks, entries.
 //!
-//! All blocks are read in the order of the file, one at a time, and checked as `Table::verify` does; but what is wrong with one is told and the next one is
-//! read. Memory: an outline of each block, not the blocks.
+//! All blocks are read in the order of the file, one at a time, and checked as `Table::verify`
+//! does; but what is wrong with one is told and the next one is read. Memory: an outline of each
+//! block, not the blocks.
 
 use std::borrow::Cow;
 
@@ -460,7 +461,8 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
     }
 }
 
-/// True if the block stands behind the one before, so that it can be read without reading anything twice. If it is not just behind, that is told.
+/// True if the block stands behind the one before, so that it can be read without reading anything
+/// twice. If it is not just behind, that is told.
 fn follows(report: &mut Report<'_, '_>, outline: &Outline, before: Option<&Outline>, expected: Option<u64>) -> bool {
     let offset = outline.handle.offset;
     if expected.is_some_and(|expected| expected != offset) {

@@ -54,7 +54,8 @@ fn inspect(db: &str, name: &str, words: &[&str]) -> Ran {
     run(&[&["inspect", path.to_str().expect("text")][..], words].concat())
 }
 
-/// Each file is whole and says what the others say, though the database is open meanwhile; and none is changed.
+/// Each file is whole and says what the others say, though the database is open meanwhile; and none
+/// is changed.
 #[test]
 fn whole_files_are_shown() {
     let dir = TestDir::new("whole_files_are_shown");
@@ -188,7 +189,8 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     }
 }
 
-/// Whatever is damaged is told, or changes nothing of what the file holds; and nothing is shown that was not there.
+/// Whatever is damaged is told, or changes nothing of what the file holds; and nothing is shown
+/// that was not there.
 fn tells_damage(ending: &str) {
     let dir = TestDir::new(&format!("tells_damage{ending}"));
     let db = database(&dir);
@@ -291,7 +293,8 @@ fn goes_on_after_damage() {
     assert_eq!(shown["version_after_edit"], whole["edits"][0]["edit"]);
 }
 
-/// Damage behind checksums that fit, and files of random bytes: anything is shown or told, and nothing panics.
+/// Damage behind checksums that fit, and files of random bytes: anything is shown or told, and
+/// nothing panics.
 #[test]
 fn any_bytes_are_survived() {
     let dir = TestDir::new("any_bytes_are_survived");
@@ -316,8 +319,8 @@ fn any_bytes_are_survived() {
     assert!(whole > 0, "no checksum was made to fit");
 }
 
-/// Each byte that leads somewhere, altered behind checksums that fit: of a table the footer, the other parts, and what filter and index begin with;
-/// of a log and a manifest what they begin with.
+/// Each byte that leads somewhere, altered behind checksums that fit: of a table the footer, the
+/// other parts, and what filter and index begin with; of a log and a manifest what they begin with.
 #[test]
 fn every_byte_that_leads_somewhere() {
     let dir = TestDir::new("every_byte_that_leads_somewhere");

@@ -49,7 +49,8 @@ fn an_idle_worker_steps_when_woken_and_time_does_not_wake_it() {
     assert_eq!(*steps.lock(), 2);
 }
 
-/// A worker that is woken while it runs, here by itself, runs again although it says that it is idle.
+/// A worker that is woken while it runs, here by itself, runs again although it says that it is
+/// idle.
 #[test]
 fn a_wake_during_a_step_is_not_lost() {
     let env = SimEnv::new(2);
@@ -178,8 +179,8 @@ fn stopping_and_killing_release_the_work_without_another_step() {
     assert!(!env.wait(&Event::new(), None, &mut || false), "a dead process does not wait");
 }
 
-/// The power fails at a call of a background step, as a hook may decide: the step runs to its end without effect, and
-/// is not called again.
+/// The power fails at a call of a background step, as a hook may decide: the step runs to its end
+/// without effect, and is not called again.
 #[test]
 fn a_process_may_be_killed_within_a_step() {
     let env = SimEnv::new(9);

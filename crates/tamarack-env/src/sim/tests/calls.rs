@@ -1,4 +1,5 @@
-//! The path of a call: numbers, log, hook, steps that are omitted or delayed, and the end of a process.
+//! The path of a call: numbers, log, hook, steps that are omitted or delayed, and the end of a
+//! process.
 
 use super::*;
 use crate::sync::Mutex;
@@ -75,8 +76,8 @@ fn a_create_cannot_be_omitted() {
     create(&env, "f", b"");
 }
 
-/// The sync of one file is delayed until after a write to another. In between, which a hook can see, the write is there
-/// and the sync is not.
+/// The sync of one file is delayed until after a write to another. In between, which a hook can
+/// see, the write is there and the sync is not.
 #[test]
 fn a_delayed_sync_lets_a_later_write_overtake_it() {
     let env = SimEnv::new(5);

@@ -14,8 +14,8 @@ fn an_unsynced_write_is_lost_in_some_image_and_a_synced_one_in_none() {
     assert_eq!(found(&env, |image| text(image, "f")), ["new"]);
 }
 
-/// Four sectors of a file are overwritten by one write. Each of the 16 patterns of old and new sectors appears, and
-/// none in which a sector is a mixture.
+/// Four sectors of a file are overwritten by one write. Each of the 16 patterns of old and new
+/// sectors appears, and none in which a sector is a mixture.
 #[test]
 fn every_tear_between_sectors_appears_and_none_within() {
     for sector in [Sector::Bytes512, Sector::Bytes4096] {
@@ -34,8 +34,8 @@ fn every_tear_between_sectors_appears_and_none_within() {
     }
 }
 
-/// A write from the middle of one sector to the middle of the next is torn at the border in the file, not at multiples
-/// of its own length.
+/// A write from the middle of one sector to the middle of the next is torn at the border in the
+/// file, not at multiples of its own length.
 #[test]
 fn tears_lie_at_the_borders_of_the_file() {
     let env = SimEnv::new(3);
@@ -130,7 +130,8 @@ fn a_rename_is_whole_or_not_at_all() {
     assert_eq!(found(&env, names), [("new".to_owned(), false)]);
 }
 
-/// Two renames of one file, of which a crash may keep the second alone: the file has one name all the same.
+/// Two renames of one file, of which a crash may keep the second alone: the file has one name all
+/// the same.
 #[test]
 fn a_file_never_has_two_names() {
     let env = SimEnv::new(11);
@@ -141,7 +142,8 @@ fn a_file_never_has_two_names() {
     assert_eq!(found(&env, names), [["/a"].map(PathBuf::from), ["/b"].map(PathBuf::from), ["/c"].map(PathBuf::from)]);
 }
 
-/// A link's name is lost or kept with its own directory's changes, and the other name with those of its own; the bytes are the same under both.
+/// A link's name is lost or kept with its own directory's changes, and the other name with those of
+/// its own; the bytes are the same under both.
 #[test]
 fn a_link_is_lost_until_its_directory_is_synced() {
     let env = SimEnv::new(20);
@@ -213,7 +215,8 @@ fn prefixes_and_all_but_one_follow_the_order_of_all_changes() {
     assert_eq!(states([0, 1, 2, 9].map(Crash::AllBut)), ["/a-/c2", "/a1/c-", "/a1/b2", "/a1/c2"]);
 }
 
-/// Twenty appends each to two files: `ByFile` keeps all or none of a file, in all four combinations.
+/// Twenty appends each to two files: `ByFile` keeps all or none of a file, in all four
+/// combinations.
 #[test]
 fn one_file_may_be_there_in_full_and_the_other_not_at_all() {
     let env = SimEnv::new(14);
@@ -276,9 +279,9 @@ fn equal_crashes_give_equal_images_and_different_contents_different_identities()
     }
 }
 
-/// Random histories of writes, cuts, allocations and syncs on one file. Whatever the crash, every byte of every image
-/// is one that it had at some time since the last sync, so nothing older and nothing invented is ever shown; and the
-/// length lies between the shortest and the longest.
+/// Random histories of writes, cuts, allocations and syncs on one file. Whatever the crash, every
+/// byte of every image is one that it had at some time since the last sync, so nothing older and
+/// nothing invented is ever shown; and the length lies between the shortest and the longest.
 #[test]
 fn an_image_shows_only_what_was_there_since_the_last_sync() {
     for seed in 0..300 {

@@ -1,7 +1,8 @@
-//! What calls cost on a device, that all share its bandwidth and nothing else, and whose time passes meanwhile.
+//! What calls cost on a device, that all share its bandwidth and nothing else, and whose time
+//! passes meanwhile.
 //!
-//! The device of these tests is slow and easy to reckon with: a page takes 1 ms to read or write and 1 µs of processor,
-//! a read 10 ms longer, a sync 100 ms longer.
+//! The device of these tests is slow and easy to reckon with: a page takes 1 ms to read or write
+//! and 1 µs of processor, a read 10 ms longer, a sync 100 ms longer.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ const DEVICE: Device = Device {
     dirty_bytes_max: 1 << 30,
 };
 
-/// Where processor and latency take no time, so that a page is a millisecond and nothing else is anything.
+/// Where processor and latency take no time, so that a page is a millisecond and nothing else is
+/// anything.
 const BANDWIDTH_ONLY: Device =
     Device { cpu_bytes_per_second: u64::MAX, read_latency: Duration::ZERO, sync_latency: Duration::ZERO, ..DEVICE };
 
@@ -72,7 +74,8 @@ fn costs_add_up() {
     assert_eq!(cost(&env, || file.sync(SYNC).unwrap()), ms(1 + 100), "what was cut off is not written");
 }
 
-/// A batch transfers what its reads transfer, and waits for one latency only, whatever order it is read in.
+/// A batch transfers what its reads transfer, and waits for one latency only, whatever order it is
+/// read in.
 #[test]
 fn a_batch_waits_once() {
     for seed in 0..10 {
@@ -117,7 +120,8 @@ fn a_file_has_only_so_many_dirty_pages() {
     assert_eq!(cost(&env, || file.sync(SYNC).unwrap()), ms(100));
 }
 
-/// A log of one page waits for the table that was handed to the device before, and not for the one that was not.
+/// A log of one page waits for the table that was handed to the device before, and not for the one
+/// that was not.
 #[test]
 fn files_queue_behind_each_other() {
     let env = machine(4, DEVICE);
@@ -163,15 +167,16 @@ fn workers_share_the_device_and_not_the_processor() {
     assert_eq!((last(BANDWIDTH_ONLY, 1), last(BANDWIDTH_ONLY, 3)), (ms(8), ms(24)));
     let computing = Device { write_bytes_per_second: u64::MAX, cpu_bytes_per_second: 4_096_000, ..BANDWIDTH_ONLY };
     assert_eq!((last(computing, 1), last(computing, 3)), (ms(8), ms(8)));
-    // Latency is waited out at the same time, and while one waits another transfers: the first transfers of three take
-    // 3 ms, and from then on each finds the device free.
+    // Latency is waited out at the same time, and while one waits another transfers: the first
+    // transfers of three take 3 ms, and from then on each finds the device free.
     assert_eq!(last(Device { sync_latency: ms(100), ..BANDWIDTH_ONLY }, 3), ms(8 * 101 + 2));
     let device = Device { read_latency: ms(100), ..BANDWIDTH_ONLY };
     let read_one_page = |file: &dyn File| read(file, 0, 1);
     assert_eq!(*ends_of(&machine(5, device), 3, read_one_page).last().unwrap(), ms(8 * 101 + 2));
 }
 
-/// Steps of 40 ms each: the wait ends at its deadline, in the middle of one, and the steps have gone on.
+/// Steps of 40 ms each: the wait ends at its deadline, in the middle of one, and the steps have
+/// gone on.
 #[test]
 fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
     let env = machine(6, BANDWIDTH_ONLY);
@@ -187,7 +192,8 @@ fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
     assert_eq!((env.now(), begins.lock().clone()), (ms(100), vec![ms(0), ms(40), ms(80)]));
     env.sleep_until(ms(115));
     assert_eq!((env.now(), begins.lock().len()), (ms(115), 3));
-    // A caller that is busy itself finds that the steps have begun when they would have, and no earlier than that.
+    // A caller that is busy itself finds that the steps have begun when they would have, and no earlier
+    // than that.
     env.advance(ms(100));
     assert_eq!(begins.lock().len(), 3);
     env.run_until(ms(240));
@@ -196,7 +202,8 @@ fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
     assert_eq!(env.now(), ms(280), "the last step has to end first");
 }
 
-/// The step of 40 ms says so at once, but who waits hears of it at its end; unless the deadline comes before.
+/// The step of 40 ms says so at once, but who waits hears of it at its end; unless the deadline
+/// comes before.
 #[test]
 fn a_notification_arrives_at_the_end_of_its_step() {
     let wait_until = |deadline| {
@@ -241,7 +248,8 @@ fn the_earliest_notification_counts() {
     }
 }
 
-/// Who is woken by a step begins when that step does it, not when the step began, nor when the waiter's clock stands.
+/// Who is woken by a step begins when that step does it, not when the step began, nor when the
+/// waiter's clock stands.
 #[test]
 fn a_worker_is_woken_at_the_time_of_the_one_who_wakes() {
     let env = machine(8, BANDWIDTH_ONLY);
@@ -262,7 +270,8 @@ fn a_worker_is_woken_at_the_time_of_the_one_who_wakes() {
     assert_eq!(*begun.lock(), [ms(0), ms(45)]);
 }
 
-/// Three workers and a caller that write, sync, read and sleep as random numbers say; who did so when.
+/// Three workers and a caller that write, sync, read and sleep as random numbers say; who did so
+/// when.
 fn trace(seed: u64) -> Vec<(Duration, u64)> {
     let env = machine(seed, Device { dirty_bytes_max: 8 * PAGE as u64, ..DEVICE });
     let trace = Arc::new(Mutex::new(Vec::new()));

@@ -90,8 +90,8 @@ fn short_reads_and_writes_are_continued() {
     assert!(env.faults_shown() >= 4, "{}", env.faults_shown());
 }
 
-/// Every call of a small workload fails in turn, in every way that fits it, once and for ever; the numbers of calls do
-/// not depend on the faults before.
+/// Every call of a small workload fails in turn, in every way that fits it, once and for ever; the
+/// numbers of calls do not depend on the faults before.
 #[test]
 fn every_call_can_fail_in_every_way_that_fits() {
     fn workload(env: &SimEnv) -> io::Result<()> {
@@ -218,7 +218,8 @@ fn what_is_allocated_can_be_written_whatever_else_fills_the_disk() {
     b.write_all_at(&[1; 9000], 0, WRITE).unwrap();
 }
 
-/// Where pages get their place only when they are synced, the write is told nothing of a full disk, and the sync is; unless the place was reserved.
+/// Where pages get their place only when they are synced, the write is told nothing of a full disk,
+/// and the sync is; unless the place was reserved.
 #[test]
 fn with_delayed_allocation_it_is_the_sync_that_finds_no_space() {
     let env = SimEnv::new(8);
@@ -302,7 +303,8 @@ fn slowness_moves_the_virtual_clock() {
     assert_eq!(env.image(Crash::LoseAll).now(), Duration::from_micros(1_004_500));
 }
 
-/// What comes of a queue of reads of two bytes at each of these offsets: the bytes, or that it failed.
+/// What comes of a queue of reads of two bytes at each of these offsets: the bytes, or that it
+/// failed.
 fn batch(env: &SimEnv, file: &Arc<dyn File>, offsets: &[u64]) -> Vec<Option<Vec<u8>>> {
     let request = |&offset: &u64| ReadRequest { file: file.clone(), offset, bytes: 2 };
     read_together(env, offsets.iter().map(request).collect()).into_iter().map(Result::ok).collect()
@@ -333,7 +335,8 @@ fn a_fault_strikes_one_read_of_a_batch() {
     }
 }
 
-/// The same seed gives the same order, another seed another one, and no request is left out or done twice.
+/// The same seed gives the same order, another seed another one, and no request is left out or done
+/// twice.
 #[test]
 fn batches_are_read_in_orders_drawn_from_the_seed() {
     let order = |seed| {
