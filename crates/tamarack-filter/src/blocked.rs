@@ -1,5 +1,5 @@
-//! The blocked Bloom filter: each key sets k bits of one cache line (Putze, Sanders and Singler,
-//! *Cache-, Hash- and Space-Efficient Bloom Filters*).
+//! Cache-line-blocked Bloom filter: each key sets k bits of one cache line (Putze, Sanders and
+//! Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*).
 //!
 //! ```text
 //! line    = digest · lines / 2⁶⁴, rounded down              from the high bits
@@ -8,22 +8,22 @@
 //! c_1     = 2⁶⁴/φ      c_2 = 2⁶⁴·(√2 - 1)                     both made odd
 //! ```
 //!
-//! The high bits of the digest are alike for all keys of a line, and the folded products depend on
-//! those that are not. The probes of a key are drawn with replacement, which the model of the
-//! [false positive rate](tamarack_model::filter) accounts for.
+//! All keys of a line share the high bits of the digest; the folded products depend on the other
+//! bits. The probes of a key are drawn with replacement, which the model of the [false positive
+//! rate](tamarack_model::filter) accounts for.
 //!
-//! A lookup reads one line and looks at the first three bits without a branch in between, and then
-//! at all others: on the way there is one thing for the processor to guess, and of absent keys
-//! seven in eight end there. Each probe is some ten instructions, independent of the others.
+//! A lookup reads one cache line and tests the first three bits without a branch, then the others.
+//! There is one branch to predict, at which seven in eight absent keys end. A probe takes about ten
+//! instructions, independent of the others.
 
 use crate::digest::{Digest, FIRST, SECOND};
 use crate::lines::Line;
 
-/// Probes that one product of 64 bits has room for.
+/// Probes per product of 64 bits.
 const PROBES_PER_PRODUCT: u32 = 7;
 
-/// Probes that are looked at before all others. With all of them at once, an absent key took half
-/// as many instructions again at 10 bits per entry. One absent key in eight goes on.
+/// Probes that are tested first. Testing all at once took half as many instructions again for
+/// absent keys at 10 bits per entry. One absent key in eight needs the others.
 const PROBES_FIRST: u32 = 3;
 
 pub(crate) fn insert(lines: &mut [Line], probes: u32, digest: Digest) {

@@ -1,9 +1,9 @@
-//! The standard Bloom filter: each key sets k bits anywhere.
+//! Standard Bloom filter: each key sets k bits anywhere.
 //!
 //! The positions come from one digest by enhanced double hashing (Dillinger and Manolios, *Bloom
-//! Filters in Probabilistic Verification*): a start, a step, and a growing bend of the step.
-//! Without the bend two keys share all positions if one walks the other's way backwards, or many of
-//! them if a step is tiny; with it they cannot.
+//! Filters in Probabilistic Verification*): a start, a step, and a growing increment of the step.
+//! Without the increment two keys would share all positions if one visits those of the other
+//! backwards, and many of them if a step is tiny.
 //!
 //! ```text
 //! x_0 = digest      y_0 = high half xor low half of digest · 2⁶⁴/φ      c = 2⁶⁴·(√3 - 1)
@@ -11,12 +11,12 @@
 //! position i = x_i · bits / 2⁶⁴, rounded down
 //! ```
 //!
-//! Positions are fractions of the filter, so its size need not be a power of two, and nothing is
-//! divided. Bit `i` of the filter is bit `i % 64` of word `i / 64`.
+//! Positions are fractions of the filter's size, which need not be a power of two; there is no
+//! division. Bit `i` of the filter is bit `i % 64` of word `i / 64`.
 //!
-//! A lookup ends at the first bit that is not set. In a filter of the best size half of all bits
-//! are set, so an absent key reads two lines on average and a present one k. That is the price for
-//! the fewest false positives per bit.
+//! A lookup ends at the first bit that is not set. With the optimal number of probes half of all
+//! bits are set, so that a lookup of an absent key reads two cache lines on average, one of an
+//! existing key k. In return, this kind has the fewest false positives per bit.
 
 use crate::digest::{Digest, FIRST, below};
 use crate::lines::LINE_WORDS;
@@ -45,7 +45,7 @@ pub(crate) fn may_contain(words: &[u64], probes: u32, digest: Digest) -> bool {
     left == 0
 }
 
-/// How many different lines a lookup reads.
+/// Number of distinct cache lines that a lookup reads.
 pub(crate) fn lines_touched(words: &[u64], probes: u32, digest: Digest) -> u32 {
     let mut places = Places::new(words.len(), digest);
     let mut read = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn lines_touched(words: &[u64], probes: u32, digest: Digest) -> u32 {
     read.len() as u32
 }
 
-/// The places of a key's bits, one after the other.
+/// The positions of a key's bits.
 struct Places {
     bits: u64,
     at: u64,

@@ -1,8 +1,8 @@
-//! Gathers the digests of a table while it is written.
+//! Collector of the digests of a table while the table is written.
 //!
-//! Size and number of probes depend on the number of entries, which is known at the end; so digests
-//! are kept until then, 8 bytes each. They are also what a table stores to have its filter rebuilt
-//! later, larger, smaller or of another kind.
+//! The size of a filter and its number of probes depend on the number of entries, which is known at
+//! the end; digests take 8 bytes each until then. A table also stores them, so that its filter can
+//! be rebuilt larger, smaller or as another kind.
 
 use tamarack_model::FilterKind;
 
@@ -16,38 +16,38 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Without digests yet.
+    /// A builder without digests.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more entry. Versions of one key follow each other and count once.
+    /// Adds an entry. Consecutive versions of one key count once.
     pub fn add(&mut self, digest: Digest) {
         if self.digests.last() != Some(&digest) {
             self.digests.push(digest);
         }
     }
 
-    /// The digests so far.
+    /// The number of digests.
     pub fn digests(&self) -> &[Digest] {
         &self.digests
     }
 
-    /// The digests, to be kept.
+    /// The digests, for storage.
     pub fn into_digests(self) -> Vec<Digest> {
         self.digests
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory of the builder in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.digests.capacity() * size_of::<Digest>()
     }
 
-    /// The filter, or none if its size comes to 0 bits; may be called several times, for several
+    /// Builds the filter; `None` if its size is 0 bits. May be called repeatedly, for several
     /// filters over one set.
     ///
     /// # Panics
-    /// If the size is not one; see [`Size`].
+    /// If the size is invalid; see [`Size`].
     pub fn finish(&self, kind: FilterKind, size: Size) -> Option<Filter> {
         Filter::build(kind, size, &self.digests)
     }

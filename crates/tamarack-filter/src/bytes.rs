@@ -1,27 +1,27 @@
-//! A filter as bytes, and back.
+//! Encoding of filters as bytes.
 //!
 //! ```text
 //! │ version u8 │ kind u8 │ probes u8 │ unit u8 │ lines u32 │ entries u64 │ lines × 64 bytes │
 //! ```
 //!
-//! * version: 1. It stands for the digest's function and seed as well as for where the probes fall;
-//!   if any of these change, so does it.
+//! * version: 1. It covers the hash function and seed of the digest and the positions of probes; a
+//!   change of any of these changes the version.
 //! * kind: 1 standard, 2 blocked, 3 elastic.
-//! * probes: at least 1, at most what the kind allows. Stored, so that readers need not agree with
-//!   the writer on which number is best.
-//! * unit: the number of the unit, from 0 on; 0 for filters of one piece.
+//! * probes: at least 1, at most what the kind allows. Stored, so that readers and writers may
+//!   choose differently.
+//! * unit: the number of the unit, from 0; 0 for filters without units.
 //! * lines: at least 1. All numbers are little-endian.
-//! * entries: how many digests it was built from. Nothing depends on it but predictions.
+//! * entries: the number of digests that it was built from, for predictions only.
 //!
-//! An elastic filter is its units, one after the other, each with a header of its own, so that each
-//! can be stored and read by itself; all have one number of probes, lines and entries.
+//! An elastic filter is the sequence of its units, each with a header of its own, so that each can
+//! be stored and read alone; all have the same number of probes, lines and entries.
 //!
-//! One filter has one encoding. Any bytes are either refused or a filter that answers something for
-//! every digest: there is no checksum here, because whoever stores the bytes has one.
+//! A filter has exactly one encoding. Decoding hostile bytes gives an error or a filter that
+//! answers for every digest. There is no checksum here: the block that stores the bytes has one.
 //!
-//! Reading copies the bits into aligned memory. Bytes within a file or a cached block begin
-//! anywhere, where nearly every line of the filter would lie across two of the machine's; one copy
-//! when a table is opened makes "one line per lookup" true.
+//! Decoding copies the bits into aligned memory. Bytes in a file or a cached block are unaligned,
+//! so that nearly every line of the filter would span two cache lines; one copy when a table is
+//! opened makes "one cache line per lookup" true.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,26 +35,26 @@ use crate::lines::{LINE_BYTES, Line};
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;
 
-/// What is wrong with bytes that are no filter.
+/// Why bytes are not a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// There are fewer bytes than a header has.
+    /// Fewer bytes than a header.
     TooShort(usize),
-    /// A format that this version does not know.
+    /// An unknown format version.
     UnknownVersion(u8),
-    /// A kind that this version of the format does not have.
+    /// An unknown kind.
     UnknownKind(u8),
-    /// No probes, or more than the kind allows.
+    /// Zero probes, or more than the kind allows.
     Probes(u8),
-    /// A unit whose number is not the next one, that is one too many, or that differs from those
-    /// before it in more than its bits.
+    /// A unit with a wrong number, one unit too many, or a header that differs from that of the
+    /// units before.
     Unit(u8),
-    /// The header's number of lines is 0, or does not fit the number of bytes.
+    /// The number of lines in the header is 0, or contradicts the number of bytes.
     Lines {
-        /// As the header says.
+        /// Lines in the header.
         lines: u32,
-        /// All bytes, those of the header among them.
+        /// Bytes in total, header included.
         bytes: usize,
     },
 }
@@ -75,26 +75,26 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Filter {
-    /// The number of bytes that [`encode`](Self::encode) gives.
+    /// Number of bytes of the encoding.
     pub fn encoded_bytes(&self) -> usize {
         self.units() * HEADER_BYTES + self.lines() * LINE_BYTES
     }
 
-    /// As bytes: all of its units, if it is elastic.
+    /// Encodes the filter; an elastic one with all of its units.
     ///
     /// # Panics
-    /// If it was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes would ask it
-    /// with whole ones.
+    /// If the filter was [rebuilt](Self::rebuild) from shortened digests: readers of the bytes
+    /// would probe it with whole ones.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
         (0..self.units()).for_each(|unit| self.encode_into(unit, &mut bytes));
         bytes
     }
 
-    /// One of its units as bytes; the first is, by itself, the filter of that unit only.
+    /// Encodes one unit; the first unit alone is a filter.
     ///
     /// # Panics
-    /// As [`encode`](Self::encode), and if there is no such unit.
+    /// Like [`encode`](Self::encode), and if the unit does not exist.
     pub fn encode_unit(&self, unit: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_bytes() / self.units());
         self.encode_into(unit, &mut bytes);
@@ -116,10 +116,10 @@ impl Filter {
         }
     }
 
-    /// The filter that these bytes are. Takes as much memory as they do.
+    /// Decodes a filter, which takes as much memory as its bytes.
     ///
     /// # Errors
-    /// If they are not the bytes of a filter, all of them.
+    /// If the bytes are not exactly one filter.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (first, body) = Header::read(bytes)?;
         if first.kind != FilterKind::Elastic {
@@ -142,10 +142,11 @@ impl Filter {
         Ok(first.filter(Bits::Elastic(units.into())))
     }
 
-    /// The elastic filter that has one unit more, whose bytes these are; both share the others.
+    /// Decodes the next unit of an elastic filter; the result shares the other units with this
+    /// filter.
     ///
     /// # Errors
-    /// If they are not the bytes of its next unit, all of them.
+    /// If the bytes are not exactly its next unit.
     pub fn with_next_unit(&self, bytes: &[u8]) -> Result<Self, DecodeError> {
         let Bits::Elastic(units) = &self.bits else {
             return Err(DecodeError::UnknownKind(kind_to_number(self.kind())));
@@ -162,7 +163,7 @@ impl Filter {
     }
 }
 
-/// What stands before the lines of a filter, or of a unit of one.
+/// Header of a filter or unit.
 #[derive(Clone, Copy, PartialEq)]
 struct Header {
     kind: FilterKind,
@@ -173,7 +174,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header at the beginning, and what follows it.
+    /// Splits the bytes into header and rest.
     fn read(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DecodeError::TooShort(bytes.len()))?;
         let [version, kind, probes, unit, l0, l1, l2, l3, entries @ ..] = *header;
@@ -188,7 +189,7 @@ impl Header {
         Ok((Self { kind, probes, unit, lines, entries: u64::from_le_bytes(entries) }, rest))
     }
 
-    /// What follows the header, as lines; `bytes` is the length of both.
+    /// The lines after the header; `bytes` is the total length.
     fn lines(self, body: &[u8], bytes: usize) -> Result<&[[u8; LINE_BYTES]], DecodeError> {
         let (lines, remainder) = body.as_chunks::<LINE_BYTES>();
         if self.lines == 0 || lines.len() != self.lines as usize || !remainder.is_empty() {
@@ -227,8 +228,8 @@ fn kind_from_number(number: u8) -> Option<FilterKind> {
     FilterKind::ALL.into_iter().find(|kind| kind_to_number(*kind) == number)
 }
 
-/// Makes the number of lines in a header fit the number of bytes that follow, and the version the
-/// known one, so that inputs of fuzzers get past these checks.
+/// Corrects version and number of lines in a header, so that inputs of fuzzers get past these
+/// checks.
 pub(crate) fn mend(bytes: &mut [u8]) {
     if let Some(lines) = bytes.len().checked_sub(HEADER_BYTES).map(|body| (body / LINE_BYTES) as u32) {
         bytes[0] = VERSION;

@@ -3,23 +3,23 @@
 //! In: the key's bytes. Out: XXH3-64 with the seed `"tamarack"` read as a little-endian number, the
 //! same on every machine and in every version: filters and digests are stored, so function and seed
 //! are **part of the format**. XXH3 has a written specification and implementations in many
-//! languages; the golden values below hold ours to it. The seed is not 0 because XXH3-64 with seed
-//! 0 is what everybody else computes: keys that somebody chose by their hash, say one shard of
-//! many, would have digests that agree in some bits, and filters over them would use a part of
-//! their memory only. It is no secret; whoever wants keys that all pass a filter can find them.
+//! languages; the golden values below hold ours to it. The seed is not 0, because other programs
+//! use XXH3-64 with seed 0: keys that were chosen by that hash, such as one shard of many, would
+//! have digests that agree in some bits, and filters over them would waste memory. The seed is
+//! public; an attacker can find keys that all pass a filter.
 //!
-//! **A digest is opaque.** It is made from a key in one place, [`Digest::of`], and offers no bytes
-//! to hash again. What it does offer is what filters need: a number below a bound, from its high
-//! bits, and other bits that depend on all of it.
+//! **A digest is opaque.** Only [`Digest::of`] computes it from a key, and it offers no bytes to
+//! hash again. It offers what filters need: a number below a bound, from its high bits, and further
+//! bits that depend on all of it.
 //!
-//! **64 bits suffice.** Two keys with one digest cannot be told apart by any filter, so a filter
+//! **64 bits suffice.** No filter distinguishes two keys with the same digest, so that a filter
 //! over n keys has at least n/2⁶⁴ false positives per lookup: 6·10⁻⁸ for 2⁴⁰ keys, where the best
 //! standard filter with 20 bits per entry has 7·10⁻⁵. Choosing among the lines of one filter for
 //! 2⁴⁰ keys takes 34 bits at 10 bits per entry, and 30 are left to tell the fifty keys of a line
 //! apart. A cuckoo filter for 2⁴⁰ keys in buckets of four takes 38 bits for the bucket, and has 26
-//! for fingerprints. Filters of tables would do with fewer. They work as promised also if the low
-//! bits of all digests are zero (tested with 40 bits), as long as they are built and asked with the
-//! same ones; so whether a table that keeps its digests keeps all bits is a question of its own.
+//! for fingerprints. Filters of tables need fewer: their false positive rate is as predicted even
+//! if the low bits of all digests are zero (tested with 40 bits), as long as they are built and
+//! probed with the same ones.
 //!
 //! Cost: for keys of up to 16 bytes about 25 instructions, all inlined; see the crate's page.
 
@@ -88,8 +88,8 @@ thread_local! {
     static COMPUTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How many digests this thread has computed of keys. Only in builds with debug assertions: for
-/// tests that show that an operation computes one, and no second.
+/// Number of digests that this thread has computed from keys. Only with debug assertions, for tests
+/// that show that an operation computes one digest.
 #[cfg(debug_assertions)]
 pub fn digests_computed() -> u64 {
     COMPUTED.get()

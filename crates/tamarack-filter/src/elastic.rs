@@ -1,26 +1,26 @@
-//! The elastic filter: several small filters over the same keys, its units, of which as many are in
-//! memory as the table is worth (Li, Tian, Guo, Li and Xu, *ElasticBF: Elastic Bloom Filter with
-//! Hotness Awareness for Boosting Read Performance in Large Key-Value Stores*).
+//! Elastic Bloom filter: several small filters (units) over the same keys, of which frequently
+//! searched tables keep more in memory (Li, Tian, Guo, Li and Xu, *ElasticBF: Elastic Bloom Filter
+//! with Hotness Awareness for Boosting Read Performance in Large Key-Value Stores*).
 //!
 //! ```text
 //! unit u is a blocked filter of    digest · T^u  modulo 2⁶⁴         u = 0, 1, 2 …      T = 0xD1342543DE82EF95
 //! ```
 //!
-//! Units are asked in order until one says no, so a lookup turns its digest by one multiplication
-//! from each unit to the next, and hashes nothing. In memory are always the first units: all have
-//! one size, and so none is worth more than another.
+//! A lookup probes the units in order until one is negative; it derives the digest of the next unit
+//! by one multiplication, without hashing. The units in memory are always the first ones: all have
+//! the same size, so that none is worth more than another.
 //!
-//! **Units err independently** although they share the digest, since the places of one say nothing
-//! of the places in the next. They are taken from the high bits of `d, d·T, d·T² …`, a congruential
-//! generator's sequence, and `T` is a multiplier for which such sequences fill their space as
-//! evenly as can be (Steele and Vigna, *Computationally Easy, Spectrally Good Multipliers for
-//! Congruential Pseudorandom Number Generators*). Being odd it loses no digest. If the low bits of
-//! all digests are zero, those of all turned ones are.
+//! **False positives of units are independent** although they share the digest, because the
+//! positions in one unit do not determine those in the next. They are taken from the high bits of
+//! `d, d·T, d·T² …`, a congruential generator's sequence, and `T` is a multiplier with a good
+//! spectral test (Steele and Vigna, *Computationally Easy, Spectrally Good Multipliers for
+//! Congruential Pseudorandom Number Generators*). An odd multiplier loses no digest, and keeps low
+//! zero bits zero.
 //!
-//! **Why blocked, and so small.** An absent key takes `1/(1 - p)` lines, 1.4 with the two probes
-//! that a unit of some 3 bits per entry makes, and a present one takes one line for each
-//! unit. A standard filter as a unit would take a line for each probe, for what is at so few bits
-//! hardly any gain; the units' size is discussed at [`units`](tamarack_model::filter::units).
+//! **Why blocked, and so small.** A lookup of an absent key reads `1/(1 - p)` cache lines, 1.4 with
+//! the two probes of a unit of about 3 bits per entry; a lookup of an existing key reads one line
+//! per unit. A standard filter as a unit would read a line per probe, for hardly any gain at so few
+//! bits; the units' size is discussed at [`units`](tamarack_model::filter::units).
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ use crate::blocked;
 use crate::digest::Digest;
 use crate::lines::Line;
 
-/// Turns the digest of one unit into that of the next.
+/// Multiplier from the digest of one unit to that of the next.
 const TURN: u64 = 0xD134_2543_DE82_EF95;
 
-/// What a unit takes in memory beside its lines: two counters on a line of their own, and the
-/// pointer to them.
+/// Memory of a unit beside its lines: two counters on a cache line of their own, and the pointer to
+/// them.
 pub const UNIT_BYTES: usize = size_of::<Line>() + size_of::<Arc<[Line]>>();
 
-/// How many lines each unit has, and how many units there are, of so many lines in all: not more
-/// than these, and so fewer units for few lines.
+/// Lines per unit and number of units for a total number of lines, which is not exceeded; few lines
+/// make fewer units.
 pub(crate) fn split(lines: usize, entries: u64) -> (usize, usize) {
     let units = filter::units((lines as u64 * LINE_BITS) as f64 / entries.max(1) as f64) as usize;
     let units = units.min(lines);
@@ -56,8 +56,7 @@ pub(crate) fn build(units: usize, lines: usize, probes: u32, digests: &[Digest])
     (0..units).map(unit).collect()
 }
 
-/// Apart from the lookups of other kinds, which would otherwise save the registers that this one
-/// takes.
+/// Not inlined: lookups of other kinds would otherwise save the registers that this one uses.
 #[inline(never)]
 pub(crate) fn may_contain(units: &[Arc<[Line]>], probes: u32, digest: Digest) -> bool {
     let mut digest = digest;
@@ -70,7 +69,7 @@ pub(crate) fn may_contain(units: &[Arc<[Line]>], probes: u32, digest: Digest) ->
     true
 }
 
-/// How many lines a lookup reads: one in each unit that is asked.
+/// Cache lines that a lookup reads: one per probed unit.
 pub(crate) fn lines_touched(units: &[Arc<[Line]>], probes: u32, digest: Digest) -> u32 {
     let mut digest = digest;
     let mut read = 0;

@@ -1,4 +1,4 @@
-//! A finished filter of any kind, and how it is made from digests.
+//! An immutable Bloom filter of any kind, built from digests.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
 use crate::set::DigestSet;
 use crate::{blocked, bloom, elastic};
 
-/// How large a filter is to be. Filters consist of whole lines of 512 bits: the size is rounded to
-/// the nearest number of lines, and what is not 0 gets at least one. So a filter is at most 256
-/// bits larger or smaller than asked, and one for very few keys at most 511 larger. The units of an
-/// elastic filter are whole lines each, so it may be smaller by almost a line for each unit.
+/// Requested size of a filter. Filters consist of whole cache lines of 512 bits: a size above 0 is
+/// rounded to the nearest number of lines, at least one. A filter thus differs from its request by
+/// at most 256 bits, and by at most 511 for very few keys. Each unit of an elastic filter has whole
+/// lines, so that the filter may be smaller by almost a line per unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// So many bits for each entry, not negative; fractions count.
+    /// Bits per entry, not negative, possibly fractional.
     PerEntry(f64),
-    /// So many bits in all, whatever the number of entries.
+    /// Bits in total, for any number of entries.
     Total(u64),
 }
 
 impl Size {
-    /// The number of lines for so many entries.
+    /// The number of lines for a number of entries.
     ///
     /// # Panics
-    /// If the number of bits is negative or no number, or takes more than 2³² - 1 lines.
+    /// If the number of bits is negative or NaN, or needs more than 2³² - 1 lines.
     fn lines(self, entries: u64) -> usize {
         let bits = match self {
             Self::PerEntry(bits) => bits * entries as f64,
@@ -37,14 +37,14 @@ impl Size {
     }
 }
 
-/// A finished filter. It never says no to a digest it was built from.
+/// An immutable Bloom filter over digests. It has no false negatives.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Filter {
     pub(crate) bits: Bits,
-    /// Between 1 and the kind's most.
+    /// From 1 to the maximum of the kind.
     pub(crate) probes: u32,
     pub(crate) entries: u64,
-    /// Ones for the bits of digests that it was built from: all, unless it was made of a
+    /// Mask of the digest bits that it was built from: all bits, unless it was rebuilt from a
     /// [`DigestSet`].
     pub(crate) mask: u64,
 }
@@ -54,19 +54,19 @@ pub struct Filter {
 pub(crate) enum Bits {
     /// A probe reads one word, which never lies across two lines of the machine.
     Bloom(Box<[u64]>),
-    /// Aligned, so that one line of the filter is one line of the machine.
+    /// Aligned, so that a line of the filter is a cache line.
     Blocked(Box<[Line]>),
-    /// The lines of each unit in memory, the first ones; all have as many. Shared by the filters
-    /// that have more or fewer of them.
+    /// The lines of each unit in memory; all units have the same size. Filters with more or fewer
+    /// units share them.
     Elastic(Box<[Arc<[Line]>]>),
 }
 
 impl Filter {
-    /// A filter over these digests, or none if its size comes to 0 bits. Digests that come twice
-    /// are harmless, but count as entries.
+    /// Builds a filter over these digests; `None` if its size is 0 bits. Duplicate digests are
+    /// harmless but count as entries.
     ///
     /// # Panics
-    /// If the size is not one; see [`Size`].
+    /// If the size is invalid; see [`Size`].
     pub fn build(kind: FilterKind, size: Size, digests: &[Digest]) -> Option<Self> {
         let entries = digests.len() as u64;
         let lines = size.lines(entries);
@@ -96,8 +96,8 @@ impl Filter {
         Some(Self { bits, probes, entries, mask: u64::MAX })
     }
 
-    /// As [`build`](Self::build), of the digests that a table keeps. Such filters are for memory,
-    /// and have no bytes: the set is what is stored.
+    /// Builds a filter from the digests that a table stores. Such a filter lives in memory only and
+    /// cannot be encoded: the set is what is stored.
     ///
     /// # Panics
     /// If the size is not one; see [`Size`].
@@ -105,8 +105,8 @@ impl Filter {
         Some(Self { mask: set.mask(), ..Self::build(kind, size, set.digests())? })
     }
 
-    /// False if no key with this digest is in the set; true if one is, and by mistake as often as
-    /// [`fpr`](Self::fpr) says.
+    /// False if no key with this digest is in the set. True if one is, or, with the probability
+    /// [`fpr`](Self::fpr), as a false positive.
     #[inline]
     pub fn may_contain(&self, digest: Digest) -> bool {
         let digest = digest.masked(self.mask);
@@ -117,8 +117,8 @@ impl Filter {
         }
     }
 
-    /// How many different cache lines [`may_contain`](Self::may_contain) reads for this digest. To
-    /// measure and to test; it is slower than the lookup itself.
+    /// Number of distinct cache lines that [`may_contain`](Self::may_contain) reads for this
+    /// digest. For measurements and tests; slower than the lookup itself.
     pub fn lines_touched(&self, digest: Digest) -> u32 {
         let digest = digest.masked(self.mask);
         match &self.bits {
@@ -128,7 +128,7 @@ impl Filter {
         }
     }
 
-    /// Its kind.
+    /// The kind of the filter.
     pub fn kind(&self) -> FilterKind {
         match &self.bits {
             Bits::Bloom(_) => FilterKind::Bloom,
@@ -137,22 +137,22 @@ impl Filter {
         }
     }
 
-    /// Probes for each lookup, at least 1; of an elastic filter, those in each unit.
+    /// Probes per lookup, at least 1; of an elastic filter, per unit.
     pub fn probes(&self) -> u32 {
         self.probes
     }
 
-    /// How many digests it was built from.
+    /// Number of digests that the filter was built from.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Its size in bits, without the few bytes beside them.
+    /// Size in bits, without the header.
     pub fn bits(&self) -> u64 {
         self.lines() as u64 * LINE_BITS
     }
 
-    /// Its size in cache lines.
+    /// Size in cache lines.
     pub(crate) fn lines(&self) -> usize {
         match &self.bits {
             Bits::Bloom(words) => words.len() / LINE_WORDS,
@@ -161,7 +161,7 @@ impl Filter {
         }
     }
 
-    /// How many units it has: 1 unless it is elastic.
+    /// Number of units: 1 unless the filter is elastic.
     pub fn units(&self) -> usize {
         match &self.bits {
             Bits::Bloom(_) | Bits::Blocked(_) => 1,
@@ -169,18 +169,17 @@ impl Filter {
         }
     }
 
-    /// The filter of the first `units` of its units, whose memory both then share, or none if that
-    /// is 0.
+    /// The filter of the first `units` units, which share their memory with this one; `None` for 0.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the filter has fewer units.
     pub fn with_units(&self, units: usize) -> Option<Self> {
         assert!(units <= self.units(), "{units} units of {self:?}");
         let Bits::Elastic(all) = &self.bits else { return (units > 0).then(|| self.clone()) };
         (units > 0).then(|| Self { bits: Bits::Elastic(all[..units].into()), ..*self })
     }
 
-    /// The bytes of memory it holds, those of this value included.
+    /// Memory of the filter in bytes, this value included.
     pub fn memory_bytes(&self) -> usize {
         let beside = match &self.bits {
             Bits::Bloom(_) | Bits::Blocked(_) => 0,
@@ -189,7 +188,7 @@ impl Filter {
         size_of::<Self>() + self.lines() * LINE_BYTES + beside
     }
 
-    /// The false positive rate that its size promises.
+    /// The false positive rate that the model predicts for this size.
     pub fn fpr(&self) -> f64 {
         let lines = self.lines() as u64;
         match &self.bits {

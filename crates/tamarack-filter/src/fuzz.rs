@@ -34,7 +34,7 @@ fn check(input: &[u8]) {
     let Ok(filter) = Filter::decode(input) else { return };
     assert_eq!(filter.encode(), input, "one filter has one encoding");
     assert_eq!(filter.encoded_bytes(), input.len());
-    assert!((0.0..=1.0).contains(&filter.fpr()), "{filter:?} promises {}", filter.fpr());
+    assert!((0.0..=1.0).contains(&filter.fpr()), "{filter:?} predicts {}", filter.fpr());
     let some = input.as_chunks::<8>().0.iter().take(16).map(|bytes| Digest::from_stored(u64::from_le_bytes(*bytes)));
     for digest in some.chain([0, 1, u64::MAX, 1 << 63].map(Digest::from_stored)) {
         let _ = filter.may_contain(digest);

@@ -1,8 +1,7 @@
-//! The memory of filters: whole cache lines, aligned, so that one line of a filter is one line of
-//! the machine.
+//! Memory of filters: aligned cache lines.
 //!
-//! A line is 512 bits in eight words. As bytes, words are little-endian, so bytes are the same on
-//! every machine; bit `i` of a line is bit `i % 64` of word `i / 64`.
+//! A line is 512 bits in eight words. Encoded words are little-endian; bit `i` of a line is bit `i
+//! % 64` of word `i / 64`.
 
 use tamarack_model::filter::LINE_BITS;
 

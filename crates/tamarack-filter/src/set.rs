@@ -1,12 +1,13 @@
-//! [`DigestSet`]: the digests of a table's keys, kept small, so that its filter can be made again without reading a key: larger, smaller, or of another kind.
+//! [`DigestSet`]: a compact set of the digests of a table's keys, from which its filter can be
+//! rebuilt without reading keys.
 //!
 //! # Which bits are kept
 //!
 //! Of `n` digests, each keeps its `h = ⌈log₂ n⌉` high bits, by which a filter of that many entries
-//! spreads them, and the 24 bits below, which tell them apart. A key that is not there has the kept
-//! bits of one that is with a probability of at most 2⁻²⁴, 6·10⁻⁸: a filter of 30 bits per entry
-//! errs ten times as often. What is made of a set must be asked with the same bits only, and
-//! [`Filter`](crate::Filter) sees to that.
+//! spreads them, and the 24 bits below, which tell them apart. An absent key shares its kept bits
+//! with a present one with a probability of at most 2⁻²⁴ = 6·10⁻⁸; the false positive rate of a
+//! filter with 30 bits per entry is ten times as high. A filter that is built from a set is probed
+//! with the same bits only; [`Filter`](crate::Filter) ensures that.
 //!
 //! # How
 //!
@@ -14,14 +15,13 @@
 //! │ version u8 │ h u8 │ n u64 │ n + 2^h bits, filled up to whole bytes │ n × 24 bits │
 //! ```
 //!
-//! In order, the high bits are numbers that never fall, and are written in unary (Elias and Fano):
-//! for each value of `h` bits as many ones as digests have it, then a zero. The low bits follow,
-//! three bytes each. All numbers are little-endian, bits of a byte from the low end. That is 26 to
-//! 27 bits for each key, a little over three bytes, where sorted digests of 64 bits would take at
-//! least 66 - log₂ n.
+//! The digests are sorted, so that their high bits never decrease; they are stored in unary
+//! (Elias-Fano): for each value of `h` bits one 1 per digest that has it, then a 0. The low bits
+//! follow, three bytes each. All numbers are little-endian, bits of a byte from the low end. This
+//! takes 26 to 27 bits per key, where sorted digests of 64 bits would take at least 66 - log₂ n.
 //!
-//! One set has one encoding; any other bytes are refused. Cost: making one sorts the digests;
-//! reading one is a pass over its bytes.
+//! A set has exactly one encoding; other bytes are refused. Cost: building sorts the digests;
+//! decoding is one pass over the bytes.
 
 use std::fmt;
 
@@ -30,15 +30,15 @@ use crate::digest::Digest;
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 10;
 
-/// Bits below the high ones that are kept.
+/// Bits that are kept below the high ones.
 const LOW_BITS: u32 = 24;
 const LOW_BYTES: usize = 3;
 
-/// With more high bits than this there would be more keys than digests can tell apart.
+/// More high bits than this would mean more keys than digests can distinguish.
 const HIGH_BITS_MAX: u32 = 64 - LOW_BITS;
 
-/// Digests of the keys of a table, in ascending order, shortened to the bits that matter for so
-/// many of them.
+/// The sorted digests of a table's keys, shortened to the bits that a filter of that many keys
+/// uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestSet {
     /// With cleared low bits.
@@ -46,21 +46,21 @@ pub struct DigestSet {
     high_bits: u32,
 }
 
-/// What is wrong with bytes that are no set of digests.
+/// Why bytes are not a digest set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetError {
-    /// Fewer bytes than a header has.
+    /// Fewer bytes than a header.
     TooShort(usize),
-    /// A format that this version does not know.
+    /// An unknown format version.
     UnknownVersion(u8),
-    /// A number of high bits that does not go with the number of digests.
+    /// The number of high bits contradicts the number of digests.
     HighBits(u8),
-    /// More or fewer bytes than so many digests take.
+    /// The number of bytes contradicts the number of digests.
     Length(usize),
-    /// The high bits are of more digests, or of fewer, or do not end where they must.
+    /// The high bits encode more or fewer digests, or end in the wrong place.
     Unary,
-    /// Two digests stand in the wrong order.
+    /// Two digests are out of order.
     Order,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl DigestSet {
-    /// The set of these, in any order. Digests that come twice count twice, as they do for filters.
+    /// Builds the set from digests in any order. Duplicates count, as they do for filters.
     pub fn new(mut digests: Vec<Digest>) -> Self {
         let high_bits = high_bits_of(digests.len() as u64);
         let mask = mask(high_bits);
@@ -89,17 +89,17 @@ impl DigestSet {
         Self { digests, high_bits }
     }
 
-    /// Its digests, in order, with cleared low bits.
+    /// The digests in ascending order, with cleared low bits.
     pub fn digests(&self) -> &[Digest] {
         &self.digests
     }
 
-    /// The bits that are kept: ones where they are.
+    /// Mask of the kept bits.
     pub(crate) fn mask(&self) -> u64 {
         mask(self.high_bits)
     }
 
-    /// As bytes.
+    /// Encodes the set.
     pub fn encode(&self) -> Vec<u8> {
         let count = self.digests.len();
         let unary = unary_bytes(count, self.high_bits).expect("there are no more digests than fit memory");
@@ -116,10 +116,10 @@ impl DigestSet {
         bytes
     }
 
-    /// The set that these bytes are. Takes eight bytes for each digest.
+    /// Decodes a set, which takes eight bytes of memory per digest.
     ///
     /// # Errors
-    /// If they are not the bytes of a set, all of them.
+    /// If the bytes are not exactly one set.
     pub fn decode(bytes: &[u8]) -> Result<Self, SetError> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(SetError::TooShort(bytes.len()))?;
         let [version, high_bits, count @ ..] = *header;
@@ -170,12 +170,12 @@ fn high_bits_of(count: u64) -> u32 {
     (u64::BITS - count.saturating_sub(1).leading_zeros()).min(HIGH_BITS_MAX)
 }
 
-/// Ones where bits are kept.
+/// Mask of the kept bits.
 fn mask(high_bits: u32) -> u64 {
     u64::MAX << (HIGH_BITS_MAX - high_bits)
 }
 
-/// What the high bits take; none if that is more than memory can hold.
+/// Bytes of the high bits; `None` on overflow.
 fn unary_bytes(count: usize, high_bits: u32) -> Option<usize> {
     let values = 1_usize.checked_shl(high_bits)?;
     Some(count.checked_add(values)?.div_ceil(8))

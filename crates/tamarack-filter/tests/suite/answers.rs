@@ -116,7 +116,7 @@ fn units_are_independent() {
         let filter = Filter::build(FilterKind::Elastic, Size::PerEntry(20.0), &set).expect("bits");
         let units: Vec<Filter> = (0..filter.units()).map(|unit| alone(&filter, unit)).collect();
         assert!(units.iter().all(|unit| set.iter().all(|digest| unit.may_contain(turned(*digest, &units, unit)))));
-        let promised = units[0].fpr();
+        let predicted = units[0].fpr();
         let asked = 400_000;
         let answers: Vec<u32> = digests(1 << 60, asked)
             .into_iter()
@@ -133,8 +133,8 @@ fn units_are_independent() {
                 continue;
             }
             let count = answers.iter().filter(|answer| *answer & mask == mask).count() as f64;
-            let expected = asked as f64 * promised.powi(together as i32);
-            // Filters differ a little from their promise, each in its own proportion of set bits.
+            let expected = asked as f64 * predicted.powi(together as i32);
+            // Filters differ a little from their prediction, each in its own proportion of set bits.
             let allowed = expected * 0.015 * f64::from(together) + 4.5 * expected.sqrt();
             assert!((count - expected).abs() < allowed, "{filter:?}, units {mask:b}: {count} instead of {expected}");
         }
@@ -270,32 +270,32 @@ fn builders_keep_digests() {
     }
 }
 
-/// Few entries: over many small filters the rate is what [`Filter::fpr`] promises, which is not
+/// Few entries: over many small filters the rate is what [`Filter::fpr`] predicts, which is not
 /// that of large ones.
 #[test]
-fn small_filters_keep_their_promise() {
+fn small_filters_have_the_predicted_rate() {
     for kind in FilterKind::ALL {
         for (count, lines) in [(60, 1), (100, 2), (400, 7)] {
-            let (mut wrong, mut promised) = (0, 0.0);
+            let (mut wrong, mut predicted) = (0, 0.0);
             for number in 0..400_u64 {
                 let set = digests(number << 32, count);
                 let filter = Filter::build(kind, Size::Total(lines * 512), &set).expect("bits");
-                promised += filter.fpr() * 2000.0;
+                predicted += filter.fpr() * 2000.0;
                 let absent = (1 << 60) + (number << 32);
                 wrong += digests(absent, 2000).into_iter().filter(|digest| filter.may_contain(*digest)).count();
             }
             // At least 4,000 are counted; how many differs more from filter to filter than from lookup to
             // lookup.
-            let ratio = wrong as f64 / promised;
-            assert!((0.93..1.07).contains(&ratio), "{kind:?}, {count} in {lines}: {wrong}, promised {promised}");
+            let ratio = wrong as f64 / predicted;
+            assert!((0.93..1.07).contains(&ratio), "{kind:?}, {count} in {lines}: {wrong}, predicted {predicted}");
         }
     }
 }
 
-/// Digests may lose their low bits, if all do: with the high 40 of 64 the rate is as promised, at
+/// Digests may lose their low bits, if all do: with the high 40 of 64 the rate is as predicted, at
 /// few bits per entry and at many.
 #[test]
-fn short_digests_keep_the_promise() {
+fn short_digests_have_the_predicted_rate() {
     let short = |digest: &Digest| Digest::from_stored(digest.stored() >> 24 << 24);
     for kind in FilterKind::ALL {
         for (size, queries) in [(3.0, 20_000), (12.0, 1_000_000)] {
@@ -303,7 +303,7 @@ fn short_digests_keep_the_promise() {
             let filter = Filter::build(kind, Size::PerEntry(size), &set).expect("bits");
             let wrong = digests(1 << 60, queries).iter().filter(|digest| filter.may_contain(short(digest))).count();
             let ratio = wrong as f64 / (queries as f64 * filter.fpr());
-            assert!((0.95..1.05).contains(&ratio), "{filter:?}: {ratio} of what is promised");
+            assert!((0.95..1.05).contains(&ratio), "{filter:?}: {ratio} of what is predicted");
         }
     }
 }

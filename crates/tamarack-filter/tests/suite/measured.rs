@@ -1,4 +1,4 @@
-//! Filters do what the model promises, size by size; the table of it is `MEASURED.md`.
+//! Filters do what the model predicts, size by size; the table of it is `MEASURED.md`.
 //!
 //! Everything is drawn from fixed numbers, so the table comes out the same each time, and the test
 //! compares it with the file. With `TAMARACK_REWRITE=1` in the environment it writes the file
@@ -9,20 +9,20 @@ use std::fs;
 use std::path::Path;
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
-use tamarack_model::filter::promise;
+use tamarack_model::filter::promise as predict;
 
 /// Keys in each filter: enough that the proportion of set bits, and the loads of lines, are close
 /// to their means.
 const ENTRIES: u64 = 1_000_000;
 
-/// False positives to wait for, if the promise holds: their number then has a standard deviation of
-/// 2 %.
+/// False positives to wait for, if the prediction holds: their number then has a standard deviation
+/// of 2 %.
 const FALSE_POSITIVES: f64 = 2500.0;
 
 /// Lookups for each row at least, so that large rates are measured more closely than that.
 const QUERIES_MIN: u64 = 1_000_000;
 
-/// How far a measured rate may be from the promised one: two standard deviations and a half.
+/// How far a measured rate may be from the predicted one: two standard deviations and a half.
 const TOLERANCE: f64 = 0.05;
 
 const BITS: [f64; 14] = [0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0];
@@ -31,13 +31,13 @@ fn digest(number: u64) -> Digest {
     Digest::of(&number.to_le_bytes())
 }
 
-/// The measured rates are the promised ones, so are the cache lines, and the file says so.
+/// The measured rates are the predicted ones, so are the cache lines, and the file says so.
 #[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment serves the engine; this test reads files of the repository"
 )]
-fn promises_hold() {
+fn rates_are_as_predicted() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("MEASURED.md");
     let found = table();
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
@@ -52,7 +52,7 @@ fn table() -> String {
     let set: Vec<Digest> = (0..ENTRIES).map(digest).collect();
     for kind in FilterKind::ALL {
         let _ = write!(text, "\n## {}\n\n", kind.name());
-        text += "| bits per entry | probes | FPR promised | FPR measured | difference | lines, absent: promised | measured | lines, present: promised | measured |\n";
+        text += "| bits per entry | probes | FPR predicted | FPR measured | difference | lines, absent: predicted | measured | lines, present: predicted | measured |\n";
         text += "|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         for bits in BITS {
             text += &row(kind, bits, &set);
@@ -62,33 +62,33 @@ fn table() -> String {
 }
 
 fn row(kind: FilterKind, bits: f64, set: &[Digest]) -> String {
-    let promise = promise(kind, bits);
+    let prediction = predict(kind, bits);
     let filter = Filter::build(kind, Size::PerEntry(bits), set).expect("bits");
-    assert_eq!(filter.probes(), promise.probes);
-    let queries = ((FALSE_POSITIVES / promise.fpr) as u64).max(QUERIES_MIN);
+    assert_eq!(filter.probes(), prediction.probes);
+    let queries = ((FALSE_POSITIVES / prediction.fpr) as u64).max(QUERIES_MIN);
     let absent = |number: u64| digest((1 << 40) + number);
     let wrong = (0..queries).filter(|number| filter.may_contain(absent(*number))).count();
     let measured = wrong as f64 / queries as f64;
-    let difference = measured / promise.fpr - 1.0;
-    assert!(difference.abs() < TOLERANCE, "{filter:?} has {measured} instead of {}", promise.fpr);
+    let difference = measured / prediction.fpr - 1.0;
+    assert!(difference.abs() < TOLERANCE, "{filter:?} has {measured} instead of {}", prediction.fpr);
     let lines = |digests: &mut dyn Iterator<Item = Digest>| {
         let (sum, count) = digests.fold((0, 0), |(sum, count), digest| (sum + filter.lines_touched(digest), count + 1));
         f64::from(sum) / f64::from(count)
     };
     let lines_absent = lines(&mut (0..100_000).map(absent));
     let lines_present = lines(&mut set.iter().copied().step_by(100));
-    for (measured, promised) in [(lines_absent, promise.lines_absent), (lines_present, promise.lines_present)] {
-        assert!((measured / promised - 1.0).abs() < 0.02, "{filter:?} reads {measured} lines instead of {promised}");
+    for (measured, predicted) in [(lines_absent, prediction.lines_absent), (lines_present, prediction.lines_present)] {
+        assert!((measured / predicted - 1.0).abs() < 0.02, "{filter:?} reads {measured} lines instead of {predicted}");
     }
     format!(
         "| {bits} | {} | {} | {} | {:+.1} % | {:.2} | {lines_absent:.2} | {:.2} | {lines_present:.2} |\n",
-        promise.probes,
-        percent(promise.fpr),
+        prediction.probes,
+        percent(prediction.fpr),
         percent(measured),
         // Adding 0 makes -0 a 0.
         (difference * 1000.0).round() / 10.0 + 0.0,
-        promise.lines_absent,
-        promise.lines_present,
+        prediction.lines_absent,
+        prediction.lines_present,
     )
 }
 
@@ -100,12 +100,12 @@ fn percent(rate: f64) -> String {
 }
 
 const INTRODUCTION: &str = "\
-# Filters, promised and measured
+# Filters, predicted and measured
 
 Generated by `tests/suite/measured.rs`; `TAMARACK_REWRITE=1 cargo test -p tamarack-filter --test suite measured` makes it again, and the test fails if
 that changes anything or if a rate is off by 5 % or more.
 
-Each row is one filter over a million keys. The promised false positive rate (FPR) is that of `tamarack_model::filter`; the measured one comes from
+Each row is one filter over a million keys. The predicted false positive rate (FPR) is that of `tamarack_model::filter`; the measured one comes from
 so many absent keys, at least a million, that 2,500 false positives or more are expected: where it is 2,500, below 0.25 %, a difference of 2 % is
 one standard deviation. Lines are cache lines of 64 bytes that a lookup reads, on average over absent keys and over present ones.
 ";

@@ -32,9 +32,9 @@ fn equal_digests_are_kept() {
 }
 
 /// A filter that is made of a set has no false negatives, and errs as seldom as one of whole
-/// digests is promised to.
+/// digests is predicted to.
 #[test]
-fn rebuilt_filters_keep_their_promise() {
+fn rebuilt_filters_have_the_predicted_rate() {
     for kind in FilterKind::ALL {
         for count in [300, 5_000, 40_000] {
             let set = DigestSet::decode(&DigestSet::new(digests(0..count)).encode()).expect("a set");
@@ -44,11 +44,11 @@ fn rebuilt_filters_keep_their_promise() {
                 let asked = 400_000;
                 let errors =
                     digests(1 << 40..(1 << 40) + asked).into_iter().filter(|digest| filter.may_contain(*digest));
-                let (measured, promised) = (errors.count() as f64 / asked as f64, filter.fpr());
-                let spread = 4.0 * (promised / asked as f64).sqrt();
+                let (measured, predicted) = (errors.count() as f64 / asked as f64, filter.fpr());
+                let spread = 4.0 * (predicted / asked as f64).sqrt();
                 // Small filters have sets of bits that are a little larger or smaller than expected.
-                let allowed = promised * (0.03 + 2.0 / (count as f64).sqrt()) + spread;
-                assert!((measured - promised).abs() < allowed, "{filter:?}: {measured} instead of {promised}");
+                let allowed = predicted * (0.03 + 2.0 / (count as f64).sqrt()) + spread;
+                assert!((measured - predicted).abs() < allowed, "{filter:?}: {measured} instead of {predicted}");
             }
         }
     }

@@ -64,17 +64,17 @@ fn check(kind: FilterKind, name: &str, pattern: Pattern, bits: impl Iterator<Ite
     let set: Vec<Digest> = (0..ENTRIES).map(pattern).collect();
     for bits in bits {
         let filter = Filter::build(kind, Size::PerEntry(f64::from(bits)), &set).expect("bits");
-        let promised = filter.fpr();
-        let queries = ((FALSE_POSITIVES / promised) as u64).max(QUERIES_MIN);
+        let predicted = filter.fpr();
+        let queries = ((FALSE_POSITIVES / predicted) as u64).max(QUERIES_MIN);
         let absent = (ENTRIES..ENTRIES + queries).map(pattern);
         let wrong = absent.filter(|digest| filter.may_contain(*digest)).count();
         let measured = wrong as f64 / queries as f64;
-        let difference = measured / promised - 1.0;
+        let difference = measured / predicted - 1.0;
         println!(
-            "{kind:?}, {name}, {bits} bits: {measured:.6} measured, {promised:.6} promised, {:+.1} %",
+            "{kind:?}, {name}, {bits} bits: {measured:.6} measured, {predicted:.6} predicted, {:+.1} %",
             difference * 100.0
         );
-        assert!(difference.abs() < TOLERANCE, "{name}, {filter:?}: {measured} instead of {promised}");
+        assert!(difference.abs() < TOLERANCE, "{name}, {filter:?}: {measured} instead of {predicted}");
     }
 }
 
