@@ -140,6 +140,19 @@ impl Job {
     }
 }
 
+impl Plan {
+    /// The jobs to go on with, as indices into `jobs`, the most urgent first: those with the least
+    /// room; where it is the same, those that empty the smallest level. While writers wait,
+    /// compactions with more room than the tightest are left alone.
+    pub fn order(&self, jobs: &[Job], writers_wait: bool) -> Vec<usize> {
+        let is_flush = |index: usize| jobs[index].empties == 0;
+        let is_urgent = |index: &usize| !writers_wait || is_flush(*index) || self.rooms[*index] <= self.tight;
+        let mut order: Vec<usize> = (0..jobs.len()).filter(is_urgent).collect();
+        order.sort_by_key(|index| (self.rooms[*index], jobs[*index].empties));
+        order
+    }
+}
+
 impl Pacer {
     /// For trees of this shape.
     pub fn new(shape: &Shape) -> Self {

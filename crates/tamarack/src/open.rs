@@ -19,12 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::{Env, Lock, Work, Worker};
+use tamarack_model::Shape;
 use tamarack_model::policy::Policy;
-use tamarack_model::{Shape, planner};
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{self, Crew, FilterWorker, OutputSettings, Scheduler, SchedulerSettings, Surroundings, Workshop};
+use crate::compact::{
+    self, FilterWorker, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup, Workshop,
+};
 use crate::database::Database;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
 use crate::entry::{Entry, Sequence};
@@ -371,7 +373,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     };
     let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone(), account.clone()));
     let throttle = Arc::new(Throttle::default());
-    let around = Surroundings {
+    let around = SchedulerParts {
         env: env.clone(),
         database: shared.clone(),
         tree: tree.clone(),
@@ -512,11 +514,9 @@ fn settle_shape(
     {
         return Ok((version, shape));
     }
-    let (relabelled, _) = planner::relabel(&occupancy, &tree.merges_in_progress(), &wanted);
     let reopened = version.log_end().map(|_| Change::LogReopened);
-    let set = Change::ShapeSet { tree: TREE, shape: shape::encode(&*policy, &wanted) };
-    let moved = compact::relabelled(tree, &relabelled);
-    let version = manifest.commit(reopened.into_iter().chain([set]).chain(moved).collect())?;
+    let edit = reopened.into_iter().chain(compact::reshaped(tree, shape::encode(&*policy, &wanted), &wanted)).collect();
+    let version = manifest.commit(edit)?;
     Ok((version, wanted))
 }
 
@@ -536,14 +536,14 @@ fn start_workers(
     let start = |name: &str, work: Arc<dyn Work>| {
         options.env.start(name, work).map_err(|error| Error::io("database: start background work", dir, error))
     };
-    let mut crew = Crew::default();
+    let mut group = WorkerGroup::default();
     for number in 0..options.threads {
         let started = start(&format!("tamarack-merge-{number}"), scheduler.clone());
-        crew.members.push(started.inspect_err(|_| crew.stop())?);
+        group.members.push(started.inspect_err(|_| group.stop())?);
     }
-    let syncing = start("tamarack-sync", interval.clone()).inspect_err(|_| crew.stop())?;
+    let syncing = start("tamarack-sync", interval.clone()).inspect_err(|_| group.stop())?;
     interval.set_worker(syncing.clone());
-    Ok(Workers { merging: Arc::new(crew), syncing })
+    Ok(Workers { merging: Arc::new(group), syncing })
 }
 
 /// What the cache leaves to buffers of that size: one that takes writes and one that is being flushed, with what ordinary entries take besides their raw

@@ -29,8 +29,8 @@
 //! 5. A run was ingested: the same for its level; does it join an older run?
 //! 6. Is a memtable ready, and no flush in progress?
 //!
-//! Questions 1 to 5 rest while compactions are [paused](Agenda::pause), or wait for a retry. Which
-//! runs a compaction takes, and where it leads, is the [`planner`]'s to say.
+//! Questions 2 to 5 rest while compactions are [paused](Agenda::pause), and 1 to 5 while they wait
+//! for a retry. Which runs a compaction takes, and where it leads, is the [`planner`]'s to say.
 //!
 //! # Invariants
 //!
@@ -106,14 +106,20 @@ impl Agenda {
     /// # Panics
     /// As [`planner::next_merge`], if the tree does not fit its shape.
     pub fn next(&mut self, now: &Situation<'_>) -> Next {
-        let compaction = if self.pauses == 0 && now.may_compact { self.next_compaction(now) } else { None };
-        self.end_reshape(now);
-        compaction.or_else(|| self.next_flush(now)).unwrap_or(Next::Nothing)
+        let next = if now.may_compact { self.next_shape_or_compaction(now) } else { None };
+        if next.is_none() && !self.is_reshaping(now) {
+            self.reshape = None;
+        }
+        next.or_else(|| self.next_flush(now)).unwrap_or(Next::Nothing)
     }
 
-    fn next_compaction(&mut self, now: &Situation<'_>) -> Option<Next> {
+    fn next_shape_or_compaction(&mut self, now: &Situation<'_>) -> Option<Next> {
         if let Some(shape) = self.smaller_shape(now) {
             return Some(Next::NewShape(shape));
+        }
+        self.may_shrink = false;
+        if self.is_paused() {
+            return None;
         }
         match self.requests.next(now) {
             Turn::Begins(plan, request) => return Some(Next::Compact { plan, request: Some(request) }),
@@ -124,11 +130,9 @@ impl Agenda {
         self.next_of_reshape(now).or_else(|| self.arrivals.next(now))
     }
 
-    fn smaller_shape(&mut self, now: &Situation<'_>) -> Option<Shape> {
+    fn smaller_shape(&self, now: &Situation<'_>) -> Option<Shape> {
         let Design { policy, shape, .. } = now.design;
-        let smaller = if self.may_shrink { growth::shrunk(policy, shape, now.occupancy.bytes()) } else { None };
-        self.may_shrink = smaller.is_some();
-        smaller
+        if self.may_shrink { growth::shrunk(policy, shape, now.occupancy.bytes()) } else { None }
     }
 
     fn next_of_reshape(&mut self, now: &Situation<'_>) -> Option<Next> {
@@ -144,12 +148,6 @@ impl Agenda {
             reshape.level = (level < now.design.shape.last()).then_some(level + 1);
         }
         None
-    }
-
-    /// A reshape is complete when all levels have their form and its compactions have ended.
-    fn end_reshape(&mut self, now: &Situation<'_>) {
-        let is_busy = || now.in_progress.iter().any(|merge| matches!(merge.cause, Cause::Reshape { .. }));
-        self.reshape.take_if(|reshape| reshape.level.is_none() && !is_busy());
     }
 
     fn next_flush(&self, now: &Situation<'_>) -> Option<Next> {
@@ -237,9 +235,11 @@ impl Agenda {
         self.reshape = Some(Reshape { level: Some(1) });
     }
 
-    /// Whether a reshape was asked for and is not complete.
-    pub fn is_reshaping(&self) -> bool {
-        self.reshape.is_some()
+    /// Whether a reshape was asked for and is not complete: a level is still to be looked at, one of
+    /// its compactions is in progress, or the tree is about to take a smaller shape.
+    pub fn is_reshaping(&self, now: &Situation<'_>) -> bool {
+        let is_busy = || now.in_progress.iter().any(|merge| matches!(merge.cause, Cause::Reshape { .. }));
+        self.reshape.is_some() && (self.has_levels_to_reshape() || is_busy() || self.smaller_shape(now).is_some())
     }
 
     /// Whether a level is still to be looked at for a reshape: once all have been, only its

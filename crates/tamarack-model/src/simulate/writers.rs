@@ -107,10 +107,8 @@ impl Tree<'_> {
         let whole = step * self.shape.buffer().as_f64();
         let (mut budget, mut share) = (whole, 0.0);
         while budget > 0.0 {
-            let (plan, order) = self.plan(pacer, writers, active);
-            let is_urgent = |job: &&usize| !waits || plan.rooms[**job] <= plan.tight;
-            let urgent = order.iter().filter(is_urgent).count();
-            let at_work = &order[..writers.workers.min(urgent)];
+            let (plan, order) = self.plan(pacer, writers, active, waits);
+            let at_work = &order[..writers.workers.min(order.len())];
             let Some(least) = at_work.iter().map(|job| self.unfinished[*job].left).reduce(f64::min) else {
                 return f64::INFINITY;
             };
@@ -126,8 +124,8 @@ impl Tree<'_> {
         share
     }
 
-    /// The plan for now, and all jobs in the order of their deadlines.
-    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64) -> (Plan, Vec<usize>) {
+    /// The plan for now, and the jobs to go on with in the order of their deadlines.
+    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool) -> (Plan, Vec<usize>) {
         let in_progress = self.in_progress.iter().zip(&self.unfinished);
         let jobs: Vec<Job> = in_progress.map(|(merge, rest)| Job::of(merge, Bytes(rest.left.ceil() as u64))).collect();
         let load = Load {
@@ -136,8 +134,7 @@ impl Tree<'_> {
             buffered_max: self.shape.buffer() * writers.buffers,
         };
         let plan = pacer.plan(&load, &jobs);
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
-        order.sort_by_key(|index| (plan.rooms[*index], jobs[*index].empties));
+        let order = plan.order(&jobs, waits);
         (plan, order)
     }
 

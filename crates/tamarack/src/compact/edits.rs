@@ -12,19 +12,27 @@
 use std::sync::Arc;
 
 use tamarack_model::planner;
-use tamarack_model::{Occupancy, RunId as RunName};
+use tamarack_model::{Occupancy, RunId as RunName, Shape};
 
-use crate::format::edit::{Change, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::edit::{Change, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 use crate::tree::version::TreeVersion;
 
 /// Runs stand in the levels of `occupancy` from now on; nothing if they do already.
-pub fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
+pub(super) fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
     let ids = |number: usize| occupancy.level(number).iter().map(|run| RunId(run.id.0)).collect::<Vec<_>>();
     let levels: Vec<Vec<RunId>> = (1..=occupancy.deepest()).map(ids).collect();
     let now = tree.levels().iter().map(|level| level.runs().iter().map(|run| run.id()).collect::<Vec<_>>());
     (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: tree.id(), levels })
+}
+
+/// The tree takes this shape, which `blob` stores with its policy: its runs get other levels, and no
+/// byte is moved.
+pub fn reshaped(tree: &TreeVersion, blob: ShapeBlob, shape: &Shape) -> Vec<Change> {
+    let (relabelled_runs, _) = planner::relabel(&tree.occupancy(), &[], shape);
+    let set = Change::ShapeSet { tree: tree.id(), shape: blob };
+    [set].into_iter().chain(relabelled(tree, &relabelled_runs)).collect()
 }
 
 /// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty, behind them.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Env;
+use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 
 use crate::buffer::{Buffer, BufferCursor};
@@ -80,6 +81,8 @@ pub(super) struct Job {
     pub(super) number: u64,
     pub(super) task: Task,
     pub(super) cause: Cause,
+    /// Who asked for it, if somebody did.
+    pub(super) request: Option<RequestId>,
     /// What is not being worked on now.
     pub(super) parts: Vec<Part>,
     /// How many parts workers have taken.

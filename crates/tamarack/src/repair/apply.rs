@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::Env;
+use tamarack_model::Shape;
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::{Shape, planner};
 
 use super::arrange::Unit;
 use super::names::Names;
@@ -229,9 +229,7 @@ impl Maker<'_> {
         let version = made(&changes);
         let tree = version.tree(TREE).expect("it was created just now");
         let (blob, shape) = self.shape(tree)?;
-        let (relabelled, _) = planner::relabel(&tree.occupancy(), &[], &shape);
-        changes.extend(compact::relabelled(tree, &relabelled));
-        changes.push(Change::ShapeSet { tree: TREE, shape: blob });
+        changes.extend(compact::reshaped(tree, blob, &shape));
         let version = made(&changes);
         let number = self.names.next_manifest();
         Manifest::write_base(self.env(), self.dir, number, &version)?;

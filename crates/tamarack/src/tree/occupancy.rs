@@ -9,8 +9,11 @@
 //!
 //! Cost: one pass over all slices.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use tamarack_model::agenda::{Contents, Garbage};
 use tamarack_model::bound;
 use tamarack_model::cost::space::Content;
 use tamarack_model::planner::{self, Cause};
@@ -18,7 +21,9 @@ use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunNam
 
 use super::broken::{Broken, broken};
 use super::run::Run;
+use super::slice::Slice;
 use super::version::{Merge, TreeVersion};
+use crate::database::Sequences;
 use crate::entry::raw_bytes;
 use crate::format::edit::{KeyRange, RunId};
 
@@ -76,6 +81,46 @@ impl TreeVersion {
             buffer: Bytes::ZERO,
             target,
         }
+    }
+}
+
+/// What is in the runs of a tree, as the [agenda](tamarack_model::agenda) asks for it.
+pub struct RunContents<'a> {
+    tree: &'a TreeVersion,
+    sequences: &'a Sequences,
+    contents: OnceCell<BTreeMap<RunName, Content>>,
+}
+
+impl<'a> RunContents<'a> {
+    /// Of this version. `sequences` say what snapshots still need.
+    pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences) -> Self {
+        Self { tree, sequences, contents: OnceCell::new() }
+    }
+}
+
+impl Contents for RunContents<'_> {
+    fn content(&self, run: &RunCount) -> Content {
+        self.contents.get_or_init(|| self.tree.contents())[&run.id]
+    }
+
+    fn entries(&self) -> Entries {
+        Entries(self.tree.tables().map(|table| table.meta().entries).sum())
+    }
+
+    /// Tombstones that no snapshot sees through, by table: a table is as old as its oldest entry.
+    fn garbage(&self) -> Vec<Garbage> {
+        let readable = self.sequences.readable();
+        let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
+        let age = |slice: &Slice| {
+            let meta = slice.table().meta();
+            let is_garbage = meta.tombstones > 0 && meta.largest_sequence <= oldest;
+            is_garbage.then(|| self.tree.writes_since(meta.smallest_sequence, visible))
+        };
+        let garbage = |run: &Arc<Run>| {
+            let age = run.slices().iter().filter_map(age).max()?;
+            Some(Garbage { run: name(run.id()), age })
+        };
+        self.tree.runs().filter_map(garbage).collect()
     }
 }
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use tamarack_env::Progress;
 use tamarack_env::sync::MutexGuard;
-use tamarack_model::{Bytes, growth};
+use tamarack_model::Bytes;
 
 use super::Scheduler;
-use crate::compact::desk::{Desk, target_of};
+
 use crate::compact::edits;
 use crate::compact::job::{Done, Job, Part, Reached, Task};
+use crate::compact::jobs::target_of;
 use crate::compact::output::Output;
+use crate::compact::schedule::{Pace, Schedule};
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -24,39 +26,42 @@ const LEFT_ALONE: Duration = Duration::from_millis(4);
 impl Scheduler {
     /// The most urgent part that nobody works on; and when to look again, if one is left alone though nobody works on it. Says on this occasion how
     /// fast writers may go.
-    pub(super) fn take(&self, desk: &mut Desk) -> (Option<Part>, Option<Duration>) {
+    pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<Part>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
-        let merges = desk.pauses == 0 && self.merge_retry.pause().is_none();
-        let goes_on = |job: &Job| if job.is_flush() { flushes } else { merges };
-        let pace = {
+        let compactions = !schedule.agenda.is_paused() && self.merge_retry.pause().is_none();
+        let goes_on = |job: &Job| if job.is_flush() { flushes } else { compactions };
+        let buffered_max = schedule.shape().buffer() * self.settings.sealed_max as u64;
+        let buffered = {
             let state = self.tree.pin();
-            let buffered_max = desk.shape.buffer() * self.settings.sealed_max as u64;
             // Of tiny entries, buffers are full by their memory before they are by their raw bytes.
             let memory_share = state.buffers_memory_bytes() as f64 / self.settings.buffers_memory_max as f64;
-            let buffered = Bytes(state.buffers_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64));
-            desk.pace(&self.manifest.version(), buffered, buffered_max, goes_on)
+            Bytes(state.buffers_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64))
         };
-        self.throttle.set_rate(pace.rate);
+        let version = self.manifest.version();
+        let tree = (version.edit_number(), &**self.tree.of(&version));
+        let Pace { order, rate } = {
+            let writers_wait = self.throttle.holds_back(now);
+            schedule.pace(tree, (buffered, buffered_max), writers_wait, goes_on)
+        };
+        self.throttle.set_rate(rate);
         if self.throttle.frees_writers() {
             self.database.events.post(|| Event::WritersFree);
         }
-        let merges_now = desk.merges_from <= now;
-        let room_max = if self.throttle.holds_back(now) { pace.tight } else { Bytes(u64::MAX) };
+        let jobs = &mut schedule.jobs;
+        // With huge values, one compaction can take a large part of the memory budget. One goes on at any time.
+        let is_crowded =
+            self.tables.storage().account().merges_are_large() && jobs.compactions().any(|job| job.taken > 0);
+        let is_limited = now < schedule.speed.compactions_from();
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
-        // With huge values, one merge can take a large part of the memory budget. One goes on at any time.
-        let is_crowded = self.tables.storage().account().merges_are_large()
-            && desk.jobs.iter().any(|job| !job.is_flush() && job.taken > 0);
-        let is_left_alone = |job: &Job, room: Bytes| !job.is_flush() && (!merges_now || is_crowded || room > room_max);
-        let jobs = || desk.jobs.iter().zip(&pace.rooms).filter(|(job, _)| waits(job));
-        let leaves_some = jobs().any(|(job, room)| is_left_alone(job, *room));
-        let look_again = leaves_some.then(|| desk.merges_from.max(now + LEFT_ALONE));
-        let candidates = desk.jobs.iter_mut().zip(&pace.rooms);
-        let candidates = candidates.filter(|(job, room)| waits(job) && !is_left_alone(job, **room));
-        let found = candidates.min_by_key(|(job, room)| (**room, !job.is_flush(), job.number));
-        let part = found.map(|(job, _)| job.take(self.settings.threads));
-        let is_busy = desk.jobs.iter().any(|job| job.taken > 0);
-        desk.meter.look(is_busy, now);
+        let may_go_on = |job: &Job| waits(job) && (job.is_flush() || !(is_limited || is_crowded));
+        let found = order.iter().copied().find(|place| may_go_on(jobs.at(*place)));
+        let leaves_some =
+            (0..).zip(jobs.iter()).any(|(place, job)| waits(job) && !(may_go_on(job) && order.contains(&place)));
+        let look_again = leaves_some.then(|| schedule.speed.compactions_from().max(now + LEFT_ALONE));
+        let part = found.map(|place| jobs.at(place).take(self.settings.threads));
+        let is_busy = jobs.are_worked_on();
+        schedule.speed.look(is_busy, now);
         (part, look_again)
     }
 
@@ -69,35 +74,30 @@ impl Scheduler {
         .entered();
         match self.advance(&mut part) {
             Ok(Advanced { bytes, ended }) => {
-                let mut desk = self.desk.lock();
+                let mut schedule = self.schedule.lock();
                 part.copied += bytes;
-                self.account(&mut desk, part.job, bytes);
+                self.account(&mut schedule, part.job, bytes);
                 if ended {
-                    self.end_part(desk, part);
+                    self.end_part(schedule, part);
                 } else {
-                    desk.job(part.job).put_back(part);
+                    schedule.jobs.get(part.job).put_back(part);
                 }
             }
             Err(error) => {
-                let mut desk = self.desk.lock();
-                self.part_failed(&mut desk, part, error);
+                let mut schedule = self.schedule.lock();
+                self.part_failed(&mut schedule, part, error);
             }
         }
         Progress::More
     }
 
     /// Notes that a job has copied so much.
-    fn account(&self, desk: &mut Desk, number: u64, bytes: u64) {
-        let now = self.env.now();
-        desk.copied(bytes, now);
-        let job = desk.job(number);
+    fn account(&self, schedule: &mut Schedule, number: u64, bytes: u64) {
+        let buffer_bytes = schedule.shape().buffer().0;
+        let job = schedule.jobs.get(number);
         job.left = job.left.saturating_sub(bytes);
-        if let Some(rate) = self.settings.merge_rate
-            && !job.is_flush()
-        {
-            let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);
-            desk.merges_from = desk.merges_from.max(now) + takes;
-        }
+        let is_flush = job.is_flush();
+        schedule.speed.copied(bytes, is_flush, buffer_bytes, self.env.now());
     }
 
     /// Copies, and hands over what is full.
@@ -116,9 +116,9 @@ impl Scheduler {
                 events.timed(env, "table: finish", || part.finish())?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
                 // A range's handover says which runs there are, unlike a merge's.
-                let desk = matches!(part.task, Task::Range { .. }).then(|| self.desk.lock());
+                let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
                 self.hand_over(part, done, false)?;
-                drop(desk);
+                drop(schedule);
                 part.go_on_at(border);
                 false
             }
@@ -165,8 +165,8 @@ impl Scheduler {
     }
 
     /// A part has come to its end: makes what it did part of the tree, and ends its job if it was the last.
-    fn end_part(&self, mut desk: MutexGuard<'_, Desk>, mut part: Part) {
-        let job = desk.job(part.job);
+    fn end_part(&self, mut schedule: MutexGuard<'_, Schedule>, mut part: Part) {
+        let job = schedule.jobs.get(part.job);
         let is_last = job.taken == 1 && job.parts.is_empty();
         if job.is_flush() {
             let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes, part.filter));
@@ -174,7 +174,7 @@ impl Scheduler {
             job.taken -= 1;
             job.done.push(Done { from, moved, output });
             if is_last {
-                self.end_flush(&mut desk, part.job);
+                self.end_flush(&mut schedule, part.job);
             }
         } else {
             let target = match part.task {
@@ -183,11 +183,11 @@ impl Scheduler {
             };
             let range = part.range.clone();
             if let Err(error) = self.hand_over(&mut part, range, is_last) {
-                return self.part_failed(&mut desk, part, error);
+                return self.part_failed(&mut schedule, part, error);
             }
             // Its cursors held the last of what it merged.
             part.close();
-            let job = desk.job(part.job);
+            let job = schedule.jobs.get(part.job);
             job.taken -= 1;
             job.written += part.written;
             if is_last {
@@ -196,48 +196,25 @@ impl Scheduler {
                 let event = || Event::MergeEnded { number, target, raw_bytes, file_bytes, took };
                 self.database.events.post(event);
                 self.counters.merges.add(1);
-                self.end_merge(&mut desk, part.job, target);
+                let job = schedule.jobs.end(part.job);
+                schedule.agenda.ended(target, job.request);
             }
         }
-        drop(desk);
+        drop(schedule);
         self.remove_garbage();
         self.database.progress.notify();
         self.wake();
     }
 
-    /// A merge into `target` has ended.
-    fn end_merge(&self, desk: &mut Desk, number: u64, target: usize) {
-        desk.jobs.retain(|job| job.number != number);
-        desk.requests.retain(|request| request.job != Some(number));
-        desk.arrived(target);
-        desk.may_shrink = true;
-        if let Err(error) = self.shrink(desk) {
-            self.counters.merge_failures.add(1);
-            self.merge_retry.failed([], error);
-        }
-    }
-
-    /// Goes back to a smaller shape if the tree has lost enough data. After an error it is called again.
-    pub(super) fn shrink(&self, desk: &mut Desk) -> Result<()> {
-        let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
-        let policy = desk.policy.clone();
-        if let Some(shape) = growth::shrunk(&*policy, &desk.shape, data) {
-            self.take_shape(desk, policy, shape)?;
-        }
-        desk.may_shrink = false;
-        Ok(())
-    }
-
     /// All parts of a flush have ended: names durable, edit durable, state published, log released, in this order.
-    fn end_flush(&self, desk: &mut Desk, number: u64) {
-        let at = desk.jobs.iter().position(|job| job.number == number).expect("the job that just ended");
-        let mut job = desk.jobs.remove(at);
+    fn end_flush(&self, schedule: &mut Schedule, number: u64) {
+        let mut job = schedule.jobs.end(number);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
         if let Err(error) = self.install_flush(&mut job) {
             self.counters.flush_failures.add(1);
             return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
         }
-        desk.arrived(1);
+        schedule.agenda.flushed();
         if let Task::Flush { sealed, .. } = &job.task
             && let Err(error) = self.log.release(sealed.last)
         {
@@ -274,9 +251,9 @@ impl Scheduler {
     }
 
     /// A part goes back to where it was last handed over.
-    fn part_failed(&self, desk: &mut Desk, mut part: Part, error: Error) {
+    fn part_failed(&self, schedule: &mut Schedule, mut part: Part, error: Error) {
         let output = part.close();
-        let job = desk.job(part.job);
+        let job = schedule.jobs.get(part.job);
         let is_flush = job.is_flush();
         job.left += std::mem::take(&mut part.copied);
         job.put_back(part);

@@ -1,7 +1,6 @@
-//! How a run that was built outside becomes part of the tree: one edit, under the desk's lock, while nobody writes and nothing is in buffers.
+//! How a run that was built outside becomes part of the tree: one edit, under the scheduler's lock, while nobody writes and nothing is in buffers.
 
-use tamarack_env::sync::atomic::Ordering;
-use tamarack_model::{Bytes, growth, planner};
+use tamarack_model::{Bytes, RunId as RunName, growth, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compact::edits;
@@ -26,7 +25,7 @@ pub struct RunExpected<'a>(&'a Scheduler);
 
 impl Drop for RunExpected<'_> {
     fn drop(&mut self) {
-        self.0.runs_expected.fetch_sub(1, Ordering::Relaxed);
+        self.0.schedule.lock().agenda.expect_run_no_longer();
     }
 }
 
@@ -45,14 +44,15 @@ impl Scheduler {
     pub fn ingest_tables(&self, raw_bytes: u64, entries: u64) -> (u64, Option<FilterSettings>) {
         let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
-        let mut desk = self.desk.lock();
+        let mut schedule = self.schedule.lock();
         let version = self.manifest.version();
-        let (occupancy, in_progress) = desk.counts(&version);
+        let (policy, present) = (schedule.policy().clone(), schedule.shape().clone());
+        let (occupancy, in_progress) = schedule.counts(version.edit_number(), self.tree.of(&version));
         let bytes = Bytes(raw_bytes + table_bytes);
         let all = occupancy.bytes() + bytes;
-        let grown = (all > desk.shape.holds()).then(|| growth::grown(&*desk.policy, &desk.shape, all)).flatten();
-        let shape = grown.as_ref().unwrap_or(&desk.shape);
-        let level = planner::entrance(shape, &occupancy, &in_progress, bytes);
+        let grown = (all > present.holds()).then(|| growth::grown(&*policy, &present, all)).flatten();
+        let shape = &grown.unwrap_or(present);
+        let level = planner::entrance(shape, occupancy, &in_progress, bytes);
         // Of what comes, each entry is about as large as those that came.
         let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
         let entries = ((bytes.as_f64() / entry_bytes) as u64).max(1);
@@ -62,7 +62,7 @@ impl Scheduler {
     /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in
     /// the end all writers do.
     pub fn expect_run(&self) -> RunExpected<'_> {
-        self.runs_expected.fetch_add(1, Ordering::Relaxed);
+        self.schedule.lock().agenda.expect_run();
         RunExpected(self)
     }
 
@@ -73,15 +73,16 @@ impl Scheduler {
     /// [`Error::Io`] if nothing has changed; [`Error::Stopped`] if that is unknown.
     pub fn install_run(&self, output: &mut Output, last: Sequence, through: Sequence) -> Result<usize> {
         assert!(last < through, "writers and other runs stay below {through:?}, but {last:?} is written");
-        let mut desk = self.desk.lock();
+        let mut schedule = self.schedule.lock();
         // Closing the database waits for this lock once it has ended writing.
         self.database.health.check_running()?;
         let version = self.manifest.version();
-        let (occupancy, in_progress) = desk.counts(&version);
+        let shape = schedule.shape().clone();
+        let (occupancy, in_progress) = schedule.counts(version.edit_number(), self.tree.of(&version));
         let tables = output.finished();
         let raw_bytes: u64 = tables.iter().map(|table| table.raw_bytes).sum();
         let entries: u64 = tables.iter().map(|table| table.entries).sum();
-        let level = planner::entrance(&desk.shape, &occupancy, &in_progress, Bytes(raw_bytes));
+        let level = planner::entrance(&shape, occupancy, &in_progress, Bytes(raw_bytes));
         let run = self.manifest.new_run_id();
         let skipped = (through.0 - last.0).saturating_sub(entries);
         let mut changes: Vec<Change> = edits::added(self.tree.id(), tables).collect();
@@ -96,8 +97,8 @@ impl Scheduler {
         self.counters.ingest_bytes.add(tables.iter().map(|table| table.file_bytes).sum());
         self.counters.ingested_raw_bytes.add(raw_bytes);
         self.counters.level_bytes.add(level, raw_bytes);
-        desk.ingested.push_back(run);
-        drop(desk);
+        schedule.agenda.ingested(RunName(run.0));
+        drop(schedule);
         self.wake();
         tracing::debug!(level, raw_bytes, "ingested a run");
         Ok(level)

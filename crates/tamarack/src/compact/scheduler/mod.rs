@@ -1,8 +1,10 @@
-//! [`Scheduler`]: asks the planner what is to be done, hands parts of jobs to workers, and makes what they finish part of the tree.
+//! [`Scheduler`]: carries out what the [agenda](tamarack_model::agenda) decides: it makes an edit
+//! and a job of each decision, hands parts of jobs to workers, and makes what they finish part of
+//! the tree.
 //!
 //! ```text
-//!   a buffer was sealed ─┐                              ┌─▶ worker: copies for a few milliseconds ─┐
-//!   something arrived ───┼─▶ desk: planner ─▶ job ─ parts                                          ├─▶ edit ─▶ version
+//!   a memtable is full ──┐                              ┌─▶ worker: copies for a few milliseconds ─┐
+//!   something arrived ───┼─▶ agenda: next ─▶ job ─ parts                                           ├─▶ edit ─▶ version
 //!   somebody asked ──────┘                              └─▶ worker: …                             ─┘
 //!            ▲                                                                                         │
 //!            └──────────────── arrived at level i ◀── the last part of a job ends it ◀──────────────────┘
@@ -10,15 +12,15 @@
 //!
 //! # One step
 //!
-//! Any number of workers call [`Work::step`]. Under the lock of the **desk**, where everything that is going on is noted, a worker first sees to what is to
-//! be begun: levels at which something arrived are examined, the oldest sealed buffer gets its flush. Then it takes one part, the
-//! most urgent that nobody works on, leaves the desk, copies for a few milliseconds, and puts the part back. So no merge, however large, keeps a
-//! worker from a flush for longer than a step.
+//! Any number of workers call [`Work::step`]. Under the lock of the **schedule**, a worker first
+//! carries out what the agenda decides, until there is nothing to begin. Then it takes one part, the
+//! most urgent that nobody works on, releases the lock, copies for a few milliseconds, and puts the
+//! part back. So no compaction, however large, keeps a worker from a flush for longer than a step.
 //!
 //! # What is committed where
 //!
-//! Edits that begin or end a job, install a flush or change the shape are committed under the desk's lock: they say which runs there are, and the
-//! planner decides on that. Handovers in the middle of a merge are not: they commute.
+//! Edits that begin or end a job, install a flush or change the shape are committed under the schedule's lock: they say which runs there are, and the
+//! agenda decides on that. Handovers in the middle of a merge are not: they commute.
 //!
 //! The merges in progress stand in the version; after a crash they are found there and gone on with. A flush in progress does not: its buffer is
 //! in the log, and it begins anew.
@@ -43,7 +45,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tamarack_env::sync::Mutex;
-use tamarack_env::sync::atomic::AtomicU64;
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::filter::FilterChoice;
@@ -51,11 +52,12 @@ use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
 
-use crate::compact::desk::{Desk, Request};
 use crate::compact::filter_rebuild::{FilterRebuild, View};
 use crate::compact::output::Workshop;
 use crate::compact::progress::{GoingOn, JobProgress};
 use crate::compact::retry::Retry;
+use crate::compact::schedule::Schedule;
+use crate::compact::speed::CopySpeed;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
@@ -114,16 +116,16 @@ pub struct Scheduler {
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
     filters: FilterRebuild,
-    desk: Mutex<Desk>,
-    /// So many runs are about to be ingested: until they are, flushes become runs of their own.
-    runs_expected: AtomicU64,
+    /// What is in progress and what is next. Edits that begin or end a job, or change the shape, are
+    /// installed under this lock.
+    schedule: Mutex<Schedule>,
     flush_retry: Retry,
     merge_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
 }
 
 /// The parts of a database that the scheduler works with.
-pub struct Surroundings {
+pub struct SchedulerParts {
     /// Clock.
     pub env: Arc<dyn Env>,
     /// What all trees share.
@@ -152,12 +154,12 @@ impl Work for Scheduler {
         // A pause that ends while we decide because of it that there is nothing to do would be slept through.
         let paused_until = self.paused_until();
         let (part, look_again) = {
-            let mut desk = self.desk.lock();
+            let mut schedule = self.schedule.lock();
             if self.database.health.check_running().is_err() {
                 return Progress::Done;
             }
-            self.begin(&mut desk);
-            self.take(&mut desk)
+            self.begin(&mut schedule);
+            self.take(&mut schedule)
         };
         match part {
             Some(part) => self.work(part),
@@ -174,15 +176,17 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
-    pub fn new(around: Surroundings, settings: SchedulerSettings) -> Result<Self> {
-        let Surroundings { env, database, tree, log, manifest, tables, workshop, counters, throttle, reserve } = around;
+    pub fn new(around: SchedulerParts, settings: SchedulerSettings) -> Result<Self> {
+        let SchedulerParts { env, database, tree, log, manifest, tables, workshop, counters, throttle, reserve } =
+            around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
         let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| Error::shape(workshop.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), database.clone(), Activity::Merge);
-        let desk = Mutex::new(Desk::new(tree.id(), policy, shape, settings.merge_rate));
+        let speed = CopySpeed::new(settings.merge_rate);
+        let schedule = Mutex::new(Schedule::new((policy, shape), settings.space_bound, speed));
         let filters = FilterRebuild::new(
             settings.filter,
             env.clone(),
@@ -205,8 +209,7 @@ impl Scheduler {
             reserve,
             filters,
             settings,
-            desk,
-            runs_expected: AtomicU64::new(0),
+            schedule,
             flush_retry,
             merge_retry,
             workers,
@@ -222,24 +225,24 @@ impl Scheduler {
 
     /// The policy and the shape that the tree has now.
     pub fn shape(&self) -> (Arc<dyn Policy>, Shape) {
-        let desk = self.desk.lock();
-        (desk.policy.clone(), desk.shape.clone())
+        let schedule = self.schedule.lock();
+        (schedule.policy().clone(), schedule.shape().clone())
     }
 
     /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
     pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::Merge>) {
-        self.standing_at(&self.desk.lock())
+        self.standing_at(&self.schedule.lock())
     }
 
-    fn standing_at(&self, desk: &Desk) -> (Shape, Occupancy, Vec<planner::Merge>) {
+    fn standing_at(&self, schedule: &Schedule) -> (Shape, Occupancy, Vec<planner::Merge>) {
         let version = self.manifest.version();
         let tree = self.tree.of(&version);
-        (desk.shape.clone(), tree.occupancy(), tree.merges_in_progress())
+        (schedule.shape().clone(), tree.occupancy(), tree.merges_in_progress())
     }
 
     /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
     pub fn speed(&self) -> Option<f64> {
-        self.desk.lock().speed()
+        self.schedule.lock().speed.get()
     }
 
     /// The disk's space now, if it is known.
@@ -263,32 +266,29 @@ impl Scheduler {
 
     /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
     pub fn going_on(&self) -> GoingOn {
-        let desk = self.desk.lock();
+        let schedule = self.schedule.lock();
         let state = self.tree.pin_scan();
-        let jobs = desk.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
-        let (paused, speed) = (desk.pauses > 0, desk.speed());
-        let space_bound = self.settings.space_bound;
-        GoingOn { policy: desk.policy.clone(), shape: desk.shape.clone(), state, jobs, paused, speed, space_bound }
+        let jobs = schedule.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
+        let (paused, speed) = (schedule.agenda.is_paused(), schedule.speed.get());
+        let (policy, shape) = (schedule.policy().clone(), schedule.shape().clone());
+        GoingOn { policy, shape, state, jobs, paused, speed, space_bound: self.settings.space_bound }
     }
 
     /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others than workers has ended. To be called when writing has
     /// ended: then nothing is begun any more.
     pub fn finish(&self) {
         self.throttle.set_rate(None);
-        drop(self.desk.lock());
+        drop(self.schedule.lock());
     }
 
     /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_merges`] was called as often as this.
     pub fn pause_merges(&self) {
-        self.desk.lock().pauses += 1;
+        self.schedule.lock().agenda.pause();
     }
 
     /// Takes back one [`Scheduler::pause_merges`].
     pub fn resume_merges(&self) {
-        {
-            let mut desk = self.desk.lock();
-            desk.pauses = desk.pauses.checked_sub(1).expect("merges are resumed as often as they were paused");
-        }
+        self.schedule.lock().agenda.resume();
         self.wake();
         self.filters.wake();
     }
@@ -299,18 +299,15 @@ impl Scheduler {
     /// [`crate::Error::Io`] if a merge fails; it is tried again in the background. [`crate::Error::Stopped`] if writing has ended.
     /// [`crate::Error::InvalidArgument`] while merges are paused.
     pub fn merge(&self, range: KeyRange) -> Result<()> {
-        let number = {
-            let mut desk = self.desk.lock();
-            desk.refuse_if_paused()?;
+        let request = {
+            let mut schedule = self.schedule.lock();
+            schedule.refuse_if_paused()?;
             // Who asked before was told of it.
             self.database.health.forget_trouble(Activity::Merge);
-            let number = desk.requests_made;
-            desk.requests_made += 1;
-            desk.requests.push_back(Request { number, range, job: None });
-            number
+            schedule.request(range)
         };
         self.wake();
-        self.wait(|desk| desk.requests.iter().all(|request| request.number != number))
+        self.wait(|schedule| schedule.agenda.is_served(request))
     }
 
     /// Waits until no merge is in progress and none is called for.
@@ -318,18 +315,15 @@ impl Scheduler {
     /// # Errors
     /// As [`Scheduler::merge`].
     pub fn wait_for_merges(&self) -> Result<()> {
-        self.desk.lock().refuse_if_paused()?;
+        self.schedule.lock().refuse_if_paused()?;
         self.wake();
-        self.wait(|desk| {
-            let nothing_arrived = desk.arrivals.is_empty() && desk.ingested.is_empty();
-            desk.jobs.is_empty() && nothing_arrived && desk.requests.is_empty() && desk.unshaped.is_none()
-        })
+        self.wait(|schedule| schedule.jobs.is_empty() && schedule.agenda.is_at_rest())
     }
 
-    fn wait(&self, is_done: impl Fn(&Desk) -> bool) -> Result<()> {
+    fn wait(&self, is_done: impl Fn(&mut Schedule) -> bool) -> Result<()> {
         let mut outcome = Ok(());
         self.env.wait(&self.database.progress, None, &mut || {
-            let done = is_done(&self.desk.lock());
+            let done = is_done(&mut self.schedule.lock());
             // Merges may have to wait for a flush.
             let no_trouble = || {
                 [Activity::Merge, Activity::Flush]
@@ -363,25 +357,25 @@ impl Scheduler {
     /// # Errors
     /// [`crate::Error::Io`] if a filter cannot be read; it is tried again. [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if writing has ended.
     pub fn wait_for_filters(&self) -> Result<()> {
-        self.desk.lock().refuse_if_paused()?;
-        self.filters.wait(|| self.filter_view(), || self.desk.lock().pauses > 0)
+        self.schedule.lock().refuse_if_paused()?;
+        self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
     }
 
     /// What filters are decided on. `None` while merges are paused, or while something has arrived that nobody has looked at: the tree may be about to grow, and then more is to come above
     /// what there is. Where filters follow lookups, that does not wait.
     pub(super) fn filter_view(&self) -> Option<View> {
-        let desk = self.desk.lock();
-        let is_settled = desk.pauses == 0 && desk.arrivals.is_empty() && desk.ingested.is_empty();
-        (is_settled || self.filters.follows_lookups()).then(|| self.view(&desk))
+        let schedule = self.schedule.lock();
+        let is_settled = !schedule.agenda.is_paused() && !schedule.agenda.has_arrivals();
+        (is_settled || self.filters.follows_lookups()).then(|| self.view(&schedule))
     }
 
     /// The same when the database is opened, before anything else is done.
     pub(super) fn view_at_opening(&self) -> View {
-        self.view(&self.desk.lock())
+        self.view(&self.schedule.lock())
     }
 
-    fn view(&self, desk: &Desk) -> View {
-        View { version: self.manifest.version(), shape: desk.shape.clone() }
+    fn view(&self, schedule: &Schedule) -> View {
+        View { version: self.manifest.version(), shape: schedule.shape().clone() }
     }
 
     /// When the first pause after a failure ends.

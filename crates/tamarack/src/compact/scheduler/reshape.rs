@@ -1,28 +1,29 @@
-//! How the tree takes another shape: by an edit that moves nothing, as data arrives from then on, or at once for whoever asks for that; and what it will cost.
+//! Reshape: how the tree takes another shape, by an edit that moves nothing as data arrives from
+//! then on, or at once for whoever asks for that; and what it will cost.
 //!
 //! ```text
-//! set_policy ──► take_shape: one edit, runs get other labels ──► arrivals carry the tree over, level by level
-//!                                                           └──► reshape: every level is looked at, small to large; waits
+//! set_policy ──► take_shape: one edit, runs get other levels ──► arrivals carry the tree over
+//!                                                           └──► reshape: every level, small to large; waits
 //! ```
 //!
-//! What a level that has not the form of its shape needs is the planner's to say ([`Occasion::Reshape`]). Here is only how far that has come: `Desk::unshaped` is the level to be looked at
-//! next. A level whose runs are in other merges is waited for; beside it, everything else goes on. It is not durable: what has not begun when the process ends is left to arrivals.
+//! Which level is looked at next, and what it needs, the agenda decides. A level whose runs are in
+//! other compactions is waited for; beside it, everything else goes on. It is not durable: what has
+//! not begun when the process ends is left to arrivals.
 
 use std::sync::Arc;
 
-use tamarack_model::planner::{self, Occasion};
 use tamarack_model::policy::Policy;
 use tamarack_model::simulate::{self, Change as Foreseen};
 use tamarack_model::{Bytes, Shape};
 
 use super::Scheduler;
-use crate::compact::desk::Desk;
 use crate::compact::edits;
+use crate::compact::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
-use crate::format::edit::Change;
 use crate::format::shape;
 use crate::tree::design;
+use crate::tree::occupancy::RunContents;
 
 /// For more buffers than this, a simulation takes more than some seconds.
 const BUFFERS_MAX: u64 = 1 << 20;
@@ -70,9 +71,9 @@ impl Scheduler {
     /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more than a million buffers would arrive.
     pub fn estimate_change(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ChangeEstimate> {
         let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
-            let desk = self.desk.lock();
-            let left = desk.jobs.iter().filter(|job| !job.is_flush()).map(|job| job.left).sum();
-            (desk.policy.clone(), self.standing_at(&desk), left)
+            let schedule = self.schedule.lock();
+            let left = schedule.jobs.compactions().map(|job| job.left).sum();
+            (schedule.policy().clone(), self.standing_at(&schedule), left)
         };
         // Merges in progress are carried to their end whatever the policy.
         let occupancy = simulate::ended(occupancy, &in_progress);
@@ -103,11 +104,11 @@ impl Scheduler {
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
     pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
-        let mut desk = self.desk.lock();
+        let mut schedule = self.schedule.lock();
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
         let shape = self.shape_for(&*policy, data)?;
-        self.take_shape(&mut desk, policy, shape.clone()).inspect_err(|error| {
+        self.take_shape(&mut schedule, policy, shape.clone()).inspect_err(|error| {
             if let Error::Stopped { .. } = error {
                 self.database.health.report_stop(error.clone());
             }
@@ -121,55 +122,28 @@ impl Scheduler {
     /// As [`Scheduler::merge`].
     pub fn reshape(&self) -> Result<()> {
         {
-            let mut desk = self.desk.lock();
-            desk.refuse_if_paused()?;
+            let mut schedule = self.schedule.lock();
+            schedule.refuse_if_paused()?;
             // Who asked before was told of it.
             self.database.health.forget_trouble(Activity::Merge);
-            desk.reshapers += 1;
-            desk.unshaped = Some(1);
+            schedule.agenda.request_reshape();
         }
         self.wake();
-        let outcome = self.wait(|desk| desk.unshaped.is_none() && !desk.is_reshaping());
-        self.desk.lock().reshapers -= 1;
-        outcome
-    }
-
-    /// Begins what levels need that have not the form of the shape, as far as they were not looked at since somebody asked for that.
-    pub(super) fn begin_reshape(&self, desk: &mut Desk) -> Result<()> {
-        while let Some(level) = desk.unshaped {
-            let version = self.grow(desk, level)?;
-            if desk.unshaped != Some(level) {
-                // The tree has grown, and begins anew.
-                continue;
-            }
-            let (occupancy, in_progress) = desk.counts(&version);
-            if planner::fits(&desk.shape, &occupancy, &in_progress, level) {
-                desk.unshaped = (level < desk.shape.last()).then_some(level + 1);
-                if desk.unshaped.is_none() {
-                    // Somebody may wait for just that.
-                    self.database.progress.notify();
-                }
-                continue;
-            }
-            match planner::next_merge(&desk.shape, &occupancy, &in_progress, Occasion::Reshape { level }) {
-                Some(merge) => self.begin_merge(desk, &version, &merge).map(drop)?,
-                // A merge in progress has a run that is needed.
-                None => return Ok(()),
-            }
-        }
-        Ok(())
+        self.wait(|schedule| {
+            let version = self.manifest.version();
+            let tree = self.tree.of(&version);
+            let contents = RunContents::new(tree, &self.database.sequences);
+            !schedule.is_reshaping((version.edit_number(), tree), &contents)
+        })
     }
 
     /// The tree has another shape from now on.
-    pub(super) fn take_shape(&self, desk: &mut Desk, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
+    pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
-        let (occupancy, in_progress) = desk.counts(&version);
-        let (relabelled, _) = planner::relabel(&occupancy, &in_progress, &shape);
-        let set = Change::ShapeSet { tree: self.tree.id(), shape: shape::encode(&*policy, &shape) };
-        let moved = edits::relabelled(self.tree.of(&version), &relabelled);
-        self.install([set].into_iter().chain(moved).collect(), Activity::Merge)?;
+        let blob = shape::encode(&*policy, &shape);
+        self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Merge)?;
         self.counters.reshapes.add(1);
-        desk.set_shape(policy, shape);
+        schedule.set_design(policy, shape);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! [`Crew`]: several workers as one.
+//! [`WorkerGroup`]: several workers as one.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tamarack_env::Worker;
 
 /// Workers that share their work: they are woken and stopped together.
 #[derive(Default)]
-pub struct Crew {
+pub struct WorkerGroup {
     /// The workers.
     pub members: Vec<Arc<dyn Worker>>,
 }
 
-impl Worker for Crew {
+impl Worker for WorkerGroup {
     fn wake(&self) {
         self.members.iter().for_each(|member| member.wake());
     }

@@ -1,0 +1,199 @@
+//! [`Schedule`]: what the scheduler knows of a tree, under its lock: the design, the agenda, the
+//! jobs in progress, and how fast they copy.
+//!
+//! ```text
+//!   version ──► counts ─┐
+//!   jobs ──► plans ─────┼──► Agenda::next ──► Next      what is begun next
+//!   design ─────────────┘
+//!   counts, jobs, memtables ──► Pacer ──► Pace          which job goes on, how fast writers may go
+//! ```
+//!
+//! It decides nothing itself: it shows the [agenda](tamarack_model::agenda) and the
+//! [pace](tamarack_model::pace) what there is. No I/O.
+
+use std::sync::Arc;
+
+use tamarack_model::agenda::{Agenda, Contents, Design, Next, RequestId, Scope, Situation};
+use tamarack_model::bound::SpaceBound;
+use tamarack_model::pace::{self, Load, Pacer};
+use tamarack_model::planner;
+use tamarack_model::policy::Policy;
+use tamarack_model::{Bytes, Occupancy, Shape};
+
+use crate::compact::job::Job;
+use crate::compact::jobs::Jobs;
+use crate::compact::speed::CopySpeed;
+use crate::error::{Error, Result};
+use crate::format::edit::{KeyRange, MergeId};
+use crate::format::meta::EditNumber;
+use crate::tree::version::TreeVersion;
+
+/// What the scheduler knows of a tree.
+pub(super) struct Schedule {
+    design: TreeDesign,
+    pub(super) agenda: Agenda,
+    /// What was asked for and is not served: the range of each request.
+    requested: Vec<(RequestId, KeyRange)>,
+    pub(super) jobs: Jobs,
+    pub(super) speed: CopySpeed,
+    counted: Option<Counted>,
+}
+
+/// How the tree is meant to be.
+struct TreeDesign {
+    policy: Arc<dyn Policy>,
+    shape: Shape,
+    bound: Option<SpaceBound>,
+    pacer: Pacer,
+}
+
+/// A version as counts.
+struct Counted {
+    of: EditNumber,
+    occupancy: Occupancy,
+    compactions: Vec<(MergeId, planner::Merge)>,
+}
+
+/// What may be begun, besides what the agenda knows.
+#[derive(Clone, Copy)]
+pub(super) struct Startable {
+    /// Raw bytes of the oldest immutable memtable, if it is complete.
+    pub(super) memtable: Option<Bytes>,
+    /// False while flushes wait for a retry.
+    pub(super) may_flush: bool,
+    /// The same of compactions.
+    pub(super) may_compact: bool,
+}
+
+/// What writers and workers are to do.
+pub(super) struct Pace {
+    /// Jobs to go on with, as their places in the list, the most urgent first.
+    pub(super) order: Vec<usize>,
+    /// How many raw bytes per second may come; `None` is any number.
+    pub(super) rate: Option<f64>,
+}
+
+impl Schedule {
+    /// Nothing is in progress yet, on a tree that was opened.
+    pub(super) fn new((policy, shape): (Arc<dyn Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
+        Self {
+            design: TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound },
+            agenda: Agenda::of_opened(),
+            requested: Vec::new(),
+            jobs: Jobs::default(),
+            speed,
+            counted: None,
+        }
+    }
+
+    pub(super) fn policy(&self) -> &Arc<dyn Policy> {
+        &self.design.policy
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.design.shape
+    }
+
+    /// The tree has another shape.
+    pub(super) fn set_design(&mut self, policy: Arc<dyn Policy>, shape: Shape) {
+        self.design = TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound: self.design.bound };
+        self.agenda.design_changed();
+    }
+
+    /// Whoever paused compactions may be the one who is to wait for them, and would wait for ever.
+    pub(super) fn refuse_if_paused(&self) -> Result<()> {
+        match self.agenda.is_paused() {
+            false => Ok(()),
+            true => Err(Error::InvalidArgument("compactions are paused; resume them first".to_owned())),
+        }
+    }
+
+    /// Puts a compaction of these keys on the agenda. One that waits already serves whoever asks
+    /// for the same.
+    pub(super) fn request(&mut self, range: KeyRange) -> RequestId {
+        let Self { agenda, requested, .. } = self;
+        requested.retain(|(request, _)| !agenda.is_served(*request));
+        let same = requested.iter().find(|(request, other)| *other == range && agenda.is_waiting(*request));
+        if let Some((request, _)) = same {
+            return *request;
+        }
+        let scope = if range == KeyRange::ALL { Scope::All } else { Scope::Range };
+        let request = agenda.request(scope);
+        requested.push((request, range));
+        request
+    }
+
+    /// The keys of a request that is not served.
+    ///
+    /// # Panics
+    /// If it is.
+    pub(super) fn range_of(&self, request: RequestId) -> &KeyRange {
+        let found = self.requested.iter().find(|(other, _)| *other == request);
+        found.map_or_else(|| panic!("{request:?} is served already"), |(_, range)| range)
+    }
+
+    /// What is to be begun next in the tree of this version.
+    pub(super) fn next(
+        &mut self,
+        tree: (EditNumber, &TreeVersion),
+        contents: &dyn Contents,
+        startable: Startable,
+    ) -> Next {
+        self.with_situation(tree, contents, startable, |agenda, now| agenda.next(now))
+    }
+
+    /// Whether a reshape was asked for and is not complete.
+    pub(super) fn is_reshaping(&mut self, tree: (EditNumber, &TreeVersion), contents: &dyn Contents) -> bool {
+        let startable = Startable { memtable: None, may_flush: false, may_compact: false };
+        self.with_situation(tree, contents, startable, |agenda, now| agenda.is_reshaping(now))
+    }
+
+    fn with_situation<T>(
+        &mut self,
+        (edit, tree): (EditNumber, &TreeVersion),
+        contents: &dyn Contents,
+        Startable { memtable, may_flush, may_compact }: Startable,
+        ask: impl FnOnce(&mut Agenda, &Situation<'_>) -> T,
+    ) -> T {
+        let in_progress = self.in_progress(edit, tree);
+        let TreeDesign { policy, shape, bound, .. } = &self.design;
+        let design = Design { policy: &**policy, shape, bound: *bound };
+        let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
+        let in_progress = &in_progress;
+        let now = Situation { design, occupancy, in_progress, memtable, contents, may_flush, may_compact };
+        ask(&mut self.agenda, &now)
+    }
+
+    /// The runs of the tree of this version, and the flushes and compactions in progress.
+    pub(super) fn counts(&mut self, edit: EditNumber, tree: &TreeVersion) -> (&Occupancy, Vec<planner::Merge>) {
+        let in_progress = self.in_progress(edit, tree);
+        (&self.counted.as_ref().expect("just counted").occupancy, in_progress)
+    }
+
+    fn in_progress(&mut self, edit: EditNumber, tree: &TreeVersion) -> Vec<planner::Merge> {
+        if self.counted.as_ref().is_none_or(|counted| counted.of != edit) {
+            let compactions = tree.merges().iter().map(|merge| merge.id).zip(tree.merges_in_progress()).collect();
+            self.counted = Some(Counted { of: edit, occupancy: tree.occupancy(), compactions });
+        }
+        self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)
+    }
+
+    /// Deadlines, and how fast writers may go, with so many raw bytes in memtables. `goes_on` says
+    /// which jobs do; what stands still cannot be late.
+    pub(super) fn pace(
+        &mut self,
+        (edit, tree): (EditNumber, &TreeVersion),
+        (buffered, buffered_max): (Bytes, Bytes),
+        writers_wait: bool,
+        goes_on: impl Fn(&Job) -> bool,
+    ) -> Pace {
+        let in_progress = self.in_progress(edit, tree);
+        let left = |job: &Job| if goes_on(job) { Bytes(job.left) } else { Bytes::ZERO };
+        let jobs = self.jobs.iter().zip(&in_progress);
+        let jobs: Vec<pace::Job> = jobs.map(|(job, plan)| pace::Job::of(plan, left(job))).collect();
+        let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
+        let plan = self.design.pacer.plan(&Load { occupancy, buffered, buffered_max }, &jobs);
+        let rate = self.speed.get().map(|speed| speed * plan.share).filter(|rate| rate.is_finite());
+        Pace { order: plan.order(&jobs, writers_wait), rate }
+    }
+}
