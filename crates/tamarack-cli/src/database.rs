@@ -1,4 +1,4 @@
-//! Opening the database that a command works on.
+//! Arguments about the database, and opening it.
 
 use std::path::{Path, PathBuf};
 
@@ -221,7 +221,7 @@ fn with_policy(expert: Expert, matches: &ArgMatches) -> Result<Expert, Failure> 
 /// The policy's specification in argument `policy`, if given; a custom shape is read from its file.
 pub(crate) fn policy_specification(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let Some(words) = matches.get_one::<String>("policy") else { return Ok(None) };
-    // What begins like a shape is one; a file of that name can be written as ./buffer…
+    // Text that begins like a shape is a shape; write ./buffer… for a file of that name.
     Ok(Some(match words.strip_prefix("custom:").filter(|shape| !shape.trim_start().starts_with("buffer ")) {
         Some(file) => custom_specification(&files::read_text(Path::new(file))?),
         None => words.clone(),

@@ -1,4 +1,4 @@
-//! Sizes and durations as users write them: `64MiB`, `interval:50`.
+//! Parsing and formatting of sizes, durations and durability levels: `64MiB`, `interval:50`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const UNITS: &[(&str, u64)] = &[
     ("", 1),
 ];
 
-/// The bytes that `text` means: a whole number with an optional unit, such as `4096`, `64MiB` or
+/// Parses a size: a whole number with an optional unit, such as `4096`, `64MiB` or
 /// `1GB`.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ pub(crate) fn parse_durability(text: &str) -> Result<Durability, String> {
 mod tests {
     use super::*;
 
-    /// Sizes that are meant, and texts that are none.
+    /// Valid and invalid sizes.
     #[test]
     fn reads_sizes() {
         for (text, bytes) in
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Times have a unit in which they are small.
+    /// Times are shown in a fitting unit.
     #[test]
     fn shows_times() {
         for (seconds, text) in

@@ -1,11 +1,11 @@
-//! The text form of keys and values: any bytes as text that can be read, typed and turned back.
+//! Escapes of keys and values: any bytes as reversible, readable text.
 //!
 //! ```text
 //! bytes      text      why
 //! tab        \t        separates key and value in TSV
 //! line feed  \n        separates records
 //! return     \r        could be taken for part of a line's end
-//! \          \\        begins all of these
+//! \          \\        begins every escape
 //! not UTF-8  \xNN      one for each byte, two hexadecimal digits
 //! the rest   itself
 //! ```
@@ -14,7 +14,7 @@
 //! for all bytes (tested). The other way round, `unescape` also reads what `escape` would write
 //! differently: raw bytes that are not UTF-8, and `\xNN` for any byte.
 
-/// Appends the text form of `bytes` to `out`.
+/// Appends the escaped `bytes` to `out`.
 pub(crate) fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {
@@ -40,10 +40,10 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     String::from_utf8(out).expect("escaping leaves valid UTF-8 only")
 }
 
-/// Appends the bytes that `text` stands for to `out`.
+/// Appends the unescaped bytes of `text` to `out`.
 ///
 /// # Errors
-/// A message that shows the escape that is none.
+/// A message with the invalid escape.
 pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
@@ -76,7 +76,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte & 15)]).map(char::from).collect()
 }
 
-/// The bytes that pairs of hexadecimal digits stand for; `None` if `text` is something else.
+/// The bytes of pairs of hexadecimal digits; `None` if `text` is something else.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let all_digits = digits.iter().all(u8::is_ascii_hexdigit) && digits.len().is_multiple_of(2);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(unescaped(r"\x41\xFf").as_deref(), Ok(&b"A\xff"[..]));
     }
 
-    /// Text that stands for nothing is refused, and the message shows it.
+    /// Invalid escapes are refused with a message.
     #[test]
     fn refuses_what_is_not_an_escape() {
         for text in [r"C:\dir", r"end\", r"\x4", r"\xg0"] {

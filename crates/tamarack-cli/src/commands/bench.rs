@@ -1,7 +1,7 @@
 //! `tamarack bench`: throughput, latency and amplification of well-known workloads.
 //!
 //! ```text
-//! names ── plan: a load first ──► for each: a load makes a new database ── Measurement::run ──► rows ──► tables, the tree
+//! names ── plan: a load first ──► per workload: a load creates a database ── Measurement::run ──► tables
 //!          or --database: its keys ──────────────────────────────────────┘
 //! ```
 
@@ -88,13 +88,13 @@ const DEFAULT: &[&str] = &[
     "ycsb-c",
 ];
 
-/// Values beyond this say more about memory than about a database.
+/// Larger values would measure memory, not the database.
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
 /// A week.
 const SECONDS_MAX: u64 = 7 * 24 * 3600;
 
-/// More clients than this are a mistake in typing.
+/// More clients than this are a typing error.
 const CLIENTS_MAX: u64 = 1024;
 
 fn arguments() -> Vec<Arg> {
@@ -315,7 +315,7 @@ impl Bench {
     /// Runs one workload; a load on a new database.
     fn measure(&mut self, workload: &Workload, progress: &mut dyn FnMut(f64)) -> Result<Measured, Failure> {
         if workload.is_load() {
-            // Two databases at once would share the device, and its space.
+            // Two databases at the same time would share the device and its space.
             drop(self.loaded.take());
             self.loaded = Some(Loaded::new(&self.parent, &self.options, self.data.entries)?);
         }
@@ -333,7 +333,7 @@ impl Bench {
         Ok(measurement.run(workload, progress)?)
     }
 
-    /// Closes the database, and removes what the last load made; returns what it looked like.
+    /// Closes the database and removes a temporary one; returns its last statistics.
     fn end(&mut self) -> Result<Stats, Failure> {
         let loaded = self.loaded.take().expect("a load comes first");
         let stats = loaded.db.stats();
@@ -341,7 +341,7 @@ impl Bench {
         Ok(stats)
     }
 
-    /// What was measured, in a line or two.
+    /// One or two lines about the settings.
     fn headline(&self) -> String {
         let data = &self.data;
         let entries = data.all_entries();
@@ -405,7 +405,7 @@ fn key_bytes(size: u64) -> Result<usize, Failure> {
 }
 
 impl Loaded {
-    /// A new database in a directory of its own, to which so many entries will be loaded.
+    /// A new database in a temporary directory, for a load of `entries` entries.
     fn new(parent: &Path, options: &Options, entries: u64) -> Result<Self, Failure> {
         let dir = TempDir::below(parent).map_err(|error| {
             Failure::Storage(format!("{}: {error}; name a directory that can be written with --dir", parent.display()))
@@ -414,8 +414,8 @@ impl Loaded {
     }
 }
 
-/// The options that were given, or have defaults, as they were written; of a database that is
-/// there, those that do not belong to itself.
+/// The options of the command line, with defaults, as written; for an existing database those that
+/// are not its own.
 fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let words = |name| {
         let mut raw = matches.get_raw(name)?;
@@ -428,7 +428,7 @@ fn settings(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     of_new.chain(of_all).filter_map(words).filter(is_meant).collect()
 }
 
-/// What is in the tree, and what lies beside it.
+/// Size of the tree and of obsolete files.
 fn tree_at_the_end(stats: &Stats) -> String {
     let (space, entries) = (&stats.space, stats.levels.iter().map(|level| level.total().entries).sum());
     let stale = space.stale_bytes + space.pending_delete_bytes;
@@ -454,8 +454,7 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
     }
 
-    /// All workloads, small, on two clients: each does what it should as often as it should, and
-    /// nothing stays behind.
+    /// All workloads, small, with two clients: each runs the right operations, and no files remain.
     #[test]
     fn all_workloads() {
         let dir = TestDir::new("all_workloads");
@@ -519,8 +518,8 @@ mod tests {
         assert_eq!(OsEnv::new().list(Path::new(&parent)).expect("it is there"), [""; 0]);
     }
 
-    /// Without a cache, what is read is what is needed, and both are what the tree predicts. Of a
-    /// load, as many bytes are written as the planner says on counts.
+    /// Without a cache, blocks read are blocks needed, and both agree with the prediction. A load
+    /// writes the bytes that the simulation predicts.
     #[test]
     fn what_is_measured_is_what_is_predicted() {
         let dir = TestDir::new("what_is_measured_is_what_is_predicted");
@@ -532,7 +531,7 @@ mod tests {
         assert!(rows[0]["runs"].as_u64() > Some(2), "{}", rows[0]);
         let load = |member: &str| rows[0][member].as_f64().expect("a number");
         let (written, predicted) = (load("write_amplification"), load("predicted_write_amplification"));
-        // Merges that are late write less.
+        // Late compactions write less.
         assert!(predicted > 1.3 && (0.6..1.1).contains(&(written / predicted)), "{}", rows[0]);
         for row in &rows[1..] {
             let of = |member: &str| row[member].as_f64().unwrap_or_else(|| panic!("{member}: {row}"));
@@ -548,7 +547,7 @@ mod tests {
         }
     }
 
-    /// A database that is there is measured by its own keys, and changed only if that was allowed.
+    /// An existing database is measured by its own keys, and changed only with --overwrite.
     #[test]
     fn a_database_that_is_there() {
         let dir = TestDir::new("a_database_that_is_there");

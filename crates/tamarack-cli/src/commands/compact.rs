@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(runs.map(|run| run["entries"].as_u64().expect("a number")).sum::<u64>(), 10_000, "{stats}");
     }
 
-    /// A range is merged without the rest, a policy is taken and settled without merging
-    /// everything, and wrong words are refused.
+    /// A range is compacted alone, a policy is changed and settled without a full compaction, and
+    /// wrong arguments are refused.
     #[test]
     fn ranges_and_policies() {
         let dir = TestDir::new("ranges_and_policies");

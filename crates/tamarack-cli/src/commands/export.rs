@@ -68,8 +68,7 @@ pub(super) fn print<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 mod tests {
     use crate::testing::{Random, TestDir, run_ok};
 
-    /// What was imported in one format comes out of every format such that importing it again gives
-    /// the same database.
+    /// Exporting and importing in every format gives the same database.
     #[test]
     fn every_format_carries_everything() {
         let dir = TestDir::new("every_format_carries_everything");

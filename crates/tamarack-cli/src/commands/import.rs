@@ -133,7 +133,7 @@ fn stored(error: tamarack::Error) -> Failure {
     }
 }
 
-/// The progress of sorted lines is shown after so many.
+/// Lines between two updates of the progress bar.
 const SHOWN_LINES: u64 = 1000;
 
 /// An import under way.
@@ -142,7 +142,7 @@ struct Import {
     lines: Lines,
     acks: Option<Acks>,
     format: Format,
-    /// What was read and is not stored yet: the lines after `stored_lines`.
+    /// Lines that are read and not stored yet: those after `stored_lines`.
     batch: Batch,
     batch_lines_max: u64,
     batch_bytes_max: u64,
@@ -151,8 +151,7 @@ struct Import {
 }
 
 impl Import {
-    /// Stores all lines; returns their number, their bytes, the seconds it took, and what the
-    /// database looked like then.
+    /// Stores all lines; returns their number, their bytes, the seconds, and statistics.
     fn run(mut self) -> Result<(u64, u64, f64, Stats), Failure> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while let Some(line) = self.lines.next_line()? {
@@ -187,7 +186,7 @@ impl Import {
         Ok((self.lines.number(), self.lines.read_bytes(), seconds, stats))
     }
 
-    /// Stores all lines, whose keys ascend, together; returns what [`Import::run`] does.
+    /// Ingests all lines, whose keys ascend; returns the same as [`Import::run`].
     fn ingest(mut self) -> Result<(u64, u64, f64, Stats), Failure> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut ingest = self.db.ingest()?;
@@ -242,8 +241,7 @@ mod tests {
         assert_eq!(run_ok(&["export", &db]), "a\t2\nb\t3\nc\t\n\\xff\tx\\ty\n");
     }
 
-    /// Sorted lines are stored together; one that is out of order is named, and then none is
-    /// stored.
+    /// Sorted lines are stored together, or none if one is out of order, which is named.
     #[test]
     fn sorted_lines_are_ingested() {
         let dir = TestDir::new("sorted_lines_are_ingested");
@@ -263,7 +261,7 @@ mod tests {
         assert_eq!(run(&["import", &db, &input, "--sorted", "--batch", "7"]).status, 2);
     }
 
-    /// Tables without digests are smaller by what digests take, 3 to 4 bytes a key.
+    /// Tables without digests are smaller by 3 to 4 bytes per key.
     #[test]
     fn digests_are_left_out() {
         let dir = TestDir::new("digests_are_left_out");
@@ -280,7 +278,7 @@ mod tests {
         assert!((3 * 20_000..4 * 20_000).contains(&less), "{less}");
     }
 
-    /// A wrong line ends the import with its place; what stands before it is stored and
+    /// An invalid line ends the import with its number; the lines before it are stored and
     /// acknowledged.
     #[test]
     fn a_wrong_line_is_named() {
@@ -309,8 +307,8 @@ mod tests {
         assert_eq!(run_ok(&["export", &db]).lines().count(), 400);
     }
 
-    /// A policy gives the tree its shape, also from a file; one that is none is refused with what
-    /// would be right, and no database is made.
+    /// A policy gives the tree its shape, also from a file; an invalid one is refused with advice,
+    /// and no database is created.
     #[test]
     fn policies_shape_the_tree() {
         let dir = TestDir::new("policies_shape_the_tree");
@@ -345,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Input that is not there is a storage error that names it, and no database is made for it.
+    /// Missing input is a storage error that names it, and no database is created.
     #[test]
     fn missing_input() {
         let dir = TestDir::new("missing_input");

@@ -63,8 +63,7 @@ fn value(matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
 mod tests {
     use crate::testing::{TestDir, run, run_ok};
 
-    /// A put makes the database, replaces, and takes the text form; what is wrong in it is status
-    /// 2.
+    /// A put creates the database, replaces, and takes escapes; an invalid escape is status 2.
     #[test]
     fn puts_replace() {
         let dir = TestDir::new("puts_replace");

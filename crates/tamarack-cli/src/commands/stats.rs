@@ -436,7 +436,7 @@ fn recovery_for_programs(recovery: &RecoveryReport) -> Map<String, Value> {
 mod tests {
     use crate::testing::{TestDir, run, run_ok};
 
-    /// What was stored is counted, wherever it is.
+    /// Stored entries are counted, in memtables and levels.
     #[test]
     fn counts_what_is_there() {
         let dir = TestDir::new("counts_what_is_there");
@@ -484,8 +484,7 @@ mod tests {
         assert!(wrong.err.contains("wrong:2: "), "{}", wrong.err);
     }
 
-    /// The names that programs rely on. One that is missing here was taken away; add those that are
-    /// new.
+    /// The member names that programs rely on. Do not remove names; add new ones here.
     #[test]
     fn names_are_stable() {
         let dir = TestDir::new("names_are_stable");

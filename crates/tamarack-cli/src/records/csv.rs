@@ -1,7 +1,7 @@
-//! Comma-separated records: key, comma, value, both in text form, in double quotes where they hold
+//! Comma-separated records: key, comma, value, both escaped, in double quotes where they hold
 //! a comma or a quote.
 //!
-//! Since the text form writes line breaks as `\n`, a record never spans lines, unlike in other
+//! Since line breaks are escaped as `\n`, a record never spans lines, unlike in other
 //! programs' CSV.
 
 use crate::text;
@@ -74,7 +74,7 @@ fn encode_field(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Records and their lines, and lines that are no records.
+/// Records and their lines, and invalid lines.
 #[test]
 fn examples() {
     for (key, value, line) in [

@@ -42,7 +42,7 @@ fn member(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Records and their lines, and lines that are no records.
+/// Records and their lines, and invalid lines.
 #[test]
 fn examples() {
     for (key, value, line) in [

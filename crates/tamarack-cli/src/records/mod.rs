@@ -1,5 +1,4 @@
-//! Records: key and value as one line of text, in the formats that `import`, `export` and `scan`
-//! speak.
+//! Records: key and value as one line of text, in the formats of `import`, `export` and `scan`.
 //!
 //! ```text
 //! bytes of a line (without its end) ── decode ──► key, value ── encode ──► bytes of a line (with a line feed)

@@ -1,4 +1,4 @@
-//! Tab-separated records: key, tab, value, both in text form.
+//! Tab-separated records: key, tab, value, both escaped.
 
 use crate::text;
 
@@ -21,7 +21,7 @@ pub(super) fn encode(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     text::escape(value, out);
 }
 
-/// What a line means, and what is not one.
+/// Valid and invalid lines.
 #[test]
 fn examples() {
     let (mut key, mut value) = (Vec::new(), Vec::new());

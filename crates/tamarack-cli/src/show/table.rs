@@ -1,7 +1,7 @@
-//! Aligned tables: words to the left, numbers to the right.
+//! Aligned tables: text to the left, numbers to the right.
 
-/// Rows of cells, the first row being the heading, as lines whose columns stand under each other. A
-/// column is aligned to the right if everything below its heading begins with a digit.
+/// Formats rows of cells, the first row being the heading, as aligned columns. A column is aligned
+/// to the right if every cell below its heading begins with a digit.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
@@ -35,7 +35,7 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-/// `count` of the things that `noun` names: `1 entry`, `2,000 entries`.
+/// A count with its noun: `1 entry`, `2,000 entries`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if count == 1 => noun.to_owned(),

@@ -1,4 +1,4 @@
-//! What is stored: keys and values of entries that have numbers.
+//! Keys and values of the entries of a benchmark.
 //!
 //! ```text
 //! number of an entry, by age ── scatter ──► place among all keys ── key ──► 16 hexadecimal digits
@@ -8,16 +8,16 @@
 //!            0          ¼               ½        ¾          of the way to the next
 //! ```
 //!
-//! Made keys lie all over the 64-bit numbers, almost evenly. The entries of a load are below
-//! [`Data::entries`]; those from there on, which workloads add, and those which are never stored
-//! lie between them. A place is its entry's number times a permutation without visible order, so a
-//! load in the order of numbers comes in random order of keys, each once; a load in the order of
+//! Generated keys are spread almost evenly over the 64-bit numbers. The entries of a load have
+//! numbers below [`Data::entries`]; keys of entries that workloads insert, and keys that are never
+//! stored, lie between them. The place of an entry is a pseudo-random permutation of its number, so
+//! a load in the order of numbers comes in random order of keys, each once; a load in the order of
 //! places comes in ascending order.
 //!
-//! Of a database that is there, the entries are those whose keys were [found](super::sample) in it,
-//! in no order; keys that are added, and missing ones, are such keys with more bytes behind.
+//! For an existing database, the entries are those of a [sample](super::sample) of its keys;
+//! inserted and missing keys are sampled keys with a suffix.
 //!
-//! Values are pieces of noise that compresses to about a half, as `db_bench` has it.
+//! Values are pieces of noise that compresses to about one half, as in `db_bench`.
 
 use std::borrow::Cow;
 
@@ -25,24 +25,24 @@ use tamarack_env::Random;
 
 use super::sample::Sample;
 
-/// How long the digits of made keys are, and these keys at least.
+/// Digits of generated keys, and thus their least length.
 pub(crate) const KEY_BYTES_MIN: usize = 16;
 
 /// How long made keys may be.
 pub(crate) const KEY_BYTES_MAX: usize = 128;
 
-/// The most entries, so that there is room between keys.
+/// Maximum number of entries, so that there are unused keys between them.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 40;
 
-/// Noise is at least so long, more than a compressor looks back.
+/// Least length of the noise, longer than the window of a compressor.
 const NOISE_BYTES_MIN: usize = 1 << 20;
 
-/// Noise repeats itself once within so many bytes; of shorter values, within each.
+/// Noise repeats once within this many bytes; shorter values repeat within themselves.
 const PIECE_BYTES_MAX: usize = 100;
 
 /// Where keys come from.
 enum Keys {
-    /// They are made: so far from one place to the next, and so long.
+    /// Generated keys: distance between places, and length.
     Made { stride: u64, key_bytes: usize },
     /// They were found.
     Found(Sample),
@@ -69,24 +69,24 @@ impl std::ops::Deref for Key<'_> {
 
 /// Keys and values.
 pub(crate) struct Data {
-    /// How many a load stores, or how many keys were found.
+    /// Number of entries that a load stores, or of sampled keys.
     pub(crate) entries: u64,
-    /// How long values are that are written.
+    /// Size of the values that workloads write.
     pub(crate) value_bytes: usize,
     keys: Keys,
-    /// Pieces whose second half is the first; a value begins with one.
+    /// Noise whose second half repeats the first; a value is a piece of it.
     noise: Vec<u8>,
     piece_bytes: usize,
 }
 
 impl Data {
-    /// So many entries, 1 to [`ENTRIES_MAX`], with keys and values of these sizes.
+    /// Generated entries, 1 to [`ENTRIES_MAX`], with keys and values of these sizes.
     pub(crate) fn new(entries: u64, key_bytes: usize, value_bytes: usize) -> Self {
         assert!((KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key_bytes), "keys of {key_bytes} bytes");
         Self::with(entries, Keys::Made { stride: u64::MAX / entries, key_bytes }, value_bytes)
     }
 
-    /// The entries of which these keys were found, at least one; new values have that size.
+    /// Entries with sampled keys, at least one; new values have the given size.
     pub(crate) fn found(sample: Sample, value_bytes: usize) -> Self {
         Self::with(sample.keys.len() as u64, Keys::Found(sample), value_bytes)
     }
@@ -103,7 +103,7 @@ impl Data {
         Self { entries, value_bytes, keys, noise, piece_bytes: 2 * half }
     }
 
-    /// Key and value of an entry, in bytes; of entries that were found, their mean.
+    /// Size of key and value of an entry in bytes; for sampled keys, the mean.
     pub(crate) fn entry_bytes(&self) -> u64 {
         match &self.keys {
             Keys::Made { key_bytes, .. } => (key_bytes + self.value_bytes) as u64,
@@ -120,7 +120,7 @@ impl Data {
         }
     }
 
-    /// How many entries there are to begin with: as many as a load stores, or as were found.
+    /// Number of entries at the start: those of a load, or of the existing database.
     pub(crate) fn all_entries(&self) -> u64 {
         match &self.keys {
             Keys::Made { .. } => self.entries,
@@ -128,7 +128,7 @@ impl Data {
         }
     }
 
-    /// The key of the entry with this number.
+    /// The key of entry `number`.
     pub(crate) fn key(&self, number: u64) -> Key<'_> {
         let old = number % self.entries;
         match &self.keys {
@@ -141,16 +141,16 @@ impl Data {
         }
     }
 
-    /// The key of the entry of a load that has this place in the order of keys.
+    /// The key of the entry with this place in the key order of a load.
     ///
     /// # Panics
-    /// If keys were found: those are in no order, and nobody loads them.
+    /// If the keys are sampled: they have no order and are never loaded.
     pub(crate) fn key_at(&self, place: u64) -> Key<'_> {
         let Keys::Made { stride, key_bytes } = self.keys else { panic!("keys that were found are not loaded") };
         digits(place * stride + mixed(place) % (stride / 8), key_bytes)
     }
 
-    /// A key that no entry has, between others; hardly ever the same twice.
+    /// A missing key between existing ones; hardly ever the same twice.
     pub(crate) fn missing_key(&self, random: &Random) -> Key<'_> {
         let near = random.below(self.entries);
         match &self.keys {
@@ -168,7 +168,7 @@ impl Data {
         &self.noise[start..start + self.value_bytes]
     }
 
-    /// Where the entry of a load with this number stands among all.
+    /// The place of entry `number` in the key order of a load.
     fn place(&self, number: u64) -> u64 {
         scatter(number, self.entries)
     }
@@ -183,7 +183,7 @@ fn digits(number: u64, key_bytes: usize) -> Key<'static> {
     Key::Made(bytes, key_bytes)
 }
 
-/// A key right behind another one: that, and nine bytes more.
+/// The key right after another one: a suffix of nine bytes is appended.
 fn after(key: &[u8], kind: u8, number: u64) -> Key<'static> {
     Key::Found(Cow::Owned([key, &[kind], &number.to_be_bytes()].concat()))
 }
@@ -193,7 +193,7 @@ fn mixed(number: u64) -> u64 {
     Random::new(number).next()
 }
 
-/// A permutation of the numbers below `bound`, without visible order.
+/// A pseudo-random permutation of the numbers below `bound`.
 pub(crate) fn scatter(number: u64, bound: u64) -> u64 {
     let bits = (u64::BITS - (bound - 1).leading_zeros()).max(1);
     let mask = u64::MAX >> (u64::BITS - bits);
@@ -201,7 +201,7 @@ pub(crate) fn scatter(number: u64, bound: u64) -> u64 {
     // Permutes the numbers of so many bits, so from a number below the bound it comes to one again.
     loop {
         for factor in [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
-            // All of it can be undone: additions, odd factors, shifts by half of the bits.
+            // Every step is invertible: additions, odd factors, shifts by half of the bits.
             scattered = scattered.wrapping_add(factor).wrapping_mul(factor) & mask;
             scattered ^= scattered >> bits.div_ceil(2);
         }

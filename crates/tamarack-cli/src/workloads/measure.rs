@@ -1,16 +1,16 @@
-//! One workload on one database: clients that do operations, each on a thread of its own, and what
-//! they measure.
+//! Measurement of one workload on one database: clients that run operations on threads of their
+//! own, and what they measure.
 //!
-//! A client looks at the clock once for each operation, when it has ended. The time from the end of
-//! the operation before is what it took, so drawing a key and a value is part of it, some tens of
-//! nanoseconds, and of the rate as well.
+//! A client reads the clock once per operation, at its end. The latency of an operation is the time
+//! since the end of the one before, so that latency and throughput include the generation of key
+//! and value, some tens of nanoseconds.
 //!
-//! What the models say of reads is asked of the tree as it is before, after, and a few times a
-//! second meanwhile; it is the mean of these. What they say of writes is asked afterwards, for as
-//! many bytes as were flushed.
+//! The prediction for reads is the mean of predictions for the tree before, after, and a few times
+//! a second during the workload. The prediction for writes is computed afterwards, for the flushed
+//! bytes.
 //!
-//! After a workload that writes, the tree settles: buffers are flushed, and merges that the shape
-//! calls for come to their end. That is timed by itself and is not in the rate; the next workload
+//! After a workload that writes, the tree settles: memtables are flushed and due compactions
+//! complete. That time is reported and is not part of the throughput; the next workload
 //! finds a tree at rest.
 
 use std::panic::resume_unwind;
@@ -26,12 +26,12 @@ use super::times::{Latency, Times};
 use super::zipfian::Zipfian;
 use super::{Choice, Does, Mix, Operation, Order, Workload, predict};
 
-/// How long a workload goes on that is no load.
+/// When a workload that is not a load ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     /// So long.
     Time(Duration),
-    /// So many operations, of all clients together.
+    /// After this many operations of all clients together.
     Operations(u64),
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct Measurement<'a> {
     pub(crate) env: &'a dyn Env,
     /// What is in it, or will be.
     pub(crate) data: &'a Data,
-    /// How many threads do operations, at least 1.
+    /// Number of client threads, at least 1.
     pub(crate) clients: u64,
     /// How long.
     pub(crate) limit: Limit,
     /// Where random numbers begin.
     pub(crate) seed: u64,
-    /// The size of a block, for predictions.
+    /// Block size, for predictions.
     pub(crate) block_bytes: u64,
-    /// How many entries were ever stored in it.
+    /// Number of entries ever stored in the database.
     pub(crate) stored: &'a AtomicU64,
 }
 
@@ -63,50 +63,50 @@ pub(crate) struct Measured {
     pub(crate) clients: Rate,
     /// What one did that wrote beside them.
     pub(crate) writer: Option<Rate>,
-    /// Data blocks that each operation had to look into, wherever they were; `None` if it did other
-    /// things than lookups, or some run has no filter to tell.
+    /// Data blocks that an operation searched, cached or not; `None` if the workload has other
+    /// operations than lookups, or a run without a filter.
     pub(crate) blocks_needed: Option<f64>,
-    /// What the models say to that, or to `blocks_read` of scans without a cache.
+    /// The prediction of that, or of `blocks_read` for scans without a cache.
     pub(crate) blocks_predicted: Option<f64>,
-    /// Filters that erred for each operation; `None` if it looks nothing up.
+    /// False positives per operation; `None` without lookups.
     pub(crate) false_positives: Option<f64>,
-    /// Blocks that each operation read from storage; `None` if it reads nothing.
+    /// Blocks read from storage per operation; `None` without reads.
     pub(crate) blocks_read: Option<f64>,
-    /// How long the tree took to settle, if the workload wrote.
+    /// Time in which compactions settled the tree, if the workload wrote.
     pub(crate) settling: Option<Duration>,
     /// Raw bytes written into levels for each raw byte that was flushed, until the tree had
     /// settled.
     pub(crate) write_amplification: Option<f64>,
     /// What the models say to that.
     pub(crate) write_amplification_predicted: Option<f64>,
-    /// Bytes of tables on storage for each byte that the live entries alone would take there, once
-    /// the tree had settled; `None` without entries.
+    /// Space amplification after the tree has settled: bytes of SSTables per byte of live entries
+    /// on storage; `None` without entries.
     pub(crate) space_amplification: Option<f64>,
-    /// How long writers were held back so that flushes and merges could follow, in seconds, summed
+    /// Time of write throttling and write stalls in seconds, summed
     /// over writers.
     pub(crate) stall_seconds: f64,
-    /// What the database looks like then.
+    /// Statistics of the database afterwards.
     pub(crate) stats: Stats,
 }
 
 /// What some clients did, together.
 pub(crate) struct Rate {
-    /// Time from the first one's begin to the last one's end.
+    /// Time from the start of the first client to the end of the last one.
     pub(crate) seconds: f64,
-    /// Bytes of keys and values that were written, or read.
+    /// Bytes of keys and values, written and read.
     pub(crate) bytes: u64,
     /// Lookups.
     pub(crate) lookups: u64,
     /// Those that found something.
     pub(crate) found: u64,
-    /// How many operations, and how long they took.
+    /// Number and latency of all operations.
     pub(crate) latency: Latency,
-    /// The same for each kind of them, where there are several.
+    /// The same per kind of operation, if there are several.
     pub(crate) kinds: Vec<(&'static str, Latency)>,
 }
 
 impl Measurement<'_> {
-    /// Runs it. `progress` is told a few times a second which part is done, from 0 to 1.
+    /// Runs the workload. `progress` is called a few times a second with the finished fraction.
     ///
     /// # Errors
     /// The database's.
@@ -151,13 +151,13 @@ impl Measurement<'_> {
         (self.data.all_entries() + added) * (self.data.entry_bytes() + predict::RAW_BYTES_PER_ENTRY)
     }
 
-    /// Lets the tree come to rest; returns how long that took.
+    /// Waits until the tree has settled; returns the time.
     fn settle(&self) -> Result<Duration> {
         let began = self.env.now();
         self.db.flush()?;
         self.db.wait_for_merges()?;
         let took = self.env.now().saturating_sub(began);
-        // Files of tables that merges used up are removed in the background, right after; space is counted
+        // Obsolete SSTables are removed in the background, right after; space is counted
         // without them.
         let patience = self.env.now() + REMOVAL;
         while self.db.stats().space.pending_delete_bytes > 0 && self.env.now() < patience {
@@ -166,7 +166,7 @@ impl Measurement<'_> {
         Ok(took)
     }
 
-    /// Runs all clients, and the writer beside them if there is one.
+    /// Runs all clients, and the concurrent writer if there is one.
     fn clients(&self, workload: &Workload, progress: &mut dyn FnMut(f64)) -> Result<(Rate, Option<Rate>)> {
         let zipfian = Zipfian::new(self.data.entries);
         let run = Run {
@@ -215,18 +215,18 @@ impl Predictions {
     }
 }
 
-/// What a client did, when it has ended; or its panic.
+/// The result of a client that has ended, or its panic.
 fn join(client: thread::ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
     client.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// How long files of tables may take to be removed.
+/// Longest time to wait for the removal of obsolete files.
 const REMOVAL: Duration = Duration::from_secs(2);
 
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A client tells others after so many operations how far it is.
+/// Operations between two updates of the progress.
 const OPERATIONS_PER_NEWS: u64 = 64;
 
 /// A workload that is going on.
@@ -263,7 +263,7 @@ impl Run<'_> {
         env.wait(&self.progress, Some(env.now() + LOOK), &mut ready)
     }
 
-    /// Which part of the workload is done.
+    /// The finished fraction of the workload.
     fn share_done(&self, workload: &Workload) -> f64 {
         let Measurement { env, data, limit, .. } = self.measurement;
         let operations = self.operations.load(Ordering::Relaxed) as f64;
@@ -300,7 +300,7 @@ impl Run<'_> {
         })
     }
 
-    /// Does operations as the mix has them.
+    /// Runs operations of the mix.
     fn mix(&self, number: u64, mix: &Mix) -> Result<Tally> {
         let client = Client::new(self, number);
         let (operations, deadline) = match self.measurement.limit {
@@ -397,7 +397,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The key of an entry that is there.
+    /// The key of an existing entry.
     fn key(&self, choice: Choice) -> Key<'_> {
         let Measurement { data, stored, .. } = self.measurement;
         let number = match choice {
@@ -423,8 +423,8 @@ impl<'a> Client<'a> {
         self.measurement.db.put(key, value)
     }
 
-    /// Stores the next entry. Of clients at the same time, one may see the number of another's
-    /// before it is there, and look for it in vain.
+    /// Stores the next entry. A concurrent client may draw its number before it is stored, and not
+    /// find it.
     fn insert(&self, tally: &mut Tally) -> Result<()> {
         let Measurement { data, stored, .. } = self.measurement;
         let number = stored.fetch_add(1, Ordering::AcqRel);

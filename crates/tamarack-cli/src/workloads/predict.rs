@@ -1,18 +1,18 @@
-//! What the models say of a workload, by what the tree is.
+//! Predictions of a workload's cost from the present tree.
 //!
 //! ```text
-//! runs, young to old      p = what the filter promises, e = its share of all entries, those in buffers included
-//!   absent key    Σ p                                  a block for each filter that errs
-//!   present key   Σ e · (1 + Σ p of younger runs)      and one where the key is; nothing for what is in a buffer
+//! runs, young to old      p = predicted FPR of its filter, e = its share of all entries, memtables included
+//!   absent key    Σ p                                  a block per false positive
+//!   present key   Σ e · (1 + Σ p of younger runs)      and one where the key is; none for entries in memtables
 //!   range         a block in each run, what lies between two blocks, and the entries that follow: `cost::range::blocks`
 //!
 //! writes                  the planner on counts: these runs, so many bytes flushed ──► bytes written
-//! space                   all bytes of tables / what the live entries alone would take
+//! space                   bytes of all tables / bytes of live entries
 //! ```
 //!
-//! Nothing in it knows a cache. Of reads beside writes it speaks only where entries are taken
-//! alike: what is taken often is also written often, and then stands in young runs, which no share
-//! of entries tells.
+//! The models assume no cache. Reads beside writes are predicted for uniform keys only: keys that
+//! are read often are also written often, and then lie in young runs, which no share of entries
+//! tells.
 
 use tamarack::{RunStats, Stats};
 use tamarack_model::bound::SpaceBound;
@@ -27,7 +27,7 @@ use super::{Choice, Does, Mix, Operation, Order, Workload};
 /// What an entry has besides key and value, where bytes are raw.
 pub(super) const RAW_BYTES_PER_ENTRY: u64 = 8;
 
-/// Blocks for each operation; `None` if it cannot be said.
+/// Blocks per operation; `None` if the models do not cover it.
 pub(super) fn blocks(workload: &Workload, stats: &Stats, data: &Data, block_bytes: u64) -> Option<f64> {
     let Does::Mix(mix) = workload.does else { return None };
     if !workload.reads() || (workload.writes() && mix.choice != Choice::Uniform) {
@@ -69,9 +69,8 @@ fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) ->
     .sum()
 }
 
-/// Bytes written into levels for each byte flushed, from one moment to another at which the tree
-/// was at rest; `None` if nothing was, or the tree of the first moment is none that the planner
-/// knows.
+/// Write amplification between two moments at which the tree was settled; `None` if nothing was, or
+/// the tree of the first moment is none that the planner knows.
 pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &Stats, data: &Data) -> Option<f64> {
     let buffer = before.buffer_capacity_bytes;
     let flushed = after.flushed_raw_bytes - before.flushed_raw_bytes;
@@ -79,7 +78,7 @@ pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &S
         return None;
     }
     if matches!(workload.does, Does::Load(Order::Ascending)) {
-        // Tables that overlap nothing are moved, however often they are merged.
+        // Tables that overlap nothing are moved by compactions, not rewritten.
         return Some(1.0);
     }
     let policy = policy::parse(&before.policy).ok()?;
@@ -166,7 +165,7 @@ mod tests {
         for none in ["fillseq", "overwrite", "ycsb-a", "ycsb-e"] {
             assert_eq!(of(&stats, none), None, "{none}");
         }
-        // Half as many entries again are in a buffer, and cost nothing.
+        // Half as many entries again are in a memtable, and cost nothing.
         stats.buffers = vec![BufferStats { entries: 500, ..BufferStats::default() }];
         near(of(&stats, "readrandom"), lookup / 1.5);
     }

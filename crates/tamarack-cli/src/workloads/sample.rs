@@ -1,12 +1,12 @@
-//! Keys of a database that is there: some of all, each with the same chance, and how much there is.
+//! A uniform sample of the keys of an existing database, and their number.
 //!
-//! All entries are read once, in the order of their keys; that also fills the cache with what comes
-//! last. Memory: the keys that are kept.
+//! One scan over all entries, which also fills the block cache with the last ones. Memory: the
+//! sampled keys.
 
 use tamarack::{Db, Result};
 use tamarack_env::Random;
 
-/// How many keys are kept at most: enough that they lie in very many blocks.
+/// Maximum size of the sample: enough keys to lie in very many blocks.
 const KEYS_MAX: usize = 100_000;
 
 /// What was found.
@@ -20,7 +20,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Looks at all of it. `progress` is told now and then how many entries were seen.
+    /// Scans the database. `progress` is called now and then with the number of entries seen.
     ///
     /// # Errors
     /// The database's.

@@ -1,12 +1,12 @@
-//! How long operations took, as a histogram with sixteen buckets for each doubling: what it tells
+//! Latency histogram with sixteen buckets per doubling: what it tells
 //! is at most 3 % off.
 //!
-//! Each client has one of its own and notes every operation; they are added up in the end. Memory:
-//! 8 KiB. Cost: one addition for an operation.
+//! Each client records every operation in its own histogram; they are added up at the end. Memory:
+//! 8 KiB. Cost: one addition per operation.
 
 use std::time::Duration;
 
-/// Buckets for each doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const FINENESS: u32 = 4;
 
 const BUCKETS: usize = ((u64::BITS - FINENESS + 1) as usize) << FINENESS;

@@ -13,7 +13,7 @@
 //! databases*, 1994) takes ranks 0 and 1 by their exact shares and approximates the others: of 1000
 //! ranks, it draws rank 2 a sixth too often, and rank 3 a tenth.
 //!
-//! Which entry has which rank is not decided here. Cost: four powers for a rank. Test: against the
+//! The mapping from ranks to entries is the caller's. Cost: four powers per rank. Test: against the
 //! exact shares, with a bound that YCSB's method would fail.
 
 use tamarack_env::Random;

@@ -1,12 +1,12 @@
-//! `tamarack inspect`: looks at one file of a database, on its own.
+//! `tamarack inspect`: prints and checks one file of a database.
 //!
 //! ```text
 //! name, or else content ──► kind of file ──► table, log, manifest ──► Report: facts, lists, problems
 //! ```
 //!
-//! The database is neither opened nor locked, and nothing is changed. Each kind of file has a
-//! module of its own, which goes on after damage as far as it can tell where the next whole piece
-//! begins: a table's blocks by their index, records of logs and manifests by their markers.
+//! The command neither opens nor locks the database and changes nothing. Each kind of file has a
+//! module, which continues after damage where it finds the next intact piece: blocks of a table by
+//! their index, records of WAL segments and manifests by their markers.
 
 mod changes;
 mod input;
@@ -34,22 +34,23 @@ use crate::subcommand::Subcommand;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "inspect",
-    summary: "Show what one file of a database holds",
+    summary: "Print and check one file: an SSTable, a WAL segment, or a manifest",
     help: "\
-Looks at a table, a log segment, a manifest or CURRENT by itself: the database
-is neither opened nor locked, and nothing is changed. Files of a database in use
-can be looked at; a log or a manifest may then end in the middle of a write.
+Prints the content of one file: an SSTable, a WAL segment, a manifest, or CURRENT. The
+command neither opens nor locks the database and changes nothing. Files of an open
+database can be inspected; a WAL segment or a manifest may then end in the middle of a
+write.
 
-Shown are, of a table: footer, properties, filter, index and blocks; of a log
-segment: its records, each one group of commits, and where and why it ends; of a
-manifest: its edits, and the tree that they lead to. All of the file is read and
-checked, whatever is shown of it. With --entries the entries of tables and logs
-are shown too, in the text form that `tamarack export --help` describes.
+Of an SSTable it prints footer, properties, filter, index and blocks; of a WAL segment
+its records (each one commit group) and where and why it ends; of a manifest its edits
+and the tree after them. The whole file is read and checked, whatever part is printed.
+--entries also prints the entries of SSTables and WAL segments, with the escapes of
+`tamarack export --help`.
 
-What is not whole is listed with its offset, and the exit status is then 1:
-damaged is what is not as it was written, torn an end such as a crash leaves it,
-where nothing had been promised. Checksums are bound to a file's number, so a
-copy should keep its name, or have one that is no name of a database's file.",
+Every fault is listed with its offset, and the exit status is then 1: \"damaged\" means
+that the bytes are not those that were written, \"torn\" that the file has a tail as a
+crash leaves it, beyond what was durable. Checksums depend on the number of the file:
+keep the name of a copy, or give it a name that is not one of a database file.",
     examples: "\
 tamarack inspect names.db/CURRENT
 tamarack inspect names.db/0000000001.manifest
@@ -60,7 +61,7 @@ tamarack inspect names.db/0000000002.table --entries --prefix U+1F33",
 };
 
 fn arguments() -> Vec<Arg> {
-    let file = Arg::new("file").value_name("FILE").help("The file").required(true);
+    let file = Arg::new("file").value_name("FILE").help("File of a database").required(true);
     let mut arguments = vec![file.value_parser(value_parser!(PathBuf))];
     arguments.extend(range::arguments());
     arguments
@@ -114,7 +115,7 @@ fn recognise(input: &Input) -> Result<Recognised, Failure> {
         Ok(Recognised::Current)
     } else {
         Err(Failure::Usage(format!(
-            "{}: neither its name nor its content is that of a file of a database; name a .table, .log or .manifest file, or CURRENT",
+            "{}: neither name nor content is that of a database file; name a .table, .log or .manifest file, or CURRENT",
             input.path.display()
         )))
     }

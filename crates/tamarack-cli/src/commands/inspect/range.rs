@@ -47,12 +47,12 @@ pub(super) fn arguments() -> Vec<Arg> {
     let mut arguments = vec![
         Arg::new("entries")
             .long("entries")
-            .help("Show the entries of a table or of a log, and the changes of a\nmanifest one by one")
+            .help("Print the entries of an SSTable or a WAL segment, and each\nchange of a manifest on a line")
             .action(ArgAction::SetTrue),
         Arg::new("limit")
             .long("limit")
             .value_name("COUNT")
-            .help("Show at most this many of each: blocks, records, entries, edits")
+            .help("Print at most COUNT blocks, records, entries and edits each")
             .value_parser(value_parser!(u64)),
     ];
     arguments.extend(range_arguments().map(|argument| argument.requires("entries")));

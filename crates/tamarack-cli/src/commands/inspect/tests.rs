@@ -144,7 +144,7 @@ fn names_and_contents() {
     for (path, word) in [
         (db.as_str(), "directory"),
         (dir.join("none.table").as_str(), "no such file"),
-        (dir.file("words.txt", "words").as_str(), "neither its name nor its content"),
+        (dir.file("words.txt", "words").as_str(), "neither name nor content"),
     ] {
         let ran = run(&["inspect", path]);
         assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{path}");
