@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
 use crate::stats::{LookupCounters, LookupKind, LookupTally};
+use crate::tree::filters::Filters;
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
@@ -89,21 +90,16 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     if let Some(range_delete) = state.tree().range_deletes().first() {
         match *range_delete {}
     }
-    // After the state: each of its tables that is open has its filter here.
-    let filters = state.version.files().storage().filters();
-    for run in runs(state) {
+    let filters = Filters::pin(state);
+    let mut candidates = filters.candidates(state, query);
+    while let Some(candidate) = candidates.next(tally)? {
         let flow =
-            run.get(&filters, query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
+            candidate.search(query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
         if flow.is_break() {
-            return Ok(Decided::Run(run));
+            return Ok(Decided::Run(candidate.run));
         }
     }
     Ok(Decided::Nothing)
-}
-
-/// The runs, young to old.
-fn runs(state: &State) -> impl Iterator<Item = &Arc<Run>> {
-    state.tree().runs()
 }
 
 /// A lookup that is looked at more closely than others: how long it takes, and what becomes of it in each run.
@@ -141,13 +137,11 @@ impl Sample {
             return;
         }
         counters.note_past_buffers();
-        for run in runs(state) {
-            let found = matches!(decided, Decided::Run(by) if by.id() == run.id());
-            run.note_sample(query, found);
-            if found {
-                break;
-            }
-        }
+        let decided = match decided {
+            Decided::Run(run) => Some(run),
+            Decided::Buffer | Decided::Nothing => None,
+        };
+        Filters::pin(state).note_samples(state, query, decided);
     }
 }
 

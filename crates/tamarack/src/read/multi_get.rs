@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use tamarack_env::{ReadQueue, ReadRequest};
 
@@ -32,6 +31,7 @@ use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{BlockName, Blocks, Lacking, Progress};
+use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
@@ -48,16 +48,17 @@ pub(super) fn multi_get(
     if let Some(range_delete) = state.tree().range_deletes().first() {
         match *range_delete {}
     }
+    let filters = Filters::pin(state);
     let mut lookups = Lookups {
         state,
+        filters: &filters,
         dir,
-        runs: state.tree().runs().collect(),
         queries,
         counters,
         values: vec![None; queries.len()],
         begun: 0,
-        runs_asked: vec![0; queries.len()],
-        blocks: Blocks::new(state.version.files().storage().filters()),
+        searches: queries.iter().map(|_| None).collect(),
+        blocks: Blocks::default(),
         to_read: VecDeque::new(),
         reading: Vec::new(),
         waiting: BTreeMap::new(),
@@ -77,16 +78,15 @@ pub(super) fn multi_get(
 /// All lookups, and how far each of them came.
 struct Lookups<'a> {
     state: &'a State,
+    filters: &'a Filters,
     dir: &'a Path,
-    /// Young to old.
-    runs: Vec<&'a Arc<Run>>,
     queries: &'a [Query<'a>],
     counters: &'a LookupCounters,
     values: Vec<Option<Value>>,
     /// How many of the queries have begun.
     begun: usize,
-    /// For each query, how many runs do not have it.
-    runs_asked: Vec<usize>,
+    /// For each query that has begun and was not decided by memtables, the runs that it still has to search.
+    searches: Vec<Option<KeySearch<'a>>>,
     blocks: Blocks,
     /// Blocks that are to be asked for.
     to_read: VecDeque<Lacking>,
@@ -98,6 +98,12 @@ struct Lookups<'a> {
     sampled: Vec<usize>,
     /// The first error; nothing goes on after it.
     outcome: Result<()>,
+}
+
+/// The runs that a query searches: the one that it is at, and those that come after it.
+struct KeySearch<'a> {
+    here: Option<Candidate<'a>>,
+    older: Candidates<'a, 'a>,
 }
 
 impl Lookups<'_> {
@@ -144,9 +150,11 @@ impl Lookups<'_> {
             ControlFlow::Break(())
         };
         if get::fold_buffers(self.state, self.queries[at], visit).is_continue() {
-            if self.sampled.binary_search(&at).is_ok() {
+            if self.is_sampled(at) {
                 self.counters.note_past_buffers();
             }
+            let older = self.filters.candidates(self.state, self.queries[at]);
+            self.searches[at] = Some(KeySearch { here: None, older });
             return self.go_down(at);
         }
         if let Some(found) = found {
@@ -155,38 +163,53 @@ impl Lookups<'_> {
         Ok(())
     }
 
-    /// Asks run after run until one decides or lacks a block.
+    fn is_sampled(&self, at: usize) -> bool {
+        self.sampled.binary_search(&at).is_ok()
+    }
+
+    /// Searches run after run until one decides or lacks a block.
     fn go_down(&mut self, at: usize) -> Result<()> {
-        while let Some(run) = self.runs.get(self.runs_asked[at]) {
+        let Some(mut search) = self.searches[at].take() else { unreachable!("query {at} has not begun, or has ended") };
+        loop {
+            let here = match search.here {
+                Some(here) => Some(here),
+                None => search.older.next(&self.blocks.tally)?,
+            };
+            let Some(here) = here else { return self.end(at, None) };
             let mut found = None;
             let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
                 found = Some(get::found_in(self.dir, entry, &|value| Value::held(holder, value)));
                 ControlFlow::Break(())
             };
-            let progress = run.get_from(&mut self.blocks, self.queries[at], &mut visit)?;
-            if let Progress::Ended(flow) = &progress
-                && self.sampled.binary_search(&at).is_ok()
-            {
-                run.note_sample(self.queries[at], flow.is_break());
-            }
-            match progress {
-                Progress::Ended(ControlFlow::Continue(())) => self.runs_asked[at] += 1,
+            search.here = match here.search_from(&mut self.blocks, self.queries[at], &mut visit)? {
+                Progress::Ended(ControlFlow::Continue(())) => None,
                 Progress::Ended(ControlFlow::Break(())) => {
                     if let Some(found) = found {
                         self.values[at] = found?.value;
                     }
-                    break;
+                    return self.end(at, Some(here.run));
                 }
                 Progress::Lacks(lacking) => {
                     self.waiting.insert(lacking.name(), vec![at]);
                     self.to_read.push_back(lacking);
-                    break;
+                    Some(here)
                 }
                 Progress::Awaits(name) => {
                     self.waiting.entry(name).or_default().push(at);
-                    break;
+                    Some(here)
                 }
+            };
+            if search.here.is_some() {
+                self.searches[at] = Some(search);
+                return Ok(());
             }
+        }
+    }
+
+    /// A query that memtables did not decide has come to its end, in this run or in none.
+    fn end(&self, at: usize, decided: Option<&Run>) -> Result<()> {
+        if self.is_sampled(at) {
+            self.filters.note_samples(self.state, self.queries[at], decided);
         }
         Ok(())
     }

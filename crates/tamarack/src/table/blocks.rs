@@ -16,7 +16,6 @@ use tamarack_env::ReadRequest;
 
 use super::index::Lower;
 use super::reader::{Fetch, Origin, Table};
-use super::shelf::Filters;
 use super::storage::TableStorage;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
@@ -30,9 +29,8 @@ use crate::stats::{LookupTally, Reader};
 const BLOCK_BYTES_MAX: usize = 256 << 10;
 
 /// The blocks of many lookups: those that were read for them, whether the cache keeps them or not, and those that are awaited.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Blocks {
-    filters: Filters,
     known: BTreeMap<BlockName, Known>,
     /// What the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
@@ -110,22 +108,19 @@ impl Fetch for Blocks {
     fn tally(&self) -> &LookupTally {
         &self.tally
     }
-
-    fn filters(&self) -> &Filters {
-        &self.filters
-    }
 }
 
 impl Table {
-    /// As [`Table::get`], but waits for no block. When the one that it lacks is there ([`Blocks::arrived`]), it gets further; what was visited
+    /// As [`Table::search`], but waits for no block. When the one that it lacks is there ([`Blocks::arrived`]), it gets further; what was visited
     /// is visited again then.
-    pub fn get_from(
+    pub fn search_from(
         self: &Arc<Self>,
         blocks: &mut Blocks,
         query: Query<'_>,
+        is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Progress> {
-        if let Some(flow) = self.ask(query, blocks, visit)? {
+        if let Some(flow) = self.search_with(query, is_filtered, blocks, visit)? {
             return Ok(Progress::Ended(flow));
         }
         let (handle, top) = blocks.noted.take().expect("a lookup that does not end lacks a block");
@@ -156,11 +151,6 @@ impl Lacking {
 }
 
 impl Blocks {
-    /// None yet, for lookups that ask these filters.
-    pub fn new(filters: Filters) -> Self {
-        Self { filters, known: BTreeMap::new(), noted: None, tally: LookupTally::default() }
-    }
-
     /// Takes in a block that was read.
     ///
     /// # Errors

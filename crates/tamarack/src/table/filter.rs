@@ -5,7 +5,7 @@
 //!                                            └────────► digest block, if wanted
 //! opening    filter block ─► Filter                    checked against its checksum, and against kind and bits
 //! get        Query's digest ─► Filter ─► no: the table is not searched
-//! rebuild    digest block ─► Filter of another size or kind, on the shelf in the place of the first
+//! rebuild    digest block ─► Filter of another size or kind, in the slot of the first
 //! ```
 //!
 //! A builder is told kind and bits per entry by whoever has the table built, since these are to depend on the run that the table

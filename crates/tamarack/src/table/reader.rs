@@ -17,8 +17,8 @@ use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
 
 use super::filter::{self, FilterOutcome};
+use super::filter_slots::PinnedFilters;
 use super::index::{Found, Index, Lower};
-use super::shelf::Filters;
 use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query};
@@ -50,7 +50,7 @@ pub struct Table {
     pub(super) meta: TableMeta,
     pub(super) index: Index,
     pub(super) storage: Arc<TableStorage>,
-    /// Where its filter is on the shelf.
+    /// The slot of its filter.
     slot: usize,
     /// Where the units of its stored filter are, if that is elastic.
     units: Option<Units>,
@@ -143,7 +143,7 @@ impl Table {
         let (index, account) = (Index::new(fences), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
         let charge = account.charge(Part::Indexes, of_indexes);
-        let slot = storage.shelf.add(meta.id, filter, account);
+        let slot = storage.filter_slots.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
         let (samples, source) = (TableSamples::default(), Mutex::new(source));
@@ -153,7 +153,7 @@ impl Table {
     /// How much of its stored filter is in memory, if that is elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         let units = self.units.as_ref()?;
-        let filters = self.storage.filters();
+        let filters = self.pin_filters();
         let in_use = self.filter_of(&filters).filter(|filter| filter.kind() == FilterKind::Elastic);
         let in_memory = in_use.map_or(0, Filter::units);
         let unit_bits = unit_bits(&self.meta, units);
@@ -185,7 +185,7 @@ impl Table {
                 Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
                     source.damage = Some(damage);
                     // What it has is as good as what it could have instead, unless that is too large.
-                    let in_use = self.filter_of(&self.storage.filters()).map_or(0, Filter::bits);
+                    let in_use = self.filter_of(&self.pin_filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
                     if in_use <= filter::bits_of(wanted, self.meta.entries) {
                         return Ok((FilterOutcome::Unchanged, bytes_read));
@@ -194,7 +194,7 @@ impl Table {
                 }
                 made => made?,
             };
-            self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
+            self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
             source.from = Some(origin);
             let what = match origin {
                 filter::Origin::Nowhere => FilterOutcome::Dropped,
@@ -211,7 +211,7 @@ impl Table {
         let wanted = units_within(bits, &self.meta, units);
         // What is made of digests cannot be gone on with: those are shortened.
         let is_stored = matches!(source.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
-        let in_use = self.filter_of(&self.storage.filters()).filter(|_| is_stored).cloned();
+        let in_use = self.filter_of(&self.pin_filters()).filter(|_| is_stored).cloned();
         let have = in_use.as_ref().map_or(0, Filter::units);
         let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
         let what = match wanted.cmp(&have) {
@@ -224,7 +224,7 @@ impl Table {
                 Some(filter) if wanted < have => filter.with_units(wanted),
                 in_use => self.file.read_units(units, in_use.as_ref(), wanted, &self.meta, &[])?,
             };
-            self.storage.shelf.replace(self.slot, self.meta.id, filter, self.storage.account());
+            self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
         }
         source.from = Some(filter::Origin::Units(bits));
         Ok((what, bytes_read))
@@ -238,14 +238,25 @@ impl Table {
     /// The kind, as a number, and the bits of the filter in use; zeros if there is none.
     pub fn filter_in_use(&self) -> (u8, u64) {
         let of = |filter: &Filter| (kind_to_number(filter.kind()), filter.bits());
-        self.filter_of(&self.storage.filters()).map_or((0, 0), of)
+        self.filter_of(&self.pin_filters()).map_or((0, 0), of)
     }
 
-    /// The filter in use, by what was pinned since the table was opened.
+    /// The filters in use now, of all open tables.
+    pub(crate) fn pin_filters(&self) -> PinnedFilters {
+        self.storage.pin_filters()
+    }
+
+    /// Its filter among those that were pinned, if it has one; `None` if it was opened after that.
+    #[inline]
+    pub(super) fn filter_in<'f>(&self, pinned: &'f PinnedFilters) -> Option<Option<&'f Filter>> {
+        pinned.of(self.slot, self.meta.id)
+    }
+
+    /// Its filter among those that were pinned since it was opened.
     #[cold]
     #[inline(never)]
-    fn filter_of<'f>(&self, filters: &'f Filters) -> Option<&'f Filter> {
-        let filter = filters.of(self.slot, self.meta.id);
+    pub(crate) fn filter_of<'f>(&self, pinned: &'f PinnedFilters) -> Option<&'f Filter> {
+        let filter = self.filter_in(pinned);
         filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot))
     }
 
@@ -280,59 +291,33 @@ impl Table {
 
     /// The part of it that its filter takes, in bytes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter_of(&self.storage.filters()).map_or(0, Filter::memory_bytes)
+        self.filter_of(&self.pin_filters()).map_or(0, Filter::memory_bytes)
     }
 
     /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
-    /// holds the entry, so that a value can be kept without copying. What it takes is counted in `tally`.
+    /// holds the entry, so that a value can be kept without copying. What it takes is counted in `tally`. `is_filtered` says that the table's filter was asked, and may contain the key.
     ///
     /// Gives what the visitor gave last; `Continue` if there were no versions.
-    pub fn get(
-        &self,
-        query: Query<'_>,
-        tally: &LookupTally,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        self.get_by(&self.storage.filters(), query, tally, visit)
-    }
-
-    /// As [`Table::get`], by filters that were pinned before. What most tables of a lookup say is no: that is decided without a call.
-    #[inline]
-    pub fn get_by(
-        &self,
-        filters: &Filters,
-        query: Query<'_>,
-        tally: &LookupTally,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let answer = self.ask_filter(filters, query);
-        if answer == Answer::No {
-            tally.filter_negative();
-            return Ok(ControlFlow::Continue(()));
-        }
-        self.get_after(answer, filters, query, tally, visit)
-    }
-
-    /// The rest of [`Table::get_by`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Corruption`] of what it reads.
     #[inline(never)]
-    fn get_after(
+    pub fn search(
         &self,
-        answer: Answer,
-        filters: &Filters,
         query: Query<'_>,
+        is_filtered: bool,
         tally: &LookupTally,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let flow = self.search_after(answer, query, &mut ReadThrough { tally, filters }, visit)?;
+        let flow = self.search_with(query, is_filtered, &mut ReadThrough { tally }, visit)?;
         Ok(flow.expect("what the cache lacks is read"))
     }
 
-    /// Notes what became of a sampled lookup here, which is over and the last of so many. Asks the filter again.
-    pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool) {
-        let ask = |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
-        let asked = self.filter_of(&self.storage.filters()).map(ask);
-        let (is_negative, lines) = asked.unwrap_or((false, 0));
-        let is_false_positive = asked.is_some() && !is_negative && !found && self.sees_all(query);
+    /// Notes what became of a sampled lookup here, which is over and the last of so many: whether it found its key, and of its filter, if it has one, whether that said no, and the cache
+    /// lines that took.
+    pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool, filter: Option<(bool, u32)>) {
+        let (is_negative, lines) = filter.unwrap_or((false, 0));
+        let is_false_positive = filter.is_some() && !is_negative && !found && self.sees_all(query);
         self.samples.note(sampled, found, is_negative, is_false_positive, lines);
     }
 
@@ -341,50 +326,15 @@ impl Table {
         &self.samples
     }
 
-    /// As [`Table::get`], with blocks from `fetch`; `None` if that lacks one.
-    pub(super) fn ask(
+    /// As [`Table::search`], with blocks from `fetch`; `None` if that lacks one.
+    pub(super) fn search_with(
         &self,
         query: Query<'_>,
+        is_filtered: bool,
         fetch: &mut impl Fetch,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let answer = self.ask_filter(fetch.filters(), query);
-        if answer == Answer::No {
-            fetch.tally().filter_negative();
-            return Ok(Some(ControlFlow::Continue(())));
-        }
-        self.search_after(answer, query, fetch, visit)
-    }
-
-    /// What the table's filter says.
-    #[inline]
-    fn ask_filter(&self, filters: &Filters, query: Query<'_>) -> Answer {
-        // Pinned anew if the table was opened after what was pinned.
-        let pinned_now;
-        let filter = match filters.of(self.slot, self.meta.id) {
-            Some(filter) => filter,
-            None => {
-                pinned_now = self.storage.filters();
-                self.filter_of(&pinned_now)
-            }
-        };
-        let Some(filter) = filter else { return Answer::None };
-        let digest = measure::digest_for_filter(query.key(), query.digest());
-        let probing = measure::begin(measure::Part::Probe);
-        let may_contain = filter.may_contain(digest);
-        probing.end();
-        if may_contain { Answer::Perhaps } else { Answer::No }
-    }
-
-    /// Searches the table, whose filter has not said no.
-    fn search_after(
-        &self,
-        answer: Answer,
-        query: Query<'_>,
-        fetch: &mut impl Fetch,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<Option<ControlFlow<()>>> {
-        if answer == Answer::None {
+        if !is_filtered {
             return self.search_cached(query, fetch, false, visit);
         }
         let mut found = false;
@@ -407,7 +357,7 @@ impl Table {
         query.sequence() >= self.meta.largest_sequence
     }
 
-    /// As [`Table::ask`], whatever the filter says.
+    /// As [`Table::search_with`], but counts nothing of the filter.
     fn search_cached(
         &self,
         query: Query<'_>,
@@ -419,7 +369,7 @@ impl Table {
         let cached = self.storage.cache().entry(self.meta.id, &query);
         searching.end();
         let Some(cached) = cached else {
-            return self.search(query, fetch, is_filtered, visit);
+            return self.search_blocks(query, fetch, is_filtered, visit);
         };
         fetch.tally().cached_entry();
         let Some(youngest) = cached.entry() else { return Ok(Some(ControlFlow::Continue(()))) };
@@ -427,13 +377,13 @@ impl Table {
             return Ok(Some(ControlFlow::Break(())));
         }
         // It has been visited; the visitor wants the older ones too.
-        self.search(query, fetch, is_filtered, &mut |entry, holder| {
+        self.search_blocks(query, fetch, is_filtered, &mut |entry, holder| {
             if entry.sequence < youngest.sequence { visit(entry, holder) } else { ControlFlow::Continue(()) }
         })
     }
 
     /// As [`Table::search_cached`], in the blocks.
-    fn search(
+    fn search_blocks(
         &self,
         query: Query<'_>,
         fetch: &mut impl Fetch,
@@ -541,7 +491,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.storage.shelf.remove(self.slot);
+        self.storage.filter_slots.remove(self.slot);
         self.index.give_back(self.storage.index_room());
         self.storage.cache().table_closed(self.meta.raw_bytes);
     }
@@ -611,17 +561,6 @@ fn units_within(bits: u64, meta: &TableMeta, units: &Units) -> usize {
     if units.0.is_empty() { 0 } else { (bits / unit_bits(meta, units)).min(units.0.len() as u64) as usize }
 }
 
-/// What a table's filter says of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    /// It is not there.
-    No,
-    /// It may be.
-    Perhaps,
-    /// There is no filter.
-    None,
-}
-
 /// Where a data block came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
@@ -640,15 +579,11 @@ pub(super) trait Fetch {
 
     /// Where the lookup counts what it does.
     fn tally(&self) -> &LookupTally;
-
-    /// The filters that it asks.
-    fn filters(&self) -> &Filters;
 }
 
 /// Reads what the cache lacks, on the spot.
 struct ReadThrough<'a> {
     tally: &'a LookupTally,
-    filters: &'a Filters,
 }
 
 impl Fetch for ReadThrough<'_> {
@@ -670,11 +605,6 @@ impl Fetch for ReadThrough<'_> {
     #[inline]
     fn tally(&self) -> &LookupTally {
         self.tally
-    }
-
-    #[inline]
-    fn filters(&self) -> &Filters {
-        self.filters
     }
 }
 

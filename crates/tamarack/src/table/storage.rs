@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
 
+use super::filter_slots::{FilterSlots, PinnedFilters};
 use super::index::IndexRoom;
-use super::shelf::{Filters, Shelf};
 use crate::cache::BlockCache;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
@@ -35,7 +35,7 @@ pub struct TableStorage {
     cache: Arc<BlockCache>,
     account: Arc<Account>,
     index_room: IndexRoom,
-    pub(super) shelf: Shelf,
+    pub(super) filter_slots: FilterSlots,
     counters: Arc<ReadCounters>,
     lookups: LookupCounters,
 }
@@ -53,8 +53,8 @@ impl TableStorage {
         let access = if direct { Access::ReadDirect } else { Access::Read };
         let index_room = IndexRoom::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
-        let shelf = Shelf::default();
-        Arc::new(Self { env, access, cache, account, index_room, shelf, counters: Arc::default(), lookups })
+        let filter_slots = FilterSlots::default();
+        Arc::new(Self { env, access, cache, account, index_room, filter_slots, counters: Arc::default(), lookups })
     }
 
     /// Tables that are read through the page cache, with a block cache of their own.
@@ -69,8 +69,8 @@ impl TableStorage {
 
     /// The filters in use now, for the tables that there are now: to be asked for after the tables.
     #[inline]
-    pub fn filters(&self) -> Filters {
-        self.shelf.pin()
+    pub fn pin_filters(&self) -> PinnedFilters {
+        self.filter_slots.pin()
     }
 
     /// The room for lower index blocks.

@@ -19,6 +19,8 @@ pub mod manifest;
 
 pub mod state;
 
+pub mod filters;
+
 mod apply;
 mod check;
 

@@ -14,12 +14,11 @@
 //!
 //! A run is immutable once published; the edits of `apply` change fresh copies, which share all but a piece of the list.
 //!
-//! Cost: a lookup is one binary search, then at most one table's. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
+//! Cost: finding the table of a key is one binary search; `tree/filters` then says whether to search it. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
 //!
 //! Tests: random slices and cuts against a sorted list, in `tree/tests/runs.rs`.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tamarack_env::ReadRequest;
@@ -29,15 +28,12 @@ use super::chunks::Chunks;
 use super::directory::Directory;
 use super::slice::Slice;
 use super::table_file::TableFile;
-use crate::cache::Holder;
-use crate::entry::{Entry, Query, Sequence};
+use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
-use crate::measure;
 use crate::merge::{Place, Source};
-use crate::stats::LookupTally;
-use crate::table::{Blocks, Filters, Pieces, Progress, ReadPolicy, ScanVolume, TableCursor, TableStorage};
+use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
 #[derive(Clone, Debug)]
@@ -80,44 +76,6 @@ impl Run {
     #[inline]
     pub fn table_of(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
         self.directory.find(key, &self.slices)
-    }
-
-    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks; as [`Table::get`](crate::table::Table::get). `filters` were pinned after the version that the run is of.
-    pub fn get(
-        &self,
-        filters: &Filters,
-        query: Query<'_>,
-        tally: &LookupTally,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let finding = measure::begin(measure::Part::Index);
-        let table = self.table_of(query.key());
-        finding.end();
-        match table {
-            Some(table) => table.open()?.get_by(filters, query, tally, visit),
-            None => Ok(ControlFlow::Continue(())),
-        }
-    }
-
-    /// Notes that a sampled lookup, which is over here, came to this run, and whether its key was in it.
-    #[cold]
-    pub fn note_sample(&self, query: Query<'_>, found: bool) {
-        if let Some(table) = self.table_of(query.key()) {
-            table.note_sample(query, found);
-        }
-    }
-
-    /// As [`Run::get`], with [`Table::get_from`](crate::table::Table::get_from).
-    pub fn get_from(
-        &self,
-        blocks: &mut Blocks,
-        query: Query<'_>,
-        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<Progress> {
-        match self.table_of(query.key()) {
-            Some(table) => table.open()?.get_from(blocks, query, visit),
-            None => Ok(Progress::Ended(ControlFlow::Continue(()))),
-        }
     }
 
     /// Raw bytes of its entries; an estimate where slices are cut.

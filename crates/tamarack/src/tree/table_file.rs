@@ -17,7 +17,6 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_model::filter_plan::{StoredFilter, TableFilters};
 
-use crate::entry::Query;
 use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta};
 use crate::memory::{Charge, Part};
@@ -149,13 +148,6 @@ impl TableFile {
     pub fn lookups(&self) -> RunLookups {
         let since = self.files.storage.lookups().sampled().saturating_sub(self.sampled_before);
         self.opened.get().map_or_else(RunLookups::default, |table| table.samples().get(since))
-    }
-
-    /// Notes what became of a sampled lookup here, which is over.
-    pub(super) fn note_sample(&self, query: Query<'_>, found: bool) {
-        if let Ok(table) = self.open() {
-            table.note_sample(query, self.files.storage.lookups().sampled(), found);
-        }
     }
 
     /// The share of lookups that came here lately, the share that came in vain, and of how many lookups that is: since the table has been there, of the last two periods.

@@ -183,13 +183,14 @@ fn a_lookup_visits_the_versions_of_its_key() {
         for _ in 0..100 {
             let (key, sequence) = (random.key(), Sequence(random.below(200)));
             let mut visited = Vec::new();
-            // Tables are opened after these were pinned, or before.
-            let filters = run.slices().iter().next().expect("it is not empty").table().storage().filters();
-            let ended = run.get(&filters, Query::new(&key, sequence), &LookupTally::default(), &mut |entry, _| {
-                visited.push(entry.sequence);
-                ControlFlow::Continue(())
-            });
-            assert_eq!(ended.expect("nothing fails"), ControlFlow::Continue(()));
+            if let Some(table) = run.table_of(&key) {
+                let (table, query) = (table.open().expect("nothing fails"), Query::new(&key, sequence));
+                let ended = table.get(query, &LookupTally::default(), &mut |entry, _| {
+                    visited.push(entry.sequence);
+                    ControlFlow::Continue(())
+                });
+                assert_eq!(ended.expect("nothing fails"), ControlFlow::Continue(()));
+            }
             let expected = versions.iter().filter(|version| version.key == key && version.sequence <= sequence);
             assert!(visited.iter().eq(expected.map(|version| &version.sequence)), "seed {seed}, key {key:?}");
         }

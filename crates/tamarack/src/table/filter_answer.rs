@@ -1,0 +1,66 @@
+//! [`Answer`]: what the filter of one table says of a key. Which tables a lookup asks, and when, is decided in `crate::tree::filters`.
+//!
+//! Tests: `tests/suite/filters.rs`, `tests/suite/retune.rs`.
+
+use std::ops::ControlFlow;
+
+use super::filter_slots::PinnedFilters;
+use super::reader::Table;
+use crate::cache::Holder;
+use crate::entry::{Entry, Query};
+use crate::error::Result;
+use crate::measure;
+use crate::stats::LookupTally;
+
+/// The answer of a table's filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The key is not in the table.
+    No,
+    /// It may be.
+    Perhaps,
+    /// The table has no filter.
+    None,
+}
+
+impl Answer {
+    /// That of the table's filter in `pinned`; of the one that it has now if it was opened after the pin.
+    #[inline]
+    pub fn of(table: &Table, pinned: &PinnedFilters, query: Query<'_>) -> Self {
+        let pinned_now;
+        let filter = match table.filter_in(pinned) {
+            Some(filter) => filter,
+            None => {
+                pinned_now = table.pin_filters();
+                table.filter_of(&pinned_now)
+            }
+        };
+        let Some(filter) = filter else { return Self::None };
+        let digest = measure::digest_for_filter(query.key(), query.digest());
+        let probing = measure::begin(measure::Part::Probe);
+        let may_contain = filter.may_contain(digest);
+        probing.end();
+        if may_contain { Self::Perhaps } else { Self::No }
+    }
+}
+
+impl Table {
+    /// A lookup in this table alone, by its filter: for tests and fuzz targets. See [`Table::search`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn get(
+        &self,
+        query: Query<'_>,
+        tally: &LookupTally,
+        visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        match Answer::of(self, &self.pin_filters(), query) {
+            Answer::No => {
+                tally.filter_negative();
+                Ok(ControlFlow::Continue(()))
+            }
+            answer => self.search(query, answer == Answer::Perhaps, tally, visit),
+        }
+    }
+}
