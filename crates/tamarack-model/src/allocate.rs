@@ -93,23 +93,32 @@ pub fn ideal_rate(bits_per_entry: f64) -> f64 {
 /// If `bits` or a weight is negative or no number.
 pub fn ideal(runs: &[Load], bits: f64) -> Vec<f64> {
     check(runs, bits);
-    let rho = |run: &Load| run.entries() / run.weight;
+    let ln_rho = |at: usize| (runs[at].entries() / runs[at].weight).ln();
     // Largest first: these go without a filter first.
     let mut order: Vec<usize> = (0..runs.len()).filter(|&at| runs[at].counts()).collect();
-    order.sort_by(|&a, &b| rho(&runs[b]).total_cmp(&rho(&runs[a])));
-    let mut entries: f64 = order.iter().map(|&at| runs[at].entries()).sum();
-    let mut entropy: f64 = order.iter().map(|&at| runs[at].entries() * rho(&runs[at]).ln()).sum();
-    let mut allocated = vec![0.0; runs.len()];
-    for (unfiltered, &largest) in order.iter().enumerate() {
-        let ln_lambda = -(bits * LN2_SQUARED + entropy) / entries;
-        if ln_lambda + rho(&runs[largest]).ln() <= 0.0 || unfiltered + 1 == order.len() {
-            for &at in &order[unfiltered..] {
-                allocated[at] = (-(ln_lambda + rho(&runs[at]).ln()) / LN2_SQUARED).max(0.0);
-            }
+    order.sort_by(|&a, &b| ln_rho(b).total_cmp(&ln_rho(a)));
+    // From the smallest on, until one more would cost bits. A run is told from the next by the ratio of
+    // their ρ, and sums only grow, so that large runs cannot cancel what small ones come to.
+    let (mut first, mut entries, mut needed) = (order.len(), 0.0, 0.0);
+    while let Some(larger) = first.checked_sub(1) {
+        let more = if entries > 0.0 { entries * (ln_rho(order[larger]) - ln_rho(order[first])) } else { 0.0 };
+        if needed + more > bits * LN2_SQUARED {
             break;
         }
-        entries -= runs[largest].entries();
-        entropy -= runs[largest].entries() * rho(&runs[largest]).ln();
+        (first, entries, needed) = (larger, entries + runs[order[larger]].entries(), needed + more);
+    }
+    let mut allocated = vec![0.0; runs.len()];
+    if let Some(&largest) = order.get(first) {
+        // What each entry has beyond that with which the largest of these has none.
+        let each = (bits * LN2_SQUARED - needed) / entries;
+        for &at in &order[first..] {
+            allocated[at] = (each + ln_rho(largest) - ln_rho(at)) / LN2_SQUARED;
+        }
+    }
+    // Rounding must not spend more than there is.
+    let used = used(runs, &allocated);
+    if used > bits {
+        allocated.iter_mut().for_each(|share| *share *= bits / used);
     }
     allocated
 }

@@ -9,7 +9,10 @@
 //!
 //! If that one stops before its first corner, in the part that is worth little, its bits may serve better elsewhere, or bits of others better there: it is given
 //! nothing, quarters of what leads to the first corner, or all of that, and the runs that have filters settle again for what is left. And
-//! it is passed over, for the next ones, which may be small enough for what is left.
+//! it is passed over, for the next ones, which may be small enough for what is left. In turn, each of
+//! the runs that were the last to reach their first corner is left without a filter, and its bits go
+//! to the others. What comes out is within 1.5 % of the best, mostly far closer: only one run is ever
+//! left below its first corner, where two would now and then be better.
 
 use std::sync::OnceLock;
 
@@ -23,8 +26,14 @@ const STEPS: [(f64, f64); 3] = [(4.0, 1.0 / 32.0), (16.0, 1.0 / 8.0), (BITS_MAX,
 /// In so many steps a run that may go without a filter is tried with more.
 const QUARTERS: usize = 4;
 
+/// And around the best of these in steps that are halved down to this.
+const FINEST: f64 = 1.0 / 100.0;
+
 /// So many runs that would be the last to be served are passed over.
 const SKIPS: usize = 2;
+
+/// So many of the last runs that have reached their first corner are tried without a filter.
+const EXCHANGES: usize = 2;
 
 /// What filters of one kind reach for their bits. The first one of a kind takes some milliseconds to make; it is kept for all that come after, being the value of
 /// a function without arguments.
@@ -55,6 +64,25 @@ struct Served<'a> {
     corners: Vec<usize>,
     /// The run that stopped between two corners, and how far past the first of them.
     between: Option<(usize, f64)>,
+}
+
+/// The best allocation that is known.
+struct Best {
+    cost: f64,
+    allocated: Vec<f64>,
+    /// Where a run was given a part of what leads to its first corner: the others, that run, the part.
+    edge: Option<(Vec<usize>, usize, f64)>,
+}
+
+impl Best {
+    /// Takes this allocation if it is better.
+    fn offer(&mut self, curve: &Curve, runs: &[Load], allocated: Vec<f64>, edge: Option<(&[usize], usize, f64)>) {
+        let cost = searches_in_vain(runs, allocated.iter().map(|bits| curve.rate(*bits)));
+        if cost < self.cost {
+            let edge = edge.map(|(others, last, part)| (others.to_vec(), last, part));
+            *self = Self { cost, allocated, edge };
+        }
+    }
 }
 
 impl Points {
@@ -125,35 +153,62 @@ impl Curve {
     pub fn allocate(&self, runs: &[Load], bits: f64) -> Vec<f64> {
         check(runs, bits);
         let mut takers: Vec<usize> = (0..runs.len()).filter(|&at| runs[at].counts()).collect();
-        let mut best = (f64::INFINITY, Vec::new());
+        let per_bit = |at: &usize| runs[*at].weight / runs[*at].entries();
+        takers.sort_by(|a, b| per_bit(b).total_cmp(&per_bit(a)));
+        let mut best = Best { cost: f64::INFINITY, allocated: Vec::new(), edge: None };
         for _ in 0..=SKIPS {
-            let served = self.serve(runs, &takers, 0, bits);
-            let last = served.between.map(|(run, _)| run).filter(|&run| served.corners[run] == 0);
-            let others: Vec<usize> = takers.iter().copied().filter(|&at| served.corners[at] > 0).collect();
-            let edge = last.into_iter().flat_map(|last| self.around(runs, &others, last, bits));
-            for allocated in [served.bits()].into_iter().chain(edge) {
-                let cost = searches_in_vain(runs, allocated.iter().map(|bits| self.rate(*bits)));
-                if cost < best.0 {
-                    best = (cost, allocated);
-                }
+            let (served, last) = self.consider(runs, &takers, bits, &mut best);
+            for without in served.saturating_sub(EXCHANGES)..served {
+                let others: Vec<usize> = takers.iter().copied().filter(|at| *at != takers[without]).collect();
+                self.consider(runs, &others, bits, &mut best);
             }
             let Some(last) = last else { break };
             takers.retain(|&at| at != last);
         }
-        best.1
+        // Between the quarters, halving the step.
+        let mut step = 0.5 / QUARTERS as f64;
+        while let Some((others, last, part)) = best.edge.clone().filter(|_| step > FINEST) {
+            for part in [part - step, part + step].into_iter().filter(|part| (0.0..=1.0).contains(part)) {
+                if let Some(allocated) = self.edge(runs, &others, last, part, bits) {
+                    best.offer(self, runs, allocated, Some((&others, last, part)));
+                }
+            }
+            step /= 2.0;
+        }
+        best.allocated
     }
 
-    /// Allocations in which `last` stays below its first corner, or has just that, and `others` share what is left.
-    fn around(&self, runs: &[Load], others: &[usize], last: usize, bits: f64) -> Vec<Vec<f64>> {
-        let first_corner = runs[last].entries() * self.corner(1);
-        let below = (0..QUARTERS).map(|quarters| quarters as f64 / QUARTERS as f64).map(|part| {
-            let mut allocated = self.serve(runs, others, 1, bits - part * first_corner).bits();
+    /// Takes the best way to serve these runs if none is known that is as good. Returns how many of
+    /// them reach their first corner, and which one stops before it.
+    fn consider(&self, runs: &[Load], takers: &[usize], bits: f64, best: &mut Best) -> (usize, Option<usize>) {
+        let served = self.serve(runs, takers, 0, bits);
+        let last = served.between.map(|(run, _)| run).filter(|&run| served.corners[run] == 0);
+        let others: Vec<usize> = takers.iter().copied().filter(|&at| served.corners[at] > 0).collect();
+        let count = others.len();
+        best.offer(self, runs, served.bits(), None);
+        let Some(last) = last else { return (count, None) };
+        for quarters in 0..=QUARTERS {
+            let part = quarters as f64 / QUARTERS as f64;
+            if let Some(allocated) = self.edge(runs, &others, last, part, bits) {
+                best.offer(self, runs, allocated, Some((&others, last, part)));
+            }
+        }
+        (count, Some(last))
+    }
+
+    /// The allocation in which `last` has this part of what leads to its first corner, at most all of it, and `others` share
+    /// what is left; if they can.
+    fn edge(&self, runs: &[Load], others: &[usize], last: usize, part: f64, bits: f64) -> Option<Vec<f64>> {
+        let allocated = if part < 1.0 {
+            let left = bits - part * runs[last].entries() * self.corner(1);
+            let mut allocated = self.serve(runs, others, 1, left).bits();
             allocated[last] = part * self.corner(1);
             allocated
-        });
-        let all: Vec<usize> = others.iter().copied().chain([last]).collect();
-        let fits = |allocated: &Vec<f64>| used(runs, allocated) <= bits * (1.0 + 1e-12);
-        below.chain([self.serve(runs, &all, 1, bits).bits()]).filter(fits).collect()
+        } else {
+            let all: Vec<usize> = others.iter().copied().chain([last]).collect();
+            self.serve(runs, &all, 1, bits).bits()
+        };
+        (used(runs, &allocated) <= bits * (1.0 + 1e-12)).then_some(allocated)
     }
 
     /// Bits per entry at a corner.

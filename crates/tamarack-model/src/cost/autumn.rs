@@ -23,7 +23,11 @@ pub struct Tree {
 impl Tree {
     /// `L` for a last level of so many buffers: the least whole number with `C_L` at least that. The paper puts N (T-1)/T there, and in Eq. 6 drops a
     /// factor of √2.
+    ///
+    /// # Panics
+    /// If `last` is infinite or no number.
     pub fn levels_for(ratio: f64, scaling: f64, last: f64) -> u32 {
+        assert!(last.is_finite(), "a last level of {last} buffers");
         let (t, a, x) = (ratio.ln(), -scaling.ln(), last.ln());
         let linear = t - a / 2.0;
         // The larger root of a/2 L² + (t - a/2) L = x, in a form that holds for a = 0, too.
@@ -58,7 +62,11 @@ impl Tree {
 
     /// Bits per entry of such rates: Eq. 8 with the exact share of the last level.
     pub fn memory(&self, reads: f64) -> f64 {
-        let bits = |(level, rate): (u32, f64)| -rate.ln() / LN2_SQUARED * self.share_above(self.levels - level);
+        let bits = |(level, rate): (u32, f64)| match self.share_above(self.levels - level) {
+            // A level that is too small to be counted needs no bits, though its rate is 0, too.
+            0.0 => 0.0,
+            share => -rate.ln() / LN2_SQUARED * share,
+        };
         (1..=self.levels).zip(self.rates(reads)).map(bits).sum::<f64>() / self.over_last()
     }
 

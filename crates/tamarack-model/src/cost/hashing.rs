@@ -93,9 +93,10 @@ impl Lookup {
         self.asked * times.probe + self.reads * times.block + self.runs * times.run + times.lookup
     }
 
-    /// The share of the time that one digest for all saves. Eq. 8 and 9.
+    /// The share of the time that one digest for all saves; 0 if nothing takes any time. Eq. 8 and 9.
     pub fn gain(&self, times: &Times) -> f64 {
-        1.0 - self.hashed_once(times) / self.hashed_by_each(times)
+        let by_each = self.hashed_by_each(times);
+        if by_each == 0.0 { 0.0 } else { 1.0 - self.hashed_once(times) / by_each }
     }
 
     /// The time that one digest for all saves, with hashes that overlap with the rest of the lookup; that of the first filter is made in any case.
@@ -106,7 +107,7 @@ impl Lookup {
     /// [`gain`](Self::gain), with hashes that overlap with the rest of the lookup.
     pub fn gain_overlapping(&self, times: &Times, overlap: &Overlap) -> f64 {
         let saved = self.saved(times, overlap);
-        saved / (self.hashed_once(times) + saved)
+        if saved == 0.0 { 0.0 } else { saved / (self.hashed_once(times) + saved) }
     }
 }
 
@@ -219,6 +220,8 @@ mod tests {
         assert!((lookup.later_perhaps - (0.15 + 0.2 * 0.75)).abs() < 1e-12);
         let times = Times { hash: 5.0, probe: 1.0, block: 10.0, run: 2.0, lookup: 7.0 };
         assert!((lookup.gain_overlapping(&times, &Overlap::default()) - lookup.gain(&times)).abs() < 1e-12);
+        let nothing = Times::of_paper(0.0, 0.0, 0.0);
+        assert_eq!((lookup.gain(&nothing), lookup.gain_overlapping(&nothing, &Overlap::default())), (0.0, 0.0));
         let saved = lookup.saved(&times, &Overlap { no: 1.0, perhaps: 3.0 });
         assert!((saved - ((0.9 - 0.3) * 4.0 + 0.3 * 2.0)).abs() < 1e-12);
     }

@@ -71,14 +71,15 @@ impl Tree {
         (unfiltered as u32).min(levels)
     }
 
-    /// `R` of Eq. 7: block reads of a lookup that finds nothing.
+    /// `R` of Eq. 7: block reads of a lookup that finds nothing; no more than there are runs, `a L`,
+    /// which the equation itself exceeds for few bits and few levels.
     pub fn zero_result(&self, bits_per_entry: f64, levels: u32) -> f64 {
         let unfiltered = f64::from(self.unfiltered(bits_per_entry, levels));
         if unfiltered >= f64::from(levels) {
             return self.runs() * f64::from(levels);
         }
         let exponent = bits_per_entry * LN2_SQUARED * self.ratio.powf(unfiltered);
-        self.factor() * (-exponent).exp() + self.runs() * unfiltered
+        (self.factor() * (-exponent).exp() + self.runs() * unfiltered).min(self.runs() * f64::from(levels))
     }
 
     /// The same if every entry has equally many bits (Appendix D).

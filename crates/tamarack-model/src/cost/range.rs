@@ -45,7 +45,9 @@ pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) 
     };
     let met = || runs.iter().filter(|run| run.entries > 0.0 && run.covers > 0.0);
     let entries: f64 = met().map(|run| run.entries).sum();
-    met().map(seek).sum::<f64>() + (scanned - 1.0).max(0.0) * (entries / live).max(1.0) / per_block
+    // Where nothing is live, a scan passes all that there is.
+    let passed = if live > 0.0 { (scanned - 1.0).max(0.0) * (entries / live).max(1.0) } else { entries };
+    met().map(seek).sum::<f64>() + passed / per_block
 }
 
 /// Whole entries to a block of so many bytes; less than one if an entry has a larger block of its own.
@@ -189,6 +191,8 @@ mod tests {
         assert_eq!(whole, 1.0, "the key is there");
         let halves = blocks(&[met(5e5, 0.5), met(5e5, 0.5), met(0.0, 1.0)], 1e6, 1.0, 4.0, 256.0);
         assert!((halves - whole).abs() < 1e-12);
+        assert_eq!(blocks(&[met(400.0, 1.0)], 0.0, 1.0, 4.0, 256.0), 101.0, "all is hidden, and passed");
+        assert_eq!(blocks(&[], 0.0, 1.0, 4.0, 256.0), 0.0);
         assert_eq!(
             [(4096.0, 1032.0), (4096.0, 10_000.0)].map(|(block, entry)| entries_per_block(block, entry)),
             [3.0, 0.4096]

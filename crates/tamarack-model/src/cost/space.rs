@@ -7,19 +7,24 @@ use crate::occupancy::{Occupancy, Run};
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
-/// `SA = (N / N_L) · n_L` of a full tree, if run slots do not shrink towards the last level. One run slot of the last
-/// level is live.
+/// `SA = (N / N_L) · v_L` of a full tree, if runs do not shrink towards the last level: one of the
+/// visible runs of the last level is live. MOOSE, Eq. 15, has slots, of which the last is never
+/// filled where each takes one batch: tiering with T slots shows T - 1 runs.
 ///
 /// Trees are not always full, and a tree that has just grown has as good as nothing in its last level: [`worst_now`]
 /// can be larger for a while.
 pub fn worst_amplification(shape: &Shape) -> f64 {
-    shape.capacity().as_f64() / shape.run_size(shape.last())
+    let runs = shape.visible_runs(shape.last()).max(1) as f64;
+    shape.capacity().as_f64() / shape.holds().as_f64() * runs
 }
 
-/// What [`worst_amplification`] cannot exceed with a last level that has this share of all, `k √r` runs in it, rounded, and a level above it that is at least twice the next (or none): `(k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level
-/// L-1 has at least half of all that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which makes a lower bound.
+/// Upper bound on [`worst_amplification`] for a last level that has this share of all and `k √r`
+/// runs, rounded, at least 1, and for a level above it that is at least twice the next (or none):
+/// `max(1, k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level L-1 has at least half of all
+/// that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which makes
+/// a lower bound.
 pub fn worst_amplification_at_most(share: f64, runs_for_root: f64) -> f64 {
-    (runs_for_root * (2.0 * share / (1.0 - share)).sqrt() + 0.5) / share
+    (runs_for_root * (2.0 * share / (1.0 - share)).sqrt() + 0.5).max(1.0) / share
 }
 
 /// The same of a tree as it is: all bytes over those of the largest run; 1 for an empty tree.

@@ -70,7 +70,8 @@ fn ideal_is_the_optimum() {
         if counted.is_empty() {
             continue;
         }
-        assert!((used(&runs, &allocated) - bits).abs() < 1e-9 * (bits + entries(&runs)), "seed {seed}");
+        let used = used(&runs, &allocated);
+        assert!(used <= bits * (1.0 + 1e-12) && used >= bits * (1.0 - 1e-9), "seed {seed}: {used} of {bits} bits");
         if counted.len() == runs.len() && runs.iter().all(|run| run.weight == 1.0) && allocated.iter().all(|b| *b > 0.0)
         {
             let identity = entropy(&runs).exp2() * (-bits / entries(&runs) * LN2_SQUARED).exp();
@@ -79,6 +80,22 @@ fn ideal_is_the_optimum() {
         }
     }
     assert!(with_all_filtered > 0 || std::env::var_os("TAMARACK_SEED").is_some());
+}
+
+/// Runs of very different sizes: what the large one takes part in must not swallow what the small one
+/// does. Without bits nothing is given out.
+#[test]
+fn ideal_does_not_cancel() {
+    for (large, small) in [(1e15, 1.0), (1e15, 3.0), (1e12, 7.0), (1e18, 1.0)] {
+        let runs: Vec<Load> = [large, small].into_iter().map(|entries| Load::new(entries as u64)).collect();
+        assert_eq!(ideal(&runs, 0.0), [0.0, 0.0]);
+        // Too few for the large one: all for the small one.
+        let few = ideal(&runs, 5.0 * small);
+        assert!(few[0] == 0.0 && (few[1] - 5.0).abs() < 1e-9, "{few:?}");
+        let mut many = vec![Load::new(large as u64)];
+        many.extend([Load::new(1); 500]);
+        assert!((ideal_cost(&many, &ideal(&many, 0.0)) - 501.0).abs() < 1e-9);
+    }
 }
 
 /// The best that any allocation on a grid reaches, on a real curve.
@@ -132,6 +149,65 @@ fn real_curves_are_within_a_hundredth_of_brute_force() {
             );
         }
         println!("{kind:?}: at most {:.3} % above brute force", worst * 100.0);
+    }
+}
+
+/// The least cost on a fine grid for up to three runs of any sizes: the largest has all that the others
+/// leave.
+fn fine_brute_force(curve: &Curve, runs: &[Load], bits: f64) -> f64 {
+    let grid: Vec<f64> =
+        (0..64).map(|step| f64::from(step) / 16.0).chain((16..112).map(|step| f64::from(step) / 4.0)).collect();
+    let rates: Vec<f64> = grid.iter().map(|bits| curve.rate(*bits)).collect();
+    let mut by_size = runs.to_vec();
+    by_size.sort_by_key(|run| run.entries);
+    let (largest, others) = by_size.split_last().expect("a run");
+    let mut ways = vec![(bits, 0.0)];
+    for run in others {
+        let more = |(left, cost): (f64, f64)| {
+            let each = grid
+                .iter()
+                .zip(&rates)
+                .map(move |(bits, rate)| (left - bits * run.entries.0 as f64, cost + run.weight * rate));
+            each.take_while(|(left, _)| *left >= 0.0)
+        };
+        ways = ways.into_iter().flat_map(more).collect();
+    }
+    let all = ways.into_iter().map(|(left, cost)| cost + largest.weight * curve.rate(left / largest.entries.0 as f64));
+    all.fold(f64::INFINITY, f64::min)
+}
+
+/// Two and three runs of any sizes and weights, with few bits as well: within 1.5 % of a fine grid.
+/// Of 8,000 such trees 17 are above 1 %: there it would be better if two runs stayed below the first
+/// corner, with about a bit for each entry.
+#[test]
+fn small_trees_are_close_to_a_fine_grid() {
+    let load = |(entries, weight): (u64, f64)| Load { entries: Entries(entries), weight };
+    let known = [(1401, 0.1), (7, 1.0), (7552, 0.5)].map(load);
+    for kind in FilterKind::OF_ONE_PIECE {
+        let curve = Curve::new(kind);
+        let check = |runs: &[Load], bits: f64| {
+            let allocated = curve.allocate(runs, bits);
+            assert!(used(runs, &allocated) <= bits * (1.0 + 1e-9) + 1e-9, "{runs:?}, {bits} bits: {allocated:?}");
+            let cost = searches_in_vain(runs, allocated.iter().map(|bits| curve.rate(*bits)));
+            let least = fine_brute_force(&curve, runs, bits);
+            let off = cost / least.max(1e-12) - 1.0;
+            assert!(off <= 0.015, "{kind:?}, {runs:?}, {bits} bits: {cost} instead of {least}, {allocated:?}");
+            off
+        };
+        let mut worst = check(&known, 0.50877 * entries(&known));
+        for seed in seeds(1000) {
+            let mut random = Random::new(seed);
+            let span = 1 + random.below(14);
+            let runs: Vec<Load> = (0..2 + random.below(2))
+                .map(|_| {
+                    let entries = 1 + random.below(1000) * (1 << random.below(span)) / 16;
+                    load((entries, [1.0, 0.5, 0.1, 0.01 + 0.01 * random.below(100) as f64][random.below(4) as usize]))
+                })
+                .collect();
+            let most = [100, 300, 1200][random.below(3) as usize];
+            worst = worst.max(check(&runs, entries(&runs) * random.below(most) as f64 / 100.0));
+        }
+        println!("{kind:?}: at most {:.3} % above a fine grid", worst * 100.0);
     }
 }
 

@@ -160,6 +160,9 @@ fn the_papers_thresholds() {
         let falling: Vec<f64> = SCALINGS.iter().map(|scaling| threshold(ratio, *scaling)).collect();
         assert!(falling.windows(2).all(|pair| pair[1] < pair[0]) && falling[0] < 1.443, "{falling:?}");
     }
+    // Levels that are too small for a number take nothing.
+    let many = Tree { ratio: 2.0, scaling: 0.1, levels: 40 };
+    assert!((many.threshold() / Tree { levels: 20, ..many }.threshold() - 1.0).abs() < 1e-12, "{}", many.threshold());
     let tree = Tree { ratio: 2.0, scaling: 0.8, levels: 28 };
     let too_little = 1.0 - 0.5 * tree.over_last();
     assert_eq!(format!("{:.0} %", 100.0 * too_little), "11 %");

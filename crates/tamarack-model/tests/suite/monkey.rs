@@ -44,6 +44,7 @@ fn zero_result_is_the_limit() {
             assert!((closed / sum - 1.0).abs() < 2e-3, "{tree:?} at {bits} bits: {closed}, {sum}");
         }
     }
+    assert_eq!(LEVELING(2.0).zero_result(1.0, 2), 2.0, "no more than the runs");
     for (ratio, levels, off) in [(2.0, 5, 0.15), (2.0, 8, 0.026), (4.0, 5, 0.008), (10.0, 3, 0.008)] {
         let tree = LEVELING(ratio);
         let error = tree.zero_result(5.0, levels) / exact(&tree, levels, 5.0) - 1.0;
