@@ -359,7 +359,9 @@ impl Db {
     /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused, and nothing has changed;
     /// [`Error::Stopped`] if writing has ended.
     pub fn set_policy(&self, words: &str) -> Result<()> {
-        let shape = self.engine.scheduler.set_policy(parse_policy(words)?)?;
+        let policy = parse_policy(words)?;
+        let _changing = self.engine.design.lock();
+        let shape = self.engine.scheduler.set_policy(policy)?;
         self.engine.commits.set_buffer_bytes(shape.buffer().0);
         self.engine.account.reserve_for_buffers(open::reserved_for_buffers(shape.buffer().0));
         Ok(())

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
@@ -29,6 +30,9 @@ pub(crate) struct Engine {
     pub(crate) durability: Durability,
     /// New tables keep digests, if there are to be filters.
     pub(crate) filter_digests: bool,
+    /// Held while the policy is changed: the shape, the size at which memtables are full, and the
+    /// memory reserved for them change together.
+    pub(crate) design: Mutex<()>,
     pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) log: Arc<Log>,

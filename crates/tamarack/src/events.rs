@@ -68,9 +68,10 @@ pub enum Event {
         /// How long it took, waiting for more urgent work included.
         took: Duration,
     },
-    /// A writer was held back so that merges can follow. Told once, until [`Event::WritersFree`].
+    /// A writer is delayed (write throttling), so that compactions keep up. Posted when the delay
+    /// begins, once until [`Event::WritersFree`].
     WritersDelayed {
-        /// How fast writers may go, in raw bytes per second.
+        /// How fast writers may go, in raw bytes per second; finite, more than 0.
         bytes_per_second: f64,
     },
     /// Writers are not held back any more.

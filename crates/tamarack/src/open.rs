@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Work, Worker};
 use tamarack_model::Shape;
 use tamarack_model::policy::Policy;
@@ -422,6 +423,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         dir: dir.to_owned(),
         durability: options.durability,
         filter_digests: options.filter_digests,
+        design: Mutex::new(()),
         database: shared,
         tree,
         log,

@@ -28,8 +28,9 @@
 //!
 //! # Costs
 //!
-//! An uncontended put: one lock of the queue, one of the log, one of the publisher, one checksum, one write, one
-//! insertion, one small allocation for the group. A second writer spins for about as long as a write to the page cache takes, and yields
+//! An uncontended put takes five locks (the queue's twice, to join and to give up the lead; the
+//! lead's, the WAL's, and the publisher's, once each), and makes one checksum, one write, one
+//! insertion, and one small allocation for the group. A second writer spins for about as long as a write to the page cache takes, and yields
 //! for as long as waking a thread would, before it sleeps.
 
 use std::collections::VecDeque;
@@ -167,8 +168,10 @@ struct Group {
     unapplied: AtomicU32,
     /// Set before the phase becomes `LOGGED` or `FAILED`.
     outcome: OnceLock<Result<Logged>>,
-    /// Members that sleep until the phase changes.
-    sleepers: Mutex<u32>,
+    /// Members that sleep until the phase changes, or are about to.
+    sleepers: AtomicU32,
+    /// Held by a member from counting itself until it sleeps, and by whoever wakes members.
+    falling_asleep: Mutex<()>,
     changed: Condvar,
 }
 
@@ -380,14 +383,10 @@ impl CommitQueue {
 
     /// Waits until merges can follow.
     fn wait_for_turn(&self, bytes: u64) {
-        let delay = self.settings.throttle.admit(&*self.env, bytes);
+        let begins = |bytes_per_second| self.database.events.post(|| Event::WritersDelayed { bytes_per_second });
+        let delay = self.settings.throttle.admit(&*self.env, bytes, begins);
         if !delay.is_zero() {
             self.counters.write_delays.add(1);
-            let throttle = &self.settings.throttle;
-            if throttle.begins_to_hold_back() {
-                let bytes_per_second = throttle.rate().unwrap_or(f64::INFINITY);
-                self.database.events.post(|| Event::WritersDelayed { bytes_per_second });
-            }
             self.counters.write_delay_ns.add(delay.as_nanos() as u64);
         }
     }
@@ -627,13 +626,14 @@ impl Group {
             phase: AtomicU32::new(FORMING),
             unapplied: AtomicU32::new(0),
             outcome: OnceLock::new(),
-            sleepers: Mutex::new(0),
+            sleepers: AtomicU32::new(0),
+            falling_asleep: Mutex::new(()),
             changed: Condvar::new(),
         }
     }
 
     fn phase(&self) -> u32 {
-        self.phase.load(Ordering::Acquire)
+        self.phase.load(Ordering::SeqCst)
     }
 
     fn outcome(&self) -> Result<Logged> {
@@ -664,8 +664,11 @@ impl Group {
 
     /// Wakes the members that sleep.
     fn wake(&self) {
-        // A member counts itself and then looks at the phase again, both under this lock: either it sees the new phase, or we see it.
-        if *self.sleepers.lock() > 0 {
+        // A member counts itself and then looks at the phase again; we have set the phase and look
+        // at the count. Sequentially consistent, so that it sees the new phase, or we see it.
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            // One that has seen the old phase keeps the lock until it sleeps.
+            let _falling_asleep = self.falling_asleep.lock();
             self.changed.notify_all();
         }
     }
@@ -681,15 +684,15 @@ impl Group {
             }
             if turn < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
         }
-        let mut sleepers = self.sleepers.lock();
-        *sleepers += 1;
+        let mut falling_asleep = self.falling_asleep.lock();
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
         loop {
             let phase = self.phase();
             if done(phase) {
-                *sleepers -= 1;
+                self.sleepers.fetch_sub(1, Ordering::Relaxed);
                 return phase;
             }
-            sleepers = self.changed.wait(sleepers);
+            falling_asleep = self.changed.wait(falling_asleep);
         }
     }
 }

@@ -41,20 +41,11 @@ impl Throttle {
         self.mib_ns.store(mib_ns as u64, Ordering::Relaxed);
     }
 
-    /// True for the first writer that is held back since writers were free.
-    pub fn begins_to_hold_back(&self) -> bool {
-        !self.is_told.swap(true, Ordering::Relaxed)
-    }
-
     /// True if a writer was held back and there is no rate any more; once.
     pub fn frees_writers(&self) -> bool {
-        self.rate().is_none() && self.is_told.load(Ordering::Relaxed) && self.is_told.swap(false, Ordering::Relaxed)
-    }
-
-    /// The rate that is set, in bytes per second.
-    pub fn rate(&self) -> Option<f64> {
-        let mib_ns = self.mib_ns.load(Ordering::Relaxed);
-        (mib_ns > 0).then(|| MIB * 1e9 / mib_ns as f64)
+        self.mib_ns.load(Ordering::Relaxed) == 0
+            && self.is_told.load(Ordering::Relaxed)
+            && self.is_told.swap(false, Ordering::Relaxed)
     }
 
     /// Whether a write that came now would have to wait for earlier ones.
@@ -69,8 +60,10 @@ impl Throttle {
         }
     }
 
-    /// Waits for the turn of a write of so many raw bytes; returns for how long. The caller holds no lock.
-    pub fn admit(&self, env: &dyn Env, bytes: u64) -> Duration {
+    /// Waits for the turn of a write of so many raw bytes; returns for how long. `begins` is called
+    /// before the wait with the rate, in raw bytes per second and finite, if this write is the first
+    /// that is delayed since writers were free. The caller has no lock.
+    pub fn admit(&self, env: &dyn Env, bytes: u64, begins: impl FnOnce(f64)) -> Duration {
         let mib_ns = self.mib_ns.load(Ordering::Relaxed);
         if mib_ns == 0 {
             return Duration::ZERO;
@@ -83,6 +76,9 @@ impl Throttle {
         let until = Duration::from_nanos(turn(next_ns.expect("the update always gives a value")));
         if until < now + GRAIN {
             return Duration::ZERO;
+        }
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            begins(MIB * 1e9 / mib_ns as f64);
         }
         self.sleep_until(env, until);
         env.now().saturating_sub(now)
@@ -107,19 +103,42 @@ mod tests {
     fn writes_come_at_the_rate() {
         let env = SimEnv::new(1);
         let throttle = Throttle::default();
-        assert_eq!(throttle.admit(&env, 1 << 30), Duration::ZERO, "no rate is set");
+        assert_eq!(throttle.admit(&env, 1 << 30, drop), Duration::ZERO, "no rate is set");
         throttle.set_rate(Some(MIB));
         let began = env.now();
-        let longest = (0..10_000).map(|_| throttle.admit(&env, 1 << 10)).max().expect("some");
+        let longest = (0..10_000).map(|_| throttle.admit(&env, 1 << 10, drop)).max().expect("some");
         let seconds = (env.now() - began).as_secs_f64();
         assert!((seconds - 10_000.0 / 1024.0).abs() < 0.01, "{seconds}");
         assert!(
             longest < GRAIN + Duration::from_millis(1),
             "nobody waits for more than a grain besides what it brings: {longest:?}"
         );
-        assert_eq!(throttle.admit(&env, 1 << 20), Duration::from_secs(1), "a large write waits for itself");
+        assert_eq!(throttle.admit(&env, 1 << 20, drop), Duration::from_secs(1), "a large write waits for itself");
         throttle.set_rate(None);
-        assert_eq!(throttle.admit(&env, 1 << 30), Duration::ZERO);
+        assert_eq!(throttle.admit(&env, 1 << 30, drop), Duration::ZERO);
+    }
+
+    /// Whoever listens is told when a delay begins and how fast writers may go, once until they are
+    /// free; also if the rate is gone when the delay ends.
+    #[test]
+    fn a_delay_is_told_when_it_begins() {
+        struct Done(Arc<Throttle>);
+        impl Work for Done {
+            fn step(&self) -> Progress {
+                self.0.set_rate(None);
+                Progress::Done
+            }
+        }
+        let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
+        for _ in 0..2 {
+            throttle.set_rate(Some(MIB));
+            let (began, mut told) = (env.now(), Vec::new());
+            throttle.admit(&env, 1 << 20, |rate| told.push((env.now(), rate)));
+            let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
+            throttle.admit(&env, 1 << 30, |rate| told.push((env.now(), rate)));
+            assert_eq!(told, [(began, MIB)]);
+            assert!(throttle.frees_writers() && !throttle.frees_writers());
+        }
     }
 
     /// A rate that was measured on little can be far too low. Writers that wait by it do so no longer than the work that they wait for.
@@ -135,7 +154,7 @@ mod tests {
         let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
         throttle.set_rate(Some(1.0));
         let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
-        assert_eq!(throttle.admit(&env, 1 << 30), LOOK, "not for 34 years");
+        assert_eq!(throttle.admit(&env, 1 << 30, drop), LOOK, "not for 34 years");
     }
 
     /// Others' bytes delay nobody by more than the bound, however many they are.
@@ -147,6 +166,6 @@ mod tests {
         // Somebody else's turn lasts for days.
         throttle.next_ns.store(u64::MAX / 2, Ordering::Relaxed);
         throttle.set_rate(Some(1e9));
-        assert!(throttle.admit(&env, 100) < QUEUE_MAX + GRAIN);
+        assert!(throttle.admit(&env, 100, drop) < QUEUE_MAX + GRAIN);
     }
 }

@@ -250,6 +250,26 @@ fn dropping_the_last_handle() {
 /// A buffer for each group.
 const SMALL: u64 = 1;
 
+/// Of two changes of policy at a time, the last one decides all that a policy does: memtables become
+/// immutable at the size that the shape says.
+#[test]
+fn changes_of_policy() {
+    explore(300, || {
+        let env = WatchedEnv::new();
+        let db = open(&env, 100);
+        let small = spawn(&db, |db| db.set_policy("custom:buffer 20; level 40 in 2 runs; level 400 in 1 run").unwrap());
+        db.set_policy("custom:buffer 60; level 120 in 2 runs; level 600 in 1 run").unwrap();
+        small.join().unwrap();
+        // Entries of 10 raw bytes each.
+        for key in ["a", "b", "c"] {
+            db.put(key, "1").unwrap();
+        }
+        let stats = db.stats();
+        let in_active = if stats.buffer_capacity_bytes == 20 { 10 } else { 30 };
+        assert_eq!(stats.buffers[0].raw_bytes, in_active, "memtables of {}", stats.buffer_capacity_bytes);
+    });
+}
+
 fn open(env: &Arc<WatchedEnv>, buffer_bytes: u64) -> Db {
     let expert = Expert::new().env(env.clone()).buffer_bytes(buffer_bytes).sealed_max(1).block_bytes(64).cache_bytes(0);
     Options::new().compression(Compression::None).expert(expert).open("/db").unwrap()

@@ -70,7 +70,10 @@ fn flushes_and_merges_are_told() -> Result<()> {
                     merging.remove(began.expect("what ends has begun"));
                     merges = (merges.0 + 1, merges.1 + file_bytes);
                 }
-                Event::WritersDelayed { .. } | Event::WritersFree | Event::WritersStalled | Event::WritersGoOn => {}
+                Event::WritersDelayed { bytes_per_second } => {
+                    assert!(bytes_per_second.is_finite() && *bytes_per_second > 0.0, "{event:?}");
+                }
+                Event::WritersFree | Event::WritersStalled | Event::WritersGoOn => {}
                 other => panic!("{other:?}"),
             }
         }
