@@ -1,6 +1,6 @@
 //! What the simulation predicts is what the engine does: bytes written into each level, merges, moves, changes of shape, and the runs of each level.
 //!
-//! The planner decides for both. What is compared here is all that lies between its decisions and storage: which sizes it is told, what is begun
+//! One agenda decides for both. What is compared here is all that lies between its decisions and storage: which sizes it is told, what is begun
 //! when, what is written, and what of it is counted.
 //!
 //! ```text
@@ -20,6 +20,7 @@
 //! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
 //! | `beside_merges` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
 //! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
+//! | `settled_with_deletes` | the same; deletes, reshapes, requests | one per run | all is equal |
 //! | `changes_of_policy` | end before the next flush | one per run | all is equal, after every flush |
 //! | `a_change_beside_writers` | at any step of their work at the change | two buffers each | at most 15 % more bytes |
 //!
@@ -35,6 +36,9 @@
 //! `-- --nocapture` shows the figures.
 
 #![cfg(not(feature = "shuttle"))]
+
+#[path = "predicted/deletes.rs"]
+mod deletes;
 
 use std::sync::Arc;
 use std::time::Duration;
