@@ -13,8 +13,9 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_skiplist::SkipMap;
-use tamarack::buffer::Buffer;
-use tamarack::{Entry, EntryKind, Query, Sequence};
+use tamarack::internals::Buffer;
+use tamarack::internals::Query;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
 const ENTRIES: u64 = 500_000;
 const VALUE: [u8; 100] = [7; 100];

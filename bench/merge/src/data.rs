@@ -3,7 +3,8 @@
 //! Everything is a pure function of the entry's number, so that every engine gets the same data and none has to be kept.
 
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Entry, EntryKind, Sequence};
+use tamarack::Compression;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
 /// What is merged.
 #[derive(Clone, Copy, Debug)]

@@ -23,11 +23,11 @@ use common::words::{List, Words};
 use data::{Data, Shape};
 use tamarack::Compression;
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
-use tamarack::merge::{MergedSource, Retain, Source};
-use tamarack::table::{
+use tamarack::internals::{MergedSource, Retain, Source};
+use tamarack::internals::{
     FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };
-use tamarack::{Entry, Sequence};
+use tamarack_format::entry::{Entry, Sequence};
 use tamarack_env::{Env, OsEnv, TempDir};
 
 const HELP: &str = "\

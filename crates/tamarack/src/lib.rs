@@ -27,6 +27,8 @@
 //! | `lz4` | yes | block compression with LZ4, in pure Rust |
 //! | `zstd` | no | block compression with Zstandard: smaller, slower; needs a C compiler |
 //! | `measure` | no | for benchmarks: lookups report the time of their parts |
+//! | `fuzzing`, `internals` | no | for this repository's fuzz targets, tests and tools: parts of the engine |
+//! | `planted-mistakes` | no | for tests: mistakes that others must notice |
 //! | `shuttle` | no | for tests: locks, atomics and threads of a schedule explorer |
 //!
 //! Opening a database whose blocks need a compression that is not compiled in succeeds; reading such a block is an
@@ -56,72 +58,76 @@
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | what happens, told to a listener |
 //! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
+//! | `internals` | parts of the engine for tests, benchmarks and `tamarack inspect`, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
-//! | `mistake` | mistakes that tests plant, to see that they are noticed |
+//! | `mistake` | mistakes that tests plant, to see that they are noticed, behind a feature |
 //!
-//! Modules that are public but hidden from this page are for tests and tools; they may change at any time.
+//! Modules that are public but hidden from this page are for this repository's tests and tools. All
+//! but `step`, the names of what changes storage, are behind features; they may change at any time.
 
-#[doc(hidden)]
-pub mod buffer;
-#[doc(hidden)]
-pub mod cache;
+#![expect(
+    unreachable_pub,
+    reason = "`pub` is a module's interface to the engine; this file says what of it leaves the crate"
+)]
+#![cfg_attr(
+    not(any(test, feature = "internals")),
+    expect(dead_code, reason = "tests of parts ask the parts for more than the engine does")
+)]
+
+mod buffer;
+mod cache;
 mod checkpoint;
-#[doc(hidden)]
-pub mod compact;
-#[doc(hidden)]
-pub mod database;
+mod compact;
+mod database;
 mod db;
 mod engine;
 mod entry;
 mod error;
-#[doc(hidden)]
-pub mod events;
+mod events;
 mod format;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzz;
 mod ingest;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
+#[cfg(not(feature = "measure"))]
+mod measure;
+#[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
-#[doc(hidden)]
-pub mod memory;
-#[doc(hidden)]
-pub mod merge;
+mod memory;
+mod merge;
+#[cfg(not(feature = "planted-mistakes"))]
+mod mistake;
+#[cfg(feature = "planted-mistakes")]
 #[doc(hidden)]
 pub mod mistake;
 mod open;
-#[doc(hidden)]
-pub mod options;
-#[doc(hidden)]
-pub mod read;
+mod options;
+mod read;
 mod repair;
 mod stats;
 #[doc(hidden)]
 pub mod step;
 mod structure;
-#[doc(hidden)]
-pub mod table;
-#[doc(hidden)]
-pub mod tree;
+mod table;
+mod tree;
 mod verify;
-#[doc(hidden)]
-pub mod wal;
-#[doc(hidden)]
-pub mod write;
+mod wal;
+mod write;
 
 pub use checkpoint::CheckpointReport;
 pub use compact::ChangeEstimate;
 pub use db::{Db, MergePause};
 pub use engine::RecoveryReport;
-#[doc(hidden)]
-pub use entry::{Entry, EntryKind, Query, Sequence};
 pub use error::{Error, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
 pub use options::{Expert, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced};
-#[doc(hidden)]
-pub use stats::LookupTally;
 pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};
 pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
 pub use tamarack_format::block::Compression;

@@ -1,9 +1,11 @@
 //! [`Mistake`]: what a merge or a lookup could do wrong, to be planted by tests that prove that somebody would notice.
 //!
-//! Each variant is asked for at the one place where the mistake would be made. Built with debug assertions, as tests are, a thread can
-//! plant one for itself and for what runs on it, such as the workers of the simulator; built without, the answer is a constant and the
-//! question costs nothing.
+//! Each variant is asked for at the one place where the mistake would be made. Built with the
+//! feature `planted-mistakes`, as tests are, a thread can plant one for itself and for what runs on
+//! it, such as the workers of the simulator. Built without, the answer is a constant and the question
+//! costs nothing.
 
+#[cfg(feature = "planted-mistakes")]
 use std::cell::Cell;
 
 /// A mistake in a merge, a flush or a lookup.
@@ -39,11 +41,13 @@ pub enum Mistake {
     CachedInAnyTable,
 }
 
+#[cfg(feature = "planted-mistakes")]
 thread_local! {
     static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
 }
 
 /// Runs `run` with a mistake in what this thread does.
+#[cfg(feature = "planted-mistakes")]
 pub fn with<T>(mistake: Mistake, run: impl FnOnce() -> T) -> T {
     struct Weeded;
     impl Drop for Weeded {
@@ -57,6 +61,13 @@ pub fn with<T>(mistake: Mistake, run: impl FnOnce() -> T) -> T {
 }
 
 /// Whether to make this mistake.
+#[cfg(feature = "planted-mistakes")]
 pub(crate) fn is_planted(mistake: Mistake) -> bool {
-    cfg!(debug_assertions) && PLANTED.get() == Some(mistake)
+    PLANTED.get() == Some(mistake)
+}
+
+/// Never: no mistake can be planted.
+#[cfg(not(feature = "planted-mistakes"))]
+pub(crate) const fn is_planted(_: Mistake) -> bool {
+    false
 }

@@ -7,6 +7,7 @@
 //!   dead files.
 //! * `text`: module docs, file lengths, words that must not be committed, where `unsafe` may stand.
 //! * `steps`: every name of a place that changes storage is used, and none is made in passing.
+//! * `hidden`: public modules that the documentation hides are few, and behind features.
 //! * `digests`: where keys may be hashed.
 //! * `documents`: documents are reachable, and their links lead somewhere.
 //! * `glossary`: the field's terms, and words that are not used; `homonyms`: types that share a
@@ -29,6 +30,8 @@ mod documents;
 mod finding;
 #[cfg(test)]
 mod glossary;
+#[cfg(test)]
+mod hidden;
 #[cfg(test)]
 mod homonyms;
 #[cfg(test)]

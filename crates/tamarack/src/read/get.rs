@@ -22,6 +22,7 @@ use crate::tree::state::State;
 #[derive(Debug)]
 pub struct Found {
     /// The write that decided.
+    #[expect(dead_code, reason = "transactions are to check their reads by it")]
     pub sequence: Sequence,
     /// The value, or `None` if the key was deleted.
     pub value: Option<Value>,

@@ -10,7 +10,5 @@ mod state_source;
 pub mod value;
 pub mod visible;
 
-pub use range::KeyRange;
 pub use snapshot::{Scan, Snapshot};
 pub use value::Value;
-pub use visible::VisibleCursor;

@@ -21,6 +21,7 @@ impl KeyRange {
     }
 
     /// All keys.
+    #[cfg(test)]
     pub fn all() -> Self {
         Self { start: Bound::Unbounded, end: Bound::Unbounded }
     }

@@ -87,10 +87,6 @@ impl<S: Source> VisibleCursor<S> {
     ///
     /// # Errors
     /// Those of the source.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "named like `Source::next`; an iterator could not lend what it found"
-    )]
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
         // An error on the way leaves the cursor nowhere.

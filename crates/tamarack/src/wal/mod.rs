@@ -30,6 +30,6 @@ mod recovery;
 mod writer;
 
 pub use crate::format::record::Position;
-pub use recovery::findings::{Findings, Record, Segment, last_edit_named};
+pub use recovery::findings::{Findings, Record, last_edit_named};
 pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, read, recover};
-pub use writer::{Log, LogCheck, LogSettings, SegmentStats};
+pub use writer::{Log, LogSettings};

@@ -1,7 +1,7 @@
 //! [`Batch`]: writes that become durable and visible together, already in the form in which the log stores them.
 
 use crate::buffer::Buffer;
-use crate::entry::{EntryKind, Sequence, raw_bytes};
+use crate::entry::{Entry, EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
 use crate::format::meta::TreeId;
 use crate::format::record::{self, Entries};
@@ -158,7 +158,7 @@ impl Write<'_> {
     /// Inserts the entries into `buffer`, numbered from `first`.
     pub fn apply(&self, first: Sequence, buffer: &Buffer) {
         match *self {
-            Self::One { kind, key, value } => buffer.insert(crate::Entry { key, sequence: first, kind, value }),
+            Self::One { kind, key, value } => buffer.insert(Entry { key, sequence: first, kind, value }),
             Self::Many(batch) => {
                 for entry in Entries::new(&batch.body, first) {
                     let (tree, entry) = entry.expect("a batch holds what its own methods encoded");

@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tamarack::buffer::Buffer;
-use tamarack::{Entry, EntryKind, Query, Sequence};
+use tamarack::internals::Buffer;
+use tamarack::internals::Query;
+use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
 use crate::allocator::bytes_of_thread;
 

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::Query;
-use tamarack::database::{Database, Sequences};
-use tamarack::memory::Budget;
-use tamarack::merge::Source;
+use tamarack::internals::Budget;
+use tamarack::internals::Query;
+use tamarack::internals::Source;
+use tamarack::internals::TableFiles;
+use tamarack::internals::TableStorage;
+use tamarack::internals::Tree;
+use tamarack::internals::Version;
+use tamarack::internals::{CommitQueue, CommitSettings, IntervalSync, Write};
+use tamarack::internals::{Database, Sequences};
+use tamarack::internals::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
 use tamarack::step;
-use tamarack::table::TableStorage;
-use tamarack::tree::state::Tree;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::tree::version::Version;
-use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
-use tamarack::write::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::{Batch, Durability, Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::thread;
@@ -261,7 +261,7 @@ impl Queue {
 }
 
 /// The sequences in a buffer.
-fn entries(buffer: &Arc<tamarack::buffer::Buffer>) -> Vec<u64> {
+fn entries(buffer: &Arc<tamarack::internals::Buffer>) -> Vec<u64> {
     let mut cursor = buffer.cursor();
     cursor.seek_first().unwrap();
     let mut sequences = Vec::new();

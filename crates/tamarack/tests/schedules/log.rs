@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::database::Database;
+use tamarack::internals::Database;
+use tamarack::internals::IntervalSync;
+use tamarack::internals::Log;
+use tamarack::internals::TableFiles;
+use tamarack::internals::TableStorage;
+use tamarack::internals::Version;
 use tamarack::step;
-use tamarack::table::TableStorage;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::tree::version::Version;
-use tamarack::wal::Log;
-use tamarack::write::IntervalSync;
 use tamarack::{Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::{Mutex, thread};
@@ -141,7 +141,7 @@ impl Watched {
         Arc::new(Self { log: Arc::new(new_log(&env)), env: watched, next: Mutex::new(Sequence(1)) })
     }
 
-    fn append(&self, key: &str) -> Result<tamarack::wal::Position> {
+    fn append(&self, key: &str) -> Result<tamarack::internals::Position> {
         let mut next = self.next.lock();
         let mut group = Group::new();
         group.push_entry(TreeId::DEFAULT, EntryKind::Put, key.as_bytes(), b"");

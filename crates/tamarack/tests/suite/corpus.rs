@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack::fuzz::{LOG_PLACE, TABLE_PLACE, TARGETS};
-use tamarack::table::{FilterKind, FilterSettings, TableBuilder, TableSettings};
+use tamarack::internals::{FilterKind, FilterSettings, TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 use tamarack_format::block::{BlockBuilder, Compression};
 use tamarack_format::entry::{Entry, EntryKind, Sequence};

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::Sequence;
 use tamarack_env::{Access, OsEnv, Step};
 use tamarack_format::edit::{Change, Edit, EditError, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
+use tamarack_format::entry::Sequence;
 use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record, encode_current, encode_record};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
 

@@ -8,10 +8,10 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use tamarack::LookupTally;
-use tamarack::Query;
-use tamarack::merge::Source;
-use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
+use tamarack::internals::LookupTally;
+use tamarack::internals::Query;
+use tamarack::internals::Source;
+use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use tamarack::options::Row;
+use tamarack::internals::Row;
 use tamarack::{Expert, Options};
 
 /// The document is up to date.

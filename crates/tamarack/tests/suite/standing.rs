@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::table::TableStorage;
-use tamarack::tree::manifest::Manifest;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::tree::version::Version;
-use tamarack::wal::Tail;
+use tamarack::internals::Manifest;
+use tamarack::internals::TableFiles;
+use tamarack::internals::TableStorage;
+use tamarack::internals::Tail;
+use tamarack::internals::Version;
 use tamarack::{Db, Error, Expert, Options, Result};
 use tamarack_env::{Env, MemoryEnv};
 use tamarack_format::edit::{Change, KeyRange, MergeId, RunId};

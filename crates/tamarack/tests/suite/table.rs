@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::LookupTally;
-use tamarack::Query;
-use tamarack::cache::Holder;
-use tamarack::merge::Source;
-use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
+use tamarack::internals::Holder;
+use tamarack::internals::LookupTally;
+use tamarack::internals::Query;
+use tamarack::internals::Source;
+use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack_env::{Env, MemoryEnv};
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{self, Entry, EntryKind, Sequence};

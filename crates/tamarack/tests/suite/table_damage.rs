@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::Query;
-use tamarack::merge::Source;
-use tamarack::table::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
-use tamarack::{Error, LookupTally, Result};
+use tamarack::internals::LookupTally;
+use tamarack::internals::Query;
+use tamarack::internals::Source;
+use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
+use tamarack::{Error, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};

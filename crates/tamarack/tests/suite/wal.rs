@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::wal::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+use tamarack::internals::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
 use tamarack::{Error, Result};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};

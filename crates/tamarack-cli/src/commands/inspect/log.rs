@@ -5,8 +5,8 @@
 //! a torn end is a matter of marks: each record says up to where the log was durable when it was
 //! written. Other segments and the manifest may know of more; they are not looked at.
 
-use tamarack::Sequence;
 use tamarack_format::claims::{self, Claim};
+use tamarack_format::entry::Sequence;
 use tamarack_format::record::{
     Entries, HeaderFlaw, LOG_VERSION, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_at, segment_place,

@@ -4,9 +4,9 @@
 //! edits behind a lost one are shown, but no version can be made of them: the last one is then that
 //! before the damage.
 
-use tamarack::table::TableStorage;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::tree::version::{TreeVersion, Version};
+use tamarack::internals::TableFiles;
+use tamarack::internals::TableStorage;
+use tamarack::internals::{TreeVersion, Version};
 use tamarack_format::claims::{self, Claim};
 use tamarack_format::edit::{Change, Edit};
 use tamarack_format::manifest::{HEADER_BYTES, Header, HeaderError, Record, VERSION, decode_record};

@@ -9,7 +9,7 @@
 //! Text is printed as it comes; the object when all is known.
 
 use serde_json::{Map, Value};
-use tamarack::Entry;
+use tamarack_format::entry::Entry;
 
 use super::range::Wanted;
 use crate::outcome::{Failure, Outcome};

@@ -240,11 +240,6 @@ impl Scheduler {
         (schedule.shape().clone(), tree.occupancy(), tree.merges_in_progress())
     }
 
-    /// Raw bytes per second that flushes and merges copy while they are busy, if that was ever measured.
-    pub fn speed(&self) -> Option<f64> {
-        self.schedule.lock().speed.get()
-    }
-
     /// The disk's space now, if it is known.
     pub fn disk(&self) -> Option<DiskStats> {
         let disk = self.reserve.look();

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::table::TableStorage;
-use tamarack::tree::manifest::Manifest;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::wal::Tail;
+use tamarack::internals::Manifest;
+use tamarack::internals::TableFiles;
+use tamarack::internals::TableStorage;
+use tamarack::internals::Tail;
 use tamarack::{Batch, Db, Durability, Expert, Options};
 use tamarack_env::sim::Crash;
 use tamarack_env::{Env, SimEnv};

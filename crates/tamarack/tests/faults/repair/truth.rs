@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::table::{Salvage, TableStorage};
-use tamarack::tree::manifest::survey::Survey;
-use tamarack::tree::table_file::TableFiles;
-use tamarack::wal::{Findings, Position, RecoverySettings, Tail};
+use tamarack::internals::Survey;
+use tamarack::internals::TableFiles;
+use tamarack::internals::{Findings, Position, RecoverySettings, Tail};
+use tamarack::internals::{Salvage, TableStorage};
 use tamarack_env::Env;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::TreeId;

@@ -1,0 +1,24 @@
+//! Parts of the engine, for this repository's tests, benchmarks and `tamarack inspect`.
+//!
+//! Behind the feature `internals`, which no default includes. Makes nothing and promises nothing:
+//! whatever stands here may change with every version. A part whose tests are unit tests of its
+//! module does not stand here.
+
+pub use crate::buffer::Buffer;
+pub use crate::cache::Holder;
+pub use crate::database::{Database, Sequences};
+pub use crate::entry::Query;
+pub use crate::memory::Budget;
+pub use crate::merge::{MergedSource, Retain, Source};
+pub use crate::options::Row;
+pub use crate::stats::LookupTally;
+pub use crate::table::{
+    FilterKind, FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
+};
+pub use crate::tree::manifest::Manifest;
+pub use crate::tree::manifest::survey::Survey;
+pub use crate::tree::state::Tree;
+pub use crate::tree::table_file::TableFiles;
+pub use crate::tree::version::{TreeVersion, Version};
+pub use crate::wal::{Findings, Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+pub use crate::write::{CommitQueue, CommitSettings, IntervalSync, Write};
