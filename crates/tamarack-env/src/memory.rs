@@ -1,11 +1,10 @@
-//! Files in memory: for tests, for explorations of thread schedules, and for databases that need
-//! not survive the process.
+//! Environment in memory: for tests, for the exploration of thread schedules, and for databases
+//! that need not survive the process.
 //!
 //! In: the calls of the [`Env`] contract. Out: what the operating system would answer, much faster.
-//! Nothing fails that the contract does not call an error, nothing is ever lost, and syncs do
-//! nothing; crashes and faults are the simulator's business. Threads are real, or those of the
-//! schedule explorer (feature `shuttle`), where the clock is the explorer's too: no call takes real
-//! time. Random numbers come from a seed.
+//! There are no faults, nothing is lost, and syncs do nothing; the simulator is for crashes and
+//! faults. Threads are real, or those of the schedule explorer (feature `shuttle`), where the clock
+//! is the explorer's too: no call takes real time. Random numbers come from a seed.
 //!
 //! ```text
 //! names:  "db"          → directory
@@ -35,7 +34,7 @@ use crate::random::Random;
 use crate::sync::Mutex;
 use crate::workers::Workers;
 
-/// No file may be longer, in bytes: a wrong offset should give an error, not take all memory.
+/// Maximum length of a file in bytes: a wrong offset gives an error instead of exhausting memory.
 const FILE_BYTES_MAX: u64 = 1 << 32;
 
 /// The answer of [`Env::cores`]: fixed, so that what a test does depends on no machine, and the
@@ -63,7 +62,7 @@ impl MemoryEnv {
 #[derive(Debug, Default)]
 struct Names {
     nodes: BTreeMap<PathBuf, Node>,
-    /// The lock files that are held, each with how many share it; 0 is one holder who does not.
+    /// Locks that are held, with the number of sharers; 0 is an exclusive holder.
     locked: BTreeMap<PathBuf, usize>,
 }
 
@@ -73,7 +72,7 @@ enum Node {
     File(Arc<Mutex<Contents>>),
 }
 
-/// What a file holds. Never: more bytes than the length.
+/// Content of a file: at most as many bytes as its length.
 #[derive(Debug, Default)]
 struct Contents {
     bytes: Vec<u8>,

@@ -1,27 +1,25 @@
-//! A machine with disks that break and power that fails, repeatable from a seed.
+//! Fault simulator: a machine whose disks fail and whose power fails, deterministic from a seed.
 //!
-//! [`SimEnv`] implements the contract of [`mod@crate::env`] with as little kindness as that
-//! contract allows: it is in memory and obeys it to the letter, and keeps nothing that was not
-//! promised. What it does follows from its seed and the calls alone, so whatever it finds can be
-//! found again.
+//! [`SimEnv`] implements the contract of [`mod@crate::env`] in memory, to the letter: a crash loses
+//! whatever the contract does not guarantee. Its behaviour depends on its seed and the calls alone,
+//! so whatever it finds can be found again.
 //!
-//! # What it can show, and why real machines do
+//! # Faults, and why real machines have them
 //!
-//! **Power fails** ([`SimEnv::image`], [`Crash`]). Writes go to the operating system's cache, which
-//! writes them out when and in which order it likes: so any subset of what was not synced may be
-//! there afterwards. Devices write sectors of 512 or 4096 bytes whole, and nothing larger: so a
-//! write may be there in parts. A file's length, its data and its name are written by different
-//! parts of a file system: so each may be there without the others, data may be zeros below a new
-//! length, and a file that was written and synced with care may have no name if its directory was
-//! not. A removed file is back if its removal was not synced.
+//! **Power fails** ([`SimEnv::image`], [`Crash`]). The operating system writes its cache out at any
+//! time and in any order: any subset of unsynced writes may survive. Devices write sectors of 512
+//! or 4096 bytes atomically: a write may survive in part. A file's length, its data and its name
+//! are written by different parts of a file system: each may survive without the others, data may
+//! be zeros below a new length, and a file that was written and synced with care may have no name
+//! if its directory was not. A removed file is back if its removal was not synced.
 //!
 //! **The process dies** ([`SimEnv::process_image`], [`SimEnv::kill`]). The cache belongs to the
 //! operating system and survives; only locks, workers and handles are gone. What was unsynced still
 //! is, and a later loss of power may take it.
 //!
-//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media give input/output errors for
-//! once or for ever, on any call, also one read of a batch. An error may come although the thing
-//! was done, when only the answer got lost. Reads and writes may be short. Disks fill up
+//! **Calls fail** ([`SimEnv::inject`], [`Failure`]). Cables and media cause transient or permanent
+//! I/O errors on any call, also on one read of a batch. A call may fail although it took effect,
+//! when only the answer got lost. Reads and writes may be short. Disks fill up
 //! ([`SimEnv::set_capacity`]) and are freed again; the last write that fits is short, or the sync
 //! after it fails ([`SimEnv::delay_allocation`]).
 //!
@@ -34,13 +32,13 @@
 //! ([`Failure::LostWrite`], [`Failure::MisdirectedWrite`]); bytes at rest can rot, be cut off, or
 //! be exchanged ([`SimEnv::flip_bit`], [`SimEnv::truncate`], [`SimEnv::swap`]).
 //!
-//! **Disks are slow**, on a virtual clock that otherwise moves only when everybody waits for it:
-//! each call by the same sum ([`SimEnv::set_cost`]), or as on a device whose bandwidth all calls
-//! share ([`SimEnv::set_device`], [`Device`]).
+//! **Disks are slow**, on a virtual clock that otherwise advances only when every thread waits:
+//! each call takes the same time ([`SimEnv::set_cost`]), or that of a device whose bandwidth all
+//! calls share ([`SimEnv::set_device`], [`Device`]).
 //!
 //! **Programmers forget** ([`SimEnv::omit`], [`SimEnv::delay`]). Not a fault of machines: switches
-//! that take one named step out of the code under test, or let it happen after a later one, to see
-//! whether a test notices. A test of crashes that passes without the syncs tests nothing.
+//! that omit one named step of the code under test, or delay it past a later one, to check that a
+//! test notices. A crash test that passes without the syncs tests nothing.
 //!
 //! # How it is used
 //!
@@ -144,7 +142,7 @@ use self::inode::Inode;
 use self::machine::{Inherited, Machine, Operation, Outcome, call};
 use crate::env::{Access, Env, Event, File, Lock, ReadQueue, ReadRequest, Space, Step, Work, Worker};
 
-/// A simulated machine as one simulated process sees it. Clones are handles on the same process.
+/// A simulated machine, as one simulated process sees it. Clones are handles to the same process.
 #[derive(Clone, Debug)]
 pub struct SimEnv {
     machine: Arc<Machine>,
@@ -161,11 +159,11 @@ pub struct Moment<'a> {
     inherited: Inherited,
 }
 
-/// The answer of [`Env::cores`] unless told otherwise: the smallest number for which code under
-/// test starts several workers, whose steps then come in any order.
+/// Default of [`Env::cores`]: the smallest number for which code under test starts several workers,
+/// whose steps then run in any order.
 const CORES: usize = 2;
 
-/// How many reads of a queue are carried out together at most.
+/// Maximum number of concurrent reads of a queue.
 const BATCH_MAX: usize = 128;
 
 /// Making machines from machines.
@@ -201,7 +199,7 @@ impl SimEnv {
         Self { machine: self.machine.clone(), process: Process::new(self.machine.with(|state| state.random.next())) }
     }
 
-    /// How many changes are not synced, over all files and directories.
+    /// Number of unsynced changes of all files and directories.
     pub fn unsynced_changes(&self) -> usize {
         self.machine.disk().unsynced_count()
     }
@@ -221,7 +219,7 @@ impl SimEnv {
         });
     }
 
-    /// Calls the hook no more. Not from within the hook, which is put back when it returns.
+    /// Removes the hook. Has no effect from within the hook, which is restored when it returns.
     pub fn clear_hook(&self) {
         self.machine.with(|state| state.hook = None);
     }
@@ -268,7 +266,7 @@ impl SimEnv {
         self.machine.with(|state| state.delays.insert(step, until_after));
     }
 
-    /// Lets calls fail. If several faults fit a call, the one that was injected first strikes.
+    /// Injects a fault. If several faults match a call, the first one takes effect.
     pub fn inject(&self, fault: Fault) {
         self.machine.with(|state| state.faults.push(fault));
     }
@@ -278,7 +276,7 @@ impl SimEnv {
         self.machine.with(|state| state.faults.clear());
     }
 
-    /// How many calls faults have struck.
+    /// Number of calls that faults have affected.
     pub fn faults_shown(&self) -> u64 {
         self.machine.with(|state| state.faults_shown)
     }
@@ -303,22 +301,22 @@ impl SimEnv {
         self.machine.disk().used_bytes()
     }
 
-    /// How many calls have been made, reading ones included: the number of the next one.
+    /// Number of calls so far, reads included: the number of the next call.
     pub fn calls_made(&self) -> u64 {
         self.machine.with(|state| state.next_call)
     }
 
-    /// How many calls have been made with each step; those omitted or failed count too.
+    /// Number of calls per step, omitted and failed ones included.
     pub fn step_counts(&self) -> BTreeMap<Step, u64> {
         self.machine.with(|state| state.step_counts.clone())
     }
 
-    /// Begins to keep every call, with an empty list.
+    /// Starts to record every call.
     pub fn start_log(&self) {
         self.machine.with(|state| state.log = Some(Vec::new()));
     }
 
-    /// The calls since [`SimEnv::start_log`], and stops keeping them.
+    /// Stops recording; returns the calls since [`SimEnv::start_log`].
     pub fn take_log(&self) -> Vec<Call> {
         self.machine.with(|state| state.log.take().unwrap_or_default())
     }
@@ -384,7 +382,7 @@ impl SimEnv {
         self.process.run_until(&self.machine, moment);
     }
 
-    /// Lets time pass, without background work.
+    /// Advances the clock without background work.
     pub fn advance(&self, time: Duration) {
         self.machine.advance_to(self.now() + time);
     }
@@ -415,7 +413,7 @@ impl SimEnv {
 /// Looking at the disk, and damaging it. None of this is a call: nothing is counted, hooked or
 /// failed.
 impl SimEnv {
-    /// All bytes of a file as processes see them.
+    /// Content of a file as processes see it.
     pub fn content(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let disk = self.machine.disk();
         Ok(disk.file(disk.file_at(path.as_ref())?).volatile.to_vec())
