@@ -142,7 +142,7 @@ fn fill(db: &Db, entries: &Entries, mut count: u64, bytes: u64) -> Result<u64> {
 fn table_bytes(dir: &Path) -> u64 {
     let named = files(dir).filter(|path| is_table(path));
     let unnamed = files(Path::new("/proc/self/fd"))
-        .filter(|link| fs::read_link(link).is_ok_and(|target| target.to_string_lossy().ends_with(".table (deleted)")));
+        .filter(|link| fs::read_link(link).is_ok_and(|target| target.to_string_lossy().ends_with(".sst (deleted)")));
     // A file that was removed since it was listed counts as it was: not at all, or among the open ones.
     named.chain(unnamed).filter_map(|path| Some(fs::metadata(path).ok()?.blocks() * 512)).sum()
 }

@@ -102,7 +102,7 @@ impl Filter {
     /// # Panics
     /// If the size is not one; see [`Size`].
     pub fn rebuild(kind: FilterKind, size: Size, set: &DigestSet) -> Option<Self> {
-        Some(Self { mask: set.mask(), ..Self::build(kind, size, set.digests())? })
+        Some(Self { mask: DigestSet::MASK, ..Self::build(kind, size, set.digests())? })
     }
 
     /// False if no key with this digest is in the set. True if one is, or, with the probability

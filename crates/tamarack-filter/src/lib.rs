@@ -87,7 +87,7 @@
 //! # Filter rebuild, and filters over the whole tree
 //!
 //! * **Filter rebuild**, larger, smaller or as another kind, without reading data: a table may
-//!   store the digests of its keys as a [`DigestSet`] of 26 to 27 bits per key, from which
+//!   store the digests of its keys as a [`DigestSet`] of 31 to 35 bits per key, from which
 //!   [`Filter::rebuild`] builds a filter.
 //! * **A filter over the whole tree** (Chucky, not built yet) maps a digest to candidate runs. It
 //!   replaces the [`Filter`]s of tables; its buckets and fingerprints need no more than the 64 bits
@@ -120,5 +120,5 @@ pub use digest::Digest;
 pub use digest::digests_computed;
 pub use elastic::UNIT_BYTES;
 pub use filter::{Filter, Size};
-pub use set::{DigestSet, SetError};
+pub use set::{DigestChunks, DigestSet, SetError};
 pub use tamarack_model::FilterKind;

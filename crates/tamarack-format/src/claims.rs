@@ -43,7 +43,8 @@ pub fn of_table(tail: &[u8]) -> Option<Claim> {
     let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
     let mut reader = Reader::new(&footer[Footer::NUMBERS..]);
     let (database, number) = (reader.u64()?, reader.u64()?);
-    reader.take(16)?;
+    // Edit, flags, version, length.
+    reader.take(24)?;
     Some(Claim { database, number, is_marked: reader.take(8)? == table::MAGIC })
 }
 
@@ -95,9 +96,9 @@ mod tests {
         assert_eq!([of_log(&log[..31]), of_manifest(&manifest[..31]), of_table(&table[1..])], [None; 3]);
 
         let mut damaged = table;
-        damaged[150] ^= 1;
-        assert_eq!(unchecked_footer(&damaged, 188), Some(footer));
-        assert_eq!(unchecked_footer(&damaged, 187), None, "it points into itself");
+        damaged[170] ^= 1;
+        assert_eq!(unchecked_footer(&damaged, 196), Some(footer));
+        assert_eq!(unchecked_footer(&damaged, 195), None, "it points into itself");
         assert_eq!(unchecked_footer(&damaged, 100), None, "it begins before the file");
     }
 

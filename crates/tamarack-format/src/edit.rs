@@ -2,13 +2,18 @@
 //!
 //! ```text
 //! edit     number varint │ change │ change │ …            to the end of the record
-//! change   tag u8 │ fields, as the tag says
+//! change   tag u8 │ length varint │ fields, as the tag says │ numbered fields
 //! ```
+//!
+//! Numbered fields ([`crate::fields`]) are what later versions add to a change.
 //!
 //! An [`Edit`] is the unit of atomicity: all of its changes become true together. Bytes in, values out, and back; what the changes mean
 //! is decided by `tree::version`. One value has one encoding, so decoding and encoding again yields the same bytes.
 //!
-//! A tag that this version does not know was written by a newer one: that is not damage, and is told apart from it.
+//! A tag that this version does not know was written by a newer one: that is not damage, and is
+//! told apart from it. Tags below 128
+//! are required; a reader passes over a change with an unknown tag from 128 on, and does not write
+//! it again.
 //!
 //! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target `manifest`); stored bytes of each
 //! kind of change in `tests/golden/edit.txt`.
@@ -18,6 +23,7 @@ use std::sync::Arc;
 
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::Sequence;
+use crate::fields::{FieldError, FieldReader, FieldWriter};
 use crate::meta::{EditNumber, TableId, TableMeta, TreeId};
 
 /// A user's key as a bound of slices and ranges; versions share it.
@@ -86,6 +92,19 @@ pub enum Change {
     },
     /// An empty tree comes into being.
     TreeCreated {
+        /// Its number.
+        tree: TreeId,
+    },
+    /// A tree (keyspace) gets a name, in the place of the one that it has; no other tree has it.
+    /// The default tree's is empty.
+    TreeNamed {
+        /// The tree.
+        tree: TreeId,
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A tree ends, with all its runs and tables. Its number is not given again.
+    TreeDropped {
         /// Its number.
         tree: TreeId,
     },
@@ -218,6 +237,8 @@ pub enum EditError {
     Malformed(&'static str),
     /// A newer version wrote them: it knows a change with this tag.
     UnknownChange(u8),
+    /// A newer version wrote them: it knows a required field with this number.
+    UnknownField(u64),
 }
 
 impl Edit {
@@ -226,7 +247,9 @@ impl Edit {
         let mut out = Vec::new();
         put_varint(&mut out, self.number.0);
         for change in &self.changes {
-            change.encode(&mut out);
+            let mut fields = Vec::new();
+            out.push(change.encode(&mut fields));
+            put_bytes(&mut out, &fields);
         }
         out
     }
@@ -237,9 +260,23 @@ impl Edit {
         let number = EditNumber(field(reader.varint(), "an edit's number")?);
         let mut changes = Vec::new();
         while let Some(tag) = reader.u8() {
-            changes.push(Change::decode(tag, &mut reader)?);
+            let fields = field(reader.bytes(), "a change")?;
+            if let Some(change) = Change::decode(tag, &mut Reader::new(fields))? {
+                changes.push(change);
+            }
         }
         Ok(Self { number, changes })
+    }
+}
+
+impl Edit {
+    /// A table that the edit adds and that has a kind of entry which this version stores but cannot
+    /// serve yet: which kind.
+    pub fn unserved(&self) -> Option<(TableId, &'static str)> {
+        self.changes.iter().find_map(|change| match change {
+            Change::TableAdded { meta, .. } => Some((meta.id, meta.unserved()?)),
+            _ => None,
+        })
     }
 }
 
@@ -282,6 +319,9 @@ impl fmt::Display for EditError {
             Self::UnknownChange(tag) => {
                 write!(f, "a newer version wrote a change of kind {tag}, which this one does not know")
             }
+            Self::UnknownField(number) => {
+                write!(f, "a newer version wrote a change with field {number}, which this one does not know")
+            }
         }
     }
 }
@@ -306,90 +346,110 @@ mod tag {
     pub(super) const LOG_REOPENED: u8 = 16;
     pub(super) const LOG_DURABLE: u8 = 17;
     pub(super) const AGES_MIXED: u8 = 18;
-    pub(super) const SEQUENCES_SKIPPED: u8 = 19;
-    /// A table that has digests: else as [`TABLE_ADDED`].
-    pub(super) const TABLE_WITH_DIGESTS_ADDED: u8 = 20;
-    pub(super) const LAST: u8 = TABLE_WITH_DIGESTS_ADDED;
+    pub(super) const TREE_NAMED: u8 = 19;
+    pub(super) const TREE_DROPPED: u8 = 20;
+    pub(super) const SEQUENCES_SKIPPED: u8 = 21;
+    pub(super) const LAST: u8 = SEQUENCES_SKIPPED;
+    /// From here on a reader passes over a change that it does not know.
+    pub(super) const OPTIONAL: u8 = 128;
 }
 
 impl Change {
     /// The largest tag in use; all from 1 to this one are.
     pub const TAG_LAST: u8 = tag::LAST;
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the fields; gives the tag.
+    fn encode(&self, out: &mut Vec<u8>) -> u8 {
         match self {
             Self::Database { id } => {
-                out.push(tag::DATABASE);
                 out.extend_from_slice(&id.to_le_bytes());
+                tag::DATABASE
             }
             Self::IdsUsed { tables, runs, merges } => put_numbers(out, tag::IDS_USED, &[*tables, *runs, *merges]),
             Self::TreeCreated { tree } => put_numbers(out, tag::TREE_CREATED, &[tree.0.into()]),
+            Self::TreeNamed { tree, name } => {
+                put_varint(out, tree.0.into());
+                put_bytes(out, name.as_bytes());
+                tag::TREE_NAMED
+            }
+            Self::TreeDropped { tree } => put_numbers(out, tag::TREE_DROPPED, &[tree.0.into()]),
             Self::TableAdded { tree, meta } => {
-                let has_digests = meta.digest_bytes > 0;
-                let tag = if has_digests { tag::TABLE_WITH_DIGESTS_ADDED } else { tag::TABLE_ADDED };
-                put_numbers(out, tag, &[tree.0.into()]);
-                put_meta(out, meta);
-                if has_digests {
-                    put_varint(out, meta.digest_bytes);
-                }
+                put_varint(out, tree.0.into());
+                let mut fields = FieldWriter::default();
+                meta.put(&mut fields);
+                fields.finish(out);
+                tag::TABLE_ADDED
             }
             Self::RunAdded { tree, run, level, index } => {
-                put_numbers(out, tag::RUN_ADDED, &[tree.0.into(), run.0, u64::from(*level), u64::from(*index)]);
+                put_numbers(out, tag::RUN_ADDED, &[tree.0.into(), run.0, u64::from(*level), u64::from(*index)])
             }
             Self::SlicesAdded { tree, run, slices } => {
-                put_numbers(out, tag::SLICES_ADDED, &[tree.0.into(), run.0]);
+                let tag = put_numbers(out, tag::SLICES_ADDED, &[tree.0.into(), run.0]);
                 put_list(out, slices, put_slice);
+                tag
             }
             Self::RunCut { tree, run, range } => {
-                put_numbers(out, tag::RUN_CUT, &[tree.0.into(), run.0]);
+                let tag = put_numbers(out, tag::RUN_CUT, &[tree.0.into(), run.0]);
                 put_range(out, range);
+                tag
             }
             Self::RunRemoved { tree, run } => put_numbers(out, tag::RUN_REMOVED, &[tree.0.into(), run.0]),
             Self::MergeBegun { tree, merge, inputs, output } => {
-                put_numbers(out, tag::MERGE_BEGUN, &[tree.0.into(), merge.0]);
+                let tag = put_numbers(out, tag::MERGE_BEGUN, &[tree.0.into(), merge.0]);
                 put_list(out, inputs, put_run);
                 put_run(out, output);
+                tag
             }
             Self::MergeAdvanced { tree, merge, range, outputs } => {
-                put_numbers(out, tag::MERGE_ADVANCED, &[tree.0.into(), merge.0]);
+                let tag = put_numbers(out, tag::MERGE_ADVANCED, &[tree.0.into(), merge.0]);
                 put_range(out, range);
                 put_list(out, outputs, put_slice);
+                tag
             }
             Self::MergeEnded { tree, merge } => put_numbers(out, tag::MERGE_ENDED, &[tree.0.into(), merge.0]),
             Self::Relabelled { tree, levels } => {
-                put_numbers(out, tag::RELABELLED, &[tree.0.into()]);
+                let tag = put_numbers(out, tag::RELABELLED, &[tree.0.into()]);
                 put_list(out, levels, |out, runs| put_list(out, runs, put_run));
+                tag
             }
             Self::ShapeSet { tree, shape } => {
-                put_numbers(out, tag::SHAPE_SET, &[tree.0.into(), shape.kind.into()]);
+                let tag = put_numbers(out, tag::SHAPE_SET, &[tree.0.into(), shape.kind.into()]);
                 put_bytes(out, &shape.bytes);
+                tag
             }
             Self::FlushedThrough { tree, sequence } => {
-                put_numbers(out, tag::FLUSHED_THROUGH, &[tree.0.into(), sequence.0]);
+                put_numbers(out, tag::FLUSHED_THROUGH, &[tree.0.into(), sequence.0])
             }
             Self::LogEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
             Self::LogReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
             Self::LogDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
             Self::SequencesSkipped { tree, through, count } => {
-                put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count]);
+                put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count])
             }
         }
     }
 
-    fn decode(tag: u8, reader: &mut Reader<'_>) -> Result<Self, EditError> {
-        Ok(match tag {
+    /// The change with that tag and those fields; `None` if it is an optional one of a newer
+    /// version.
+    fn decode(tag: u8, reader: &mut Reader<'_>) -> Result<Option<Self>, EditError> {
+        let change = match tag {
             tag::DATABASE => Self::Database { id: field(reader.u64(), "the database's id")? },
             tag::IDS_USED => Self::IdsUsed { tables: number(reader)?, runs: number(reader)?, merges: number(reader)? },
             tag::TREE_CREATED => Self::TreeCreated { tree: tree(reader)? },
-            tag::TABLE_ADDED => Self::TableAdded {
-                tree: tree(reader)?,
-                meta: Arc::new(field(meta(reader), "the description of a table")?),
-            },
-            tag::TABLE_WITH_DIGESTS_ADDED => Self::TableAdded {
-                tree: tree(reader)?,
-                meta: Arc::new(field(meta_with_digests(reader), "the description of a table")?),
-            },
+            tag::TREE_NAMED => {
+                let (tree, name) = (tree(reader)?, field(reader.bytes(), "a name")?);
+                let name = std::str::from_utf8(name).map_err(|_| EditError::Malformed("a name"))?;
+                Self::TreeNamed { tree, name: name.into() }
+            }
+            tag::TREE_DROPPED => Self::TreeDropped { tree: tree(reader)? },
+            tag::TABLE_ADDED => {
+                let tree = tree(reader)?;
+                let mut fields = FieldReader::new(reader.rest()).map_err(of_fields)?;
+                let meta = Arc::new(TableMeta::take(&mut fields).map_err(of_fields)?);
+                fields.finish().map_err(of_fields)?;
+                return Ok(Some(Self::TableAdded { tree, meta }));
+            }
             tag::RUN_ADDED => Self::RunAdded {
                 tree: tree(reader)?,
                 run: run(reader)?,
@@ -429,16 +489,27 @@ impl Change {
             tag::SEQUENCES_SKIPPED => {
                 Self::SequencesSkipped { tree: tree(reader)?, through: sequence(reader)?, count: number(reader)? }
             }
+            tag::OPTIONAL.. => return Ok(None),
             unknown => return Err(EditError::UnknownChange(unknown)),
-        })
+        };
+        FieldReader::new(reader.rest()).and_then(FieldReader::finish).map_err(of_fields)?;
+        Ok(Some(change))
     }
 }
 
-fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
-    out.push(tag);
+fn of_fields(error: FieldError) -> EditError {
+    match error {
+        FieldError::Malformed => EditError::Malformed("the fields of a change"),
+        FieldError::Unknown(number) => EditError::UnknownField(number),
+    }
+}
+
+/// Appends numbers; gives the tag of the change that they are of.
+fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) -> u8 {
     for number in numbers {
         put_varint(out, *number);
     }
+    tag
 }
 
 fn put_run(out: &mut Vec<u8>, run: &RunId) {
@@ -472,48 +543,6 @@ fn put_bound(out: &mut Vec<u8>, bound: Option<&[u8]>) {
             out.extend_from_slice(key);
         }
     }
-}
-
-fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
-    put_varint(out, meta.id.0);
-    put_varint(out, meta.file_bytes);
-    out.extend_from_slice(&meta.root_checksum.to_le_bytes());
-    for number in [meta.entries, meta.tombstones, meta.raw_bytes] {
-        put_varint(out, number);
-    }
-    put_bytes(out, &meta.smallest_key);
-    put_bytes(out, &meta.largest_key);
-    put_varint(out, meta.smallest_sequence.0);
-    put_varint(out, meta.largest_sequence.0);
-    out.push(meta.filter_kind);
-    put_varint(out, meta.filter_bits);
-    put_varint(out, meta.created_after.0);
-}
-
-fn meta(reader: &mut Reader<'_>) -> Option<TableMeta> {
-    Some(TableMeta {
-        id: TableId(reader.varint()?),
-        file_bytes: reader.varint()?,
-        root_checksum: reader.u64()?,
-        entries: reader.varint()?,
-        tombstones: reader.varint()?,
-        raw_bytes: reader.varint()?,
-        smallest_key: reader.bytes()?.to_vec(),
-        largest_key: reader.bytes()?.to_vec(),
-        smallest_sequence: sequence(reader).ok()?,
-        largest_sequence: sequence(reader).ok()?,
-        filter_kind: reader.u8()?,
-        filter_bits: reader.varint()?,
-        digest_bytes: 0,
-        created_after: EditNumber(reader.varint()?),
-    })
-}
-
-/// Without digests it has another tag.
-fn meta_with_digests(reader: &mut Reader<'_>) -> Option<TableMeta> {
-    let meta = meta(reader)?;
-    let digest_bytes = reader.varint().filter(|bytes| *bytes > 0)?;
-    Some(TableMeta { digest_bytes, ..meta })
 }
 
 fn field<T>(value: Option<T>, what: &'static str) -> Result<T, EditError> {

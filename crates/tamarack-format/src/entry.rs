@@ -33,13 +33,14 @@ pub enum EntryKind {
     Put = 1,
     /// The key has no value (a tombstone).
     Delete = 2,
-    /// Reserved: an operand to be merged with older versions.
+    /// An operand of a merge operator, to be merged with older versions. Stored, not served yet.
     Merge = 3,
-    /// Reserved: all keys from this one to the value are deleted.
+    /// A range tombstone: all keys from this one up to the value, exclusive, are deleted. Stored,
+    /// not served yet.
     RangeDelete = 4,
-    /// Reserved: the value stands elsewhere.
+    /// The value says where the value stands. Stored, not served yet.
     ValuePointer = 5,
-    /// Reserved: a put that ends at a given time.
+    /// A put that expires: the value begins with the time ([`expiry`]). Stored, not served yet.
     ExpiringPut = 6,
 }
 
@@ -54,6 +55,18 @@ impl EntryKind {
             5 => Some(Self::ValuePointer),
             6 => Some(Self::ExpiringPut),
             _ => None,
+        }
+    }
+
+    /// Its name in the plural, if this version stores entries of this kind but cannot serve them
+    /// yet.
+    pub fn unserved(self) -> Option<&'static str> {
+        match self {
+            Self::Put | Self::Delete => None,
+            Self::Merge => Some("merge operands"),
+            Self::RangeDelete => Some("range tombstones"),
+            Self::ValuePointer => Some("values that stand elsewhere"),
+            Self::ExpiringPut => Some("puts that expire"),
         }
     }
 
@@ -86,6 +99,12 @@ impl Entry<'_> {
 /// [`Entry::raw_bytes`] of an entry with a key and a value of these lengths.
 pub fn raw_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
     key_bytes as u64 + value_bytes as u64 + 8
+}
+
+/// When an expiring put with this value expires: its first eight bytes, little-endian, in
+/// milliseconds since 1970 (UTC).
+pub fn expiry(value: &[u8]) -> Option<u64> {
+    value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Compares two places in entry order: by key, then youngest first.

@@ -39,7 +39,7 @@ pub fn block(input: &[u8]) {
     }
 }
 
-/// A body with any tag, sealed, must be refused or decompressed.
+/// A body with any tag and its checksum must be refused or decompressed.
 fn unseal_as(tag: u8, body: &[u8]) {
     let place = Place::new(1, FileKind::Table, 1);
     let mut stored = body.to_vec();

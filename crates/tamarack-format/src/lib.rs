@@ -9,15 +9,15 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`entry`] | entries, sequence numbers and their order |
-//! | [`names`] | names of files |
+//! | [`version`], [`names`] | the format version; names of files |
 //! | [`checksum`] | checksums, bound to file and offset |
 //! | [`stored`] | a stored block: payload, compression, checksum |
 //! | [`block`], [`fences`] | entries in a block; an index block as it is searched |
-//! | [`table`], [`meta`] | footer and properties of a table; what the manifest knows of it |
+//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
 //! | [`record`] | segments and records of the WAL |
 //! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; policy and shape as text |
 //! | [`claims`], [`reseal`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
-//! | [`coding`], [`prefixes`] | varints and byte strings; where a key stands among sorted keys |
+//! | [`coding`], [`fields`], [`prefixes`] | varints and byte strings; extensible records; where a key stands among sorted keys |
 //!
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
 //! bytes.
@@ -48,13 +48,18 @@ pub mod coding;
 pub mod edit;
 pub mod entry;
 pub mod fences;
+pub mod fields;
 pub mod fuzz;
 pub mod manifest;
 pub mod meta;
 pub mod names;
 pub mod prefixes;
+pub mod properties;
 pub mod record;
 pub mod reseal;
 pub mod shape;
 pub mod stored;
 pub mod table;
+pub mod version;
+
+pub use version::VERSION;

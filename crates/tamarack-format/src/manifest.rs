@@ -17,11 +17,10 @@
 
 use crate::checksum::{FileKind, Place};
 use crate::coding::Reader;
+use crate::version::VERSION;
 
 /// What a manifest begins with.
 pub const MAGIC: [u8; 8] = *b"TamaMani";
-/// The format version that is written.
-pub const VERSION: u32 = 1;
 /// The length of a manifest's header. It, and what the header's fields mean, are the same in all versions.
 pub const HEADER_BYTES: u64 = 40;
 /// The length of a record's header.
@@ -41,8 +40,8 @@ pub struct Header {
 pub enum HeaderError {
     /// It is damaged: the reason.
     Damaged(&'static str),
-    /// A newer version wrote it: its number.
-    NewerVersion(u32),
+    /// It has another format version: which.
+    OtherVersion(u32),
 }
 
 impl Header {
@@ -76,8 +75,8 @@ impl Header {
         if checksum != header_place(number).checksum(0, &header[..HEADER_BYTES as usize - 8]) {
             return Err(HeaderError::Damaged("the header's checksum is wrong"));
         }
-        if version > VERSION {
-            return Err(HeaderError::NewerVersion(version));
+        if version != VERSION && version != 0 {
+            return Err(HeaderError::OtherVersion(version));
         }
         if version == 0 || zero != 0 || own_number != number {
             return Err(HeaderError::Damaged("the header contradicts itself"));
@@ -194,12 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_named_and_not_taken_for_damage() {
+    fn another_version_is_named_and_not_taken_for_damage() {
         let mut bytes = Header { number: 7, database: 1 }.encode();
-        bytes[8] = 9;
-        let checksum = header_place(7).checksum(0, &bytes[..32]);
-        bytes[32..].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(Header::decode(&bytes, 7), Err(HeaderError::NewerVersion(9)));
+        for version in [1, 9] {
+            bytes[8] = version;
+            let checksum = header_place(7).checksum(0, &bytes[..32]);
+            bytes[32..].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(Header::decode(&bytes, 7), Err(HeaderError::OtherVersion(version.into())));
+        }
     }
 
     #[test]

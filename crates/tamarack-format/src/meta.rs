@@ -1,6 +1,10 @@
 //! What the manifest knows about a table without reading it.
 
+use std::ops::Deref;
+
 use crate::entry::Sequence;
+use crate::fields::{FieldError, FieldReader, FieldWriter};
+use crate::properties::{Properties, number, sequence};
 
 /// The number of a table; also in its file's name. Never used twice in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -20,7 +24,7 @@ impl TreeId {
 }
 
 /// A table's identity, properties, and the root of its checksums. Recorded in the manifest, so that opening a database
-/// and planning merges read no table.
+/// and planning compactions read no table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableMeta {
     /// Its number.
@@ -29,34 +33,56 @@ pub struct TableMeta {
     pub file_bytes: u64,
     /// The checksum of its footer, which holds the checksums of all else.
     pub root_checksum: u64,
-    /// Entries, all versions and tombstones included.
-    pub entries: u64,
-    /// Tombstones among them.
-    pub tombstones: u64,
-    /// The sum of [`crate::entry::Entry::raw_bytes`].
-    pub raw_bytes: u64,
-    /// The smallest key.
-    pub smallest_key: Vec<u8>,
-    /// The largest key.
-    pub largest_key: Vec<u8>,
-    /// The smallest sequence.
-    pub smallest_sequence: Sequence,
-    /// The largest sequence.
-    pub largest_sequence: Sequence,
-    /// Which filter it carries; 0 is none.
-    pub filter_kind: u8,
-    /// The size of its filter in bits.
-    pub filter_bits: u64,
     /// The length of its block of digests in the file, trailer included; 0 is none. From these its filter can be made again.
     pub digest_bytes: u64,
     /// The last durable edit when the file was made: an orphan that names a later edit than the manifest holds shows
     /// that the manifest has lost edits.
     pub created_after: EditNumber,
+    /// What is added to the sequence of each entry in the file: 0 but for tables that were
+    /// ingested. The sequences in
+    /// `properties` have it added.
+    pub sequence_base: Sequence,
+    /// What it says about itself.
+    pub properties: Properties,
 }
 
 impl TableMeta {
     /// The memory it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.smallest_key.capacity() + self.largest_key.capacity()
+        size_of::<Self>() + self.properties.memory_bytes()
+    }
+
+    /// As the fields of a change.
+    pub(crate) fn put(&self, fields: &mut FieldWriter) {
+        fields.number(number::ID, self.id.0);
+        fields.number(number::FILE_BYTES, self.file_bytes);
+        fields.bytes(number::ROOT_CHECKSUM, &self.root_checksum.to_le_bytes());
+        fields.number(number::DIGEST_BYTES, self.digest_bytes);
+        fields.number(number::CREATED_AFTER, self.created_after.0);
+        fields.number(number::SEQUENCE_BASE, self.sequence_base.0);
+        self.properties.put(fields);
+    }
+
+    /// Takes the fields that [`TableMeta::put`] added.
+    pub(crate) fn take(fields: &mut FieldReader<'_>) -> Result<Self, FieldError> {
+        let root_checksum = fields.bytes(number::ROOT_CHECKSUM).try_into().map_err(|_| FieldError::Malformed)?;
+        Ok(Self {
+            id: TableId(fields.number(number::ID)?),
+            file_bytes: fields.number(number::FILE_BYTES)?,
+            root_checksum: u64::from_le_bytes(root_checksum),
+            digest_bytes: fields.number(number::DIGEST_BYTES)?,
+            created_after: EditNumber(fields.number(number::CREATED_AFTER)?),
+            sequence_base: sequence(fields.number(number::SEQUENCE_BASE)?)?,
+            properties: Properties::take(fields)?,
+        })
+    }
+}
+
+impl Deref for TableMeta {
+    type Target = Properties;
+
+    #[inline]
+    fn deref(&self) -> &Properties {
+        &self.properties
     }
 }

@@ -5,8 +5,8 @@
 //! CURRENT               one line: which manifest is the current one
 //! CURRENT.new           the next CURRENT, before it takes that name
 //! 0000000007.manifest   edits, one after another
-//! 0000000012.log        a segment of the write-ahead log
-//! 0000000031.table      a table
+//! 0000000012.wal        a segment of the WAL
+//! 0000000031.sst        a table
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ impl FileName {
             Self::Current => "CURRENT".to_owned(),
             Self::CurrentNew => "CURRENT.new".to_owned(),
             Self::Manifest(number) => format!("{number:010}.manifest"),
-            Self::Log(number) => format!("{number:010}.log"),
-            Self::Table(number) => format!("{number:010}.table"),
+            Self::Log(number) => format!("{number:010}.wal"),
+            Self::Table(number) => format!("{number:010}.sst"),
         }
     }
 
@@ -81,13 +81,13 @@ impl FileName {
                 let number = number.parse().ok()?;
                 match kind {
                     "manifest" => Self::Manifest(number),
-                    "log" => Self::Log(number),
-                    "table" => Self::Table(number),
+                    "wal" => Self::Log(number),
+                    "sst" => Self::Table(number),
                     _ => return None,
                 }
             }
         };
-        // One file has one name: "1.log" or "+000000001.log" are not ours.
+        // One file has one name: "1.wal" or "+000000001.wal" are not ours.
         (file.name() == name).then_some(file)
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         ] {
             assert_eq!(FileName::parse(&file.name()), Some(file));
         }
-        for name in ["", "1.log", "+000000001.log", "0000000001.sst", "lock", "0000000001.log.bak"] {
+        for name in ["", "1.wal", "+000000001.wal", "0000000001.log", "lock", "0000000001.wal.bak"] {
             assert_eq!(FileName::parse(name), None, "{name}");
         }
     }

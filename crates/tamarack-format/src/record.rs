@@ -17,13 +17,11 @@ use crate::checksum::{FileKind, Place};
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::meta::{EditNumber, TreeId};
+use crate::version::VERSION;
 
 /// A place in the log: bytes since it began, over all segments. A segment's header says where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Position(pub u64);
-
-/// The version of the log's format.
-pub const LOG_VERSION: u32 = 1;
 
 /// The bytes of a segment's header.
 pub const SEGMENT_HEADER_BYTES: u64 = 64;
@@ -55,8 +53,8 @@ pub struct SegmentHeader {
 pub enum HeaderFlaw {
     /// They are damaged, were never written, or belong to another file or database.
     Damaged,
-    /// A newer version wrote them.
-    Newer(u32),
+    /// They have another format version: which.
+    OtherVersion(u32),
 }
 
 /// The place that a segment's checksums are bound to.
@@ -81,7 +79,7 @@ impl SegmentHeader {
     pub fn encode(&self, database: u64) -> [u8; SEGMENT_HEADER_BYTES as usize] {
         let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         let fields = [database, self.number, self.base.0, self.first_sequence.0, self.created_after.0];
         for (field, out) in fields.iter().zip(bytes[16..56].chunks_exact_mut(8)) {
             out.copy_from_slice(&field.to_le_bytes());
@@ -113,10 +111,10 @@ impl SegmentHeader {
         };
         // All versions of the format keep length and checksum of this header, so that a newer version is told from damage.
         let whole = reader.u64()? == segment_place(database, number).checksum(0, &bytes[..56]);
-        if whole && version > LOG_VERSION {
-            return Some(Err(HeaderFlaw::Newer(version)));
+        if whole && version != VERSION && version != 0 {
+            return Some(Err(HeaderFlaw::OtherVersion(version)));
         }
-        let fits = version == LOG_VERSION && zero == 0 && stored_database == database && header.number == number;
+        let fits = version == VERSION && zero == 0 && stored_database == database && header.number == number;
         // Nobody writes others; whoever computes with them need not fear to overflow.
         let sound = (1..=Sequence::MAX.0).contains(&header.first_sequence.0) && header.base.0 <= u64::MAX / 2;
         (whole && fits && sound).then_some(Ok(header))

@@ -1,24 +1,49 @@
-//! A tree's policy and shape as the bytes that the manifest keeps: text, so that a person can read them there.
+//! A tree's design and shape as the bytes that the manifest keeps: text, so that a person can read
+//! them there.
 //!
 //! ```text
-//! leveling:T=10
+//! policy leveling:T=10
+//! filter blocked:bits=10,allocation=monkey
+//! space 1.5
 //! buffer 32MiB
 //! level 320MiB in 1 run
 //! level 3200MiB in 1 run
 //! ```
 //!
-//! The first line are the words of the policy, which says what the next shapes will be; the others are the shape that the tree has.
-//! Both are read by `tamarack-model`. A policy that this version does not know was written by a newer one: that is told apart from damage.
+//! The **design** is what was chosen: the specifications of the policy and of the filters, the
+//! upper
+//! bound on space amplification (left out: none), and the memtable's size, which the shape says.
+//! From
+//! `buffer` on stands the shape that the tree has now.
+//!
+//! All specifications are read by `tamarack-model`. One that this version does not know was written
+//! by
+//! a newer one: that is told apart from damage. A line that begins with `+` may be passed over.
 
 use std::sync::Arc;
 
 use tamarack_model::Shape;
+use tamarack_model::bound::SpaceBound;
+use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::{self, Policy};
 
 use crate::edit::ShapeBlob;
 
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
+
+/// What was chosen for a tree, and the shape that it has.
+#[derive(Clone, Debug)]
+pub struct TreeDesign {
+    /// Computes the tree's shapes.
+    pub policy: Arc<dyn Policy>,
+    /// The filters of its tables.
+    pub filter: FilterChoice,
+    /// The upper bound on space amplification, if there is one.
+    pub space_bound: Option<SpaceBound>,
+    /// The present shape; its buffer is the size of memtables.
+    pub shape: Shape,
+}
 
 /// Why a stored shape cannot be used.
 #[derive(Debug)]
@@ -29,21 +54,43 @@ pub enum ShapeError {
     Newer(String),
 }
 
-/// The policy and its present shape, as bytes.
-pub fn encode(policy: &dyn Policy, shape: &Shape) -> ShapeBlob {
-    ShapeBlob { kind: KIND_TEXT, bytes: Arc::from(format!("{policy}\n{shape}").into_bytes()) }
-}
-
-/// What [`encode`] was given.
-pub fn decode(blob: &ShapeBlob) -> Result<(Arc<dyn Policy>, Shape), ShapeError> {
-    if blob.kind != KIND_TEXT {
-        return Err(ShapeError::Newer(format!("the tree's shape has encoding {}", blob.kind)));
+impl TreeDesign {
+    /// The design as bytes.
+    pub fn encode(&self) -> ShapeBlob {
+        let Self { policy, filter, space_bound, shape } = self;
+        let space = space_bound.map_or_else(String::new, |bound| format!("space {}\n", bound.most()));
+        let text = format!("policy {policy}\nfilter {filter}\n{space}{shape}");
+        ShapeBlob { kind: KIND_TEXT, bytes: Arc::from(text.into_bytes()) }
     }
-    let text = std::str::from_utf8(&blob.bytes).map_err(|error| ShapeError::Malformed(error.to_string()))?;
-    let (words, shape) = text.split_once('\n').unwrap_or((text, ""));
-    let shape = shape.parse().map_err(|error| ShapeError::Malformed(format!("{error}")))?;
-    let policy = policy::parse(words).map_err(|error| ShapeError::Newer(format!("the tree's policy: {error}")))?;
-    Ok((Arc::from(policy), shape))
+
+    /// What [`TreeDesign::encode`] was given.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or a newer version wrote them.
+    pub fn decode(blob: &ShapeBlob) -> Result<Self, ShapeError> {
+        if blob.kind != KIND_TEXT {
+            return Err(ShapeError::Newer(format!("the tree's design has encoding {}", blob.kind)));
+        }
+        let text = std::str::from_utf8(&blob.bytes).map_err(|error| ShapeError::Malformed(error.to_string()))?;
+        let mut lines = text.lines().filter(|line| !line.starts_with('+')).peekable();
+        let mut line =
+            |key: &str| lines.next_if(|line| line.split(' ').next() == Some(key)).map(|line| &line[key.len()..]);
+        let missing = |key: &str| ShapeError::Malformed(format!("a design without a line `{key}`"));
+        let policy = line("policy").ok_or_else(|| missing("policy"))?.trim_start();
+        let policy = policy::parse(policy).map_err(|error| ShapeError::Newer(format!("the tree's policy: {error}")))?;
+        let filter = line("filter").ok_or_else(|| missing("filter"))?.trim_start();
+        let filter = filter.parse().map_err(|error| ShapeError::Newer(format!("the tree's filter: {error}")))?;
+        let space_bound = match line("space").map(|most| most.trim_start().parse().ok().and_then(SpaceBound::new)) {
+            Some(None) => return Err(ShapeError::Malformed("a bound on space that is none".to_owned())),
+            bound => bound.flatten(),
+        };
+        if let Some(other) = lines.peek().filter(|line| !line.starts_with("buffer ")) {
+            return Err(ShapeError::Newer(format!("the tree's design says `{other}`")));
+        }
+        let shape: String = lines.flat_map(|line| [line, "\n"]).collect();
+        let shape = shape.parse().map_err(|error| ShapeError::Malformed(format!("{error}")))?;
+        Ok(Self { policy: Arc::from(policy), filter, space_bound, shape })
+    }
 }
 
 #[cfg(test)]
@@ -52,32 +99,44 @@ mod tests {
 
     use super::*;
 
-    /// What is stored reads back, for each kind of policy.
+    /// What is stored reads back, for each kind of policy, with and without a bound on space.
     #[test]
     fn reads_back() {
-        for words in [
-            "leveling:T=10",
-            "tiering:T=4",
-            "lazy-leveling:T=5",
-            "dostoevsky:T=10,K=3,Z=2",
-            "garnering:T=2,c=0.8,first=4",
-            "moose:last=0.8,k=1",
-            "qlsm-bush:T=2,X=2",
+        for (specification, filter, space) in [
+            ("leveling:T=10", "none", None),
+            ("tiering:T=4", "bloom:bits=7.5", Some(1.01)),
+            ("lazy-leveling:T=5", "blocked:bits=10,allocation=monkey", None),
+            ("dostoevsky:T=10,K=3,Z=2", "bloom:bits=5,allocation=monkey-general,v=3", Some(1.1)),
+            ("garnering:T=2,c=0.8,first=4", "bloom:bits=5,allocation=observed", Some(4.0 / 3.0)),
+            ("moose:last=0.8,k=1", "elastic:bits=10", Some(1e9)),
+            ("qlsm-bush:T=2,X=2", "none", None),
         ] {
-            let policy = policy::parse(words).expect(words);
+            let policy: Arc<dyn Policy> = Arc::from(policy::parse(specification).expect(specification));
             let shape = policy.shape(Bytes(1 << 30), Bytes(1 << 20));
-            let (again, same) = decode(&encode(&*policy, &shape)).expect(words);
-            assert_eq!((again.to_string(), same), (words.to_owned(), shape));
+            let (filter, space_bound) = (filter.parse().expect(filter), space.and_then(SpaceBound::new));
+            let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
+            let again = TreeDesign::decode(&blob).expect(specification);
+            assert_eq!((again.policy.to_string(), &again.shape), (specification.to_owned(), &shape));
+            assert_eq!((again.filter, again.space_bound.map(|bound| bound.most())), (filter, space));
+            assert_eq!(again.encode(), blob);
         }
     }
 
     /// Damage and what a newer version wrote are told apart.
     #[test]
     fn refusals_say_which() {
-        let blob = |kind, text: &str| ShapeBlob { kind, bytes: Arc::from(text.as_bytes()) };
-        assert!(matches!(decode(&blob(2, "")), Err(ShapeError::Newer(_))));
-        assert!(matches!(decode(&blob(1, "bush:T=2\nbuffer 1\nlevel 4 in 1 run\n")), Err(ShapeError::Newer(_))));
-        assert!(matches!(decode(&blob(1, "leveling:T=10\nbuffer 1\n")), Err(ShapeError::Malformed(_))));
-        assert!(matches!(decode(&blob(1, "leveling:T=10")), Err(ShapeError::Malformed(_))));
+        let decode = |kind, text: &str| TreeDesign::decode(&ShapeBlob { kind, bytes: Arc::from(text.as_bytes()) });
+        let shape = "buffer 1\nlevel 4 in 1 run\n";
+        let newer = |found| assert!(matches!(found, Err(ShapeError::Newer(_))), "{found:?}");
+        let damaged = |found| assert!(matches!(found, Err(ShapeError::Malformed(_))), "{found:?}");
+        newer(decode(2, ""));
+        newer(decode(1, &format!("policy bush:T=2\nfilter none\n{shape}")));
+        newer(decode(1, &format!("policy leveling:T=10\nfilter sieve\n{shape}")));
+        newer(decode(1, &format!("policy leveling:T=10\nfilter none\nspeed 3\n{shape}")));
+        damaged(decode(1, "policy leveling:T=10\nfilter none\nbuffer 1\n"));
+        damaged(decode(1, &format!("policy leveling:T=10\nfilter none\nspace 0.5\n{shape}")));
+        damaged(decode(1, &format!("policy leveling:T=10\n{shape}")));
+        damaged(decode(1, "leveling:T=10"));
+        assert!(decode(1, &format!("policy leveling:T=10\n+later 3\nfilter none\n{shape}")).is_ok());
     }
 }

@@ -43,6 +43,25 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// The number that blocks compressed so have in their trailers.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::None => TAG_NONE,
+            Self::Lz4 => TAG_LZ4,
+            Self::Zstd { .. } => TAG_ZSTD,
+        }
+    }
+
+    /// The compression with that number, and that level if it has levels; `None` if it is no known
+    /// one.
+    pub(crate) fn of_number(number: u8, level: Option<i32>) -> Option<Self> {
+        match (number, level) {
+            (TAG_LZ4, None) => Some(Self::Lz4),
+            (TAG_ZSTD, Some(level)) => Some(Self::Zstd { level }),
+            _ => None,
+        }
+    }
+
     /// True if this build can compress and read blocks so.
     pub fn is_available(self) -> bool {
         match self {
@@ -60,6 +79,8 @@ pub enum Flaw {
     Damaged(&'static str),
     /// They need something that this build lacks.
     Unsupported(&'static str),
+    /// They are of another format version: which.
+    OtherVersion(u32),
 }
 
 /// Where a block stands, and what it must contain.

@@ -27,31 +27,36 @@
 //! 120   8  database            random id
 //! 128   8  table               number, as in the file's name
 //! 136   8  created after       number of the last durable edit at creation
-//! 144   4  version             of the format: 1 without filter and digests, 2 with a filter only, 3 with digests, 4 with an elastic filter
-//! 148   4  footer bytes        168
-//! 152   8  magic               "tamarTBL"
-//! 160   8  checksum            of the footer up to here: the root checksum, which the manifest holds too
+//! 144   8  flags               bit 0: the filter is elastic, and its payload says where its units
+//! are
+//! 152   4  version             of the format
+//! 156   4  footer bytes        176
+//! 160   8  magic               "tamarTBL"
+//! 168   8  checksum            of the footer up to here: the root checksum, which the manifest
+//! holds too
 //! ```
 
 use crate::checksum::{FileKind, Place};
-use crate::coding::{Reader, put_bytes, put_varint};
+use crate::coding::Reader;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::meta::{EditNumber, TableId, TableMeta};
 use crate::prefixes::common_prefix;
+pub use crate::properties::Properties;
 use crate::stored::{BlockHandle, Flaw};
+use crate::version::VERSION;
 
 /// The length of the footer.
-pub const FOOTER_BYTES: usize = 168;
+pub const FOOTER_BYTES: usize = 176;
 /// The length of its part that all versions share.
 const TAIL_BYTES: usize = 24;
-/// The version of tables that carry no filter: the first one, which all programs read.
-const VERSION_WITHOUT_FILTER: u32 = 1;
-/// The version of tables that carry a filter and no digests.
-const VERSION_WITH_FILTER: u32 = 2;
-/// The version of tables that carry digests, with a filter or without.
-const VERSION_WITH_DIGESTS: u32 = 3;
-/// The version of tables whose filter is elastic, with digests or without; the newest that is read.
-const VERSION_WITH_UNITS: u32 = 4;
+/// Tables of format version 1 have versions from 1 to 4 of their own, and footers of this length.
+const FOOTER_BYTES_V1: usize = 168;
+/// The flag of a table whose filter is elastic. Flags in the low half must be understood by a
+/// reader,
+/// those in the high half need not be.
+const FLAG_UNITS: u64 = 1;
+/// The flags that a reader must understand.
+const FLAGS_REQUIRED: u64 = u32::MAX as u64;
 pub(super) const MAGIC: [u8; 8] = *b"tamarTBL";
 /// How far before the end of the footer it stands.
 const MAGIC_END: usize = 16;
@@ -92,7 +97,9 @@ impl Footer {
         for number in [self.database, self.table.0, self.created_after.0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        out.extend_from_slice(&self.version().to_le_bytes());
+        let flags = if self.has_units { FLAG_UNITS } else { 0 };
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&(FOOTER_BYTES as u32).to_le_bytes());
         out.extend_from_slice(&MAGIC);
         let checksum = self.place().checksum(offset, &out);
@@ -117,13 +124,15 @@ impl Footer {
                 "the footer does not have its checksum: damaged, or of another table or database",
             ));
         }
-        if version > VERSION_WITH_UNITS {
-            return Err(Flaw::Unsupported("the table was written by a newer version of Tamarack"));
+        match version {
+            1..=4 if footer_bytes == FOOTER_BYTES_V1 => return Err(Flaw::OtherVersion(1)),
+            VERSION => {}
+            other => return Err(Flaw::OtherVersion(other)),
         }
         let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| NOT_A_TABLE)?;
         let footer = Self::fields(bytes, offset)?;
-        if (version, footer.database, footer.table) != (footer.version(), database, table) {
-            return Err(Flaw::Damaged("the footer names another version, database or table than its checksum"));
+        if (footer.database, footer.table) != (database, table) {
+            return Err(Flaw::Damaged("the footer names another database or table than its checksum"));
         }
         Ok((footer, checksum))
     }
@@ -159,17 +168,7 @@ impl Footer {
 
     /// Whether the filter of the table with this footer is elastic.
     pub(super) fn has_units(footer: &[u8]) -> bool {
-        footer[144..148] == VERSION_WITH_UNITS.to_le_bytes()
-    }
-
-    /// The version of the format: the oldest that has what the table has.
-    fn version(&self) -> u32 {
-        match (self.filter, self.digests) {
-            _ if self.has_units => VERSION_WITH_UNITS,
-            (_, Some(_)) => VERSION_WITH_DIGESTS,
-            (Some(_), None) => VERSION_WITH_FILTER,
-            (None, None) => VERSION_WITHOUT_FILTER,
-        }
+        footer[Self::FLAGS] & FLAG_UNITS as u8 != 0
     }
 
     /// What the checksums of the file are seeded with.
@@ -179,6 +178,8 @@ impl Footer {
 
     /// Where database and table stand in the footer.
     pub(super) const NUMBERS: usize = 120;
+    /// Where the flags stand.
+    const FLAGS: usize = 144;
 
     /// The footer that `bytes` are, at `offset` of the file; its checksum is not looked at.
     pub(super) fn fields(bytes: &[u8; FOOTER_BYTES], offset: u64) -> Result<Self, Flaw> {
@@ -203,7 +204,10 @@ impl Footer {
             return Err(Flaw::Damaged("the footer is of a table with units of a filter, but leads to none"));
         }
         if bytes[96..120] != [0; 24] {
-            return Err(Flaw::Unsupported("the table has range deletes, which this version cannot read"));
+            return Err(Flaw::Unsupported("the table has range tombstones, which this version cannot read"));
+        }
+        if number(Self::FLAGS) & FLAGS_REQUIRED & !FLAG_UNITS != 0 {
+            return Err(Flaw::Unsupported("the table needs something of its reader that a newer version knows"));
         }
         Ok(footer)
     }
@@ -246,6 +250,11 @@ pub fn place(database: u64, table: TableId) -> Place {
     Place::new(database, FileKind::Table, table.0)
 }
 
+/// What the checksums inside a table's block of digests are seeded with.
+pub fn digests_seed(place: Place) -> u64 {
+    place.checksum(0, b"digests")
+}
+
 /// The fence of a block that begins with (`key`, `sequence`), after a block that ended with `previous` (`None`: it is the first).
 /// Gives the fence's place; its key is a part of `key`.
 pub fn fence<'a>(previous: Option<&[u8]>, key: &'a [u8], sequence: Sequence) -> (&'a [u8], Sequence) {
@@ -262,104 +271,17 @@ pub fn fence_entry<'a>(key: &'a [u8], sequence: Sequence, handle: &'a [u8]) -> E
     Entry { key, sequence, kind: EntryKind::Put, value: handle }
 }
 
-/// What a table says about itself: the properties of [`TableMeta`] that are not in the footer.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Properties {
-    /// Entries, all versions and tombstones included.
-    pub entries: u64,
-    /// Tombstones among them.
-    pub tombstones: u64,
-    /// The sum of [`Entry::raw_bytes`].
-    pub raw_bytes: u64,
-    /// The smallest sequence.
-    pub smallest_sequence: Sequence,
-    /// The largest sequence.
-    pub largest_sequence: Sequence,
-    /// Which filter it carries; 0 is none.
-    pub filter_kind: u8,
-    /// The size of its filter in bits.
-    pub filter_bits: u64,
-    /// The smallest key.
-    pub smallest_key: Vec<u8>,
-    /// The largest key.
-    pub largest_key: Vec<u8>,
-}
-
 impl Properties {
-    /// Counts one more entry, which follows all before in entry order.
-    pub fn count(&mut self, entry: &Entry<'_>) {
-        if self.entries == 0 {
-            self.smallest_key = entry.key.to_vec();
-            self.smallest_sequence = entry.sequence;
-            self.largest_sequence = entry.sequence;
-        }
-        self.entries += 1;
-        self.tombstones += u64::from(entry.kind == EntryKind::Delete);
-        self.raw_bytes += entry.raw_bytes();
-        self.smallest_sequence = self.smallest_sequence.min(entry.sequence);
-        self.largest_sequence = self.largest_sequence.max(entry.sequence);
-        // `largest_key` is filled in at the end, not copied for each entry.
-    }
-
-    /// The payload of the properties block: varints, then the keys as byte strings.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for number in [
-            self.entries,
-            self.tombstones,
-            self.raw_bytes,
-            self.smallest_sequence.0,
-            self.largest_sequence.0,
-            u64::from(self.filter_kind),
-            self.filter_bits,
-        ] {
-            put_varint(&mut out, number);
-        }
-        put_bytes(&mut out, &self.smallest_key);
-        put_bytes(&mut out, &self.largest_key);
-        out
-    }
-
-    /// Reads what [`Properties::encode`] wrote.
-    pub fn decode(payload: &[u8]) -> Result<Self, Flaw> {
-        let mut reader = Reader::new(payload);
-        Self::read(&mut reader)
-            .filter(|_| reader.is_empty())
-            .ok_or(Flaw::Damaged("the properties of the table are malformed"))
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let sequence = |number| Some(Sequence(number)).filter(|&sequence| sequence <= Sequence::MAX);
-        Some(Self {
-            entries: reader.varint()?,
-            tombstones: reader.varint()?,
-            raw_bytes: reader.varint()?,
-            smallest_sequence: sequence(reader.varint()?)?,
-            largest_sequence: sequence(reader.varint()?)?,
-            filter_kind: u8::try_from(reader.varint()?).ok()?,
-            filter_bits: reader.varint()?,
-            smallest_key: reader.bytes()?.to_vec(),
-            largest_key: reader.bytes()?.to_vec(),
-        })
-    }
-
-    /// The table's record in the manifest.
+    /// What the manifest says of the table with these properties, whose sequences are its own.
     pub fn into_meta(self, footer: &Footer, root_checksum: u64, file_bytes: u64) -> TableMeta {
         TableMeta {
             id: footer.table,
             file_bytes,
             root_checksum,
-            entries: self.entries,
-            tombstones: self.tombstones,
-            raw_bytes: self.raw_bytes,
-            smallest_key: self.smallest_key,
-            largest_key: self.largest_key,
-            smallest_sequence: self.smallest_sequence,
-            largest_sequence: self.largest_sequence,
-            filter_kind: self.filter_kind,
-            filter_bits: self.filter_bits,
             digest_bytes: footer.digests.map_or(0, |handle| handle.bytes as u64),
             created_after: footer.created_after,
+            sequence_base: Sequence::ZERO,
+            properties: self,
         }
     }
 }

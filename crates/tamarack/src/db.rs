@@ -406,7 +406,7 @@ impl Db {
     /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has ended.
     pub fn set_filter(&self, words: &str) -> Result<()> {
         let choice = parse_filter(words)?;
-        self.engine.scheduler.filters().choose(choice, self.engine.filter_digests && choice != FilterChoice::None)
+        self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
     }
 
     /// Waits until all tables have the filters that they are to have. Beside writers that do not pause, that may never be.

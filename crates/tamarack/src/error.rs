@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_format::VERSION;
 use tamarack_format::shape::ShapeError;
 use tamarack_format::stored::Flaw;
 
@@ -52,6 +53,15 @@ pub enum Error {
         path: PathBuf,
         /// Which version or feature.
         what: String,
+    },
+    /// The database has an old format version, which is not read any more. Nothing was changed.
+    /// Export it
+    /// with the program that wrote it, and import that into a new database.
+    OldFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// The format version that it has.
+        version: u32,
     },
     /// The database was opened for reading only, so nothing can be changed. Trying again does not help: open it with
     /// [`Options::open`](crate::Options::open).
@@ -104,7 +114,17 @@ impl Error {
         match flaw {
             Flaw::Damaged(what) => Self::corruption(path, offset, what),
             Flaw::Unsupported(what) => Self::Unsupported { path: path.to_owned(), what: what.to_owned() },
+            Flaw::OtherVersion(version) => Self::other_version(path, version),
         }
+    }
+
+    /// The file at `path` has another format version than [`VERSION`].
+    pub(crate) fn other_version(path: &Path, version: u32) -> Self {
+        if version < VERSION {
+            return Self::OldFormat { path: path.to_owned(), version };
+        }
+        let what = format!("format version {version}, newer than version {VERSION} that this program reads");
+        Self::Unsupported { path: path.to_owned(), what }
     }
 
     /// Why the shape of a tree in `dir` cannot be used.
@@ -144,6 +164,15 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "{}: {what}; open it with a newer version of Tamarack, or a build that has what is missing",
+                    path.display()
+                )
+            }
+            Self::OldFormat { path, version } => {
+                write!(
+                    f,
+                    "{}: format version {version}; this program reads version {VERSION} only. Export the database with \
+                     the program that wrote it (`tamarack export`), and import that into a new one (`tamarack import`); \
+                     nothing was changed",
                     path.display()
                 )
             }

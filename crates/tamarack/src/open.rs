@@ -21,7 +21,6 @@ use std::sync::Arc;
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Work, Worker};
 use tamarack_model::Shape;
-use tamarack_model::policy::Policy;
 
 use crate::buffer::Buffer;
 use crate::cache::BlockCache;
@@ -36,9 +35,9 @@ use crate::events::Events;
 use crate::format::edit::Change;
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
-use crate::format::shape;
+use crate::format::shape::TreeDesign;
 use crate::memory::Account;
-use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
+use crate::options::{DEFAULT_POLICY, Kept, Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
 use crate::table::{Table, TableStorage};
@@ -69,7 +68,8 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let files = Files::look(env.as_ref(), dir)?;
     files.check_against(env.as_ref(), dir, &version)?;
     files.skip_ids(&manifest);
-    let options = &with_kept_buffer(dir, options, &version)?;
+    let options = &with_kept_design(dir, options, &version)?;
+    tables.set_elastic_bits_per_entry(options.filter.bits_per_entry());
     let mut replay = Replay::new(&account, options.buffer_bytes, flushed_through(&version));
     let recovered = recover_log(wal::recover, env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
@@ -98,7 +98,9 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let version = found.manifest.version();
     Files::look(env.as_ref(), dir)?.check_against(env.as_ref(), dir, &version)?;
     // A database gets its shape before its first write.
-    let (_, shape) = stored_shape(dir, &version)?.ok_or_else(|| no_database(dir))?;
+    let shape = stored_design(dir, &version)?.ok_or_else(|| no_database(dir))?.shape;
+    let options = &with_kept_design(dir, options, &version)?;
+    tables.set_elastic_bits_per_entry(options.filter.bits_per_entry());
     let mut replay = Replay::new(&account, shape.buffer().0, flushed_through(&version));
     let recovered = recover_log(wal::read, env, dir, options, &version, &mut replay)?;
     let report = RecoveryReport {
@@ -314,6 +316,10 @@ fn recover_log(
             let what = format!("the log has an entry of tree {}; this program knows one tree", tree.0);
             return Err(Error::Unsupported { path: dir.to_owned(), what });
         }
+        if let Some(kind) = entry.kind.unserved() {
+            let what = format!("the WAL has {kind}, which this version cannot read");
+            return Err(Error::Unsupported { path: dir.to_owned(), what });
+        }
         replay.insert(entry);
         Ok(())
     })
@@ -479,23 +485,34 @@ fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<A
     manifest.commit(vec![Change::LogDurable { position: log.durable().0 }])
 }
 
-/// The options, with the size of buffers that the database has, if they leave it that.
-fn with_kept_buffer(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
-    let stored = if options.keeps_buffer { stored_shape(dir, version)? } else { None };
-    let buffer_bytes = stored.map_or(options.buffer_bytes, |(_, shape)| shape.buffer().0);
-    Ok(Resolved { buffer_bytes, ..options.clone() })
+/// The options, with the design that the database has where they leave it that.
+fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result<Resolved> {
+    let mut options = options.clone();
+    if let Some(stored) = stored_design(dir, version)? {
+        let Kept { buffer, filter, space_bound } = options.keeps;
+        if buffer {
+            options.buffer_bytes = stored.shape.buffer().0;
+        }
+        if filter {
+            options.filter = stored.filter;
+        }
+        if space_bound {
+            options.space_bound = stored.space_bound;
+        }
+    }
+    Ok(options)
 }
 
-/// The policy and the shape that the tree has, if it has one; and an error if its runs do not stand in that.
-fn stored_shape(dir: &Path, version: &Version) -> Result<Option<(Arc<dyn Policy>, Shape)>> {
+/// The design of the tree, if it has one; and an error if its runs do not stand in its shape.
+fn stored_design(dir: &Path, version: &Version) -> Result<Option<TreeDesign>> {
     let tree = version.tree(TREE).expect("every database has the one tree");
-    let stored = tree.shape().map(shape::decode).transpose().map_err(|error| Error::shape(dir, error))?;
-    let levels = stored.as_ref().map_or(usize::MAX, |(_, shape)| shape.last());
+    let stored = tree.shape().map(TreeDesign::decode).transpose().map_err(|error| Error::shape(dir, error))?;
+    let levels = stored.as_ref().map_or(usize::MAX, |design| design.shape.last());
     tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
     Ok(stored)
 }
 
-/// Gives the tree the shape that the options want, if it has another or none. Moves no bytes.
+/// Gives the tree the design that the options want, if it has another or none. Moves no bytes.
 fn settle_shape(
     dir: &Path,
     options: &Resolved,
@@ -503,23 +520,30 @@ fn settle_shape(
     version: Arc<Version>,
 ) -> Result<(Arc<Version>, Shape)> {
     let tree = version.tree(TREE).expect("every database has the one tree");
-    let stored = stored_shape(dir, &version)?;
+    let stored = stored_design(dir, &version)?;
     let policy = match (&options.policy, &stored) {
-        (Some(policy), _) | (None, Some((policy, _))) => policy.clone(),
+        (Some(policy), _) => policy.clone(),
+        (None, Some(design)) => design.policy.clone(),
         (None, None) => parse_policy(DEFAULT_POLICY)?,
     };
     let occupancy = tree.occupancy();
     let wanted = design::shape_of(&*policy, occupancy.bytes(), options.buffer_bytes, options.buffer_bytes_max)?;
-    if let Some((before, shape)) = stored
-        && before.to_string() == policy.to_string()
-        && shape.buffer() == wanted.buffer()
-    {
+    // A shape that the tree has grown into stays.
+    let kept = stored
+        .filter(|design| design.policy.to_string() == policy.to_string() && design.shape.buffer() == wanted.buffer());
+    let shape = kept.as_ref().map_or(wanted, |design| design.shape.clone());
+    let design = TreeDesign { policy, filter: options.filter, space_bound: options.space_bound, shape: shape.clone() };
+    let blob = design.encode();
+    if tree.shape() == Some(&blob) {
         return Ok((version, shape));
     }
+    let changes = match kept {
+        Some(_) => vec![Change::ShapeSet { tree: TREE, shape: blob }],
+        None => compact::reshaped(tree, blob, &shape),
+    };
     let reopened = version.log_end().map(|_| Change::LogReopened);
-    let edit = reopened.into_iter().chain(compact::reshaped(tree, shape::encode(&*policy, &wanted), &wanted)).collect();
-    let version = manifest.commit(edit)?;
-    Ok((version, wanted))
+    let version = manifest.commit(reopened.into_iter().chain(changes).collect())?;
+    Ok((version, shape))
 }
 
 /// The background workers of a database.

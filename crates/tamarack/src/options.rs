@@ -89,7 +89,9 @@ options! {
         /// a busy tree: 3 with 1.5, 11 with 1.1. If that is often, a policy with fewer runs costs less.
         ///
         /// What snapshots and iterators hold counts as live. While merges are in progress, more may be taken. Buffers, the log, and what compression saves are
-        /// no part of it. It holds while the database is open with it.
+        /// no part of it. The database keeps the bound when it is closed, until it is opened with
+        /// another
+        /// one; `f64::INFINITY` takes it back.
         space_amplification_max(factor: f64) -> f64, default "no bound", range "at least 1.01";
 
         /// Who is told what happens in the background and to storage: flushes, merges, delays, low and slow disks, damage, failures and their end. See
@@ -147,14 +149,18 @@ options! {
         /// Filters that are `elastic` are several small ones for each table, all of them stored, twice as many bits as were asked for; as many are in memory as lookups lately made them worth, more
         /// for tables that are often asked in vain and fewer for others, and all together what was asked for. That pays where some ranges of keys are asked for much more often than others.
         /// A lookup takes one cache line for each small filter that it asks.
+        ///
+        /// A database that is opened without this option keeps the filters that were chosen last.
         filter(words: &str) -> String,
             default "`blocked:bits=10,allocation=monkey`",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
                    `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; or `none`";
 
         /// Whether new tables keep the digests of their keys, so that their filters can be made again, larger, smaller or of another kind, without reading
-        /// data: when another filter is chosen, and when the tree changes so that memory is better spent elsewhere. They take 26 to 27 bits of a table's file for each
-        /// key, 3 % of its size at entries of 116 bytes, and nothing in memory. Tables without digests keep the filter they were written with. With the filter `none`, no digests are
+        /// data: when another filter is chosen, and when the tree changes so that memory is better
+        /// spent elsewhere. They take 31 to 35 bits of a table's file for each
+        /// key, 3 to 4 % of its size at entries of 116 bytes, and nothing in memory. Tables without
+        /// digests keep the filter they were written with. With the filter `none`, no digests are
         /// kept either.
         filter_digests(keep: bool) -> bool, default "true", range "true or false";
 
@@ -226,6 +232,8 @@ impl Options {
         at_least("merge_bytes_per_second", expert.merge_bytes_per_second, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let space_bound = match self.space_amplification_max {
+            // Takes back a bound that the database has.
+            Some(f64::INFINITY) => None,
             Some(most) => Some(SpaceBound::new(most).ok_or_else(|| {
                 let why = "it is bytes on storage for each live byte";
                 Error::InvalidArgument(format!(
@@ -252,7 +260,11 @@ impl Options {
             create_if_missing: self.create_if_missing.unwrap_or(true),
             buffer_bytes,
             buffers_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
-            keeps_buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
+            keeps: Kept {
+                buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
+                filter: expert.filter.is_none(),
+                space_bound: self.space_amplification_max.is_none(),
+            },
             buffer_bytes_max: (memory_bytes / 2).max(expert.buffer_bytes.unwrap_or(0)),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
             sealed_max,
@@ -296,6 +308,18 @@ impl Resolved {
     }
 }
 
+/// The parts of a database's design that the options say nothing about: it keeps those that it has.
+/// (The policy says so by itself.)
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// The size of memtables.
+    pub(crate) buffer: bool,
+    /// The filters.
+    pub(crate) filter: bool,
+    /// The upper bound on space amplification.
+    pub(crate) space_bound: bool,
+}
+
 /// The options with everything derived.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
@@ -304,8 +328,8 @@ pub(crate) struct Resolved {
     pub(crate) compression: Compression,
     pub(crate) create_if_missing: bool,
     pub(crate) buffer_bytes: u64,
-    /// A database that is there has its own size of buffers, instead of this one.
-    pub(crate) keeps_buffer: bool,
+    /// What of its design a database that is there keeps.
+    pub(crate) keeps: Kept,
     /// What a shape that names its own buffer may ask for.
     pub(crate) buffer_bytes_max: u64,
     pub(crate) write_bytes_max: u64,

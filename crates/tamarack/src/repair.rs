@@ -70,7 +70,12 @@ impl Options {
 fn repair(options: &Resolved, dir: &Path, apply: bool, progress: &mut dyn FnMut(u64, u64)) -> Result<RepairReport> {
     let env: &Arc<dyn Env> = &options.env;
     let examination = Examination::of(env, dir, apply, progress)?;
-    if let Some(newer) = examination.report.problems.iter().find(|error| matches!(error, Error::Unsupported { .. })) {
+    if let Some(newer) = examination
+        .report
+        .problems
+        .iter()
+        .find(|error| matches!(error, Error::Unsupported { .. } | Error::OldFormat { .. }))
+    {
         // What this program cannot read is not damaged.
         return Err(newer.clone());
     }

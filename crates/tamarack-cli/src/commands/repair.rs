@@ -214,7 +214,7 @@ mod tests {
     fn repairs_a_table_when_told_to() {
         let dir = TestDir::new("repairs_a_table_when_told_to");
         let db = database(&dir);
-        let name = damage(&db, "table", 100);
+        let name = damage(&db, "sst", 100);
         let before = files(&db);
         let planned = run(&["repair", &db]);
         assert_eq!((planned.status, files(&db)), (1, before), "{planned:?}");

@@ -101,7 +101,7 @@ mod tests {
             .map(|item| item.expect("it can be listed").path())
             .collect();
         let mut names = Vec::new();
-        for kind in ["table", "manifest"] {
+        for kind in ["sst", "manifest"] {
             let is_of_kind = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == kind);
             let path = files.iter().rfind(is_of_kind).expect("there is one of each");
             let mut bytes = std::fs::read(path).expect("it can be read");

@@ -42,7 +42,7 @@ fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) {
 /// Sets of few and of more digests, whole and cut short.
 fn sets() -> Vec<(String, Vec<u8>)> {
     let sets = [0_u64, 1, 5, 64, 100].into_iter().flat_map(|count| {
-        let bytes = DigestSet::new((0..count).map(|key| Digest::of(&key.to_le_bytes())).collect()).encode();
+        let bytes = DigestSet::new((0..count).map(|key| Digest::of(&key.to_le_bytes())).collect()).encode(7);
         let cut = bytes[..bytes.len() - 1].to_vec();
         [(format!("seed-{count}"), bytes), (format!("seed-{count}-cut"), cut)]
     });

@@ -1,14 +1,20 @@
-//! [`AccessFrequencies`]: how often lookups pass each table with an elastic filter in vain, aged, while tables come and go.
+//! [`AccessFrequencies`]: how often lookups pass each table with an elastic filter in vain, aged,
+//! while tables come and go.
 //!
 //! ```text
-//! sampled lookups, per table ─► frequencies, aged ─► tamarack_model::filter_plan ─► units of each table
+//! sampled lookups, per table ─► frequencies, aged ─► tamarack_model::filter_plan ─► units of each
+//! table
 //! tables of the tree ─────────┘
 //! ```
 //!
-//! **Frequencies go with the keys.** A table that is new to the tree is taken to be as hot as the tables were that it overlaps: of one run all that lie inside its keys, half of those that lie across
-//! a border, and its part of one that it lies inside of; and of several runs that which gives most, since a lookup in vain passes all of them.
+//! **Frequencies go with the keys.** A table that is new to the tree is taken to be as hot as the
+//! tables were that it overlaps: of one run all that lie inside its keys, half of those that lie
+//! across
+//! a border, and its part of one that it lies inside of; and of several runs that which gives most,
+//! since a lookup in vain passes all of them.
 //!
-//! A database that was just opened knows nothing: small runs then have more units for each entry than large ones ([`tamarack_model::access_frequency::PRIOR`]).
+//! A database that was just opened knows nothing: small runs then have more units for each entry
+//! than large ones ([`tamarack_model::access_frequency::PRIOR`]).
 //!
 //! Tests: here, and `tests/suite/elastic.rs`.
 
@@ -45,7 +51,9 @@ struct Known {
 }
 
 impl AccessFrequencies {
-    /// Follows the tree, now that so many lookups were `sampled`: notes the frequency of each table with an elastic filter in `inputs`. Returns the number of samples at which to do that again, and the tables
+    /// Follows the tree, now that so many lookups were `sampled`: notes the frequency of each table
+    /// with an elastic filter in `inputs`. Returns the number of samples at which to do that again,
+    /// and the tables
     /// that the tree has no more but that somebody still reads.
     pub(super) fn follow(&mut self, inputs: &mut FilterInputs, sampled: u64) -> (u64, Vec<Arc<TableFile>>) {
         let is_elastic = |file: &TableFile| file.units().is_some();
@@ -66,7 +74,8 @@ impl AccessFrequencies {
         (next, gone)
     }
 
-    /// Brings the frequencies of all tables up to date; returns tables that are not in the tree any more.
+    /// Brings the frequencies of all tables up to date; returns tables that are not in the tree any
+    /// more.
     fn age(&mut self, inputs: &FilterInputs, sampled: u64, half_life: u64) -> Vec<Arc<TableFile>> {
         let all = sampled - self.sampled;
         self.sampled = sampled;
@@ -119,23 +128,27 @@ mod tests {
     use super::*;
     use crate::entry::Sequence;
     use crate::format::meta::EditNumber;
+    use crate::format::properties::Properties;
 
     fn meta(from: u8, to: u8, entries: u64) -> TableMeta {
         TableMeta {
             id: TableId(1),
             file_bytes: 1000,
             root_checksum: 0,
-            entries,
-            tombstones: 0,
-            raw_bytes: 1000,
-            smallest_key: vec![from],
-            largest_key: vec![to],
-            smallest_sequence: Sequence(1),
-            largest_sequence: Sequence(1),
-            filter_kind: 3,
-            filter_bits: 1024,
             digest_bytes: 0,
             created_after: EditNumber(0),
+            sequence_base: Sequence::ZERO,
+            properties: Properties {
+                entries,
+                raw_bytes: 1000,
+                smallest_key: vec![from],
+                largest_key: vec![to],
+                smallest_sequence: Sequence(1),
+                largest_sequence: Sequence(1),
+                filter_kind: 3,
+                filter_bits: 1024,
+                ..Properties::default()
+            },
         }
     }
 
@@ -144,7 +157,8 @@ mod tests {
         Known { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run, frequency, in_vain: 0 }
     }
 
-    /// Frequencies go with the keys: all of what stands inside of a new table, half of what stands across its border, a part of what it stands inside of, nothing of others; and of several
+    /// Frequencies go with the keys: all of what stands inside of a new table, half of what stands
+    /// across its border, a part of what it stands inside of, nothing of others; and of several
     /// runs what the hottest gives.
     #[test]
     fn new_tables_are_as_hot_as_what_they_overlap() {

@@ -132,6 +132,11 @@ impl FilterRebuild {
         }
     }
 
+    /// What was chosen last.
+    pub fn chosen(&self) -> FilterChoice {
+        self.chosen.lock().filter
+    }
+
     /// Chooses other filters, for existing tables and for new ones, which keep digests or not. Of two concurrent choices one is the last for all of them.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::record::{Position, RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::format::shape;
+use crate::format::shape::{self, TreeDesign};
 use crate::merge::Source;
 use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
 use crate::step;
@@ -240,16 +240,17 @@ impl Maker<'_> {
     /// The tree's shape as it was; if that is lost, one of the policy that the options want.
     fn shape(&self, tree: &TreeVersion) -> Result<(ShapeBlob, Shape)> {
         if let Some(blob) = &self.plan.shape {
-            match shape::decode(blob) {
-                Ok((_, shape)) => return Ok((blob.clone(), shape)),
+            match TreeDesign::decode(blob) {
+                Ok(design) => return Ok((blob.clone(), design.shape)),
                 Err(error @ shape::ShapeError::Newer(_)) => return Err(Error::shape(self.dir, error)),
                 Err(shape::ShapeError::Malformed(_)) => {}
             }
         }
         let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
-        let Resolved { buffer_bytes, buffer_bytes_max, .. } = *self.options;
+        let Resolved { buffer_bytes, buffer_bytes_max, filter, space_bound, .. } = *self.options;
         let shape = design::shape_of(&*policy, tree.occupancy().bytes(), buffer_bytes, buffer_bytes_max)?;
-        Ok((shape::encode(&*policy, &shape), shape))
+        let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
+        Ok((blob, shape))
     }
 
     /// Sets aside what is not part of the database any more, and names the new manifest.

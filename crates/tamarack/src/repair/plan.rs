@@ -320,7 +320,7 @@ impl Planner<'_> {
             Error::Corruption { path, .. } => Some(path.clone()),
             _ => None,
         });
-        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "log");
+        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "wal");
         paths.filter(is_log).collect::<BTreeSet<_>>().into_iter().collect()
     }
 

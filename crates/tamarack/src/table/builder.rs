@@ -195,10 +195,12 @@ impl TableBuilder {
         self.end_lower_block();
         let top = self.write_lower_blocks()?;
         self.properties.largest_key = self.data.last_key().to_vec();
-        let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests());
+        let place = place(self.settings.database, self.settings.id);
+        let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests(place));
         let filter_bytes = filter.as_ref().map_or(0, |filter| filter.memory_bytes() + filter.encoded_bytes());
         self.lower_bytes = digests.as_ref().map_or(0, Vec::capacity) + filter_bytes;
         self.count_memory();
+        self.properties.compression = self.settings.compression;
         let properties = self.properties.encode();
         let footer = Footer {
             digests: digests.map(|digests| self.write_block(digests)).transpose()?,

@@ -20,9 +20,10 @@ use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind
 use tamarack_model::filter::{FilterSettings, LINE_BITS};
 use tamarack_model::filter_plan::FilterTarget;
 
+use crate::format::checksum::Place;
 use crate::format::meta::TableMeta;
 use crate::format::stored::PAYLOAD_BYTES_MAX;
-use crate::format::table::Properties;
+use crate::format::table::{Properties, digests_seed};
 
 /// What was done to give a table another filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,10 +122,10 @@ impl FilterBuilder {
     }
 
     /// The payload of the digest block, if there is one. Nothing is left.
-    pub(super) fn take_digests(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn take_digests(&mut self, place: Place) -> Option<Vec<u8>> {
         let digests = std::mem::take(&mut self.digests).into_digests();
         let fit = self.keeps_digests && digests.len() <= DIGESTS_MAX;
-        fit.then(|| DigestSet::new(digests).encode())
+        fit.then(|| DigestSet::new(digests).encode(digests_seed(place)))
     }
 }
 
@@ -134,8 +135,8 @@ pub(super) fn rebuild(wanted: FilterSettings, entries: u64, digests: &DigestSet)
 }
 
 /// Reads a digest block.
-pub(super) fn decode_digests(payload: &[u8]) -> Result<DigestSet, String> {
-    DigestSet::decode(payload).map_err(|error| format!("the digests cannot be used: {error}"))
+pub(super) fn decode_digests(payload: &[u8], place: Place) -> Result<DigestSet, String> {
+    DigestSet::decode(payload, digests_seed(place)).map_err(|error| format!("the digests cannot be used: {error}"))
 }
 
 /// Reads a filter block; it must hold the filter that `meta` names.

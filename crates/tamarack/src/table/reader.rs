@@ -766,7 +766,7 @@ impl TableFile {
     pub(super) fn digests(&self, footer: &Footer) -> Result<Option<DigestSet>> {
         let Some(handle) = &footer.digests else { return Ok(None) };
         let payload = self.block_near_end(handle, &[])?;
-        filter::decode_digests(&payload).map(Some).map_err(|what| self.corruption(handle.offset, what))
+        filter::decode_digests(&payload, footer.place()).map(Some).map_err(|what| self.corruption(handle.offset, what))
     }
 
     /// The last bytes of the file: so many that a filter of `filter_bytes` is among them.

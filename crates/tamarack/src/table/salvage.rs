@@ -222,7 +222,7 @@ impl Salvage {
             }
         }
         if let Some(handle) = &footer.digests {
-            match self.payload(handle).map(|payload| filter::decode_digests(&payload)) {
+            match self.payload(handle).map(|payload| filter::decode_digests(&payload, self.place)) {
                 Ok(Ok(_)) => {}
                 Ok(Err(what)) => self.problem(handle.offset, what),
                 Err(flaw) => self.note(flaw, handle.offset)?,

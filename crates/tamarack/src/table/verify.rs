@@ -177,6 +177,7 @@ impl Walk<'_> {
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
         let tail = file.read_tail(0)?;
         let recorded = file.properties(footer, &tail)?;
+        self.counted.compression = recorded.compression;
         if self.counted != recorded {
             return Err(file.corruption(footer.properties.offset, "the properties are not those of the entries"));
         }

@@ -111,6 +111,14 @@ impl Draft {
                 None => Ok(()),
                 Some(_) => broken(format!("{tree:?} exists already")),
             },
+            Change::TreeNamed { tree, name } => self.name_tree(*tree, name),
+            Change::TreeDropped { tree } => {
+                if !self.tree_mut(*tree)?.is_empty() {
+                    return broken(format!("{tree:?} is dropped, but is not empty"));
+                }
+                self.version.trees.remove(tree);
+                Ok(())
+            }
             Change::TableAdded { tree, meta } => self.add_table(*tree, meta),
             Change::RunAdded { tree, run, level, index } => self.add_run(*tree, *run, *level, *index),
             Change::SlicesAdded { tree, run, slices } => {
@@ -172,6 +180,14 @@ impl Draft {
             return broken(format!("ids {tables}, {runs}, {merges} are taken back: {next:?}"));
         }
         (next.table, next.run, next.merge) = (tables, runs, merges);
+        Ok(())
+    }
+
+    fn name_tree(&mut self, tree: TreeId, name: &Arc<str>) -> Result<(), Broken> {
+        if let Some((other, _)) = self.version.trees.iter().find(|(id, other)| **id != tree && other.name == *name) {
+            return broken(format!("{other:?} has the name {name:?} that {tree:?} is given"));
+        }
+        self.tree_mut(tree)?.name = name.clone();
         Ok(())
     }
 

@@ -654,13 +654,7 @@ impl Content {
         let bytes = read_all(&*file, &path)?;
         let header = Header::decode(&bytes, number).map_err(|error| match error {
             HeaderError::Damaged(what) => Error::corruption(&path, 0, what),
-            HeaderError::NewerVersion(version) => {
-                let what = format!(
-                    "the manifest has format version {version}; this program reads up to {}",
-                    crate::format::manifest::VERSION
-                );
-                Error::Unsupported { path: path.clone(), what }
-            }
+            HeaderError::OtherVersion(version) => Error::other_version(&path, version),
         })?;
         let place = header.place();
         let Some(base) = decode_record(place, &bytes, HEADER_BYTES) else {
@@ -748,8 +742,15 @@ fn tables_named(edit: &Edit) -> impl Iterator<Item = TableId> {
 }
 
 fn decode_edit(path: &Path, offset: u64, record: &Record<'_>) -> Result<Edit> {
-    Edit::decode(record.edit).map_err(|error| match error {
+    let unsupported = |what| Error::Unsupported { path: path.to_owned(), what };
+    let edit = Edit::decode(record.edit).map_err(|error| match error {
         EditError::Malformed(_) => Error::corruption(path, offset, error.to_string()),
-        EditError::UnknownChange(_) => Error::Unsupported { path: path.to_owned(), what: error.to_string() },
-    })
+        EditError::UnknownChange(_) | EditError::UnknownField(_) => unsupported(error.to_string()),
+    })?;
+    match edit.unserved() {
+        Some((table, what)) => {
+            Err(unsupported(format!("table {} has {what}, which this version cannot read", table.0)))
+        }
+        None => Ok(edit),
+    }
 }

@@ -68,6 +68,8 @@ pub struct NextIds {
 /// One tree of a version.
 #[derive(Clone, Debug)]
 pub struct TreeVersion {
+    /// The keyspace's name; empty for the default one.
+    pub(super) name: Arc<str>,
     id: TreeId,
     /// Level 1 first; the last one is not empty.
     pub(super) levels: Vec<Arc<Level>>,
@@ -218,6 +220,7 @@ impl TreeVersion {
     pub(super) fn new(id: TreeId) -> Self {
         Self {
             id,
+            name: Arc::default(),
             levels: Vec::new(),
             merges: Vec::new(),
             flushed_through: Sequence::ZERO,
@@ -294,6 +297,16 @@ impl TreeVersion {
         self.tables.iter().map(|table| &table.file)
     }
 
+    /// The keyspace's name; empty for the default one.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True if it has no run, table or compaction.
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.is_empty() && self.merges.is_empty() && self.tables.is_empty()
+    }
+
     /// Where the table with that id stands in `tables`, or would stand; and the table if it is
     /// there.
     pub(super) fn table(&self, id: TableId) -> (usize, Option<&TableUse>) {
@@ -312,6 +325,9 @@ impl TreeVersion {
     /// The changes that make this tree out of nothing.
     fn describe(&self, tree: TreeId, changes: &mut Vec<Change>) {
         changes.push(Change::TreeCreated { tree });
+        if !self.name.is_empty() {
+            changes.push(Change::TreeNamed { tree, name: self.name.clone() });
+        }
         if let Some(shape) = &self.shape {
             changes.push(Change::ShapeSet { tree, shape: shape.clone() });
         }

@@ -21,7 +21,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
-use crate::format::shape;
+use crate::format::shape::TreeDesign;
 use crate::table::{Salvage, Table, TableStorage};
 use crate::tree::broken::Broken;
 use crate::tree::manifest::survey::Survey;
@@ -294,8 +294,8 @@ impl Check<'_> {
 /// What is wrong with the shapes of the trees, and with where their runs stand.
 fn check_standing(manifest: &Survey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
-    version.trees().find_map(|(_, tree)| match tree.shape().map(shape::decode)? {
-        Ok((_, shape)) => tree.check_standing(shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
+    version.trees().find_map(|(_, tree)| match tree.shape().map(TreeDesign::decode)? {
+        Ok(design) => tree.check_standing(design.shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
         Err(error) => Some(Error::shape(path, error)),
     })
 }

@@ -235,13 +235,11 @@ impl Survey {
         Ok(survey)
     }
 
-    /// An error if a newer version wrote the segment, or after an edit that the manifest does not have.
+    /// An error if the segment has another format version, or was made after an edit that the
+    /// manifest does not have.
     fn check_header(&self, settings: &RecoverySettings) -> Result<()> {
         match self.header {
-            Err(HeaderFlaw::Newer(version)) => {
-                let what = format!("the log has format version {version}; this program knows only older ones");
-                Err(Error::Unsupported { path: self.path.clone(), what })
-            }
+            Err(HeaderFlaw::OtherVersion(version)) => Err(Error::other_version(&self.path, version)),
             Ok(SegmentHeader { created_after, .. }) if created_after > settings.last_edit => {
                 let what = format!(
                     "this segment was made after edit {}, but the manifest ends with edit {}: the manifest has lost edits",

@@ -166,7 +166,7 @@ fn mixed_writers(queue: &Arc<Queue>) {
             for key in ["b1", "b2"] {
                 second.put(key, Durability::Sync).unwrap();
                 assert!(second.sees(key));
-                assert!(second.env.is_durable("log", key), "{key} was acknowledged before it was durable");
+                assert!(second.env.is_durable("wal", key), "{key} was acknowledged before it was durable");
             }
         }),
         thread::spawn(move || {

@@ -179,7 +179,7 @@ fn flushes_beside_writers() {
             spawn(&db, move |db| {
                 db.put(key, "").unwrap();
                 db.flush().unwrap();
-                assert!(env.is_durable("table", key), "{key} is not in a table");
+                assert!(env.is_durable("sst", key), "{key} is not in a table");
             })
         });
         db.put("third", "").unwrap();
@@ -213,7 +213,7 @@ fn closing_beside_writers() {
         let closer = spawn(&db, |db| close(db.clone()));
         let closed = close(db);
         if closed {
-            assert_eq!(env.unsynced("log"), Vec::<PathBuf>::new());
+            assert_eq!(env.unsynced("wal"), Vec::<PathBuf>::new());
         }
         let (acknowledged, other_closed) = (writer.join().unwrap(), closer.join().unwrap());
         assert!(closed || other_closed, "nobody closed it");

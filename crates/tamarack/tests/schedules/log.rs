@@ -33,7 +33,7 @@ fn syncs_are_shared() {
             let log = log.clone();
             thread::spawn(move || {
                 log.append_and_sync(key).unwrap();
-                assert!(log.env.is_durable("log", key), "{key} is not durable yet");
+                assert!(log.env.is_durable("wal", key), "{key} is not durable yet");
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -49,13 +49,13 @@ fn syncs_reach_older_segments() {
             let log = log.clone();
             thread::spawn(move || {
                 log.append_and_sync(key).unwrap();
-                assert!(log.env.is_durable("log", key), "{key} is not durable yet");
+                assert!(log.env.is_durable("wal", key), "{key} is not durable yet");
             })
         });
         log.rotate();
         log.append_and_sync("c").unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(log.env.unsynced("log"), Vec::<std::path::PathBuf>::new());
+        assert_eq!(log.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
     });
 }
 
@@ -68,7 +68,7 @@ fn a_failed_sync_is_told_to_all() {
         let threads = ["a", "b", "c"].map(|key| {
             let log = log.clone();
             thread::spawn(move || match log.append_and_sync(key) {
-                Ok(()) => assert!(log.env.is_durable("log", key), "{key} is not durable yet"),
+                Ok(()) => assert!(log.env.is_durable("wal", key), "{key} is not durable yet"),
                 Err(error) => assert!(matches!(error, Error::Stopped { .. }), "{error}"),
             })
         });
@@ -91,7 +91,7 @@ fn a_closed_log_is_durable() {
             })
         };
         let end = log.log.close().unwrap();
-        assert_eq!(log.env.unsynced("log"), Vec::<std::path::PathBuf>::new());
+        assert_eq!(log.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
         writer.join().unwrap();
         assert_eq!(log.log.end(), end, "written after it was closed");
     });
@@ -115,7 +115,7 @@ fn deadlines_are_kept() {
             thread::spawn(move || {
                 log.append(key).unwrap();
                 interval.sync_within(Duration::from_millis(milliseconds));
-                while !log.env.is_durable("log", key) {
+                while !log.env.is_durable("wal", key) {
                     thread::yield_now();
                 }
             })

@@ -151,7 +151,7 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
         db.put(format!("key {number}"), "value")?;
     }
     db.close()?;
-    let path = std::path::Path::new("/db/0000000001.log");
+    let path = std::path::Path::new("/db/0000000001.wal");
     let log = env.open(path, tamarack_env::Access::ReadWrite).unwrap();
     for offset in 0..log.len().unwrap() {
         let mut byte = [0];

@@ -93,7 +93,7 @@ fn tables_take_space_once() -> Result<()> {
     let report = db.checkpoint("/checkpoint")?;
     assert!(report.bytes_shared > 30_000, "{report:?}, of {used} bytes");
     assert!(sim.used_bytes() - used < 3 * 4096, "a manifest and CURRENT: {} bytes more", sim.used_bytes() - used);
-    let shared: Vec<_> = tables.into_iter().filter(|name| name.ends_with(".table")).collect();
+    let shared: Vec<_> = tables.into_iter().filter(|name| name.ends_with(".sst")).collect();
     assert_eq!(report.tables_shared, shared.len() as u64);
     put(&db, 0..2000, "other")?;
     db.compact()?;
@@ -180,7 +180,7 @@ fn copies_where_links_cannot_be() -> Result<()> {
     assert_eq!((report.tables_shared, report.bytes_shared), (0, 0));
     assert!(report.tables_copied > 2, "{report:?}");
     let why = report.why_copied.as_ref().expect("tables were copied");
-    assert!(why.contains(".table") && why.contains("device"), "{why}");
+    assert!(why.contains(".sst") && why.contains("device"), "{why}");
     drop(db);
     assert_eq!(all(&options(&env).open("/checkpoint")?).len(), 500);
     Ok(())
@@ -260,7 +260,7 @@ fn what_failed_is_taken_back() -> Result<()> {
     sim.inject(Fault::new(Failure::Io).step(step::CURRENT_SYNC_DIRECTORY));
     sim.inject(Fault::new(Failure::Io).step(step::CHECKPOINT_SYNC_REMOVED));
     db.checkpoint("/unsure").expect_err("it failed");
-    assert!(names(&*env, "/unsure").iter().any(|name| name.ends_with(".table")));
+    assert!(names(&*env, "/unsure").iter().any(|name| name.ends_with(".sst")));
     sim.clear_faults();
     db.checkpoint("/checkpoint")?;
     put(&db, 0..20, "this one goes on")?;

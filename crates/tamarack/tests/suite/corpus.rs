@@ -106,7 +106,7 @@ fn log_seeds() -> Vec<Seed> {
 
 /// One input per stored edit, numbered so that it comes first, and one with all that can follow one another.
 fn manifest_seeds() -> Vec<Seed> {
-    let changes: Vec<(String, Vec<u8>)> = include_str!("../golden/edit.txt")
+    let changes: Vec<(String, Vec<u8>)> = include_str!("../golden/v2/edit.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(": "))

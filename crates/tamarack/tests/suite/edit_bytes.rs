@@ -8,10 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::{Access, OsEnv, Step};
+use tamarack_format::block::Compression;
 use tamarack_format::edit::{Change, Edit, EditError, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
 use tamarack_format::entry::Sequence;
 use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record, encode_current, encode_record};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use tamarack_format::properties::{Properties, Special};
 
 const STEP: Step = Step("test: write a file");
 
@@ -26,19 +28,32 @@ fn changes() -> Vec<(&'static str, Change)> {
         id: TableId(31),
         file_bytes: 70_000,
         root_checksum: 0x0123_4567_89AB_CDEF,
-        entries: 1000,
-        tombstones: 3,
-        raw_bytes: 90_000,
-        smallest_key: b"apple".to_vec(),
-        largest_key: b"pear".to_vec(),
-        smallest_sequence: Sequence(5),
-        largest_sequence: Sequence::MAX,
-        filter_kind: 1,
-        filter_bits: 10_000,
-        digest_bytes: 0,
+        digest_bytes: 3300,
         created_after: EditNumber(6),
+        sequence_base: Sequence(1 << 20),
+        properties: Properties {
+            entries: 1000,
+            tombstones: 3,
+            raw_bytes: 90_000,
+            smallest_key: b"apple".to_vec(),
+            largest_key: b"pear".to_vec(),
+            smallest_sequence: Sequence(5),
+            largest_sequence: Sequence::MAX,
+            filter_kind: 1,
+            filter_bits: 10_000,
+            compression: Compression::Zstd { level: -3 },
+            special: Some(Box::new(Special {
+                merge_operands: 1,
+                range_deletes: 2,
+                value_pointers: 3,
+                expiring_puts: 4,
+                deleted_from: b"banana".to_vec(),
+                deleted_to: b"cherry".to_vec(),
+                expiry_min: 1_700_000_000_000,
+                expiry_max: 1_800_000_000_000,
+            })),
+        },
     };
-    let with_digests = TableMeta { digest_bytes: 3300, ..meta.clone() };
     vec![
         ("database", Change::Database { id: 0xFEDC_BA98_7654_3210 }),
         ("ids used", Change::IdsUsed { tables: 301, runs: 5, merges: 2 }),
@@ -69,13 +84,14 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("log reopened", Change::LogReopened),
         ("log durable", Change::LogDurable { position: 4096 }),
         ("ages mixed", Change::AgesMixed { tree: TreeId::DEFAULT }),
+        ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
+        ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
         ("sequences skipped", Change::SequencesSkipped { tree, through: Sequence(5 << 32), count: 4_294_000_000 }),
-        ("table with digests added", Change::TableAdded { tree, meta: Arc::new(with_digests) }),
     ]
 }
 
 fn golden(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
 }
 
 /// The stored text; first replaced by `now` if that is asked for.
@@ -127,9 +143,17 @@ fn every_kind_of_change_has_its_bytes() {
         .map(|(_, change)| Edit { number: EditNumber(0), changes: vec![change] }.encode()[1])
         .collect();
     assert_eq!(tags, (1..=Change::TAG_LAST).collect::<Vec<_>>(), "one for each tag");
-    for unknown in [0, Change::TAG_LAST + 1, 255] {
-        assert_eq!(Edit::decode(&[0, unknown]), Err(EditError::UnknownChange(unknown)));
+    for unknown in [0, Change::TAG_LAST + 1, 127] {
+        assert_eq!(Edit::decode(&[0, unknown, 0]), Err(EditError::UnknownChange(unknown)));
     }
+    for optional in [128, 255] {
+        let edit = Edit { number: EditNumber(0), changes: vec![] };
+        assert_eq!(Edit::decode(&[0, optional, 1, 77]), Ok(edit), "a change that readers may pass over");
+    }
+    let drop = |field: u8| Edit::decode(&[0, 20, 4, 9, field, 1, 5]);
+    let dropped = Edit { number: EditNumber(0), changes: vec![Change::TreeDropped { tree: TreeId(9) }] };
+    assert_eq!(drop(3), Ok(dropped), "a field that readers may pass over");
+    assert_eq!(drop(4), Err(EditError::UnknownField(4)));
 }
 
 /// Shows that a manifest's header, records and mark, and `CURRENT`, are still written and read as the stored bytes.

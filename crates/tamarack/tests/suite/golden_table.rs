@@ -1,8 +1,9 @@
 //! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and what was written then can be
 //! read now.
 //!
-//! A difference here is a change of the format: it needs a new version number, a decoder for the old one, and a
-//! section in `docs/FORMAT.md`. Once it has those,
+//! A difference here is a change of the format: it needs a new version number, a decoder for the
+//! old one, a directory `golden/vN`
+//! beside this one, which stays, and a section in `docs/FORMAT.md`. Once it has those,
 //! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite golden_table` stores the new bytes.
 
 use std::ops::ControlFlow;
@@ -30,7 +31,7 @@ const ENTRIES: &[(&[u8], u64, EntryKind, &[u8])] = &[
     (b"basil", 8, EntryKind::Merge, b"+1"),
     (b"basin", 9, EntryKind::RangeDelete, b"basis"),
     (b"bay", 10, EntryKind::ValuePointer, b"\x00\x01"),
-    (b"caraway", 11, EntryKind::ExpiringPut, b"soon"),
+    (b"caraway", 11, EntryKind::ExpiringPut, b"\x00\x68\xe5\xcf\x8b\x01\x00\x00soon"),
     (b"dill", 1, EntryKind::Put, &[b'd'; 100]),
 ];
 
@@ -39,7 +40,7 @@ fn entries() -> impl Iterator<Item = Entry<'static>> {
 }
 
 fn stored(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(name)
 }
 
 fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
@@ -89,8 +90,13 @@ fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
     let meta = Table::read_meta(&*env, &path, DATABASE).expect("a table");
     assert_eq!((meta.entries, meta.tombstones, meta.created_after), (9, 1, EditNumber(17)));
     assert_eq!((meta.filter_kind, meta.filter_bits), (filter_kind, [0, 512, 512, 1024][usize::from(filter_kind)]));
-    // Seven keys: 10 bytes of a header, 7 + 2^3 bits, three bytes each, 9 of the block.
-    assert_eq!(meta.digest_bytes, if digests { 10 + 2 + 21 + 9 } else { 0 });
+    let special = meta.special.as_deref().expect("merge operands and others");
+    let counts = [special.merge_operands, special.range_deletes, special.value_pointers, special.expiring_puts];
+    assert_eq!((counts, special.expiry_min, special.expiry_max), ([1; 4], 1_700_000_000_000, 1_700_000_000_000));
+    assert_eq!((&special.deleted_from[..], &special.deleted_to[..]), (&b"basin"[..], &b"basis"[..]));
+    // Seven keys in one chunk: a header of 10 bytes, 12 of the list, 8 of its checksum; 7 + 2^3 bits,
+    // seven times 48 - 3 bits; 9 of the block.
+    assert_eq!(meta.digest_bytes, if digests { 10 + 12 + 8 + 2 + 40 + 9 } else { 0 });
     let storage = TableStorage::buffered(env, 0);
     let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");
     table.verify(&mut |_| {}).expect("a whole table");
@@ -119,38 +125,39 @@ fn assert_written_as_ever(name: &str, filter: Option<FilterSettings>, filter_kin
     assert_reads_back(&bytes, filter_kind, digests);
 }
 
-/// Version 1 of the format: without a filter.
+/// Without a filter.
 #[test]
 fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
-    assert_written_as_ever("0000000031.table", None, 0, false);
+    assert_written_as_ever("0000000031.sst", None, 0, false);
 }
 
-/// Version 2: with a filter of either kind. Its bits depend on the digest's function and seed, which so are held as well.
+/// With a filter of either kind. Its bits depend on the digest's function and seed, which so are
+/// held as well.
 #[test]
 fn a_table_with_a_filter_is_written_as_ever_and_the_stored_one_is_read() {
-    for (name, kind, number) in [("bloom.table", FilterKind::Bloom, 1), ("blocked.table", FilterKind::Blocked, 2)] {
+    for (name, kind, number) in [("bloom.sst", FilterKind::Bloom, 1), ("blocked.sst", FilterKind::Blocked, 2)] {
         assert_written_as_ever(name, Some(FilterSettings { kind, bits_per_entry: 10.0 }), number, false);
     }
 }
 
-/// Version 3: with digests, and with a filter or without.
+/// With digests, and with a filter or without.
 #[test]
 fn a_table_with_digests_is_written_as_ever_and_the_stored_one_is_read() {
     let filter = FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 };
-    assert_written_as_ever("digests.table", Some(filter), 2, true);
-    assert_written_as_ever("digests_alone.table", None, 0, true);
+    assert_written_as_ever("digests.sst", Some(filter), 2, true);
+    assert_written_as_ever("digests_alone.sst", None, 0, true);
 }
 
-/// Version 4: with an elastic filter, of two units here.
+/// With an elastic filter, of two units here.
 #[test]
 fn a_table_with_units_is_written_as_ever_and_the_stored_one_is_read() {
     let filter = FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 128.0 };
-    assert_written_as_ever("elastic.table", Some(filter), 3, true);
+    assert_written_as_ever("elastic.sst", Some(filter), 3, true);
 }
 
 /// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_stored_table_with_lz4_is_read() {
-    assert_reads_back(&golden("lz4.table", Compression::Lz4, None, false), 0, false);
+    assert_reads_back(&golden("lz4.sst", Compression::Lz4, None, false), 0, false);
 }

@@ -222,7 +222,7 @@ fn open_for_space(env: Arc<dyn Env>, seed: u64, ranges: usize) -> Db {
 }
 
 fn is_table(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "table")
+    path.extension().is_some_and(|extension| extension == "sst")
 }
 
 fn table_files(env: &SimEnv) -> u64 {

@@ -261,7 +261,7 @@ fn damage_is_not_passed_over() -> Result<()> {
     db.close()?;
     let image = env.image(Crash::KeepAll);
     let log =
-        image.files().into_iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "log"));
+        image.files().into_iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "wal"));
     image.flip_bit(log.max().expect("there is a log"), 100, 3).unwrap();
     assert!(matches!(options(&shared(&image)).open_read_only(DIR), Err(Error::Corruption { .. })));
 

@@ -6,6 +6,7 @@ use tamarack::{Db, Error, Event, Expert, Options, Result, Stats};
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
+use tamarack_format::table::FOOTER_BYTES;
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
@@ -347,9 +348,9 @@ fn damaged_digests_hide_nothing() -> Result<()> {
     load(&db, 0..1000)?;
     db.close()?;
     let (path, bytes) =
-        env.files().into_iter().find(|(path, _)| path.extension().is_some_and(|e| e == "table")).expect("a table");
+        env.files().into_iter().find(|(path, _)| path.extension().is_some_and(|e| e == "sst")).expect("a table");
     let file = env.content(&path).expect("its bytes");
-    let footer = file.len() - 168;
+    let footer = file.len() - FOOTER_BYTES;
     let number = |at: usize| u64::from_le_bytes(file[footer + at..][..8].try_into().expect("eight bytes"));
     let (offset, length) = (number(72), number(80));
     assert!(offset > 0 && offset + length < bytes, "the table keeps digests");

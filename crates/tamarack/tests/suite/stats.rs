@@ -24,7 +24,7 @@ fn put(db: &Db, first: u64, count: u64) -> Result<()> {
 
 fn table_bytes(sim: &SimEnv) -> u64 {
     let files = sim.files().into_iter();
-    files.filter(|(path, _)| path.extension().is_some_and(|ending| ending == "table")).map(|(_, bytes)| bytes).sum()
+    files.filter(|(path, _)| path.extension().is_some_and(|ending| ending == "sst")).map(|(_, bytes)| bytes).sum()
 }
 
 fn entries(stats: &Stats) -> u64 {

@@ -11,11 +11,12 @@ use tamarack::internals::Source;
 use tamarack::internals::{FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableSettings, TableStorage};
 use tamarack::{Error, Result};
 use tamarack_env::{Access, Env, MemoryEnv, Step};
+use tamarack_format::VERSION;
 use tamarack_format::block::Compression;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 use tamarack_format::names::FileName;
-use tamarack_format::table::place;
+use tamarack_format::table::{FOOTER_BYTES, place};
 
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");
@@ -244,24 +245,30 @@ fn a_table_under_another_name_or_in_another_database_is_refused() {
     assert!(Table::read_meta(&*b.env, &b.path, DATABASE + 1).is_err());
 }
 
-/// A newer format is refused by name, not taken for damage, even if its footer is longer.
+/// Another format version is refused by name, not taken for damage, even if its footer has another
+/// length.
 #[test]
-fn a_newer_version_is_refused_as_such() {
+fn another_version_is_refused_as_such() {
     let fixture = Fixture::new(7, Compression::None, b'v');
-    for extra in [0, 8] {
-        let (blocks, footer) = fixture.bytes.split_at(fixture.bytes.len() - 168);
-        let footer_bytes = 168 + extra;
-        let mut newer = blocks.to_vec();
-        newer.resize(blocks.len() + extra, 0xEE);
-        newer.extend_from_slice(&footer[..144]);
-        newer.extend_from_slice(&5u32.to_le_bytes());
-        newer.extend_from_slice(&(footer_bytes as u32).to_le_bytes());
-        newer.extend_from_slice(&footer[152..160]);
-        let checksum = place(DATABASE, TableId(7)).checksum(blocks.len() as u64, &newer[blocks.len()..]);
-        newer.extend_from_slice(&checksum.to_le_bytes());
-        fixture.write(&newer);
-        let error = Table::read_meta(&*fixture.env, &fixture.path, DATABASE).expect_err("a newer version");
-        assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains("newer")), "{error:?}");
+    for (version, extra) in [(VERSION + 1, 0), (VERSION + 1, 8), (1, -8), (4, -8)] {
+        let (blocks, footer) = fixture.bytes.split_at(fixture.bytes.len() - FOOTER_BYTES);
+        let footer_bytes = FOOTER_BYTES.checked_add_signed(extra).expect("a length");
+        let mut other = blocks.to_vec();
+        other.resize(fixture.bytes.len() + 8, 0xEE);
+        other.truncate(blocks.len() + footer_bytes - 24);
+        other[blocks.len()..blocks.len() + 144].copy_from_slice(&footer[..144]);
+        other.extend_from_slice(&version.to_le_bytes());
+        other.extend_from_slice(&(footer_bytes as u32).to_le_bytes());
+        other.extend_from_slice(&footer[160..168]);
+        let checksum = place(DATABASE, TableId(7)).checksum(blocks.len() as u64, &other[blocks.len()..]);
+        other.extend_from_slice(&checksum.to_le_bytes());
+        fixture.write(&other);
+        let error = Table::read_meta(&*fixture.env, &fixture.path, DATABASE).expect_err("another version");
+        match &error {
+            Error::Unsupported { what, .. } => assert!(version > VERSION && what.contains("newer"), "{error:?}"),
+            Error::OldFormat { version: 1, .. } => assert!(version < VERSION || extra < 0, "{error:?}"),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

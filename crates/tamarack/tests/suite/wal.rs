@@ -454,7 +454,7 @@ fn golden_bytes_of_a_segment() {
     let bytes = read(&*env, &segment(1));
 
     let os = tamarack_env::OsEnv::new();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(FileName::Log(1).name());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(FileName::Log(1).name());
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
         if os.open(&path, Access::Read).is_ok() {
             os.remove(&path, STEP).unwrap();

@@ -2,7 +2,7 @@
 
 use tamarack_format::edit::{Change, KeyRange, RunId, ShapeBlob, SliceSpec};
 use tamarack_format::meta::TableMeta;
-use tamarack_format::shape;
+use tamarack_format::shape::TreeDesign;
 
 use crate::show::table::{grouped, plural};
 use crate::size::show_bytes;
@@ -37,6 +37,8 @@ fn kind(change: &Change) -> &'static str {
         Change::Database { .. } => "database",
         Change::IdsUsed { .. } => "ids used",
         Change::TreeCreated { .. } => "tree created",
+        Change::TreeNamed { .. } => "tree named",
+        Change::TreeDropped { .. } => "tree dropped",
         Change::TableAdded { .. } => "table added",
         Change::RunAdded { .. } => "run added",
         Change::SlicesAdded { .. } => "slices added",
@@ -64,6 +66,8 @@ pub(super) fn words(change: &Change) -> String {
             format!("next are table {tables}, run {runs}, merge {merges}")
         }
         Change::TreeCreated { tree } => format!("tree {} created", tree.0),
+        Change::TreeNamed { tree, name } => format!("tree {} named {name:?}", tree.0),
+        Change::TreeDropped { tree } => format!("tree {} dropped", tree.0),
         Change::TableAdded { meta, .. } => table(meta),
         Change::RunAdded { run, level, index, .. } => format!("run {} added to level {level} at place {index}", run.0),
         Change::SlicesAdded { run, slices: added, .. } => format!("run {} gets {}", run.0, slices(added)),
@@ -94,10 +98,12 @@ pub(super) fn words(change: &Change) -> String {
 
 /// A policy and the shape that it gave, on one line.
 pub(super) fn shape_words(blob: &ShapeBlob) -> String {
-    match shape::decode(blob) {
-        Ok((policy, shape)) => {
+    match TreeDesign::decode(blob) {
+        Ok(TreeDesign { policy, filter, space_bound, shape }) => {
             let shape = shape.to_string();
-            format!("policy {policy}: {}", shape.lines().collect::<Vec<_>>().join(", "))
+            let space = space_bound.map_or_else(String::new, |bound| format!(", space {}", bound.most()));
+            let shape = shape.lines().collect::<Vec<_>>().join(", ");
+            format!("policy {policy}, filter {filter}{space}: {shape}")
         }
         Err(_) => format!("shape, not readable: {}", text::escaped(&blob.bytes)),
     }

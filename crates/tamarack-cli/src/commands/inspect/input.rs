@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tamarack::Error;
 use tamarack_env::{Access, Env, File, OsEnv};
+use tamarack_format::VERSION;
 
 use crate::outcome::Failure;
 
@@ -67,6 +68,15 @@ impl Input {
             return Err(Failure::Usage(format!("{shown}: {} bytes are more than any such file has", self.bytes)));
         }
         self.read(0, self.bytes)
+    }
+
+    /// The failure for a file of another format version.
+    pub(super) fn other_version(&self, version: u32) -> Failure {
+        let path = self.path.clone();
+        if version < VERSION {
+            return Error::OldFormat { path, version }.into();
+        }
+        self.newer(format!("format version {version}, newer than version {VERSION} that this program reads"))
     }
 
     /// The failure for a file that a newer version wrote.

@@ -8,8 +8,8 @@
 use tamarack_format::claims::{self, Claim};
 use tamarack_format::entry::Sequence;
 use tamarack_format::record::{
-    Entries, HeaderFlaw, LOG_VERSION, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES,
-    SegmentHeader, record_at, segment_place,
+    Entries, HeaderFlaw, Malformed, Position, RECORD_ALIGNMENT, RecordHead, SEGMENT_HEADER_BYTES, SegmentHeader,
+    record_at, segment_place,
 };
 
 use super::input::Input;
@@ -66,12 +66,12 @@ fn header(
     report: &mut Report<'_, '_>,
 ) -> Result<Option<SegmentHeader>, Failure> {
     let decode = |number| SegmentHeader::decode(bytes, claim.database, number);
-    let newer =
-        |version| input.newer(format!("the log has format version {version}; this program reads up to {LOG_VERSION}"));
     let number = named.unwrap_or(claim.number);
     match (decode(number), decode(claim.number)) {
         (Ok(header), _) => Ok(Some(header)),
-        (Err(HeaderFlaw::Newer(version)), _) | (_, Err(HeaderFlaw::Newer(version))) => Err(newer(version)),
+        (Err(HeaderFlaw::OtherVersion(version)), _) | (_, Err(HeaderFlaw::OtherVersion(version))) => {
+            Err(input.other_version(version))
+        }
         (_, Ok(header)) => {
             report.damaged(0, format!("by its name this is segment {number}, by its header segment {}", claim.number));
             Ok(Some(header))

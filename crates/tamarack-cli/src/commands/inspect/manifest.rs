@@ -9,7 +9,7 @@ use tamarack::internals::TableStorage;
 use tamarack::internals::{TreeVersion, Version};
 use tamarack_format::claims::{self, Claim};
 use tamarack_format::edit::{Change, Edit};
-use tamarack_format::manifest::{HEADER_BYTES, Header, HeaderError, Record, VERSION, decode_record};
+use tamarack_format::manifest::{HEADER_BYTES, Header, HeaderError, Record, decode_record};
 
 use super::changes;
 use super::input::Input;
@@ -57,8 +57,8 @@ fn header(
     let number = named.unwrap_or(claim.number);
     match (Header::decode(bytes, number), Header::decode(bytes, claim.number)) {
         (Ok(header), _) => Ok(header),
-        (Err(HeaderError::NewerVersion(version)), _) | (_, Err(HeaderError::NewerVersion(version))) => {
-            Err(input.newer(format!("the manifest has format version {version}; this program reads up to {VERSION}")))
+        (Err(HeaderError::OtherVersion(version)), _) | (_, Err(HeaderError::OtherVersion(version))) => {
+            Err(input.other_version(version))
         }
         (_, Ok(header)) => {
             report

@@ -54,8 +54,8 @@ keep the name of a copy, or give it a name that is not one of a database file.",
     examples: "\
 tamarack inspect names.db/CURRENT
 tamarack inspect names.db/0000000001.manifest
-tamarack inspect names.db/0000000001.log --limit 10 --json
-tamarack inspect names.db/0000000002.table --entries --prefix U+1F33",
+tamarack inspect names.db/0000000001.wal --limit 10 --json
+tamarack inspect names.db/0000000002.sst --entries --prefix U+1F33",
     arguments,
     run,
 };
@@ -115,7 +115,7 @@ fn recognise(input: &Input) -> Result<Recognised, Failure> {
         Ok(Recognised::Current)
     } else {
         Err(Failure::Usage(format!(
-            "{}: neither name nor content is that of a database file; name a .table, .log or .manifest file, or CURRENT",
+            "{}: neither name nor content is that of a database file; name a .sst, .wal or .manifest file, or CURRENT",
             input.path.display()
         )))
     }

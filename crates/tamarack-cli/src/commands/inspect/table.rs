@@ -13,7 +13,7 @@ use tamarack_format::entry;
 use tamarack_format::entry::{Entry, Sequence};
 use tamarack_format::meta::TableId;
 use tamarack_format::stored::{BlockHandle, Flaw, unseal};
-use tamarack_format::table::{FOOTER_BYTES, Footer, Properties, Units};
+use tamarack_format::table::{FOOTER_BYTES, Footer, Properties, Units, digests_seed};
 
 use super::input::Input;
 use super::report::{Cell, Fault, Report};
@@ -77,6 +77,9 @@ fn footer(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Res
             Ok(Some(footer))
         }
         (Err(Flaw::Unsupported(what)), _) | (_, Err(Flaw::Unsupported(what))) => Err(input.newer(what)),
+        (Err(Flaw::OtherVersion(version)), _) | (_, Err(Flaw::OtherVersion(version))) => {
+            Err(input.other_version(version))
+        }
         (_, Ok((footer, _))) => {
             report.damaged(offset, format!("by its name this is table {number}, by its footer table {}", claim.number));
             Ok(Some(footer))
@@ -213,6 +216,7 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         let (fault, what) = match flaw {
             Flaw::Damaged(what) => (Fault::Damaged, what),
             Flaw::Unsupported(what) => (Fault::Unreadable, what),
+            Flaw::OtherVersion(_) => (Fault::Unreadable, "it is of another format version"),
         };
         self.report.problem(outline.handle.offset, fault, format!("{}: {what}", outline.part));
     }
@@ -313,8 +317,9 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
 
     fn digests(&mut self) {
         let Some(handle) = &self.footer.digests else { return };
+        let place = self.footer.place();
         let mut outline = Outline::new("digests", handle, (&[], Sequence::MAX));
-        match self.payload(&mut outline).map(|payload| DigestSet::decode(&payload)) {
+        match self.payload(&mut outline).map(|payload| DigestSet::decode(&payload, digests_seed(place))) {
             Some(Ok(digests)) => self.digests = Some(digests),
             Some(Err(error)) => self.report.damaged(handle.offset, format!("digests: {error}")),
             None => {}

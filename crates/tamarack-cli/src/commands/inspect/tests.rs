@@ -71,17 +71,17 @@ fn whole_files_are_shown() {
         assert_eq!((&shown["ok"], &shown["file"]), (&Value::from(true), &Value::from(name.as_str())));
         let contents = shown["contents"].as_array().map_or(0, Vec::len) as u64;
         match name.rsplit('.').next().expect("a name") {
-            "table" => {
+            "sst" => {
                 assert_eq!(shown["entries"], contents, "{name}");
                 assert_eq!(shown["blocks"].as_array().map(Vec::len), shown["data_blocks"].as_u64().map(|n| n as usize));
                 (tables, table_entries) = (tables + 1, table_entries + contents);
             }
-            "log" => {
+            "wal" => {
                 assert_eq!(shown["entries"], contents, "{name}");
                 log_entries += contents;
             }
             "manifest" => {
-                assert_eq!(shown["tables"], before.keys().filter(|name| name.ends_with("table")).count(), "{shown}");
+                assert_eq!(shown["tables"], before.keys().filter(|name| name.ends_with("sst")).count(), "{shown}");
                 assert!(shown["trees"][0]["shape"].as_str().is_some_and(|words| words.contains("tiering")), "{shown}");
             }
             "CURRENT" => assert!(before.contains_key(shown["manifest"].as_str().expect("a name")), "{shown}"),
@@ -103,7 +103,7 @@ fn shows_what_is_wanted() {
     let dir = TestDir::new("shows_what_is_wanted");
     let db = database(&dir);
     run_ok(&["compact", &db]);
-    let (name, mut bytes) = with_ending(&db, ".table").pop().expect("there is one");
+    let (name, mut bytes) = with_ending(&db, ".sst").pop().expect("there is one");
     let shown = json(&inspect(&db, &name, &["--entries", "--json", "--prefix", "key 000", "--limit", "3"]).out);
     let keys: Vec<_> =
         shown["contents"].as_array().expect("entries").iter().map(|entry| entry["key"].as_str()).collect();
@@ -143,7 +143,7 @@ fn names_and_contents() {
     }
     for (path, word) in [
         (db.as_str(), "directory"),
-        (dir.join("none.table").as_str(), "no such file"),
+        (dir.join("none.sst").as_str(), "no such file"),
         (dir.file("words.txt", "words").as_str(), "neither name nor content"),
     ] {
         let ran = run(&["inspect", path]);
@@ -222,10 +222,10 @@ fn tells_damage(ending: &str) {
             let mut rest = then.iter();
             assert!(now.iter().all(|item| rest.any(|other| other == item)), "{what}: {list} that were not there");
             // Where whole records are cut off or become reserved space, none is missed.
-            let may_end = how == "cut" || ending == ".log" && matches!(how, "zero" | "move") && then.starts_with(&now);
+            let may_end = how == "cut" || ending == ".wal" && matches!(how, "zero" | "move") && then.starts_with(&now);
             assert!(ran.status == 1 || may_end || now == then, "{what}: {list} are missing");
         }
-        let is_exact = ending == ".table" || ending == "CURRENT";
+        let is_exact = ending == ".sst" || ending == "CURRENT";
         assert!(!is_exact || bytes == *original || ran.status == 1, "{what}: not told");
     }
     assert!(told > DAMAGES / 2, "only {told} of {DAMAGES} were told");
@@ -237,12 +237,12 @@ fn items(shown: &Value, list: &str) -> Vec<Value> {
 
 #[test]
 fn damaged_tables_are_told() {
-    tells_damage(".table");
+    tells_damage(".sst");
 }
 
 #[test]
 fn damaged_logs_are_told() {
-    tells_damage(".log");
+    tells_damage(".wal");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_damaged_current_is_told() {
 fn goes_on_after_damage() {
     let dir = TestDir::new("goes_on_after_damage");
     let db = database(&dir);
-    for (name, bytes) in with_ending(&db, ".table") {
+    for (name, bytes) in with_ending(&db, ".sst") {
         let whole = json(&inspect(&db, &name, &["--json", "--entries"]).out);
         let block = |at: usize| whole["blocks"][at]["offset"].as_u64().expect("an offset") as usize;
         let mut damaged = bytes.clone();
@@ -325,7 +325,7 @@ fn any_bytes_are_survived() {
 fn every_byte_that_leads_somewhere() {
     let dir = TestDir::new("every_byte_that_leads_somewhere");
     let db = database(&dir);
-    for ending in [".table", ".log", ".manifest"] {
+    for ending in [".sst", ".wal", ".manifest"] {
         let (name, bytes) = with_ending(&db, ending).into_iter().min_by_key(|(_, bytes)| bytes.len()).expect("one");
         let shown = json(&inspect(&db, &name, &["--json"]).out);
         let begins = |list| items(&shown, list).iter().map(|row| row["offset"].as_u64()).collect::<Vec<_>>();
@@ -334,7 +334,7 @@ fn every_byte_that_leads_somewhere() {
             .into_iter()
             .flat_map(|begin| (begin.expect("a number") as usize..bytes.len()).take(40))
             .collect();
-        if ending == ".table" {
+        if ending == ".sst" {
             offsets.extend(bytes.len() - 250..bytes.len());
         }
         let mut told = 0;
@@ -354,11 +354,11 @@ fn every_byte_that_leads_somewhere() {
 
 /// Makes the checksums of an altered file fit again.
 fn fit_checksums(name: &str, bytes: &mut Vec<u8>) {
-    if name.ends_with(".table") {
+    if name.ends_with(".sst") {
         if let Some(claim) = claims::of_table(bytes) {
             reseal(bytes, claim.database, TableId(claim.number));
         }
-    } else if name.ends_with(".log") {
+    } else if name.ends_with(".wal") {
         if let Some(claim) = claims::of_log(bytes) {
             record::reseal(bytes, claim.database, claim.number);
         }

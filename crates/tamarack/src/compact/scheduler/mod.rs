@@ -61,7 +61,7 @@ use crate::compact::speed::CopySpeed;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
-use crate::format::shape;
+use crate::format::shape::TreeDesign;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
@@ -181,7 +181,7 @@ impl Scheduler {
             around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
-        let (policy, shape) = shape::decode(stored.expect("opening gives every tree a shape"))
+        let TreeDesign { policy, shape, .. } = TreeDesign::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| Error::shape(workshop.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
         let merge_retry = Retry::new(env.clone(), database.clone(), Activity::Merge);

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::Policy;
 use tamarack_model::simulate::{self, Change as Foreseen};
 use tamarack_model::{Bytes, Shape};
@@ -21,7 +22,8 @@ use crate::compact::edits;
 use crate::compact::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
-use crate::format::shape;
+use crate::format::edit::{Change, ShapeBlob};
+use crate::format::shape::TreeDesign;
 use crate::tree::design;
 use crate::tree::occupancy::RunContents;
 
@@ -116,6 +118,32 @@ impl Scheduler {
         Ok(shape)
     }
 
+    /// Chooses other filters for the tree's tables, old and new ones, which keep digests or not,
+    /// and
+    /// records that.
+    ///
+    /// # Errors
+    /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
+    pub fn set_filter(&self, filter: FilterChoice, keeps_digests: bool) -> Result<()> {
+        let schedule = self.schedule.lock();
+        self.database.health.check_running()?;
+        if filter != self.filters.chosen() {
+            let shape = self.design(schedule.policy().clone(), schedule.shape().clone(), filter);
+            let set = Change::ShapeSet { tree: self.tree.id(), shape };
+            self.install(vec![set], Activity::Merge).inspect_err(|error| {
+                if let Error::Stopped { .. } = error {
+                    self.database.health.report_stop(error.clone());
+                }
+            })?;
+        }
+        self.filters.choose(filter, keeps_digests)
+    }
+
+    /// A design, to be recorded.
+    fn design(&self, policy: Arc<dyn Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
+        TreeDesign { policy, filter, space_bound: self.settings.space_bound, shape }.encode()
+    }
+
     /// Has every level take the form of the tree's shape now, and waits for that.
     ///
     /// # Errors
@@ -140,7 +168,7 @@ impl Scheduler {
     /// The tree has another shape from now on.
     pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
-        let blob = shape::encode(&*policy, &shape);
+        let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
         self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Merge)?;
         self.counters.reshapes.add(1);
         schedule.set_design(policy, shape);

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::format::edit::{Change, KeyRange, RunId, SliceSpec};
 use crate::format::meta::TableId;
 use crate::format::names::FileName;
+use crate::format::properties::Special;
 use crate::step;
 use crate::tree::manifest::{Manifest, Recovered};
 use crate::tree::version::Version;
@@ -206,6 +207,15 @@ fn what_a_newer_version_wrote_is_not_called_damage() {
     let header = Header { number: 1, database: 7 }.encode();
     let base = Version::new(7, no_files()).state_edit().encode();
     assert!(recover(header.clone(), &base).is_ok_and(|found| found.is_some()));
-    let unknown: Vec<u8> = base.iter().copied().chain([200, 1, 2]).collect();
-    assert!(matches!(recover(header, &unknown), Err(Error::Unsupported { .. })));
+    let unknown: Vec<u8> = base.iter().copied().chain([100, 1, 2]).collect();
+    assert!(matches!(recover(header.clone(), &unknown), Err(Error::Unsupported { .. })));
+    let optional: Vec<u8> = base.iter().copied().chain([200, 1, 2]).collect();
+    assert!(recover(header.clone(), &optional).is_ok_and(|found| found.is_some()));
+    // A table with a kind of entry that this version does not serve is refused by that name.
+    let mut meta = meta(TableId(1), 0, 1, (1, 1));
+    meta.properties.special = Some(Box::new(Special { merge_operands: 1, ..Special::default() }));
+    let mut edit = Version::new(7, no_files()).state_edit();
+    edit.changes.push(Change::TableAdded { tree: TREE, meta: Arc::new(meta) });
+    let refused = recover(header, &edit.encode()).map(drop);
+    assert!(matches!(&refused, Err(Error::Unsupported { what, .. }) if what.contains("merge operands")), "{refused:?}");
 }

@@ -12,6 +12,7 @@ use tamarack_env::{MemoryEnv, Random};
 use crate::entry::Sequence;
 use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
+use crate::format::properties::Properties;
 use crate::table::TableStorage;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
@@ -343,16 +344,17 @@ pub(super) fn meta(id: TableId, from: usize, to: usize, sequences: (u64, u64)) -
         id,
         file_bytes: 4096,
         root_checksum: id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        entries: (to - from) as u64,
-        tombstones: 0,
-        raw_bytes: 100,
-        smallest_key: key(from),
-        largest_key: key(to - 1),
-        smallest_sequence: Sequence(sequences.0),
-        largest_sequence: Sequence(sequences.1),
-        filter_kind: 0,
-        filter_bits: 0,
         digest_bytes: 0,
         created_after: EditNumber(0),
+        sequence_base: Sequence::ZERO,
+        properties: Properties {
+            entries: (to - from) as u64,
+            raw_bytes: 100,
+            smallest_key: key(from),
+            largest_key: key(to - 1),
+            smallest_sequence: Sequence(sequences.0),
+            largest_sequence: Sequence(sequences.1),
+            ..Properties::default()
+        },
     }
 }

@@ -163,6 +163,14 @@ fn edits_that_break_a_rule_are_refused() {
         ("not at the start", &version, vec![Change::Database { id: 1 }]),
         ("taken back", &version, vec![Change::IdsUsed { tables: 8, runs: 9, merges: 9 }]),
         ("exists already", &version, vec![Change::TreeCreated { tree: TREE }]),
+        ("does not exist", &version, vec![Change::TreeNamed { tree: other, name: "other".into() }]),
+        ("does not exist", &version, vec![Change::TreeDropped { tree: other }]),
+        ("is not empty", &version, vec![Change::TreeDropped { tree: TREE }]),
+        (
+            "has the name",
+            &version,
+            vec![Change::TreeCreated { tree: other }, Change::TreeNamed { tree: other, name: "".into() }],
+        ),
         ("does not exist", &version, vec![Change::RunRemoved { tree: other, run: RunId(1) }]),
         ("not a new table", &version, vec![table(1, (21, 22))]),
         ("not a new table", &version, vec![table(9, (21, 22))]),
@@ -221,11 +229,8 @@ fn versions_share_what_an_edit_does_not_touch() {
     let name = |number: u64| number.to_be_bytes().to_vec();
     let mut changes = vec![Change::IdsUsed { tables: count + 9, runs: 9, merges: 9 }];
     changes.extend((0..count).map(|number| {
-        let meta = crate::format::meta::TableMeta {
-            smallest_key: name(number),
-            largest_key: name(number),
-            ..meta(TableId(number + 1), 0, 1, (1, 1))
-        };
+        let mut meta = meta(TableId(number + 1), 0, 1, (1, 1));
+        (meta.properties.smallest_key, meta.properties.largest_key) = (name(number), name(number));
         Change::TableAdded { tree: TREE, meta: Arc::new(meta) }
     }));
     changes.push(Change::RunAdded { tree: TREE, run: RunId(1), level: 1, index: 0 });

@@ -169,7 +169,7 @@ impl Damage {
         self.inflict(&env);
         let at_rest = self.check_at_rest(scene, &env)?;
         let db = match options(&env).open(DIR) {
-            Ok(_) if !at_rest.is_ok() && !self.paths().iter().any(|path| is(path, "table")) => {
+            Ok(_) if !at_rest.is_ok() && !self.paths().iter().any(|path| is(path, "sst")) => {
                 return Err(format!("it opens, but at rest there was {:?}", at_rest.problems));
             }
             Ok(db) if at_rest.torn.is_empty() != db.recovery().dropped.is_empty() => {
@@ -196,7 +196,7 @@ impl Damage {
         }
         let report = db.verify(&mut |_, _| {}).map_err(|error| format!("verify: {error}"))?;
         report.problems.iter().try_for_each(|error| self.check_error(scene, error))?;
-        let in_table = self.paths().iter().any(|path| is(path, "table"));
+        let in_table = self.paths().iter().any(|path| is(path, "sst"));
         if in_table && (report.is_ok() || at_rest.is_ok()) {
             return Err("verify does not find it".to_owned());
         }
@@ -211,7 +211,7 @@ impl Damage {
             return Err("verify at rest changed something".to_owned());
         }
         // A segment of the log that is no segment any more is missed by those beside it, too.
-        let names_log = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "log"));
+        let names_log = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "wal"));
         let (of_log, others): (Vec<_>, Vec<_>) = report.problems.iter().partition(names_log);
         others.into_iter().try_for_each(|error| self.check_error(scene, error))?;
         if !of_log.iter().any(|error| self.check_error(scene, error).is_ok()) {
@@ -246,7 +246,7 @@ impl Damage {
     fn looks_torn(&self, scene: &Scene) -> bool {
         let durable = self.durable(scene);
         let damages_header = scene.records.iter().any(|record| self.touches(&record.path, 0, HEADER_BYTES));
-        let is_one_log = matches!(self, Self::Flip { path, .. } | Self::Cut { path, .. } if is(path, "log"));
+        let is_one_log = matches!(self, Self::Flip { path, .. } | Self::Cut { path, .. } if is(path, "wal"));
         let mut damaged = scene.records.iter().filter(|record| self.damages(record)).peekable();
         // Reserved space is only written to at the end of the last segment.
         let at_end =
@@ -257,14 +257,14 @@ impl Damage {
     /// True if what is left looks as if it had always been so.
     fn leaves_no_trace(&self, scene: &Scene) -> bool {
         match self {
-            Self::Cut { path, length } if is(path, "log") => {
+            Self::Cut { path, length } if is(path, "wal") => {
                 let mut records = scene.records.iter().filter(|record| record.path == *path);
                 *length <= HEADER_BYTES
                     || records.any(|record| (record.end..=record.end.next_multiple_of(8)).contains(length))
             }
-            Self::Remove { path } => is(path, "log"),
+            Self::Remove { path } => is(path, "wal"),
             // The lock file is empty.
-            Self::Swap { a, b } => is(a, "log") && b.ends_with("LOCK"),
+            Self::Swap { a, b } => is(a, "wal") && b.ends_with("LOCK"),
             _ => false,
         }
     }
@@ -277,8 +277,8 @@ impl Damage {
         let named = message::path_of(error).expect("checked just now");
         let paths = self.paths();
         let lost_edits =
-            matches!(self, Self::Cut { .. }) && is(paths[0], "manifest") && (is(named, "log") || is(named, "table"));
-        let lost_segment = self.leaves_no_trace(scene) && is(named, "log");
+            matches!(self, Self::Cut { .. }) && is(paths[0], "manifest") && (is(named, "wal") || is(named, "sst"));
+        let lost_segment = self.leaves_no_trace(scene) && is(named, "wal");
         if paths.contains(&named) || lost_edits || lost_segment {
             return Ok(());
         }

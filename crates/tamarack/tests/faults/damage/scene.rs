@@ -109,7 +109,7 @@ impl Scene {
         scene.flushed = scene.commits_through(flushed_through);
         scene.records = scene.read_records();
         let segments =
-            scene.files.iter().filter(|(path, _)| path.extension().is_some_and(|kind| kind == "log")).count();
+            scene.files.iter().filter(|(path, _)| path.extension().is_some_and(|kind| kind == "wal")).count();
         assert!(segments >= 2 && scene.records.len() >= 6, "{segments} segments, {:?}", scene.records);
         assert!(version.tables().count() >= 4, "{version:?}");
         scene
@@ -125,7 +125,7 @@ impl Scene {
         let database = Header::decode(&manifest, 1).expect("the manifest's header").database;
         let mut records = Vec::new();
         for (path, _) in &self.files {
-            let Some(number) = path.to_str().and_then(|path| path.strip_prefix("/db/")?.strip_suffix(".log")) else {
+            let Some(number) = path.to_str().and_then(|path| path.strip_prefix("/db/")?.strip_suffix(".wal")) else {
                 continue;
             };
             let number = number.parse().expect("a segment's number");

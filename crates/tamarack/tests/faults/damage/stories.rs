@@ -29,7 +29,7 @@ fn what_is_no_segment_is_not_removed_as_an_unborn_one() {
     let scene = Scene::killed();
     let (env, last) = (scene.machine(), scene.last_segment());
     let mut files = scene.files.iter().map(|(path, _)| path);
-    let table = files.find(|path| path.extension().is_some_and(|kind| kind == "table")).expect("there are several");
+    let table = files.find(|path| path.extension().is_some_and(|kind| kind == "sst")).expect("there are several");
     env.swap(last, table).expect("both are there");
     let before = env.identity();
     let error = open_error(&env);

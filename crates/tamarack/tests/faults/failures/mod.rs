@@ -233,7 +233,7 @@ fn failures_of(call: &Call) -> Vec<(Failure, bool)> {
         }
     }
     if call.kind == CallKind::Write {
-        let elsewhere = [None, Some("CURRENT"), Some("0000000001.manifest"), Some("0000000001.log")];
+        let elsewhere = [None, Some("CURRENT"), Some("0000000001.manifest"), Some("0000000001.wal")];
         for name in elsewhere {
             let path = name.map(|name| std::path::Path::new(DIR).join(name));
             failures.push((Failure::MisdirectedWrite { path, offset: 0 }, false));

@@ -153,13 +153,13 @@ fn a_message_says_where_and_what_and_what_to_do() -> tamarack::Result<()> {
     let error = db.put("a", "1").expect_err("the disk is full");
     assert_eq!(
         error.to_string(),
-        "/db/0000000001.log: log: append failed: no storage space; free some space, then try again"
+        "/db/0000000001.wal: log: append failed: no storage space; free some space, then try again"
     );
     env.inject(Fault::new(Failure::SyncKeepsPages).step(step::LOG_SYNC));
     let error = sync_put(&db, "a").expect_err("the sync fails");
     assert_eq!(
         error.to_string(),
-        "/db/0000000001.log: log: sync failed: simulated input/output error; what of it is durable is unknown, so no more writes are \
+        "/db/0000000001.wal: log: sync failed: simulated input/output error; what of it is durable is unknown, so no more writes are \
          taken, while reads still work; look at the device and at the system's log, then reopen the database"
     );
     assert_eq!(sync_put(&db, "b").expect_err("writing is over").to_string(), error.to_string());

@@ -145,7 +145,7 @@ impl Case<'_> {
     fn check_found(&self, before: &Contents, found: &VerifyReport) -> Result<(), String> {
         let mut named: BTreeSet<&Path> = found.torn.iter().map(|torn| &*torn.path).collect();
         named.extend(found.problems.iter().filter_map(path_of));
-        let any_log = named.iter().any(|path| is(path, "log"));
+        let any_log = named.iter().any(|path| is(path, "wal"));
         let of_manifest = |path: &Path| path.ends_with("CURRENT") || is(path, "manifest");
         let structure_is_whole =
             self.truth.needed.iter().all(|(path, bytes)| !of_manifest(path) || before.get(path) == Some(bytes));
@@ -155,12 +155,12 @@ impl Case<'_> {
             let is_found = match now {
                 Some(now) if now == whole => continue,
                 // What nobody names is not missed.
-                None if is(path, "table") => named.contains(&**path) || !structure_is_whole,
+                None if is(path, "sst") => named.contains(&**path) || !structure_is_whole,
                 // Cut between two records, it is whole in itself.
                 _ if is(path, "manifest") => named.contains(&**path) || is_cut,
                 // What is shorter than a header may be one that was being written when a crash came.
-                _ if is(path, "log") && now.is_none_or(|now| now.len() < 64) => true,
-                _ if is(path, "log") => any_log || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
+                _ if is(path, "wal") && now.is_none_or(|now| now.len() < 64) => true,
+                _ if is(path, "wal") => any_log || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
                 _ => named.contains(&**path),
             };
             if !is_found {
@@ -185,7 +185,7 @@ impl Case<'_> {
     }
 
     fn check_answers(&self, before: &Contents, report: &RepairReport, answers: &Answers) -> Result<(), String> {
-        let keeps_log = !report.replaced.iter().any(|file| is(&file.path, "log"));
+        let keeps_log = !report.replaced.iter().any(|file| is(&file.path, "wal"));
         let whole = self.truth.whole(before, keeps_log);
         for (key, value) in answers {
             let versions = &self.scene.versions[key];

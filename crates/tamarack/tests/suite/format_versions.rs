@@ -1,0 +1,97 @@
+//! Databases of other format versions, and what this version stores but cannot serve: refused by
+//! name, and untouched.
+//!
+//! `golden/v1/database` was written by the last program that knew version 1, which was never
+//! released. It stays.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tamarack::{Error, Expert, Options};
+use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
+use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::meta::{EditNumber, TreeId};
+use tamarack_format::names::FileName;
+use tamarack_format::record::{Group, Position, SegmentHeader, segment_place};
+
+const STEP: Step = Step("test: write a file");
+
+fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
+    let file = env.open(path, Access::Read).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("its bytes");
+    bytes
+}
+
+fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
+    let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    file.write_all_at(bytes, 0, STEP).expect("memory");
+}
+
+/// All files of a directory, with their bytes.
+fn files(env: &dyn Env, dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut names: Vec<_> =
+        env.list(dir).expect("a directory").into_iter().map(|name| format!("{}", name.display())).collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), read(env, &dir.join(&name)))).collect()
+}
+
+fn options(env: &Arc<dyn Env>) -> Options {
+    Options::default().expert(Expert::default().env(env.clone()))
+}
+
+/// Opening, opening for reading, verifying and repairing refuse a database of version 1 by name,
+/// say what to do, and change nothing.
+#[test]
+fn a_database_of_version_1_is_refused_and_untouched() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/database");
+    let (env, dir) = (MemoryEnv::new(0), Path::new("/db"));
+    env.create_dir(dir, STEP).expect("an empty environment");
+    for (name, bytes) in files(&*OsEnv::new(), &golden) {
+        write(&*env, &dir.join(name), &bytes);
+    }
+    let before = files(&*env, dir);
+    let refused = |error: Error| {
+        assert!(matches!(error, Error::OldFormat { version: 1, .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("version 1") && text.contains("export") && text.contains("import"), "{text}");
+        assert!(files(&*env, dir) == before, "the database was changed");
+    };
+    refused(options(&env).open(dir).map(drop).expect_err("version 1"));
+    refused(options(&env).open_read_only(dir).map(drop).expect_err("version 1"));
+    refused(options(&env).plan_repair(dir, &mut |_, _| ()).map(drop).expect_err("version 1"));
+    refused(options(&env).repair(dir, &mut |_, _| ()).map(drop).expect_err("version 1"));
+}
+
+/// A WAL with an entry of a kind that is stored but not served yet is refused by the kind's name;
+/// nothing of it is lost.
+#[test]
+fn kinds_that_are_not_served_are_refused_by_name() {
+    for (kind, name) in [
+        (EntryKind::Merge, "merge operands"),
+        (EntryKind::RangeDelete, "range tombstones"),
+        (EntryKind::ValuePointer, "values that stand elsewhere"),
+        (EntryKind::ExpiringPut, "puts that expire"),
+    ] {
+        let (env, dir) = (MemoryEnv::new(0), Path::new("/db"));
+        let db = options(&env).open(dir).expect("an empty environment");
+        db.put("a", "1").expect("memory");
+        drop(db);
+        let path = FileName::Log(1).path(dir);
+        let segment = read(&*env, &path);
+        let database = u64::from_le_bytes(segment[16..24].try_into().expect("eight bytes"));
+        let header =
+            SegmentHeader { number: 1, base: Position(0), first_sequence: Sequence(1), created_after: EditNumber(1) };
+        let mut bytes = header.encode(database).to_vec();
+        let mut group = Group::new();
+        group.push_entry(TreeId(0), kind, b"a", b"12345678value");
+        bytes.extend_from_slice(
+            group.seal(segment_place(database, 1), 64, Sequence(1), Position(0)).expect("a small group"),
+        );
+        env.remove(&path, STEP).expect("it is there");
+        write(&*env, &path, &bytes);
+        let error = options(&env).open(dir).map(drop).expect_err("a kind that is not served");
+        assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains(name)), "{error:?}");
+        assert!(read(&*env, &path) == bytes, "the WAL was changed");
+    }
+}
