@@ -1,4 +1,4 @@
 //! Bytes as a log segment. See `tamarack::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| tamarack::fuzz::log(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tamarack::fuzz::wal(input));

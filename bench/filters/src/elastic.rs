@@ -7,7 +7,7 @@
 //! A million entries of 8 + 100 bytes in memory, `leveling:T=10` with buffers of 4 MiB, no cache. Groups of neighbouring keys are asked for by a Zipfian law of exponent 0.99, any absent key in a group
 //! alike. What is counted is data blocks read for each lookup: all are read in vain. It does not depend on how fast the machine is.
 
-use tamarack::{Compression, Db, Expert, Options};
+use tamarack::{Compression, Db, AdvancedOptions, Options};
 use tamarack_env::{MemoryEnv, Random};
 use tamarack_model::elastic::half_life;
 
@@ -46,14 +46,14 @@ impl Asked {
 }
 
 fn load(filter: &str, entries: u64) -> Db {
-    let expert = Expert::new().env(MemoryEnv::new(1)).filter(filter).policy("leveling:T=10").buffer_bytes(4 << 20);
-    let options = Options::new().compression(Compression::None).expert(expert.cache_bytes(0));
+    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).filter(filter).policy("leveling:T=10").memtable_bytes(4 << 20);
+    let options = Options::new().compression(Compression::None).advanced(advanced.cache_bytes(0));
     let db = options.open("/elastic").expect("memory");
     for number in 0..entries {
         // A prime number that does not divide the number of entries: every buffer has keys from everywhere.
         db.put((2 * (number * 611_953 % entries)).to_be_bytes(), VALUE).expect("memory");
     }
-    db.flush().and_then(|()| db.wait_for_merges()).expect("memory");
+    db.flush().and_then(|()| db.wait_for_compactions()).expect("memory");
     db
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use common::machine::thread_cpu_ns;
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, Expert, MergePause, Options, Result};
+use tamarack::{Compression, Db, AdvancedOptions, CompactionPause, Options, Result};
 use tamarack_env::{Env, OsEnv};
 use tamarack_model::cost::hashing::Lookup;
 
@@ -20,7 +20,7 @@ const VALUE_BYTES: usize = 100;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kind {
     pub key_bytes: usize,
-    /// As `Expert::filter` takes it.
+    /// As `AdvancedOptions::filter` takes it.
     pub filter: String,
 }
 
@@ -84,7 +84,7 @@ pub struct Tree {
     policy: String,
     env: Arc<Waiting>,
     dir: PathBuf,
-    open: Option<(Db, MergePause)>,
+    open: Option<(Db, CompactionPause)>,
     /// Of each run, young to old.
     runs: Vec<RunOf>,
     device: Device,
@@ -134,7 +134,7 @@ impl Tree {
                 db.put(&key, value)?;
             }
             db.flush()?;
-            db.wait_for_merges()?;
+            db.wait_for_compactions()?;
         }
         db.close()
     }
@@ -145,15 +145,15 @@ impl Tree {
 
     fn options(&self, device: Device) -> Options {
         let env: Arc<dyn Env> = if device.is_direct() { OsEnv::new() } else { self.env.clone() };
-        let expert = Expert::new()
+        let advanced = AdvancedOptions::new()
             .env(env)
             // A little more than is flushed at a time, so that it is flushed when it is said.
-            .buffer_bytes((self.flushes.0 + 1) * raw_bytes(&self.kind))
+            .memtable_bytes((self.flushes.0 + 1) * raw_bytes(&self.kind))
             .policy(&self.policy)
             .filter(&self.kind.filter)
             .cache_bytes(device.cache_bytes())
             .direct_io(device.is_direct());
-        Options::new().compression(Compression::None).threads(1).memory_bytes(2 << 30).expert(expert)
+        Options::new().compression(Compression::None).threads(1).memory_bytes(2 << 30).advanced(advanced)
     }
 
     /// Opens it anew, as it is on that device, and lets it come to rest there: with all in the cache, or all indexes in memory.
@@ -166,7 +166,7 @@ impl Tree {
             self.fill(device)?;
         }
         let db = self.options(device).open(self.path(device))?;
-        let pause = db.pause_merges();
+        let pause = db.pause_compactions();
         let stats = db.stats();
         let runs = stats.levels.iter().flat_map(|level| &level.runs);
         self.runs = runs.map(|run| (run.entries, run.filter_bits, run.filter_fpr)).collect();

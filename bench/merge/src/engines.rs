@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::data::Data;
 use rocksdb::statistics::Ticker;
 use rocksdb::{BottommostLevelCompaction, CompactOptions, DB, DBCompressionType, Options, WriteOptions};
-use tamarack::{Compression, Db, Durability, Expert};
+use tamarack::{Compression, Db, Durability, AdvancedOptions};
 
 pub trait Engine {
     /// Its name in tables.
@@ -44,12 +44,12 @@ impl Tamarack {
     fn open(dir: &Path, data: &Data, threads: usize) -> Db {
         // Tiering with more runs than are made, so that no merge begins by itself. A run is a buffer, less a little that keeps the last put from sealing it.
         let run_bytes = data.bytes() / data.runs + 8 * (data.entries / data.runs);
-        let expert = Expert::new()
+        let advanced = AdvancedOptions::new()
             .filter("none")
             .policy(&format!("tiering:T={}", 2 * data.runs))
-            .buffer_bytes(run_bytes + run_bytes / 100)
+            .memtable_bytes(run_bytes + run_bytes / 100)
             .block_bytes(4096);
-        let options = tamarack::Options::new().memory_bytes(1 << 30).compression(data.compression).expert(expert);
+        let options = tamarack::Options::new().memory_bytes(1 << 30).compression(data.compression).advanced(advanced);
         options.durability(Durability::Buffered).threads(threads).open(dir).expect(WORKS)
     }
 }
@@ -92,7 +92,7 @@ impl Filled for Db {
     fn written_bytes(&self) -> u64 {
         let stats = self.stats();
         assert_eq!(stats.levels.iter().map(|level| level.runs.len()).sum::<usize>(), 1, "all runs are merged");
-        stats.merge_bytes
+        stats.compaction_bytes
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {

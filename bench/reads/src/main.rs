@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use tamarack::{Compression, Db, Expert, Options, ReaderStats};
+use tamarack::{Compression, Db, AdvancedOptions, Options, ReaderStats};
 use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, ReadQueue, ReadRequest, TempDir};
 
 const BLOCK_BYTES: u64 = 4096;
@@ -40,13 +40,13 @@ fn main() -> Outcome {
     let dir = scratch.path().join("db");
     let keys = (mib << 20) / 1024;
 
-    let expert =
-        Expert::new().policy("tiering:T=100").buffer_bytes((mib << 20) / RUNS).block_bytes(BLOCK_BYTES as usize);
-    let expert = expert.cache_bytes((mib << 20) / 64).direct_io(true);
-    let options = Options::new().memory_bytes(512 << 20).compression(Compression::None).expert(expert);
+    let advanced =
+        AdvancedOptions::new().policy("tiering:T=100").memtable_bytes((mib << 20) / RUNS).block_bytes(BLOCK_BYTES as usize);
+    let advanced = advanced.cache_bytes((mib << 20) / 64).direct_io(true);
+    let options = Options::new().memory_bytes(512 << 20).compression(Compression::None).advanced(advanced);
     load(&options.open(&dir)?, keys)?;
     let db = options.open(&dir)?;
-    let _pause = db.pause_merges();
+    let _pause = db.pause_compactions();
     let runs: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
     let files = tables(&dir)?;
     let only = arguments.next().unwrap_or_default();
@@ -84,7 +84,7 @@ fn load(db: &Db, keys: u64) -> Outcome {
         db.put(key(number), value)?;
     }
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     db.clone().close()?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::words::Words;
-use tamarack::{Compression, Db, Expert, IngestReport, Options, Result};
+use tamarack::{Compression, Db, AdvancedOptions, IngestReport, Options, Result};
 use tamarack_env::Random;
 
 const HELP: &str = "\
@@ -83,7 +83,7 @@ fn measure(settings: &Settings, rounds: u64, dir: &Path) -> Result<()> {
             now[1],
             direct.as_secs_f64(),
             now[2],
-            report.writers_held.as_secs_f64() * 1e3,
+            report.writers_delayed.as_secs_f64() * 1e3,
             slowest.map_or(String::new(), |(puts, put)| format!(
                 ", the longest of {puts} puts took {:.1} ms",
                 put.as_secs_f64() * 1e3
@@ -127,10 +127,10 @@ fn load(db: &Db, settings: &Settings, pool: &[u8], first: u64) -> Result<IngestR
 /// Into a new database. Returns how long it took, and if there was a writer, how often it put and the longest put.
 fn ingest(settings: &Settings, pool: &[u8], dir: &PathBuf) -> Result<(IngestReport, Duration, Option<Puts>)> {
     let compression = if settings.lz4 { Compression::Lz4 } else { Compression::None };
-    let db = Options::new().compression(compression).expert(Expert::new()).open(dir)?;
+    let db = Options::new().compression(compression).advanced(AdvancedOptions::new()).open(dir)?;
     if settings.before > 0 {
         load(&db, &Settings { entries: settings.before, lz4: settings.lz4, ..*settings }, pool, 1)?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
     }
     let done = AtomicBool::new(false);
     let began = Instant::now();

@@ -231,7 +231,7 @@ fn run(store: &Store, policy: &dyn policy::Policy, mix: &Mix, scans: u64) -> Res
         "flushed": flushed,
         "merged": (after.written_raw_bytes() - before.written_raw_bytes()) as f64 - flushed as f64,
         "merged_model": tree.report().written_total().as_f64() - flushed as f64,
-        "merges": after.merges - before.merges,
+        "merges": after.compactions - before.compactions,
         "written_levels": after.levels.iter().enumerate().map(|(at, level)| level.written_raw_bytes - before.levels.get(at).map_or(0, |level| level.written_raw_bytes)).collect::<Vec<_>>(),
         "written_levels_model": tree.report().written.iter().map(|bytes| bytes.0).collect::<Vec<_>>(),
         "seconds": taken, "settle_seconds": settling,

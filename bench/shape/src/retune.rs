@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use common::numbers::mix;
 use common::words::Words;
-use tamarack::{Compression, Db, Expert, Options, Result, Stats};
+use tamarack::{Compression, Db, AdvancedOptions, Options, Result, Stats};
 
 const HELP: &str = "\
 usage: retune [--dir DIR] [--mib N] [--from N] [--to N] [--threads N]
@@ -43,7 +43,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     let (from, to) = (filter(words.number("from", 5)), filter(words.number("to", 10)));
     let open = |filter: &str| {
         let options = Options::new().compression(Compression::None).threads(words.number("threads", 2) as usize);
-        options.memory_bytes(128 << 20).expert(Expert::new().filter(filter).cache_bytes(16 << 20)).open(dir)
+        options.memory_bytes(128 << 20).advanced(AdvancedOptions::new().filter(filter).cache_bytes(16 << 20)).open(dir)
     };
     let db = open(&from)?;
     let entries = (words.number("mib", 1024) << 20) / RAW_BYTES;
@@ -52,8 +52,8 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
         db.put(key(2 * number), value(number))?;
     }
     db.flush()?;
-    db.wait_for_merges()?;
-    db.wait_for_filters()?;
+    db.wait_for_compactions()?;
+    db.wait_for_filter_rebuild()?;
     println!("{entries} entries with {from} in {:.0} s", began.elapsed().as_secs_f64());
     show(&db, entries, 0)?;
 
@@ -71,22 +71,22 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
         });
         let began = Instant::now();
         db.set_filter(&to)?;
-        db.wait_for_filters()?;
+        db.wait_for_filter_rebuild()?;
         let took = began.elapsed().as_secs_f64();
         ended.store(true, Ordering::Relaxed);
         reader.join().expect("the reader finds everything")?;
         Ok(took)
     })?;
     let after = db.stats();
-    let (read, all) = (after.retune_bytes_read - before.retune_bytes_read, after.space.live_bytes);
+    let (read, all) = (after.filter_rebuild_bytes_read - before.filter_rebuild_bytes_read, after.space.live_bytes);
     println!(
         "{from} -> {to}: {took:.1} s; {} filters made anew; {:.1} MiB read, {:.2} % of {:.0} MiB; {} merges, {} bytes written by them; {} lookups meanwhile, all right",
         after.filters_rebuilt - before.filters_rebuilt,
         mib(read),
         100.0 * read as f64 / all as f64,
         mib(all),
-        after.merges - before.merges,
-        after.merge_bytes - before.merge_bytes,
+        after.compactions - before.compactions,
+        after.compaction_bytes - before.compaction_bytes,
         asked.into_inner()
     );
     show(&db, entries, LOOKUPS)?;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
-use tamarack::{Compression, Db, Expert, Options, Result};
+use tamarack::{Compression, Db, AdvancedOptions, Options, Result};
 
 const HELP: &str = "\
 usage: merge-space [--dir DIR] [--mib N] [--above N] [--runs N] [--threads N] [--table-kib N]
@@ -54,12 +54,12 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     let entries = Entries::new();
     // Many slots, so that the last level can be written once and merged once.
     let many_slots = format!("custom:buffer {BUFFER_BYTES}; level {} in 1000 runs", 1000 * BUFFER_BYTES);
-    let expert = Expert::new().buffer_bytes(BUFFER_BYTES).policy(&many_slots);
-    let expert = match words.number("table-kib", 0) {
-        0 => expert,
-        kib => expert.table_bytes(kib << 10),
+    let advanced = AdvancedOptions::new().memtable_bytes(BUFFER_BYTES).policy(&many_slots);
+    let advanced = match words.number("table-kib", 0) {
+        0 => advanced,
+        kib => advanced.table_bytes(kib << 10),
     };
-    let db = Options::new().compression(Compression::None).threads(threads as usize).expert(expert).open(dir)?;
+    let db = Options::new().compression(Compression::None).threads(threads as usize).advanced(advanced).open(dir)?;
     let mut count = fill(&db, &entries, 0, last)?;
     db.compact()?;
     // What is above the last level fills level 1 when its last buffer is flushed.
@@ -69,8 +69,8 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
         2 * last
     ))?;
     count = fill(&db, &entries, count, above - BUFFER_BYTES)?;
-    db.wait_for_merges()?;
-    let held = db.pause_merges();
+    db.wait_for_compactions()?;
+    let held = db.pause_compactions();
     count = fill(&db, &entries, count, BUFFER_BYTES)?;
 
     let inputs: Vec<_> = db.stats().levels.into_iter().flat_map(|level| level.runs).collect();
@@ -88,7 +88,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
             (peak, samples)
         });
         drop(held);
-        let outcome = db.wait_for_merges();
+        let outcome = db.wait_for_compactions();
         done.store(true, Ordering::Relaxed);
         let peak = sampler.join().expect("the sampler ends");
         outcome.map(|()| peak)

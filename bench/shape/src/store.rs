@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, Event, Expert, Options, Result, RunStats, Stats};
+use tamarack::{Compression, Db, Event, AdvancedOptions, Options, Result, RunStats, Stats};
 use tamarack_env::os::{Batching, OsEnv};
 use tamarack_env::{Env, Random};
 use tamarack_model::Bytes;
@@ -70,10 +70,10 @@ impl Setting {
             }
         };
         let env: Arc<dyn Env> = if one_by_one { OsEnv::with_batching(Batching::OneByOne) } else { OsEnv::new() };
-        let expert = Expert::new().env(env).policy(&self.policy).filter(&self.filter).buffer_bytes(self.buffer_bytes);
-        let expert = expert.direct_io(true).cache_bytes(0).index_bytes(INDEX_BYTES).block_bytes(BLOCK_BYTES as usize);
+        let advanced = AdvancedOptions::new().env(env).policy(&self.policy).filter(&self.filter).memtable_bytes(self.buffer_bytes);
+        let advanced = advanced.direct_io(true).cache_bytes(0).index_bytes(INDEX_BYTES).block_bytes(BLOCK_BYTES as usize);
         let options = Options::new().compression(Compression::None).memory_bytes(1 << 30).threads(2);
-        let db = options.listener(Arc::new(listener)).expert(expert).open(&self.dir)?;
+        let db = options.listener(Arc::new(listener)).advanced(advanced).open(&self.dir)?;
         Ok(Store { db, setting: self.clone(), flushes, noise: noise(), random: Random::new(1), entries })
     }
 }
@@ -110,7 +110,7 @@ impl Store {
         if flush {
             self.db.flush()?;
         }
-        self.db.wait_for_merges()?;
+        self.db.wait_for_compactions()?;
         Ok(began.elapsed())
     }
 
@@ -216,7 +216,7 @@ fn runs(stats: &Stats) -> impl Iterator<Item = (&RunStats, f64)> {
             let done =
                 |job: &tamarack::JobStats| job.done_bytes as f64 / (job.done_bytes + job.left_bytes).max(1) as f64;
             let taken = stats.jobs.iter().find(|job| job.inputs.contains(&run.id)).map(|job| 1.0 - done(job));
-            let filled = || stats.jobs.iter().find(|job| run.in_merge && job.target_level == number).map(done);
+            let filled = || stats.jobs.iter().find(|job| run.in_compaction && job.target_level == number).map(done);
             (run, taken.or_else(filled).unwrap_or(1.0))
         })
     })

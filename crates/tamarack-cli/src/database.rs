@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use tamarack::{Compression, Db, Dropped, Durability, Error, Expert, Options};
+use tamarack::{AdvancedOptions, Compression, Db, Dropped, Durability, Error, Options};
 
 use crate::outcome::Failure;
 use crate::show::Output;
@@ -130,12 +130,12 @@ pub(crate) fn path(matches: &ArgMatches) -> &Path {
 
 /// Opens an existing database read-only; several processes can do so at once.
 pub(crate) fn open_to_read(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    opened(Options::new().expert(expert(matches)).open_read_only(path(matches)), path(matches), output)
+    opened(Options::new().advanced(advanced(matches)).open_read_only(path(matches)), path(matches), output)
 }
 
 /// Opens an existing database with its own options.
 pub(crate) fn open_as_it_is(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    open_with(&Options::new().create_if_missing(false).expert(expert(matches)), matches, output)
+    open_with(&Options::new().create_if_missing(false).advanced(advanced(matches)), matches, output)
 }
 
 /// Opens an existing database with [`write_arguments`].
@@ -156,26 +156,26 @@ pub(crate) fn open_or_create_tuned(matches: &ArgMatches, output: &mut Output<'_>
 
 /// Opens an existing database for a benchmark, with the given threads, cache and durability.
 pub(crate) fn open_to_measure(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = match matches.get_one::<u64>("cache") {
-        Some(bytes) => expert(matches).cache_bytes(*bytes),
-        None => expert(matches),
+    let advanced = match matches.get_one::<u64>("cache") {
+        Some(bytes) => advanced(matches).cache_bytes(*bytes),
+        None => advanced(matches),
     };
-    let options = with_threads(write_options(matches), matches).create_if_missing(false).expert(expert);
+    let options = with_threads(write_options(matches), matches).create_if_missing(false).advanced(advanced);
     open_with(&options, matches, output)
 }
 
 /// The options of [`write_arguments`], [`compaction_arguments`] and [`advanced_arguments`].
 pub(crate) fn tuned_options(matches: &ArgMatches) -> Result<Options, Failure> {
-    let expert = with_policy(with_filter(tuned(matches), matches), matches)?;
+    let advanced = with_policy(with_filter(tuned(matches), matches), matches)?;
     let options = with_threads(with_space(write_options(matches), matches), matches);
-    Ok(options.compression(compression(matches)).expert(expert))
+    Ok(options.compression(compression(matches)).advanced(advanced))
 }
 
 /// Opens an existing database with [`compaction_arguments`].
 pub(crate) fn open_to_compact(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {
-    let expert = with_policy(with_filter(expert(matches), matches), matches)?;
+    let advanced = with_policy(with_filter(advanced(matches), matches), matches)?;
     let options = with_threads(with_space(Options::new(), matches), matches);
-    open_with(&options.create_if_missing(false).expert(expert), matches, output)
+    open_with(&options.create_if_missing(false).advanced(advanced), matches, output)
 }
 
 fn with_space(options: Options, matches: &ArgMatches) -> Options {
@@ -188,7 +188,7 @@ fn with_space(options: Options, matches: &ArgMatches) -> Options {
 /// Opens an existing database with its own policy; read-only for a dry run.
 pub(crate) fn open_to_reshape(matches: &ArgMatches, dry: bool, output: &mut Output<'_>) -> Result<Db, Failure> {
     let options = with_threads(with_space(Options::new(), matches), matches);
-    let options = options.create_if_missing(false).expert(with_filter(expert(matches), matches));
+    let options = options.create_if_missing(false).advanced(with_filter(advanced(matches), matches));
     if dry {
         opened(options.open_read_only(path(matches)), path(matches), output)
     } else {
@@ -203,18 +203,18 @@ fn with_threads(options: Options, matches: &ArgMatches) -> Options {
     }
 }
 
-fn with_filter(expert: Expert, matches: &ArgMatches) -> Expert {
-    let expert = if matches.get_flag(NO_DIGESTS) { expert.filter_digests(false) } else { expert };
+fn with_filter(advanced: AdvancedOptions, matches: &ArgMatches) -> AdvancedOptions {
+    let advanced = if matches.get_flag(NO_DIGESTS) { advanced.filter_digests(false) } else { advanced };
     match matches.get_one::<String>("filter") {
-        Some(words) => expert.filter(words),
-        None => expert,
+        Some(words) => advanced.filter(words),
+        None => advanced,
     }
 }
 
-fn with_policy(expert: Expert, matches: &ArgMatches) -> Result<Expert, Failure> {
+fn with_policy(advanced: AdvancedOptions, matches: &ArgMatches) -> Result<AdvancedOptions, Failure> {
     Ok(match policy_specification(matches)? {
-        Some(words) => expert.policy(&words),
-        None => expert,
+        Some(words) => advanced.policy(&words),
+        None => advanced,
     })
 }
 
@@ -243,19 +243,19 @@ fn write_options(matches: &ArgMatches) -> Options {
     }
 }
 
-fn tuned(matches: &ArgMatches) -> Expert {
+fn tuned(matches: &ArgMatches) -> AdvancedOptions {
     let size = |name| matches.get_one::<u64>(name).copied();
-    let mut expert = expert(matches);
+    let mut advanced = advanced(matches);
     if let Some(bytes) = size("buffer") {
-        expert = expert.buffer_bytes(bytes);
+        advanced = advanced.memtable_bytes(bytes);
     }
     if let Some(bytes) = size("cache") {
-        expert = expert.cache_bytes(bytes);
+        advanced = advanced.cache_bytes(bytes);
     }
     if let Some(bytes) = size("block-size") {
-        expert = expert.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+        advanced = advanced.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-    expert
+    advanced
 }
 
 fn compression(matches: &ArgMatches) -> Compression {
@@ -265,8 +265,8 @@ fn compression(matches: &ArgMatches) -> Compression {
 }
 
 /// Advanced options from [`direct_argument`], where a command has it.
-fn expert(matches: &ArgMatches) -> Expert {
-    Expert::new().direct_io(matches.try_get_one(DIRECT).ok().flatten().copied().unwrap_or(false))
+fn advanced(matches: &ArgMatches) -> AdvancedOptions {
+    AdvancedOptions::new().direct_io(matches.try_get_one(DIRECT).ok().flatten().copied().unwrap_or(false))
 }
 
 fn open_with(options: &Options, matches: &ArgMatches, output: &mut Output<'_>) -> Result<Db, Failure> {

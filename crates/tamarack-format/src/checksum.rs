@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 #[repr(u8)]
 pub enum FileKind {
     /// A log segment.
-    Log = 1,
+    Wal = 1,
     /// A table.
     Table = 2,
     /// A manifest.

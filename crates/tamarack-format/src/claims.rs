@@ -23,7 +23,7 @@ pub struct Claim {
 }
 
 /// What the log segment that begins with `head` says it is; `None` if that is too short.
-pub fn of_log(head: &[u8]) -> Option<Claim> {
+pub fn of_wal(head: &[u8]) -> Option<Claim> {
     let mut reader = Reader::new(head);
     let is_marked = reader.take(8)? == record::MAGIC;
     reader.take(8)?;
@@ -74,7 +74,7 @@ mod tests {
     fn files_say_what_they_are() {
         let expected = Some(Claim { database: 5, number: 7, is_marked: true });
         let (base, first_sequence, created_after) = (Position(0), Sequence(1), EditNumber(1));
-        let log = SegmentHeader { number: 7, base, first_sequence, created_after }.encode(5);
+        let wal = SegmentHeader { number: 7, base, first_sequence, created_after }.encode(5);
         let manifest = manifest::Header { number: 7, database: 5 }.encode();
         let handle = BlockHandle { offset: 0, bytes: 20, checksum: 3 };
         let footer = Footer {
@@ -88,12 +88,12 @@ mod tests {
             created_after,
         };
         let table = footer.encode(20);
-        assert_eq!([of_log(&log), of_manifest(&manifest), of_table(&table)], [expected; 3]);
+        assert_eq!([of_wal(&wal), of_manifest(&manifest), of_table(&table)], [expected; 3]);
         assert_eq!(
-            [of_log(&manifest), of_manifest(&log)].map(|claim| claim.map(|claim| claim.is_marked)),
+            [of_wal(&manifest), of_manifest(&wal)].map(|claim| claim.map(|claim| claim.is_marked)),
             [Some(false); 2]
         );
-        assert_eq!([of_log(&log[..31]), of_manifest(&manifest[..31]), of_table(&table[1..])], [None; 3]);
+        assert_eq!([of_wal(&wal[..31]), of_manifest(&manifest[..31]), of_table(&table[1..])], [None; 3]);
 
         let mut damaged = table;
         damaged[170] ^= 1;

@@ -35,7 +35,7 @@ pub struct RunId(pub u64);
 
 /// The number of a merge. Never used twice in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct MergeId(pub u64);
+pub struct CompactionId(pub u64);
 
 /// One atomic change of what is on storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ pub enum Change {
         /// The next run's.
         runs: u64,
         /// The next merge's.
-        merges: u64,
+        compactions: u64,
     },
     /// An empty tree comes into being.
     TreeCreated {
@@ -152,33 +152,33 @@ pub enum Change {
         run: RunId,
     },
     /// A merge begins.
-    MergeBegun {
+    CompactionBegun {
         /// The tree.
         tree: TreeId,
         /// The merge.
-        merge: MergeId,
+        merge: CompactionId,
         /// The runs it takes: neighbours, young to old, in no other merge.
         inputs: Vec<RunId>,
         /// The run it fills: next to the inputs, in no other merge.
         output: RunId,
     },
     /// A merge hands over a range: every input loses it, and the output gets what became of it.
-    MergeAdvanced {
+    CompactionAdvanced {
         /// The tree.
         tree: TreeId,
         /// The merge.
-        merge: MergeId,
+        merge: CompactionId,
         /// The range; no part of it has been handed over before.
         range: KeyRange,
         /// What the output gets, in key order, within the range; nothing if nothing was left.
         outputs: Vec<SliceSpec>,
     },
     /// A merge has handed over everything. Its inputs, which are empty, end; so does its output if that is empty.
-    MergeEnded {
+    CompactionEnded {
         /// The tree.
         tree: TreeId,
         /// The merge.
-        merge: MergeId,
+        merge: CompactionId,
     },
     /// Runs change levels without passing each other.
     Relabelled {
@@ -202,14 +202,14 @@ pub enum Change {
         sequence: Sequence,
     },
     /// The database was closed cleanly, and its log ends here.
-    LogEnd {
+    WalEnd {
         /// The log position.
         position: u64,
     },
-    /// The log is written again: its end is no longer known. First in the first edit after [`Change::LogEnd`].
-    LogReopened,
+    /// The log is written again: its end is no longer known. First in the first edit after [`Change::WalEnd`].
+    WalReopened,
     /// The log was durable up to here when the edit was made, or further.
-    LogDurable {
+    WalDurable {
         /// The log position.
         position: u64,
     },
@@ -365,7 +365,9 @@ impl Change {
                 out.extend_from_slice(&id.to_le_bytes());
                 tag::DATABASE
             }
-            Self::IdsUsed { tables, runs, merges } => put_numbers(out, tag::IDS_USED, &[*tables, *runs, *merges]),
+            Self::IdsUsed { tables, runs, compactions } => {
+                put_numbers(out, tag::IDS_USED, &[*tables, *runs, *compactions])
+            }
             Self::TreeCreated { tree } => put_numbers(out, tag::TREE_CREATED, &[tree.0.into()]),
             Self::TreeNamed { tree, name } => {
                 put_varint(out, tree.0.into());
@@ -394,19 +396,19 @@ impl Change {
                 tag
             }
             Self::RunRemoved { tree, run } => put_numbers(out, tag::RUN_REMOVED, &[tree.0.into(), run.0]),
-            Self::MergeBegun { tree, merge, inputs, output } => {
+            Self::CompactionBegun { tree, merge, inputs, output } => {
                 let tag = put_numbers(out, tag::MERGE_BEGUN, &[tree.0.into(), merge.0]);
                 put_list(out, inputs, put_run);
                 put_run(out, output);
                 tag
             }
-            Self::MergeAdvanced { tree, merge, range, outputs } => {
+            Self::CompactionAdvanced { tree, merge, range, outputs } => {
                 let tag = put_numbers(out, tag::MERGE_ADVANCED, &[tree.0.into(), merge.0]);
                 put_range(out, range);
                 put_list(out, outputs, put_slice);
                 tag
             }
-            Self::MergeEnded { tree, merge } => put_numbers(out, tag::MERGE_ENDED, &[tree.0.into(), merge.0]),
+            Self::CompactionEnded { tree, merge } => put_numbers(out, tag::MERGE_ENDED, &[tree.0.into(), merge.0]),
             Self::Relabelled { tree, levels } => {
                 let tag = put_numbers(out, tag::RELABELLED, &[tree.0.into()]);
                 put_list(out, levels, |out, runs| put_list(out, runs, put_run));
@@ -420,9 +422,9 @@ impl Change {
             Self::FlushedThrough { tree, sequence } => {
                 put_numbers(out, tag::FLUSHED_THROUGH, &[tree.0.into(), sequence.0])
             }
-            Self::LogEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
-            Self::LogReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
-            Self::LogDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
+            Self::WalEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
+            Self::WalReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
+            Self::WalDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
             Self::SequencesSkipped { tree, through, count } => {
                 put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count])
@@ -435,7 +437,9 @@ impl Change {
     fn decode(tag: u8, reader: &mut Reader<'_>) -> Result<Option<Self>, EditError> {
         let change = match tag {
             tag::DATABASE => Self::Database { id: field(reader.u64(), "the database's id")? },
-            tag::IDS_USED => Self::IdsUsed { tables: number(reader)?, runs: number(reader)?, merges: number(reader)? },
+            tag::IDS_USED => {
+                Self::IdsUsed { tables: number(reader)?, runs: number(reader)?, compactions: number(reader)? }
+            }
             tag::TREE_CREATED => Self::TreeCreated { tree: tree(reader)? },
             tag::TREE_NAMED => {
                 let (tree, name) = (tree(reader)?, field(reader.bytes(), "a name")?);
@@ -461,19 +465,19 @@ impl Change {
             }
             tag::RUN_CUT => Self::RunCut { tree: tree(reader)?, run: run(reader)?, range: range(reader)? },
             tag::RUN_REMOVED => Self::RunRemoved { tree: tree(reader)?, run: run(reader)? },
-            tag::MERGE_BEGUN => Self::MergeBegun {
+            tag::MERGE_BEGUN => Self::CompactionBegun {
                 tree: tree(reader)?,
                 merge: merge(reader)?,
                 inputs: list(reader, run)?,
                 output: run(reader)?,
             },
-            tag::MERGE_ADVANCED => Self::MergeAdvanced {
+            tag::MERGE_ADVANCED => Self::CompactionAdvanced {
                 tree: tree(reader)?,
                 merge: merge(reader)?,
                 range: range(reader)?,
                 outputs: list(reader, slice)?,
             },
-            tag::MERGE_ENDED => Self::MergeEnded { tree: tree(reader)?, merge: merge(reader)? },
+            tag::MERGE_ENDED => Self::CompactionEnded { tree: tree(reader)?, merge: merge(reader)? },
             tag::RELABELLED => {
                 Self::Relabelled { tree: tree(reader)?, levels: list(reader, |reader| list(reader, run))? }
             }
@@ -482,9 +486,9 @@ impl Change {
                 shape: ShapeBlob { kind: small_number(reader)?, bytes: field(reader.bytes(), "a shape")?.into() },
             },
             tag::FLUSHED_THROUGH => Self::FlushedThrough { tree: tree(reader)?, sequence: sequence(reader)? },
-            tag::LOG_END => Self::LogEnd { position: number(reader)? },
-            tag::LOG_REOPENED => Self::LogReopened,
-            tag::LOG_DURABLE => Self::LogDurable { position: number(reader)? },
+            tag::LOG_END => Self::WalEnd { position: number(reader)? },
+            tag::LOG_REOPENED => Self::WalReopened,
+            tag::LOG_DURABLE => Self::WalDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
             tag::SEQUENCES_SKIPPED => {
                 Self::SequencesSkipped { tree: tree(reader)?, through: sequence(reader)?, count: number(reader)? }
@@ -565,8 +569,8 @@ fn run(reader: &mut Reader<'_>) -> Result<RunId, EditError> {
     number(reader).map(RunId)
 }
 
-fn merge(reader: &mut Reader<'_>) -> Result<MergeId, EditError> {
-    number(reader).map(MergeId)
+fn merge(reader: &mut Reader<'_>) -> Result<CompactionId, EditError> {
+    number(reader).map(CompactionId)
 }
 
 fn sequence(reader: &mut Reader<'_>) -> Result<Sequence, EditError> {

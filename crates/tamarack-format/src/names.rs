@@ -23,7 +23,7 @@ pub enum FileName {
     /// A manifest with its number.
     Manifest(u64),
     /// A log segment with its number.
-    Log(u64),
+    Wal(u64),
     /// A table with its number.
     Table(u64),
 }
@@ -36,7 +36,7 @@ impl FileName {
             Self::Current => "CURRENT".to_owned(),
             Self::CurrentNew => "CURRENT.new".to_owned(),
             Self::Manifest(number) => format!("{number:010}.manifest"),
-            Self::Log(number) => format!("{number:010}.wal"),
+            Self::Wal(number) => format!("{number:010}.wal"),
             Self::Table(number) => format!("{number:010}.sst"),
         }
     }
@@ -55,9 +55,9 @@ impl FileName {
     }
 
     /// Its number, if it is a segment of the log.
-    pub fn log(&self) -> Option<u64> {
+    pub fn wal(&self) -> Option<u64> {
         match self {
-            Self::Log(number) => Some(*number),
+            Self::Wal(number) => Some(*number),
             _ => None,
         }
     }
@@ -81,7 +81,7 @@ impl FileName {
                 let number = number.parse().ok()?;
                 match kind {
                     "manifest" => Self::Manifest(number),
-                    "wal" => Self::Log(number),
+                    "wal" => Self::Wal(number),
                     "sst" => Self::Table(number),
                     _ => return None,
                 }
@@ -103,7 +103,7 @@ mod tests {
             FileName::Current,
             FileName::CurrentNew,
             FileName::Manifest(7),
-            FileName::Log(u64::MAX),
+            FileName::Wal(u64::MAX),
             FileName::Table(0),
         ] {
             assert_eq!(FileName::parse(&file.name()), Some(file));

@@ -11,7 +11,7 @@
 //! behind damage by looking at every eighth byte. Its checksum is seeded with segment and offset as well: what a device
 //! returns from elsewhere is not taken for a record.
 //!
-//! Tests: round trips; decoding of arbitrary bytes; stored bytes in `tests/golden/log.hex`; the fuzz target `log`.
+//! Tests: round trips; decoding of arbitrary bytes; stored bytes in `tests/golden/wal.hex`; the fuzz target `wal`.
 
 use crate::checksum::{FileKind, Place};
 use crate::coding::{Reader, put_bytes, put_varint};
@@ -59,7 +59,7 @@ pub enum HeaderFlaw {
 
 /// The place that a segment's checksums are bound to.
 pub fn segment_place(database: u64, number: u64) -> Place {
-    Place::new(database, FileKind::Log, number)
+    Place::new(database, FileKind::Wal, number)
 }
 
 impl SegmentHeader {

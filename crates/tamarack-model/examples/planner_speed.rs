@@ -9,7 +9,7 @@ use std::hint::black_box;
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::cost::space::Content;
 use tamarack_model::pace::{Job, Load, Pacer};
-use tamarack_model::planner::{self, Merge, Occasion};
+use tamarack_model::planner::{self, CompactionPlan, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
 
 /// Decisions per measurement.
@@ -26,25 +26,25 @@ fn main() {
         let arrived = Occasion::Arrived { level: 1 };
         report(runs, "flush", || drop(black_box(planner::flush(&shape, black_box(&tree), &[], Bytes(1)))));
         report(runs, "arrival at a level that is not full", || {
-            drop(black_box(planner::next_merge(&shape, &tree, &[], arrived)))
+            drop(black_box(planner::next_compaction(&shape, &tree, &[], arrived)))
         });
         let mut full = tree.clone();
         let flush = planner::flush(&shape, &tree, &[], Bytes(1));
         planner::apply(&mut full, &flush, Some(Run { id: RunId(1 << 32), bytes: Bytes(1), entries: None }));
-        let merge = planner::next_merge(&shape, &full, &[], arrived).expect("level 1 is full");
+        let merge = planner::next_compaction(&shape, &full, &[], arrived).expect("level 1 is full");
         let name = format!("{} runs straight down into level {}", merge.inputs.len(), merge.target);
-        report(runs, &name, || drop(black_box(planner::next_merge(&shape, black_box(&full), &[], arrived))));
+        report(runs, &name, || drop(black_box(planner::next_compaction(&shape, black_box(&full), &[], arrived))));
         let busy = busy(&tree);
         report(runs, "flush while half of all runs are in merges", || {
             drop(black_box(planner::flush(&shape, black_box(&tree), &busy, Bytes(1))));
         });
         let bound = SpaceBound::new(1e9).expect("a bound");
         report(runs, "bound on space, kept", || {
-            drop(black_box(bound.next_merge(&shape, black_box(&tree), &busy, &Content::of_size)));
+            drop(black_box(bound.next_compaction(&shape, black_box(&tree), &busy, &Content::of_size)));
         });
         let tight = SpaceBound::new(1.01).expect("a bound");
         report(runs, "bound on space, to be brought about", || {
-            drop(black_box(tight.next_merge(&shape, black_box(&tree), &[], &Content::of_size)));
+            drop(black_box(tight.next_compaction(&shape, black_box(&tree), &[], &Content::of_size)));
         });
         report(runs, "form of every level", || {
             let fits = |level| planner::fits(&shape, black_box(&tree), &busy, level);
@@ -72,9 +72,9 @@ fn tree(shape: &Shape, quarter: u32) -> Occupancy {
 }
 
 /// Every second level's runs, in merges of ten.
-fn busy(tree: &Occupancy) -> Vec<Merge> {
+fn busy(tree: &Occupancy) -> Vec<CompactionPlan> {
     let level = |target: usize| {
-        let runs = tree.level(target).chunks(10).map(move |runs| Merge {
+        let runs = tree.level(target).chunks(10).map(move |runs| CompactionPlan {
             cause: planner::Cause::Full { level: target - 1, through: target - 1 },
             inputs: runs.iter().map(|run| run.id).collect(),
             buffer: Bytes::ZERO,

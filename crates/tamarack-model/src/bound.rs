@@ -27,7 +27,7 @@
 
 use crate::cost::space::{self, Content};
 use crate::occupancy::{Occupancy, Run, RunId};
-use crate::planner::{self, Merge, Occasion};
+use crate::planner::{self, CompactionPlan, Occasion};
 use crate::shape::Shape;
 
 /// How many bytes a tree may take for each that is live at worst.
@@ -52,24 +52,24 @@ impl SpaceBound {
 
     /// The merge that brings the tree within the bound, if it is not; `None` also if one that can begin now would not bring it there. `content` says what is in
     /// a run.
-    pub fn next_merge(
+    pub fn next_compaction(
         &self,
         shape: &Shape,
         occupancy: &Occupancy,
-        in_progress: &[Merge],
+        in_progress: &[CompactionPlan],
         content: &dyn Fn(&Run) -> Content,
-    ) -> Option<Merge> {
+    ) -> Option<CompactionPlan> {
         if worst(occupancy, in_progress, content) <= self.most {
             return None;
         }
-        let merge = planner::next_merge(shape, occupancy, in_progress, Occasion::SpaceBound)?;
+        let merge = planner::next_compaction(shape, occupancy, in_progress, Occasion::SpaceBound)?;
         let with_it = [in_progress, std::slice::from_ref(&merge)].concat();
         (worst(occupancy, &with_it, content) <= (1.0 + self.most) / 2.0).then_some(merge)
     }
 }
 
 /// The amplification that is possible once all merges in progress have ended, if nothing goes by them. `content` says what is in a run.
-pub fn worst(occupancy: &Occupancy, in_progress: &[Merge], content: &dyn Fn(&Run) -> Content) -> f64 {
+pub fn worst(occupancy: &Occupancy, in_progress: &[CompactionPlan], content: &dyn Fn(&Run) -> Content) -> f64 {
     let whole = || in_progress.iter().filter(|merge| !merge.is_partial());
     let mut contents: Vec<Content> = Vec::new();
     // Of the merge that the last run is in: the inputs that come next. They are neighbours.

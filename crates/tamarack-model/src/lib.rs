@@ -41,7 +41,7 @@
 //! planner::apply(&mut tree, &flush, Some(Run { id: RunId(9), bytes: Bytes(4), entries: None }));
 //!
 //! // Something has arrived at level 1. It is full; what comes down from it fills level 2 as well; so all goes to level 3 at once.
-//! let merge = planner::next_merge(&shape, &tree, &[], Occasion::Arrived { level: 1 }).expect("level 1 is full");
+//! let merge = planner::next_compaction(&shape, &tree, &[], Occasion::Arrived { level: 1 }).expect("level 1 is full");
 //! assert_eq!(merge.to_string(), "merge r9 + r8 + r7 + r6 + r3 into level 3: level 1 is full, and with it level 2");
 //! planner::apply(&mut tree, &merge, Some(Run { id: RunId(10), bytes: Bytes(36), entries: None }));
 //! assert_eq!(tree.to_string(), "level 1:\nlevel 2:\nlevel 3: r10 36\n");

@@ -72,7 +72,7 @@
 
 use crate::cost::update::Filling;
 use crate::occupancy::Occupancy;
-use crate::planner::{Cause, Merge};
+use crate::planner::{Cause, CompactionPlan};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
@@ -129,7 +129,7 @@ impl Job {
     /// tombstones, too. What empties no level, as its runs stay in level 1 or (a range of keys) everywhere, keeps level
     /// 1 from going down, and is due when that is full. Runs that become one where they stand, since their level has too many of them, are in nobody's way until that level
     /// is full and has to go down itself: what comes there meanwhile becomes a younger run, and lookups have had as many runs before.
-    pub fn of(merge: &Merge, left: Bytes) -> Self {
+    pub fn of(merge: &CompactionPlan, left: Bytes) -> Self {
         let empties = match merge.cause {
             Cause::Flush => 0,
             Cause::CompactRange => 1,
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn every_cause_has_a_deadline() {
         let job = |cause, target| {
-            let merge = Merge { cause, inputs: vec![], buffer: Bytes::ZERO, target };
+            let merge = CompactionPlan { cause, inputs: vec![], buffer: Bytes::ZERO, target };
             Job::of(&merge, Bytes(1)).empties
         };
         assert_eq!(job(Cause::Flush, 1), 0);

@@ -24,7 +24,7 @@ use crate::agenda::{Agenda, Design, Next, RequestId, Scope, Situation};
 use crate::bound::SpaceBound;
 use crate::cost::space;
 use crate::occupancy::{Occupancy, Run, RunId};
-use crate::planner::{self, Cause, Merge, Occasion};
+use crate::planner::{self, Cause, CompactionPlan, Occasion};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -54,7 +54,7 @@ pub struct Report {
     /// Bytes written to each level by flushes and merges, level 1 first. Moves write nothing.
     pub written: Vec<Bytes>,
     /// Merges, flushes and moves not counted.
-    pub merges: u64,
+    pub compactions: u64,
     /// Moves: single runs that changed their level.
     pub moves: u64,
     /// Changes of shape because the data grew or shrank.
@@ -153,7 +153,7 @@ pub fn change(
 }
 
 /// The runs of a tree once these merges in progress on it, none of them a flush, have ended.
-pub fn ended(mut occupancy: Occupancy, in_progress: &[Merge]) -> Occupancy {
+pub fn ended(mut occupancy: Occupancy, in_progress: &[CompactionPlan]) -> Occupancy {
     for merge in in_progress.iter().filter(|merge| !merge.is_partial()) {
         let inputs = occupancy.runs().filter(|(_, run)| merge.inputs.contains(&run.id));
         let bytes = inputs.map(|(_, run)| run.bytes).sum();
@@ -170,7 +170,7 @@ pub struct Tree<'a> {
     occupancy: Occupancy,
     agenda: Agenda,
     /// Merges that have begun, the flush among them.
-    in_progress: Vec<Merge>,
+    in_progress: Vec<CompactionPlan>,
     /// What else is known of each of these.
     unfinished: Vec<Unfinished>,
     /// What was decided because of the last event.
@@ -287,7 +287,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Merges that have begun, in that order; at most one of them is a flush.
-    pub fn in_progress(&self) -> &[Merge] {
+    pub fn in_progress(&self) -> &[CompactionPlan] {
         &self.in_progress
     }
 
@@ -384,7 +384,7 @@ impl<'a> Tree<'a> {
     /// Asks the planner on this occasion, whatever is on the agenda, and begins what it says; the cause is then the last one in progress.
     pub fn ask(&mut self, occasion: Occasion) -> bool {
         self.decided.clear();
-        let plan = planner::next_merge(&self.shape, &self.occupancy, &self.in_progress, occasion);
+        let plan = planner::next_compaction(&self.shape, &self.occupancy, &self.in_progress, occasion);
         plan.map(|plan| self.begin(plan, None)).is_some()
     }
 
@@ -444,7 +444,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn begin(&mut self, plan: Merge, request: Option<RequestId>) {
+    fn begin(&mut self, plan: CompactionPlan, request: Option<RequestId>) {
         planner::begin(&mut self.occupancy, &plan);
         self.agenda.begun(&plan);
         if plan.is_move() {
@@ -479,8 +479,8 @@ impl<'a> Tree<'a> {
         id
     }
 
-    fn count(&mut self, merge: &Merge, bytes: Bytes) {
-        self.report.merges += u64::from(merge.cause != Cause::Flush);
+    fn count(&mut self, merge: &CompactionPlan, bytes: Bytes) {
+        self.report.compactions += u64::from(merge.cause != Cause::Flush);
         if self.report.written.len() < merge.target {
             self.report.written.resize(merge.target, Bytes::ZERO);
         }

@@ -16,7 +16,7 @@
 //!
 //! It makes no directory: its databases live in memory, which is one more thing that an option can change.
 
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
 const ENTRIES: u64 = 60_000;
@@ -28,14 +28,14 @@ const OURS: &str = "custom:buffer 128KiB; level 512KiB in 4 runs; level 2560KiB 
 fn main() -> Result<()> {
     let mut costs = Vec::new();
     for policy in ["leveling:T=4", "tiering:T=4", OURS] {
-        let expert = Expert::new().policy(policy).buffer_bytes(128 << 10).env(MemoryEnv::new(1));
-        let db = Options::new().expert(expert).open("/shape.db")?;
+        let advanced = AdvancedOptions::new().policy(policy).memtable_bytes(128 << 10).env(MemoryEnv::new(1));
+        let db = Options::new().advanced(advanced).open("/shape.db")?;
         for entry in 0..ENTRIES {
             db.put(key(entry), [b'v'; 100])?;
         }
         // Merges go on by themselves; waiting for them makes the picture one of a tree at rest.
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         costs.push(show(policy, &db)?);
         db.close()?;
     }

@@ -13,7 +13,7 @@
 
 use std::hint::black_box;
 
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
 /// Entries of a run, unless the arguments say otherwise; a put takes 124 raw bytes.
@@ -44,20 +44,20 @@ fn main() -> Result<()> {
 
 /// A tree of so many runs in level 1, each with keys from everywhere.
 fn tree(runs: u64, entries_per_run: u64, filter: &str) -> Result<Db> {
-    let expert = Expert::new()
+    let advanced = AdvancedOptions::new()
         .env(MemoryEnv::new(1))
-        .buffer_bytes(entries_per_run * 124)
+        .memtable_bytes(entries_per_run * 124)
         .policy(&format!("tiering:T={}", runs + 1))
         .filter(filter)
         .cache_bytes(1 << 30);
-    let db = Options::new().expert(expert).open("/lookup_cost")?;
+    let db = Options::new().advanced(advanced).open("/lookup_cost")?;
     for run in 0..runs {
         for number in 0..entries_per_run {
             db.put(key(number * runs + run, 0), [b'v'; 100])?;
         }
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let found: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
     assert_eq!(found as u64, runs, "the tree is to have so many runs");
     Ok(db)

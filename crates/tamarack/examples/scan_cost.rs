@@ -16,7 +16,7 @@
 
 use std::hint::black_box;
 
-use tamarack::{Db, Expert, Options, Result, Scan};
+use tamarack::{AdvancedOptions, Db, Options, Result, Scan};
 use tamarack_env::{MemoryEnv, OsEnv};
 
 /// Raw bytes of a run's entries.
@@ -68,12 +68,12 @@ fn main() -> Result<()> {
 /// A tree of so many runs in level 1, each with keys from everywhere.
 fn tree(runs: u64, size: Size) -> Result<Db> {
     let entries = BYTES_PER_RUN / (size.key_bytes + size.value_bytes + 8) as u64;
-    let expert = Expert::new()
+    let advanced = AdvancedOptions::new()
         .env(MemoryEnv::new(1))
-        .buffer_bytes(BYTES_PER_RUN + 10_000)
+        .memtable_bytes(BYTES_PER_RUN + 10_000)
         .policy(&format!("tiering:T={}", runs + 1))
         .cache_bytes(1 << 30);
-    let db = Options::new().expert(expert).open("/scan_cost")?;
+    let db = Options::new().advanced(advanced).open("/scan_cost")?;
     let mut run_of: Vec<_> = (0..runs * entries).map(|at| at % runs).collect();
     shuffle(&mut run_of);
     for run in 0..runs {
@@ -82,7 +82,7 @@ fn tree(runs: u64, size: Size) -> Result<Db> {
         }
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let found: usize = db.stats().levels.iter().map(|level| level.runs.len()).sum();
     assert_eq!(found as u64, runs, "the tree is to have so many runs");
     Ok(db)

@@ -108,7 +108,7 @@ impl<'a> Site<'a> {
                 Err(error) => return Err(Error::io(step::CHECKPOINT_LINK.0, &here, error)),
             }
         }
-        Manifest::create_with(self.env, self.dir, &version.without_log())?;
+        Manifest::create_with(self.env, self.dir, &version.without_wal())?;
         Ok(report)
     }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::planner::Merge;
+use tamarack_model::planner::CompactionPlan;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
 use crate::checkpoint::{self, CheckpointReport};
-use crate::compact::ChangeEstimate;
+use crate::compaction::ReshapeEstimate;
 use crate::database::Activity;
 use crate::engine::Engine;
 use crate::engine::RecoveryReport;
@@ -29,7 +29,7 @@ use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);
-/// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+/// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
 /// let db = options.open("/prices")?;
 /// db.put("maple", "12.50")?;
 /// db.put("oak", "9.80")?;
@@ -68,21 +68,21 @@ fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     KeyRange { from, to }
 }
 
-/// Holds merges while it lives; see [`Db::pause_merges`].
+/// Holds merges while it lives; see [`Db::pause_compactions`].
 #[must_use = "merges go on when this is dropped"]
-pub struct MergePause {
+pub struct CompactionPause {
     engine: Arc<Engine>,
 }
 
-impl Drop for MergePause {
+impl Drop for CompactionPause {
     fn drop(&mut self) {
-        self.engine.scheduler.resume_merges();
+        self.engine.scheduler.resume_compactions();
     }
 }
 
-impl fmt::Debug for MergePause {
+impl fmt::Debug for CompactionPause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MergePause").field("dir", &self.engine.dir).finish_non_exhaustive()
+        f.debug_struct("CompactionPause").field("dir", &self.engine.dir).finish_non_exhaustive()
     }
 }
 
@@ -117,7 +117,7 @@ impl Options {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+    /// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
     /// # options.open("/prices")?.put("oak", "9.80")?;
     /// let (one, another) = (options.open_read_only("/prices")?, options.open_read_only("/prices")?);
     /// assert_eq!(one.get("oak")?.as_deref(), Some(&b"9.80"[..]));
@@ -213,7 +213,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().expert(tamarack::Expert::new().env(env)).open("/prices")?;
+    /// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env)).open("/prices")?;
     /// db.put("maple", "12.50")?;
     /// let found = db.multi_get(&["oak", "maple"])?;
     /// assert!(found[0].is_none() && found[1].as_deref() == Some(b"12.50"));
@@ -266,7 +266,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().expert(tamarack::Expert::new().env(env)).open("/trees")?;
+    /// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env)).open("/trees")?;
     /// let mut ingest = db.ingest()?;
     /// for height in 100..200u32 {
     ///     ingest.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
@@ -321,33 +321,33 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::compact`].
-    pub fn wait_for_merges(&self) -> Result<()> {
+    pub fn wait_for_compactions(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
             // Merges that were in progress would never end.
             Err(error @ Error::ReadOnly { .. }) => Err(error),
-            _ => self.engine.scheduler.wait_for_merges(),
+            _ => self.engine.scheduler.wait_for_compactions(),
         }
     }
 
-    /// Gives the tree the shape of another policy, by the words that [`Expert::policy`](crate::Expert::policy) takes, also from then on. Readers and writers go on.
+    /// Gives the tree the shape of another policy, by the words that [`AdvancedOptions::policy`](crate::AdvancedOptions::policy) takes, also from then on. Readers and writers go on.
     ///
     /// This alone writes one record: runs get other levels, and no byte of theirs is moved. The tree can come to its new form in two ways:
     ///
     /// * **as data arrives**: the next batch that comes to a level takes along what is too much there. A level that nothing arrives at keeps its runs, for as long as that is so: with
-    ///   no writes, [`Db::wait_for_merges`] has nothing to wait for, and lookups find the runs that there were. That is the cheaper way for a tree that is written to.
+    ///   no writes, [`Db::wait_for_compactions`] has nothing to wait for, and lookups find the runs that there were. That is the cheaper way for a tree that is written to.
     /// * **at once**: by [`Db::reshape`], for a tree that is to be read in its new form soon.
     ///
-    /// [`Db::estimate_change`] says before what either will cost.
+    /// [`Db::estimate_reshape`] says before what either will cost.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let expert = tamarack::Expert::new().env(env).buffer_bytes(4000).policy("tiering:T=10");
+    /// # let expert = tamarack::AdvancedOptions::new().env(env).buffer_bytes(4000).policy("tiering:T=10");
     /// # let db = tamarack::Options::new().expert(expert).open("/trees")?;
     /// for height in 0..500u32 {
     ///     db.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
     /// }
     /// db.flush()?;
-    /// let cost = db.estimate_change("leveling:T=10", 1 << 20)?;
+    /// let cost = db.estimate_reshape("leveling:T=10", 1 << 20)?;
     /// assert!(cost.extra_at_once_bytes() > 0, "fewer runs are dearer to write to: {cost:?}");
     /// db.set_policy("leveling:T=10")?;
     /// db.reshape()?;
@@ -362,17 +362,17 @@ impl Db {
         let policy = parse_policy(words)?;
         let _changing = self.engine.design.lock();
         let shape = self.engine.scheduler.set_policy(policy)?;
-        self.engine.commits.set_buffer_bytes(shape.buffer().0);
-        self.engine.account.reserve_for_buffers(open::reserved_for_buffers(shape.buffer().0));
+        self.engine.commits.set_memtable_bytes(shape.buffer().0);
+        self.engine.account.reserve_for_memtables(open::reserved_for_memtables(shape.buffer().0));
         Ok(())
     }
 
     /// Has the tree, as it is at the call, take the form of its shape now, and waits for that: no level but the last is full, and none has more runs than its shape allows. After [`Db::set_policy`], or after opening
-    /// with another [`Expert::policy`](crate::Expert::policy), that is the change made at once; for a tree that has its form it does nothing. Each byte is written at most once for
+    /// with another [`AdvancedOptions::policy`](crate::AdvancedOptions::policy), that is the change made at once; for a tree that has its form it does nothing. Each byte is written at most once for
     /// it, and levels whose runs suit the new shape are left alone, so it costs less than [`Db::compact`], which leaves one run.
     ///
     /// Writers and readers go on meanwhile. What is flushed or merged beside it may leave a level with a run too many, as it always may, until something arrives there, or until this is called again;
-    /// after [`Db::flush`] and [`Db::wait_for_merges`], with no writers, nothing is. If the process ends before, merges that have begun are gone on with at the next open,
+    /// after [`Db::flush`] and [`Db::wait_for_compactions`], with no writers, nothing is. If the process ends before, merges that have begun are gone on with at the next open,
     /// and the rest is left to arrivals, or to calling this again.
     ///
     /// # Errors
@@ -394,13 +394,13 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for words that name no policy, and for more bytes than fill a million buffers.
-    pub fn estimate_change(&self, words: &str, arriving_bytes: u64) -> Result<ChangeEstimate> {
-        self.engine.scheduler.estimate_change(&*parse_policy(words)?, Bytes(arriving_bytes))
+    pub fn estimate_reshape(&self, words: &str, arriving_bytes: u64) -> Result<ReshapeEstimate> {
+        self.engine.scheduler.estimate_reshape(&*parse_policy(words)?, Bytes(arriving_bytes))
     }
 
-    /// Chooses other filters, by the words that [`Expert::filter`](crate::Expert::filter) takes, until the database is closed. The tables that there are get theirs in the background, without reading or
-    /// merging data, if they keep digests ([`Expert::filter_digests`](crate::Expert::filter_digests)); of the others those keep their filters that are worth most, as far as the memory goes. Readers and writers go
-    /// on meanwhile. [`Db::wait_for_filters`] waits for that.
+    /// Chooses other filters, by the words that [`AdvancedOptions::filter`](crate::AdvancedOptions::filter) takes, until the database is closed. The tables that there are get theirs in the background, without reading or
+    /// merging data, if they keep digests ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the others those keep their filters that are worth most, as far as the memory goes. Readers and writers go
+    /// on meanwhile. [`Db::wait_for_filter_rebuild`] waits for that.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has ended.
@@ -413,18 +413,18 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Io`] if a filter cannot be read; it is tried again in the background. [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
-    pub fn wait_for_filters(&self) -> Result<()> {
+    pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
-            _ => self.engine.scheduler.wait_for_filters(),
+            _ => self.engine.scheduler.wait_for_filter_rebuild(),
         }
     }
 
     /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so do flushes: the
     /// tree gets more runs than its shape wants, and reads get slower.
-    pub fn pause_merges(&self) -> MergePause {
-        self.engine.scheduler.pause_merges();
-        MergePause { engine: self.engine.clone() }
+    pub fn pause_compactions(&self) -> CompactionPause {
+        self.engine.scheduler.pause_compactions();
+        CompactionPause { engine: self.engine.clone() }
     }
 
     /// Makes every write acknowledged so far survive a crash of the machine.
@@ -448,7 +448,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().expert(tamarack::Expert::new().env(env));
+    /// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
     /// let db = options.open("/prices")?;
     /// db.put("oak", "9.80")?;
     /// db.checkpoint("/prices-of-today")?;
@@ -477,7 +477,7 @@ impl Db {
 
     /// The shape that the tree has now, its runs as the planner counts them, and the merges in progress: what a simulation goes on from.
     #[doc(hidden)]
-    pub fn planned(&self) -> (Shape, Occupancy, Vec<Merge>) {
+    pub fn planned(&self) -> (Shape, Occupancy, Vec<CompactionPlan>) {
         self.engine.scheduler.standing()
     }
 
@@ -513,7 +513,7 @@ impl Db {
         engine.database.health.report_stop(Error::Closed);
         engine.stop_workers();
         engine.scheduler.finish();
-        let end = engine.log.close()?;
-        engine.scheduler.install(vec![Change::LogEnd { position: end.0 }], Activity::Flush).map(drop)
+        let end = engine.wal.close()?;
+        engine.scheduler.install(vec![Change::WalEnd { position: end.0 }], Activity::Flush).map(drop)
     }
 }

@@ -11,7 +11,7 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Worker};
 
 use crate::cache::BlockCache;
-use crate::compact::Scheduler;
+use crate::compaction::Scheduler;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
@@ -20,7 +20,7 @@ use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
-use crate::wal::{Dropped, Log};
+use crate::wal::{Dropped, Wal};
 use crate::write::{CommitQueue, Durability, IntervalSync};
 
 /// The parts of an open database.
@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) design: Mutex<()>,
     pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) wal: Arc<Wal>,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) tables: Arc<TableFiles>,
     pub(crate) commits: CommitQueue,
@@ -62,8 +62,8 @@ impl Engine {
     /// Writes everything that is in buffers to tables, and waits for that.
     pub(crate) fn flush(&self) -> Result<()> {
         self.commits.seal()?;
-        let Some(youngest) = self.tree.pin().sealed.first().cloned() else { return Ok(()) };
-        let flushed = || self.tree.pin().sealed.iter().all(|sealed| sealed.last > youngest.last);
+        let Some(youngest) = self.tree.pin().immutable.first().cloned() else { return Ok(()) };
+        let flushed = || self.tree.pin().immutable.iter().all(|immutable| immutable.last > youngest.last);
         let mut outcome = Ok(());
         self.env.wait(&self.database.progress, None, &mut || {
             outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };

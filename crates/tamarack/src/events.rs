@@ -43,8 +43,8 @@ pub enum Event {
         took: Duration,
     },
     /// Runs begin to become one.
-    MergeBegun {
-        /// Its number, to be found in [`Event::MergeEnded`].
+    CompactionBegun {
+        /// Its number, to be found in [`Event::CompactionEnded`].
         number: u64,
         /// Why, in words.
         cause: String,
@@ -56,7 +56,7 @@ pub enum Event {
         raw_bytes: u64,
     },
     /// They are one.
-    MergeEnded {
+    CompactionEnded {
         /// Its number.
         number: u64,
         /// The level it led to.
@@ -69,26 +69,26 @@ pub enum Event {
         took: Duration,
     },
     /// A writer is delayed (write throttling), so that compactions keep up. Posted when the delay
-    /// begins, once until [`Event::WritersFree`].
-    WritersDelayed {
+    /// begins, once until [`Event::WriteThrottlingEnded`].
+    WriteThrottlingBegan {
         /// How fast writers may go, in raw bytes per second; finite, more than 0.
         bytes_per_second: f64,
     },
     /// Writers are not held back any more.
-    WritersFree,
-    /// A writer waits for a flush, because the buffers are full. Told once, until [`Event::WritersGoOn`].
-    WritersStalled,
+    WriteThrottlingEnded,
+    /// A writer waits for a flush, because the buffers are full. Told once, until [`Event::WriteStallEnded`].
+    WriteStallBegan,
     /// No writer waits for a flush any more.
-    WritersGoOn,
-    /// Less space is free than the reserve: puts are refused; see [`crate::Expert::reserve_bytes`].
-    DiskLow {
+    WriteStallEnded,
+    /// Less space is free than the reserve: puts are refused; see [`crate::AdvancedOptions::reserve_bytes`].
+    DiskSpaceLow {
         /// What is free, in bytes.
         free_bytes: u64,
         /// What is to be kept, in bytes.
         reserve_bytes: u64,
     },
     /// There is space again, and puts are taken.
-    DiskFreed {
+    DiskSpaceRecovered {
         /// What is free, in bytes.
         free_bytes: u64,
     },

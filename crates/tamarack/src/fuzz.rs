@@ -36,33 +36,33 @@ use crate::wal::{self, Position, RecoverySettings, Tail};
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", log), ("manifest", manifest), ("table", table)];
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", wal), ("manifest", manifest), ("table", table)];
 
 /// The database and table that inputs of [`table`] belong to.
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
 
-/// The database and segment that inputs of [`log`] belong to.
+/// The database and segment that inputs of [`wal`] belong to.
 pub const LOG_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
 /// An entry on its own.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
 /// A log segment. Its checksums are made to fit first, so that inputs get past them; the second of two recoveries finds what the first left.
-pub fn log(input: &[u8]) {
+pub fn wal(input: &[u8]) {
     let mut bytes = input.to_vec();
     record::reseal(&mut bytes, LOG_PLACE.0, LOG_PLACE.1);
     let env = MemoryEnv::new(0);
-    let file = env.create(&FileName::Log(LOG_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
+    let file = env.create(&FileName::Wal(LOG_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
     file.write_all_at(&bytes, 0, step::LOG_APPEND).expect("memory");
-    let first = recover_log(env.clone());
+    let first = recover_wal(env.clone());
     if let Ok(first) = first {
-        let second = recover_log(env).expect("what was recovered can be recovered");
+        let second = recover_wal(env).expect("what was recovered can be recovered");
         assert_eq!(first, second);
     }
 }
 
 /// The entries that a recovery of the log gives, and where it ends.
-fn recover_log(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
+fn recover_wal(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
     let settings = RecoverySettings {
         env,
         dir: PathBuf::new(),

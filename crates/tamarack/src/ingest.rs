@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compact::Output;
+use crate::compaction::Output;
 use crate::engine::Engine;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ pub struct IngestReport {
     /// The level where it arrived; 0 if there was nothing to ingest. Merges may carry it on from there.
     pub level: usize,
     /// How long writers were held while the run became part of the tree.
-    pub writers_held: Duration,
+    pub writers_delayed: Duration,
     /// Whether the tables had to be written again, since another ingest that was begun later had finished before.
     pub written_again: bool,
 }
@@ -144,7 +144,7 @@ impl Ingest {
         self.make_durable()?;
         let mut written_again = false;
         let _expected = engine.scheduler.expect_run();
-        let (level, writers_held, file_bytes, tables) = loop {
+        let (level, writers_delayed, file_bytes, tables) = loop {
             self.flush()?;
             let output = self.output.as_mut().expect("it has not failed");
             let (file_bytes, tables) =
@@ -161,7 +161,7 @@ impl Ingest {
             written_again = true;
         };
         let Self { entries, raw_bytes, .. } = *self;
-        Ok(IngestReport { entries, raw_bytes, file_bytes, tables, level, writers_held, written_again })
+        Ok(IngestReport { entries, raw_bytes, file_bytes, tables, level, writers_delayed, written_again })
     }
 
     /// The tables and their names.
@@ -176,7 +176,7 @@ impl Ingest {
         let Engine { commits, scheduler, tree, .. } = &*self.engine;
         let little = scheduler.shape().1.buffer().0 / FILLED_SHARE;
         for _ in 0..FLUSHES_MAX {
-            if commits.filled_bytes() <= little && tree.pin().sealed.is_empty() {
+            if commits.filled_bytes() <= little && tree.pin().immutable.is_empty() {
                 break;
             }
             self.engine.flush()?;

@@ -4,11 +4,11 @@
 //! whatever stands here may change with every version. A part whose tests are unit tests of its
 //! module does not stand here.
 
-pub use crate::buffer::Buffer;
 pub use crate::cache::Holder;
 pub use crate::database::{Database, Sequences};
 pub use crate::entry::Query;
 pub use crate::memory::Budget;
+pub use crate::memtable::Memtable;
 pub use crate::merge::{MergedSource, Retain, Source};
 pub use crate::options::Row;
 pub use crate::stats::LookupTally;
@@ -20,5 +20,5 @@ pub use crate::tree::manifest::survey::Survey;
 pub use crate::tree::state::Tree;
 pub use crate::tree::table_file::TableFiles;
 pub use crate::tree::version::{TreeVersion, Version};
-pub use crate::wal::{Findings, Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+pub use crate::wal::{Findings, Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 pub use crate::write::{CommitQueue, CommitSettings, IntervalSync, Write};

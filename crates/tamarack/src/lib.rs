@@ -43,7 +43,7 @@
 //! | `db` | [`Db`]: wires the parts |
 //! | `checkpoint` | a database of its own that shares the tables' files |
 //! | `open`, `repair` | opening and recovery; salvaging what is damaged |
-//! | `options` | [`Options`], [`Expert`] |
+//! | `options` | [`Options`], [`AdvancedOptions`] |
 //! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
@@ -74,10 +74,9 @@
     expect(dead_code, reason = "tests of parts ask the parts for more than the engine does")
 )]
 
-mod buffer;
 mod cache;
 mod checkpoint;
-mod compact;
+mod compaction;
 mod database;
 mod db;
 mod engine;
@@ -98,6 +97,7 @@ mod measure;
 #[doc(hidden)]
 pub mod measure;
 mod memory;
+mod memtable;
 mod merge;
 #[cfg(not(feature = "planted-mistakes"))]
 mod mistake;
@@ -119,17 +119,17 @@ mod wal;
 mod write;
 
 pub use checkpoint::CheckpointReport;
-pub use compact::ChangeEstimate;
-pub use db::{Db, MergePause};
+pub use compaction::ReshapeEstimate;
+pub use db::{CompactionPause, Db};
 pub use engine::RecoveryReport;
 pub use error::{Error, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
-pub use options::{Expert, MEMORY_BYTES_MIN, Options};
+pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced};
 pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};
-pub use structure::{BufferStats, JobStats, LevelStats, MemoryStats, RunStats, SpaceStats, Stats};
+pub use structure::{JobStats, LevelStats, MemoryStats, MemtableStats, RunStats, SpaceStats, Stats};
 pub use tamarack_format::block::Compression;
 pub use verify::VerifyReport;
 pub use wal::Dropped;

@@ -54,7 +54,7 @@ pub enum Part {
     /// What flushes and merges read ahead, and the tables they build.
     Merges,
     /// Writes on their way into the log.
-    Log,
+    Wal,
     /// What is known of each table and each run.
     Tables,
 }
@@ -71,7 +71,7 @@ pub struct Budget {
     /// All of it.
     pub total_bytes: u64,
     /// What the cache leaves to flushes and merges, whether they use it or not.
-    pub merges_bytes: u64,
+    pub compactions_bytes: u64,
     /// What the cache keeps however much the other parts take.
     pub cache_bytes_min: u64,
     /// What the cache takes however little the other parts do.
@@ -82,12 +82,12 @@ impl Budget {
     /// The usual division of `total_bytes`, with a cache that takes at most `cache_bytes_max`.
     pub fn new(total_bytes: u64, cache_bytes_max: u64) -> Self {
         let cache_bytes_min = (total_bytes / 32).min(cache_bytes_max);
-        Self { total_bytes, merges_bytes: total_bytes / 16, cache_bytes_min, cache_bytes_max }
+        Self { total_bytes, compactions_bytes: total_bytes / 16, cache_bytes_min, cache_bytes_max }
     }
 
-    /// What a buffer takes at most, if it is to hold `buffer_bytes` of raw bytes.
-    pub fn buffer_memory_max(&self, buffer_bytes: u64) -> u64 {
-        buffer_bytes.saturating_mul(MEMORY_PER_RAW_BYTE).max(self.total_bytes / 4)
+    /// What a buffer takes at most, if it is to hold `memtable_bytes` of raw bytes.
+    pub fn memtable_memory_max(&self, memtable_bytes: u64) -> u64 {
+        memtable_bytes.saturating_mul(MEMORY_PER_RAW_BYTE).max(self.total_bytes / 4)
     }
 
     /// So much that nothing is ever over it.
@@ -113,7 +113,7 @@ pub struct Account {
     budget: Budget,
     parts: [Sum; PARTS],
     /// What the cache leaves to buffers, whether they use it or not.
-    buffers_reserved: AtomicU64,
+    memtables_reserved: AtomicU64,
     /// Of the blocks, those of indexes that stay in memory as long as their table is open.
     kept_bytes: AtomicU64,
     cache: OnceLock<Weak<dyn Elastic>>,
@@ -144,7 +144,7 @@ impl Account {
         Arc::new(Self {
             budget,
             parts: Default::default(),
-            buffers_reserved: AtomicU64::new(0),
+            memtables_reserved: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             cache: OnceLock::new(),
             settling: AtomicBool::new(false),
@@ -176,8 +176,8 @@ impl Account {
     }
 
     /// Has the cache leave so much to buffers from now on, whether they use it or not.
-    pub fn reserve_for_buffers(&self, bytes: u64) {
-        self.buffers_reserved.store(bytes.min(self.budget.total_bytes / 2), Ordering::Relaxed);
+    pub fn reserve_for_memtables(&self, bytes: u64) {
+        self.memtables_reserved.store(bytes.min(self.budget.total_bytes / 2), Ordering::Relaxed);
         self.settle();
     }
 
@@ -198,7 +198,7 @@ impl Account {
     }
 
     /// Memory of blocks that the cache does not have any more, or never had, and that somebody still holds.
-    pub fn held_bytes(&self) -> u64 {
+    pub fn pinned_bytes(&self) -> u64 {
         let cached = self.cache().map_or(0, |cache| cache.block_bytes());
         self.bytes(Part::Blocks).saturating_sub(cached + self.kept_bytes())
     }
@@ -240,7 +240,7 @@ impl Account {
     }
 
     /// Flushes and merges have taken so much that no further merge should join them.
-    pub fn merges_are_large(&self) -> bool {
+    pub fn compactions_are_large(&self) -> bool {
         self.bytes(Part::Merges) > self.budget.total_bytes / 4
     }
 
@@ -251,13 +251,13 @@ impl Account {
 
     /// What the cache may take, if so many bytes of blocks are not in it.
     fn room(&self, not_cached_bytes: u64) -> u64 {
-        use Part::{Buffers, Filters, Indexes, Iterators, Log, Merges, Tables};
+        use Part::{Buffers, Filters, Indexes, Iterators, Merges, Tables, Wal};
         let reserved = |part: Part| match part {
-            Buffers => self.buffers_reserved.load(Ordering::Relaxed),
-            Merges => self.budget.merges_bytes,
+            Buffers => self.memtables_reserved.load(Ordering::Relaxed),
+            Merges => self.budget.compactions_bytes,
             _ => 0,
         };
-        let others = [Buffers, Filters, Indexes, Iterators, Merges, Log, Tables];
+        let others = [Buffers, Filters, Indexes, Iterators, Merges, Wal, Tables];
         let others: u64 = others.map(|part| self.bytes(part).max(reserved(part))).iter().sum();
         let Budget { total_bytes, cache_bytes_min, cache_bytes_max, .. } = self.budget;
         total_bytes.saturating_sub(others + not_cached_bytes).clamp(cache_bytes_min, cache_bytes_max)
@@ -457,7 +457,7 @@ mod tests {
         let (account, cache) = with_cache(1 << 20, u64::MAX);
         let reserved = (1 << 20) / 16;
         assert_eq!(cache.capacity(), (1 << 20) - reserved);
-        account.reserve_for_buffers(200_000);
+        account.reserve_for_memtables(200_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 200_000);
         // Within the reservations nothing changes.
         let mut buffer = account.charge(Part::Buffers, 150_000);
@@ -469,7 +469,7 @@ mod tests {
         // Blocks that it keeps are its own; those that others hold are not.
         cache.block_bytes.store(50_000, Ordering::Relaxed);
         let block = account.charge(Part::Blocks, 80_000);
-        assert_eq!(account.held_bytes(), 30_000);
+        assert_eq!(account.pinned_bytes(), 30_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 430_000);
         assert_eq!((account.cache_bytes(), account.total_bytes()), (50_007, 540_007));
         // It never goes below its minimum; what is too much is told.

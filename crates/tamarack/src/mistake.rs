@@ -26,7 +26,7 @@ pub enum Mistake {
     /// The inputs of a merge keep their levels until it ends.
     InputsNotRelabelled,
     /// A run is ingested although what is in buffers is older.
-    RunBelowBuffers,
+    RunBelowMemtables,
     /// A run is ingested although writers, or another run, have passed its sequence.
     RunOvertaken,
     /// A buffer is flushed although writers still add to it.

@@ -22,9 +22,8 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Lock, Work, Worker};
 use tamarack_model::Shape;
 
-use crate::buffer::Buffer;
 use crate::cache::BlockCache;
-use crate::compact::{
+use crate::compaction::{
     self, FilterWorker, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup, Workshop,
 };
 use crate::database::Database;
@@ -37,6 +36,7 @@ use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::format::names::FileName;
 use crate::format::shape::TreeDesign;
 use crate::memory::Account;
+use crate::memtable::Memtable;
 use crate::options::{DEFAULT_POLICY, Kept, Resolved, parse_policy};
 use crate::stats::Counters;
 use crate::step;
@@ -44,10 +44,10 @@ use crate::table::{Table, TableStorage};
 use crate::tree::broken::Broken;
 use crate::tree::design;
 use crate::tree::manifest::Manifest;
-use crate::tree::state::{Sealed, Tree};
+use crate::tree::state::{ImmutableMemtable, Tree};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Dropped, Log, LogSettings, Position, Recovered, RecoverySettings};
+use crate::wal::{self, Dropped, Position, Recovered, RecoverySettings, Wal, WalSettings};
 use crate::write::throttle::Throttle;
 use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBytes};
 
@@ -70,19 +70,19 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     files.skip_ids(&manifest);
     let options = &with_kept_design(dir, options, &version)?;
     tables.set_elastic_bits_per_entry(options.filter.bits_per_entry());
-    let mut replay = Replay::new(&account, options.buffer_bytes, flushed_through(&version));
-    let recovered = recover_log(wal::recover, env, dir, options, &version, &mut replay)?;
+    let mut replay = Replay::new(&account, options.memtable_bytes, flushed_through(&version));
+    let recovered = recover_wal(wal::recover, env, dir, options, &version, &mut replay)?;
     let orphans_removed = files.remove_orphans(env.as_ref(), dir, &version)?;
     let report = RecoveryReport {
         dropped: manifest_dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
         orphans_removed,
     };
-    let log = Log::start(log_settings(dir, options, &version), &recovered, version.edit_number())?;
-    let version = note_birth(&manifest, &log, version)?;
+    let wal = Wal::start(wal_settings(dir, options, &version), &recovered, version.edit_number())?;
+    let version = note_birth(&manifest, &wal, version)?;
     let (version, shape) = settle_shape(dir, options, &manifest, version)?;
     let last = recovered.last_sequence;
-    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
+    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
     start_background(&mut engine, options)?;
     Ok(engine)
@@ -102,16 +102,16 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let options = &with_kept_design(dir, options, &version)?;
     tables.set_elastic_bits_per_entry(options.filter.bits_per_entry());
     let mut replay = Replay::new(&account, shape.buffer().0, flushed_through(&version));
-    let recovered = recover_log(wal::read, env, dir, options, &version, &mut replay)?;
+    let recovered = recover_wal(wal::read, env, dir, options, &version, &mut replay)?;
     let report = RecoveryReport {
         dropped: found.dropped.into_iter().chain(recovered.dropped.clone()).collect(),
         entries_replayed: replay.entries,
         orphans_removed: Vec::new(),
     };
     let why = Error::ReadOnly { dir: dir.to_owned() };
-    let log = Log::ended(log_settings(dir, options, &version), &recovered, why.clone());
+    let wal = Wal::ended(wal_settings(dir, options, &version), &recovered, why.clone());
     let (manifest, last) = (found.manifest, recovered.last_sequence);
-    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report };
+    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
     engine.database.health.report_stop(why);
     start_telling(&mut engine)?;
@@ -130,14 +130,14 @@ struct Parts {
     replay: Replay,
     /// The last sequence that is in the log or in tables.
     last: Sequence,
-    log: Log,
+    wal: Wal,
     report: RecoveryReport,
 }
 
 /// What reads the tables in `dir`, and what it is charged to.
 fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>, Arc<TableFiles>) {
     let account = Account::new(options.budget);
-    account.reserve_for_buffers(reserved_for_buffers(options.buffer_bytes));
+    account.reserve_for_memtables(reserved_for_memtables(options.memtable_bytes));
     let cache = Arc::new(BlockCache::new(account.cache_share()));
     account.set_cache(&cache);
     let index_bytes = options.index_bytes.unwrap_or(account.cache_share() / INDEX_SHARE);
@@ -254,20 +254,27 @@ fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<Ta
 
 /// The buffers that the log is read back into, sealed where the options of today would seal them.
 struct Replay {
-    buffer_bytes: u64,
+    memtable_bytes: u64,
     /// What a buffer may take, whatever it holds.
     memory_max: u64,
-    active: Arc<Buffer>,
+    active: Arc<Memtable>,
     /// Young to old.
-    sealed: Vec<Arc<Sealed>>,
+    immutable: Vec<Arc<ImmutableMemtable>>,
     last: Sequence,
     entries: u64,
 }
 
 impl Replay {
-    fn new(account: &Arc<Account>, buffer_bytes: u64, last: Sequence) -> Self {
-        let memory_max = account.budget().buffer_memory_max(buffer_bytes);
-        Self { buffer_bytes, memory_max, active: Arc::new(Buffer::on(account)), sealed: Vec::new(), last, entries: 0 }
+    fn new(account: &Arc<Account>, memtable_bytes: u64, last: Sequence) -> Self {
+        let memory_max = account.budget().memtable_memory_max(memtable_bytes);
+        Self {
+            memtable_bytes,
+            memory_max,
+            active: Arc::new(Memtable::on(account)),
+            immutable: Vec::new(),
+            last,
+            entries: 0,
+        }
     }
 
     fn insert(&mut self, entry: Entry<'_>) {
@@ -277,12 +284,12 @@ impl Replay {
             return;
         }
         if !self.active.is_empty()
-            && (self.active.raw_bytes() + entry.raw_bytes() > self.buffer_bytes
+            && (self.active.raw_bytes() + entry.raw_bytes() > self.memtable_bytes
                 || self.active.used_bytes() > self.memory_max)
         {
             let next = Arc::new(self.active.another());
             let buffer = std::mem::replace(&mut self.active, next);
-            self.sealed.insert(0, Arc::new(Sealed { buffer, last: self.last }));
+            self.immutable.insert(0, Arc::new(ImmutableMemtable { buffer, last: self.last }));
         }
         self.active.insert(entry);
         self.last = entry.sequence;
@@ -291,10 +298,10 @@ impl Replay {
 }
 
 /// One of [`wal::recover`] and [`wal::read`].
-type RecoverLog = fn(&RecoverySettings, &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>) -> Result<Recovered>;
+type RecoverWal = fn(&RecoverySettings, &mut dyn FnMut(TreeId, Entry<'_>) -> Result<()>) -> Result<Recovered>;
 
-fn recover_log(
-    recover: RecoverLog,
+fn recover_wal(
+    recover: RecoverWal,
     env: &Arc<dyn Env>,
     dir: &Path,
     options: &Resolved,
@@ -308,7 +315,7 @@ fn recover_log(
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
         // Where the log ended when the database was closed is durable too: closing synced it before the manifest named it.
-        durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
+        durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
         tail: options.tail,
     };
     recover(&settings, &mut |tree, entry| {
@@ -344,23 +351,23 @@ fn flushed_through(version: &Version) -> Sequence {
     version.tree(TREE).map_or(Sequence::ZERO, |tree| tree.flushed_through())
 }
 
-fn log_settings(dir: &Path, options: &Resolved, version: &Version) -> LogSettings {
-    LogSettings {
+fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSettings {
+    WalSettings {
         env: options.env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        allocate_bytes: options.buffer_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
+        allocate_bytes: options.memtable_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
     }
 }
 
 /// Puts the parts together, without background work.
 fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
-    let Parts { lock, account, cache, tables, manifest, version, shape, replay, last, log, report } = parts;
+    let Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report } = parts;
     let env = options.env.clone();
     let database = version.database();
-    let log = Arc::new(log);
+    let wal = Arc::new(wal);
     let counters = Arc::new(Counters::default());
-    account.reserve_for_buffers(reserved_for_buffers(shape.buffer().0));
+    account.reserve_for_memtables(reserved_for_memtables(shape.buffer().0));
     let events = Arc::new(Events::new(options.listener.clone()));
     let reserve_bytes = options
         .reserve_bytes
@@ -368,9 +375,9 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     let reserve = Arc::new(Reserve::new(env.clone(), dir.to_owned(), events.clone(), reserve_bytes));
     reserve.look();
     let shared = Arc::new(Database::new(last, version.edit_number(), events.clone(), lock));
-    let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.sealed, version));
+    let tree = Arc::new(Tree::new(TREE, shared.clone(), replay.active, replay.immutable, version));
     let manifest = Arc::new(manifest);
-    let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), shared.clone()));
+    let interval = Arc::new(IntervalSync::new(env.clone(), wal.clone(), shared.clone()));
     let output = OutputSettings {
         dir: dir.to_owned(),
         database,
@@ -384,7 +391,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         env: env.clone(),
         database: shared.clone(),
         tree: tree.clone(),
-        log: log.clone(),
+        wal: wal.clone(),
         manifest: manifest.clone(),
         tables: tables.clone(),
         workshop,
@@ -395,19 +402,19 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     let scheduler_settings = SchedulerSettings {
         threads: options.threads,
         table_bytes: options.table_bytes,
-        buffer_bytes: options.buffer_bytes,
-        buffer_bytes_max: options.buffer_bytes_max,
-        sealed_max: options.sealed_max,
-        buffers_memory_max: options.buffers_memory_max,
-        merge_rate: options.merge_rate,
+        memtable_bytes: options.memtable_bytes,
+        memtable_bytes_max: options.memtable_bytes_max,
+        immutable_memtables_max: options.immutable_memtables_max,
+        memtables_memory_max: options.memtables_memory_max,
+        compaction_rate: options.compaction_rate,
         space_bound: options.space_bound,
         filter: options.filter,
     };
     let scheduler = Arc::new(Scheduler::new(around, scheduler_settings)?);
     let commit_settings = CommitSettings {
-        buffer_bytes: shape.buffer().0,
-        sealed_max: options.sealed_max,
-        buffers_memory_max: options.buffers_memory_max,
+        memtable_bytes: shape.buffer().0,
+        immutable_memtables_max: options.immutable_memtables_max,
+        memtables_memory_max: options.memtables_memory_max,
         budget: options.budget,
         write_bytes_max: options.write_bytes_max,
         group_bytes: GROUP_BYTES.min(options.budget.total_bytes as usize / GROUP_SHARE),
@@ -417,7 +424,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
     let commits = CommitQueue::new(
         commit_settings,
         env.clone(),
-        log.clone(),
+        wal.clone(),
         tree.clone(),
         counters.clone(),
         interval.clone(),
@@ -432,7 +439,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         design: Mutex::new(()),
         database: shared,
         tree,
-        log,
+        wal,
         manifest,
         tables,
         commits,
@@ -478,11 +485,11 @@ fn start_telling(engine: &mut Engine) -> Result<()> {
 }
 
 /// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is missed.
-fn note_birth(manifest: &Manifest, log: &Log, version: Arc<Version>) -> Result<Arc<Version>> {
-    if version.log_durable() > 0 {
+fn note_birth(manifest: &Manifest, wal: &Wal, version: Arc<Version>) -> Result<Arc<Version>> {
+    if version.wal_durable() > 0 {
         return Ok(version);
     }
-    manifest.commit(vec![Change::LogDurable { position: log.durable().0 }])
+    manifest.commit(vec![Change::WalDurable { position: wal.durable().0 }])
 }
 
 /// The options, with the design that the database has where they leave it that.
@@ -491,7 +498,7 @@ fn with_kept_design(dir: &Path, options: &Resolved, version: &Version) -> Result
     if let Some(stored) = stored_design(dir, version)? {
         let Kept { buffer, filter, space_bound } = options.keeps;
         if buffer {
-            options.buffer_bytes = stored.shape.buffer().0;
+            options.memtable_bytes = stored.shape.buffer().0;
         }
         if filter {
             options.filter = stored.filter;
@@ -527,7 +534,7 @@ fn settle_shape(
         (None, None) => parse_policy(DEFAULT_POLICY)?,
     };
     let occupancy = tree.occupancy();
-    let wanted = design::shape_of(&*policy, occupancy.bytes(), options.buffer_bytes, options.buffer_bytes_max)?;
+    let wanted = design::shape_of(&*policy, occupancy.bytes(), options.memtable_bytes, options.memtable_bytes_max)?;
     // A shape that the tree has grown into stays.
     let kept = stored
         .filter(|design| design.policy.to_string() == policy.to_string() && design.shape.buffer() == wanted.buffer());
@@ -539,9 +546,9 @@ fn settle_shape(
     }
     let changes = match kept {
         Some(_) => vec![Change::ShapeSet { tree: TREE, shape: blob }],
-        None => compact::reshaped(tree, blob, &shape),
+        None => compaction::reshaped(tree, blob, &shape),
     };
-    let reopened = version.log_end().map(|_| Change::LogReopened);
+    let reopened = version.wal_end().map(|_| Change::WalReopened);
     let version = manifest.commit(reopened.into_iter().chain(changes).collect())?;
     Ok((version, shape))
 }
@@ -574,8 +581,8 @@ fn start_workers(
 
 /// What the cache leaves to buffers of that size: one that takes writes and one that is being flushed, with what ordinary entries take besides their raw
 /// bytes.
-pub(crate) fn reserved_for_buffers(buffer_bytes: u64) -> u64 {
-    buffer_bytes.saturating_mul(3)
+pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
+    memtable_bytes.saturating_mul(3)
 }
 
 /// So many full buffers fit the reserve: those that wait for their flush, and what their merging needs on the way.

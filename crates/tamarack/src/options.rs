@@ -1,11 +1,11 @@
 //! What a user can set. Nothing below `db` sees these types: each part gets the small struct it needs.
 //!
 //! ```text
-//! two tables of rows ──► Options, Expert: fields, methods, their documentation ── resolve ──► Resolved, with nothing left open
+//! two tables of rows ──► Options, AdvancedOptions: fields, methods, their documentation ── resolve ──► Resolved, with nothing left open
 //!                   └──► docs/OPTIONS.md
 //! ```
 //!
-//! A few things are public knobs; the rest is derived from them and can be overridden through [`Expert`], at the risk of whoever does. To add an option, write
+//! A few things are public knobs; the rest is derived from them and can be overridden through [`AdvancedOptions`], at the risk of whoever does. To add an option, write
 //! its row, use its field in `Options::resolve`, and show in the tests below that default and range are what the row says.
 
 mod rows;
@@ -63,7 +63,7 @@ options! {
         /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
         ///
         /// A buffer's size is part of a tree's shape: a database that was made with another one changes its shape when it is opened with this. Without this
-        /// (and without [`Expert::buffer_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
+        /// (and without [`AdvancedOptions::memtable_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
         memory_bytes(bytes: u64) -> u64, default "256 MiB", range "at least 1 MiB";
 
         /// What a write survives once it is acknowledged. With the default that is the end of the process, but a crash of the machine can cost the last
@@ -99,23 +99,23 @@ options! {
         listener(listener: Arc<dyn Listener>) -> Unshown<Arc<dyn Listener>>, default "nobody", range "any listener";
 
         /// Overrides what is otherwise derived.
-        expert(expert: Expert) -> Expert, default "nothing overridden", range "see [`Expert`]";
+        advanced(advanced: AdvancedOptions) -> AdvancedOptions, default "nothing overridden", range "see [`AdvancedOptions`]";
     }
 }
 
 options! {
     /// Overrides of what Tamarack derives, at the risk of whoever sets them.
-    Expert = {
+    AdvancedOptions = {
         /// Storage, clock, randomness and threads. Tests put memory or the simulator here.
         env(env: Arc<dyn Env>) -> Unshown<Arc<dyn Env>>, default "the operating system", range "any environment";
 
         /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). A larger buffer makes fewer, larger runs, and a longer
         /// recovery.
-        buffer_bytes(bytes: u64) -> u64,
+        memtable_bytes(bytes: u64) -> u64,
             default "an eighth of the memory budget, if one was set; else what the database has; else 32 MiB", range "at least 1, at most 128 TiB";
 
         /// How many sealed buffers may wait for their flush before writers wait too.
-        sealed_max(count: usize) -> usize, default "3", range "at least 1";
+        immutable_memtables_max(count: usize) -> usize, default "3", range "at least 1";
 
         /// The size of a block with its trailer, in bytes, before compression. Larger blocks compress better and need a smaller index; each lookup reads one
         /// whole.
@@ -126,7 +126,7 @@ options! {
         table_bytes(bytes: u64) -> u64, default "a thirty-second of the run, between 2 and 64 MiB", range "at least 1";
 
         /// How many raw bytes per second merges may copy. Flushes are not held back. A limit below what the writes call for slows writers down.
-        merge_bytes_per_second(bytes: u64) -> u64, default "no limit", range "at least 1";
+        compaction_bytes_per_second(bytes: u64) -> u64, default "no limit", range "at least 1";
 
         /// The policy that gives the tree its shape: how many levels there are, how large each is, and in how many runs it may hold its data. Another policy
         /// than the database has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
@@ -138,7 +138,7 @@ options! {
 
         /// The filters of tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
         /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
-        /// often. Tables that were written with another one get theirs in the background ([`Expert::filter_digests`]).
+        /// often. Tables that were written with another one get theirs in the background ([`AdvancedOptions::filter_digests`]).
         ///
         /// With `allocation=monkey` large runs get fewer bits per entry, the largest perhaps none, and small ones more, so that lookups of keys that are not there
         /// search as few runs in vain as the memory of so many bits for all entries allows; with `monkey-general` the same for lookups of which `v` find something for each
@@ -187,7 +187,7 @@ options! {
         /// is more than the budget that a database is given without being asked, and a database that fits it is read at the speed of memory.
         ///
         /// With it, what is kept of the tables is what the block cache keeps, so the memory that the database takes is the memory it was given, a large scan
-        /// or merge drives nothing out, and nothing is kept twice: give it a large [`Expert::cache_bytes`]. Merges then take their inputs from the device,
+        /// or merge drives nothing out, and nothing is kept twice: give it a large [`AdvancedOptions::cache_bytes`]. Merges then take their inputs from the device,
         /// too. Writes go through the page cache in either mode. Where the file system cannot do it, this changes nothing.
         direct_io(direct: bool) -> bool, default "false", range "true or false";
 
@@ -200,10 +200,10 @@ options! {
 impl Options {
     /// Checks the options and derives what was not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
-        let nothing = Expert::new();
-        let expert = self.expert.as_ref().unwrap_or(&nothing);
+        let nothing = AdvancedOptions::new();
+        let advanced = self.advanced.as_ref().unwrap_or(&nothing);
         let memory_bytes = self.memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT);
-        let sealed_max = expert.sealed_max.unwrap_or(3);
+        let immutable_memtables_max = advanced.immutable_memtables_max.unwrap_or(3);
         let lz4_or_none = if Compression::Lz4.is_available() { Compression::Lz4 } else { Compression::None };
         let compression = self.compression.unwrap_or(lz4_or_none);
         if memory_bytes < MEMORY_BYTES_MIN {
@@ -222,14 +222,14 @@ impl Options {
             }
             _ => Ok(()),
         };
-        at_least("buffer_bytes", expert.buffer_bytes, 1)?;
-        if let Some(bytes) = expert.buffer_bytes.filter(|bytes| *bytes > BUFFER_MAX.0) {
+        at_least("memtable_bytes", advanced.memtable_bytes, 1)?;
+        if let Some(bytes) = advanced.memtable_bytes.filter(|bytes| *bytes > BUFFER_MAX.0) {
             return Err(Error::InvalidArgument(format!("buffer_bytes of {bytes}: at most {BUFFER_MAX} can be")));
         }
-        at_least("block_bytes", expert.block_bytes.map(|bytes| bytes as u64), 64)?;
-        at_least("sealed_max", expert.sealed_max.map(|count| count as u64), 1)?;
-        at_least("table_bytes", expert.table_bytes, 1)?;
-        at_least("merge_bytes_per_second", expert.merge_bytes_per_second, 1)?;
+        at_least("block_bytes", advanced.block_bytes.map(|bytes| bytes as u64), 64)?;
+        at_least("immutable_memtables_max", advanced.immutable_memtables_max.map(|count| count as u64), 1)?;
+        at_least("table_bytes", advanced.table_bytes, 1)?;
+        at_least("compaction_bytes_per_second", advanced.compaction_bytes_per_second, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let space_bound = match self.space_amplification_max {
             // Takes back a bound that the database has.
@@ -242,44 +242,46 @@ impl Options {
             })?),
             None => None,
         };
-        let buffer_bytes = expert.buffer_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
+        let memtable_bytes = advanced.memtable_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
         // All buffers that may be at once, with half as much again for what entries take besides their raw bytes.
-        let all_buffers = (sealed_max as u64 + 1).saturating_mul(buffer_bytes).saturating_mul(3) / 2;
+        let all_buffers = (immutable_memtables_max as u64 + 1).saturating_mul(memtable_bytes).saturating_mul(3) / 2;
         let budget_bytes = match self.memory_bytes {
             Some(bytes) => bytes,
-            None => memory_bytes.max(expert.cache_bytes.unwrap_or(0).saturating_add(all_buffers).saturating_mul(5) / 4),
+            None => {
+                memory_bytes.max(advanced.cache_bytes.unwrap_or(0).saturating_add(all_buffers).saturating_mul(5) / 4)
+            }
         };
-        let env = expert.env.clone().map_or_else(|| OsEnv::new() as Arc<dyn Env>, |Unshown(env)| env);
+        let env = advanced.env.clone().map_or_else(|| OsEnv::new() as Arc<dyn Env>, |Unshown(env)| env);
         Ok(Resolved {
             threads: self.threads.unwrap_or_else(|| env.cores().clamp(1, 4)),
-            policy: expert.policy.as_deref().map(parse_policy).transpose()?,
-            filter: parse_filter(expert.filter.as_deref().unwrap_or(DEFAULT_FILTER))?,
+            policy: advanced.policy.as_deref().map(parse_policy).transpose()?,
+            filter: parse_filter(advanced.filter.as_deref().unwrap_or(DEFAULT_FILTER))?,
             env,
             durability: self.durability.unwrap_or(Durability::Buffered),
             compression,
             create_if_missing: self.create_if_missing.unwrap_or(true),
-            buffer_bytes,
-            buffers_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
+            memtable_bytes,
+            memtables_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
             keeps: Kept {
-                buffer: self.memory_bytes.is_none() && expert.buffer_bytes.is_none(),
-                filter: expert.filter.is_none(),
+                buffer: self.memory_bytes.is_none() && advanced.memtable_bytes.is_none(),
+                filter: advanced.filter.is_none(),
                 space_bound: self.space_amplification_max.is_none(),
             },
-            buffer_bytes_max: (memory_bytes / 2).max(expert.buffer_bytes.unwrap_or(0)),
+            memtable_bytes_max: (memory_bytes / 2).max(advanced.memtable_bytes.unwrap_or(0)),
             write_bytes_max: (memory_bytes / 8).min(VALUE_BYTES_MAX),
-            sealed_max,
-            block_bytes: expert.block_bytes.unwrap_or(4096),
-            table_bytes: expert.table_bytes,
-            merge_rate: expert.merge_bytes_per_second,
+            immutable_memtables_max,
+            block_bytes: advanced.block_bytes.unwrap_or(4096),
+            table_bytes: advanced.table_bytes,
+            compaction_rate: advanced.compaction_bytes_per_second,
             space_bound,
-            filter_digests: expert.filter_digests.unwrap_or(true),
-            budget: Budget::new(budget_bytes, expert.cache_bytes.unwrap_or(u64::MAX)),
-            manifest_bytes: expert.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
-            direct_io: expert.direct_io.unwrap_or(false),
-            index_bytes: expert.index_bytes,
-            reserve_bytes: expert.reserve_bytes,
+            filter_digests: advanced.filter_digests.unwrap_or(true),
+            budget: Budget::new(budget_bytes, advanced.cache_bytes.unwrap_or(u64::MAX)),
+            manifest_bytes: advanced.manifest_bytes.unwrap_or(ROLL_BYTES_MIN),
+            direct_io: advanced.direct_io.unwrap_or(false),
+            index_bytes: advanced.index_bytes,
+            reserve_bytes: advanced.reserve_bytes,
             listener: self.listener.clone().map(|Unshown(listener)| listener),
-            tail: if expert.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
+            tail: if advanced.strict_recovery.unwrap_or(false) { Tail::Strict } else { Tail::MayBeTorn },
         })
     }
 }
@@ -327,18 +329,18 @@ pub(crate) struct Resolved {
     pub(crate) durability: Durability,
     pub(crate) compression: Compression,
     pub(crate) create_if_missing: bool,
-    pub(crate) buffer_bytes: u64,
+    pub(crate) memtable_bytes: u64,
     /// What of its design a database that is there keeps.
     pub(crate) keeps: Kept,
     /// What a shape that names its own buffer may ask for.
-    pub(crate) buffer_bytes_max: u64,
+    pub(crate) memtable_bytes_max: u64,
     pub(crate) write_bytes_max: u64,
-    pub(crate) sealed_max: usize,
+    pub(crate) immutable_memtables_max: usize,
     /// Writers wait for a flush rather than let the buffers take more memory than this.
-    pub(crate) buffers_memory_max: u64,
+    pub(crate) memtables_memory_max: u64,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: Option<u64>,
-    pub(crate) merge_rate: Option<u64>,
+    pub(crate) compaction_rate: Option<u64>,
     pub(crate) space_bound: Option<SpaceBound>,
     pub(crate) threads: usize,
     pub(crate) policy: Option<Arc<dyn Policy>>,
@@ -362,7 +364,7 @@ mod tests {
     use super::*;
 
     fn row(name: &str) -> &'static Row {
-        let mut rows = Options::TABLE.iter().chain(Expert::TABLE);
+        let mut rows = Options::TABLE.iter().chain(AdvancedOptions::TABLE);
         rows.find(|row| row.name == name).unwrap_or_else(|| panic!("no option {name}"))
     }
 
@@ -370,18 +372,24 @@ mod tests {
     #[test]
     fn defaults_are_what_the_tables_say() {
         let resolved = Options::new().resolve().expect("the defaults are sound");
-        let fresh = Options::new().expert(Expert::new().env(Arc::new(SimEnv::new(1)))).open("/db").expect("a new one");
+        let fresh = Options::new()
+            .advanced(AdvancedOptions::new().env(Arc::new(SimEnv::new(1))))
+            .open("/db")
+            .expect("a new one");
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
         let holds = [
             ("memory_bytes", mebibytes(resolved.budget.total_bytes)),
             ("durability", format!("[`Durability::{:?}`]", resolved.durability)),
             ("compression", if cfg!(feature = "lz4") { "LZ4 if" } else { "else none" }.to_owned()),
             ("create_if_missing", resolved.create_if_missing.to_string()),
-            ("buffer_bytes", mebibytes(resolved.buffer_bytes)),
-            ("sealed_max", resolved.sealed_max.to_string()),
+            ("memtable_bytes", mebibytes(resolved.memtable_bytes)),
+            ("immutable_memtables_max", resolved.immutable_memtables_max.to_string()),
             ("block_bytes", resolved.block_bytes.to_string()),
             ("table_bytes", resolved.table_bytes.map_or("of the run".to_owned(), |bytes| bytes.to_string())),
-            ("merge_bytes_per_second", resolved.merge_rate.map_or("no limit".to_owned(), |rate| rate.to_string())),
+            (
+                "compaction_bytes_per_second",
+                resolved.compaction_rate.map_or("no limit".to_owned(), |rate| rate.to_string()),
+            ),
             ("space_amplification_max", resolved.space_bound.map_or("no bound", |_| "a bound").to_owned()),
             ("policy", format!("`{}` for a new one", fresh.stats().policy)),
             ("filter", format!("`{DEFAULT_FILTER}`")),
@@ -394,8 +402,8 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others = ["threads", "expert", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
-        for row in Options::TABLE.iter().chain(Expert::TABLE) {
+        let others = ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
+        for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "say here what `{}` is if it is not set", row.name);
         }
@@ -404,16 +412,20 @@ mod tests {
     /// The ends of ranges are where the rows say: what lies there is taken, what lies beyond is refused by name.
     #[test]
     fn ranges_are_what_the_tables_say() {
-        let expert = |expert: Expert| Options::new().expert(expert);
+        let advanced = |advanced: AdvancedOptions| Options::new().advanced(advanced);
         type Set<'a> = &'a dyn Fn(u64) -> Options;
         let at_least: [(&str, u64, &str, Set<'_>); 7] = [
             ("memory_bytes", MEMORY_BYTES_MIN, "at least 1 MiB", &|n| Options::new().memory_bytes(n)),
             ("threads", 1, "at least 1", &|n| Options::new().threads(n as usize)),
-            ("buffer_bytes", 1, "at least 1,", &|n| expert(Expert::new().buffer_bytes(n))),
-            ("sealed_max", 1, "at least 1", &|n| expert(Expert::new().sealed_max(n as usize))),
-            ("block_bytes", 64, "at least 64", &|n| expert(Expert::new().block_bytes(n as usize))),
-            ("table_bytes", 1, "at least 1", &|n| expert(Expert::new().table_bytes(n))),
-            ("merge_bytes_per_second", 1, "at least 1", &|n| expert(Expert::new().merge_bytes_per_second(n))),
+            ("memtable_bytes", 1, "at least 1,", &|n| advanced(AdvancedOptions::new().memtable_bytes(n))),
+            ("immutable_memtables_max", 1, "at least 1", &|n| {
+                advanced(AdvancedOptions::new().immutable_memtables_max(n as usize))
+            }),
+            ("block_bytes", 64, "at least 64", &|n| advanced(AdvancedOptions::new().block_bytes(n as usize))),
+            ("table_bytes", 1, "at least 1", &|n| advanced(AdvancedOptions::new().table_bytes(n))),
+            ("compaction_bytes_per_second", 1, "at least 1", &|n| {
+                advanced(AdvancedOptions::new().compaction_bytes_per_second(n))
+            }),
         ];
         for (name, least, words, set) in at_least {
             assert!(row(name).range.contains(words), "{name}: {}", row(name).range);
@@ -421,8 +433,8 @@ mod tests {
             let refusal = set(least - 1).resolve().map(|_| ()).expect_err(name).to_string();
             assert!(refusal.contains(name) || name == "memory_bytes", "{name}: {refusal}");
         }
-        assert!(row("buffer_bytes").range.contains(&format!("at most {} TiB", BUFFER_MAX.0 >> 40)));
-        assert!(expert(Expert::new().buffer_bytes(BUFFER_MAX.0 + 1)).resolve().is_err());
+        assert!(row("memtable_bytes").range.contains(&format!("at most {} TiB", BUFFER_MAX.0 >> 40)));
+        assert!(advanced(AdvancedOptions::new().memtable_bytes(BUFFER_MAX.0 + 1)).resolve().is_err());
         let bound = |most: f64| Options::new().space_amplification_max(most).resolve().map(|_| ());
         assert!(row("space_amplification_max").range.contains(&format!("at least {SPACE_BOUND_MIN}")));
         assert!(bound(SPACE_BOUND_MIN).is_ok());
@@ -430,7 +442,7 @@ mod tests {
             let refusal = bound(none).expect_err("no bound").to_string();
             assert!(refusal.contains("space_amplification_max"), "{refusal}");
         }
-        assert!(expert(Expert::new().cache_bytes(0).index_bytes(0).manifest_bytes(0)).resolve().is_ok());
+        assert!(advanced(AdvancedOptions::new().cache_bytes(0).index_bytes(0).manifest_bytes(0)).resolve().is_ok());
     }
 
     /// The words that rows show for policies and filters are understood.
@@ -438,10 +450,10 @@ mod tests {
     fn the_words_of_the_tables_are_understood() {
         let quoted = |words: &'static str| words.split('`').skip(1).step_by(2);
         for words in quoted(row("policy").range).chain(quoted(row("policy").default)) {
-            assert!(Options::new().expert(Expert::new().policy(words)).resolve().is_ok(), "{words}");
+            assert!(Options::new().advanced(AdvancedOptions::new().policy(words)).resolve().is_ok(), "{words}");
         }
         for words in quoted(row("filter").range).chain(quoted(row("filter").default)) {
-            assert!(Options::new().expert(Expert::new().filter(words)).resolve().is_ok(), "{words}");
+            assert!(Options::new().advanced(AdvancedOptions::new().filter(words)).resolve().is_ok(), "{words}");
         }
     }
 }

@@ -30,10 +30,10 @@
 
 mod apply;
 mod arrange;
-mod log;
 mod names;
 mod plan;
 mod report;
+mod wal;
 
 pub use report::{Lost, RepairReport, Replaced};
 

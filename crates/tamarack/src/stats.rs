@@ -88,9 +88,9 @@ pub struct Counters {
     /// Raw bytes of their entries.
     pub ingested_raw_bytes: Counter,
     /// Merges that ended.
-    pub merges: Counter,
+    pub compactions: Counter,
     /// Bytes of tables written by merges.
-    pub merge_bytes: Counter,
+    pub compaction_bytes: Counter,
     /// Raw bytes of entries that flushes, merges and ingests wrote, by level, level 1 first.
     pub level_bytes: LevelBytes,
     /// Runs that changed their level as they were.
@@ -104,7 +104,7 @@ pub struct Counters {
     /// Filters, or units of elastic ones, that tables do without from then on.
     pub filters_dropped: Counter,
     /// Bytes of tables that were read for that.
-    pub retune_bytes_read: Counter,
+    pub filter_rebuild_bytes_read: Counter,
     /// Merges that failed and were or will be gone on with.
-    pub merge_failures: Counter,
+    pub compaction_failures: Counter,
 }

@@ -23,7 +23,7 @@ use tamarack_filter::kind_to_number;
 use tamarack_model::FilterKind;
 use tamarack_model::filter::promise;
 
-use crate::compact::progress::{GoingOn, JobProgress};
+use crate::compaction::progress::{GoingOn, JobProgress};
 use crate::database::Activity;
 use crate::engine::Engine;
 use crate::format::meta::TableId;
@@ -40,9 +40,9 @@ pub struct Stats {
     /// The words that name the policy, which gives the tree its shape: `leveling:T=10`.
     pub policy: String,
     /// The size at which a buffer is sealed, in raw bytes.
-    pub buffer_capacity_bytes: u64,
+    pub memtable_capacity_bytes: u64,
     /// The buffers, the one that takes writes first, then the sealed ones, young to old.
-    pub buffers: Vec<BufferStats>,
+    pub buffers: Vec<MemtableStats>,
     /// The levels, level 1 (young) first: those of the shape, empty ones included.
     pub levels: Vec<LevelStats>,
     /// Flushes and merges in progress, in the order in which they began.
@@ -54,10 +54,10 @@ pub struct Stats {
     /// measured since opening, or merges are held.
     pub debt_seconds: Option<f64>,
     /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an average over the last of them, not above the limit that was
-    /// set ([`crate::Expert::merge_bytes_per_second`]). `None` if it was not measured since opening.
-    pub merge_bytes_per_second: Option<f64>,
-    /// Merges are held; see [`crate::Db::pause_merges`].
-    pub merges_paused: bool,
+    /// set ([`crate::AdvancedOptions::compaction_bytes_per_second`]). `None` if it was not measured since opening.
+    pub compaction_bytes_per_second: Option<f64>,
+    /// Merges are held; see [`crate::Db::pause_compactions`].
+    pub compactions_paused: bool,
     /// Why flushes or merges make no progress, if something keeps them; they are tried again by themselves unless writing has ended.
     pub trouble: Option<String>,
     /// Why no more writes are taken until the database is opened again, if that is so.
@@ -75,9 +75,9 @@ pub struct Stats {
     /// What that may be; see [`crate::Options::space_amplification_max`].
     pub space_amplification_max: Option<f64>,
     /// Log segments on storage.
-    pub log_segments: usize,
+    pub wal_segments: usize,
     /// Bytes in the log since the oldest segment's begin.
-    pub log_bytes: u64,
+    pub wal_bytes: u64,
     /// The youngest sequence that readers see: the number of entries ever written.
     pub visible_sequence: u64,
     /// Snapshots and iterators that are held.
@@ -123,11 +123,11 @@ pub struct Stats {
     /// Bytes of tables (file bytes) that were written for them since opening.
     pub ingest_bytes: u64,
     /// Merges that ended since opening.
-    pub merges: u64,
+    pub compactions: u64,
     /// Bytes of tables (file bytes) that merges wrote since opening.
-    pub merge_bytes: u64,
+    pub compaction_bytes: u64,
     /// Merges that failed since opening.
-    pub merge_failures: u64,
+    pub compaction_failures: u64,
     /// Runs that went to another level as they were since opening: nothing was written.
     pub moves: u64,
     /// Changes of shape since opening: growth, and other policies.
@@ -139,7 +139,7 @@ pub struct Stats {
     /// Filters of open tables, or units of elastic ones, that were dropped since opening.
     pub filters_dropped: u64,
     /// Bytes of tables (file bytes) that were read for that since opening.
-    pub retune_bytes_read: u64,
+    pub filter_rebuild_bytes_read: u64,
     /// Times a writer was held back a little since opening, so that merges could follow.
     pub write_delays: u64,
     /// How long writers were held back for that since opening, in seconds, summed over writers.
@@ -152,7 +152,7 @@ pub struct Stats {
 
 /// A buffer.
 #[derive(Clone, Debug, Default)]
-pub struct BufferStats {
+pub struct MemtableStats {
     /// Entries, all versions and tombstones included.
     pub entries: u64,
     /// Raw bytes of its entries.
@@ -171,7 +171,7 @@ pub struct MemoryStats {
     /// How much that is over the budget, although the cache has given way: filters, indexes, or what readers hold have outgrown it.
     pub over_bytes: u64,
     /// Buffers that take writes or wait for their flush.
-    pub buffers_bytes: u64,
+    pub memtables_bytes: u64,
     /// The cache, with what it needs for itself.
     pub cache_bytes: u64,
     /// What the cache may take now.
@@ -183,32 +183,32 @@ pub struct MemoryStats {
     /// Cursors of scans, and what they have read ahead.
     pub iterators_bytes: u64,
     /// What flushes and merges read ahead, and the tables that they build.
-    pub merges_bytes: u64,
+    pub compactions_bytes: u64,
     /// What only readers hold any more: blocks that the cache let go of, buffers that are flushed.
-    pub held_bytes: u64,
+    pub pinned_bytes: u64,
     /// Writes on their way into the log.
-    pub log_bytes: u64,
+    pub wal_bytes: u64,
     /// What is known of each table.
     pub tables_bytes: u64,
 }
 
 impl MemoryStats {
-    fn of(account: &Account, buffers_bytes: u64) -> Self {
-        let all_buffers_bytes = account.bytes(Part::Buffers);
-        let buffers_bytes = buffers_bytes.min(all_buffers_bytes);
+    fn of(account: &Account, memtables_bytes: u64) -> Self {
+        let all_memtables_bytes = account.bytes(Part::Buffers);
+        let memtables_bytes = memtables_bytes.min(all_memtables_bytes);
         let mut this = Self {
             budget_bytes: account.budget().total_bytes,
             total_bytes: 0,
             over_bytes: 0,
-            buffers_bytes,
+            memtables_bytes,
             cache_bytes: account.cache_bytes(),
             cache_capacity_bytes: account.cache_capacity(),
             filters_bytes: account.bytes(Part::Filters),
             indexes_bytes: account.bytes(Part::Indexes) + account.kept_bytes(),
             iterators_bytes: account.bytes(Part::Iterators),
-            merges_bytes: account.bytes(Part::Merges),
-            held_bytes: account.held_bytes() + all_buffers_bytes - buffers_bytes,
-            log_bytes: account.bytes(Part::Log),
+            compactions_bytes: account.bytes(Part::Merges),
+            pinned_bytes: account.pinned_bytes() + all_memtables_bytes - memtables_bytes,
+            wal_bytes: account.bytes(Part::Wal),
             tables_bytes: account.bytes(Part::Tables),
         };
         this.total_bytes = this.parts().iter().map(|part| part.1).sum();
@@ -219,14 +219,14 @@ impl MemoryStats {
     /// The parts of the total, by name, in bytes.
     pub fn parts(&self) -> [(&'static str, u64); 9] {
         [
-            ("buffers", self.buffers_bytes),
+            ("buffers", self.memtables_bytes),
             ("cache", self.cache_bytes),
             ("filters", self.filters_bytes),
             ("indexes", self.indexes_bytes),
             ("iterators", self.iterators_bytes),
-            ("merges", self.merges_bytes),
-            ("held", self.held_bytes),
-            ("log", self.log_bytes),
+            ("merges", self.compactions_bytes),
+            ("held", self.pinned_bytes),
+            ("log", self.wal_bytes),
             ("tables", self.tables_bytes),
         ]
     }
@@ -251,7 +251,7 @@ pub struct RunStats {
     /// Its number; never used twice in a database.
     pub id: u64,
     /// A merge in progress takes or fills it.
-    pub in_merge: bool,
+    pub in_compaction: bool,
     /// Tables that its slices belong to.
     pub tables: u64,
     /// Its entries, all versions and tombstones included.
@@ -320,21 +320,21 @@ impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let going_on = engine.scheduler.going_on();
         let GoingOn { policy, shape, state, jobs, paused, speed, space_bound } = &going_on;
-        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // Who opened it for reading only wants none.
         let trouble = |activity| {
             engine.database.health.check_progress(activity).err().filter(|_| !engine.database.health.is_read_only())
         };
-        let trouble = [Activity::Flush, Activity::Merge].map(trouble);
+        let trouble = [Activity::Flush, Activity::Compaction].map(trouble);
         // Whoever opened it for reading only knows that.
         let stopped = engine.database.health.check_running().err().filter(|_| !engine.database.health.is_read_only());
         Self {
             policy: policy.to_string(),
-            buffer_capacity_bytes: shape.buffer().0,
+            memtable_capacity_bytes: shape.buffer().0,
             buffers: buffers
-                .map(|buffer| BufferStats {
+                .map(|buffer| MemtableStats {
                     entries: buffer.entries(),
                     raw_bytes: buffer.raw_bytes(),
                     memory_bytes: buffer.memory_bytes(),
@@ -344,8 +344,8 @@ impl Stats {
             jobs: jobs.iter().map(JobStats::of).collect(),
             debt_bytes: debt,
             debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / speed),
-            merge_bytes_per_second: *speed,
-            merges_paused: *paused,
+            compaction_bytes_per_second: *speed,
+            compactions_paused: *paused,
             trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
             writing_stopped: stopped.map(|error| error.to_string()),
             disk: engine.scheduler.disk(),
@@ -353,11 +353,11 @@ impl Stats {
             space: SpaceStats::of(state, engine.tables.pending_bytes()),
             space_amplification_worst: state.tree().space_amplification_worst(),
             space_amplification_max: space_bound.map(|bound| bound.most()),
-            log_segments: engine.log.segments().len(),
-            log_bytes: engine.log.segments().iter().map(|segment| segment.bytes).sum(),
+            wal_segments: engine.wal.segments().len(),
+            wal_bytes: engine.wal.segments().iter().map(|segment| segment.bytes).sum(),
             visible_sequence: engine.database.sequences.visible().0,
             snapshots: engine.database.sequences.snapshots(),
-            memory: MemoryStats::of(&engine.account, state.buffers_memory_bytes()),
+            memory: MemoryStats::of(&engine.account, state.memtables_memory_bytes()),
             cache_bytes: engine.cache.used_bytes(),
             cache_entry_bytes: engine.cache.entry_bytes(),
             cache_hits: engine.cache.hits(),
@@ -377,15 +377,15 @@ impl Stats {
             ingests: counters.ingests.get(),
             ingested_raw_bytes: counters.ingested_raw_bytes.get(),
             ingest_bytes: counters.ingest_bytes.get(),
-            merges: counters.merges.get(),
-            merge_bytes: counters.merge_bytes.get(),
-            merge_failures: counters.merge_failures.get(),
+            compactions: counters.compactions.get(),
+            compaction_bytes: counters.compaction_bytes.get(),
+            compaction_failures: counters.compaction_failures.get(),
             moves: counters.moves.get(),
             reshapes: counters.reshapes.get(),
             filters_rebuilt: counters.filters_rebuilt.get(),
             filters_loaded: counters.filters_loaded.get(),
             filters_dropped: counters.filters_dropped.get(),
-            retune_bytes_read: counters.retune_bytes_read.get(),
+            filter_rebuild_bytes_read: counters.filter_rebuild_bytes_read.get(),
             write_delays: counters.write_delays.get(),
             write_delay_seconds: counters.write_delay_ns.get() as f64 / 1e9,
             write_stalls: counters.write_stalls.get(),
@@ -406,7 +406,7 @@ fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
         LevelStats {
             capacity_bytes: of_shape.map_or(0, |level| level.capacity.0),
             run_slots: of_shape.map_or(1, |level| level.runs),
-            runs: runs.map(|run| RunStats::of(run, tree.merge_of(run.id()).is_some() || in_job(run))).collect(),
+            runs: runs.map(|run| RunStats::of(run, tree.compaction_of(run.id()).is_some() || in_job(run))).collect(),
             written_raw_bytes: written.get(index).copied().unwrap_or(0),
         }
     };
@@ -426,20 +426,20 @@ impl LevelStats {
     }
 
     /// Its runs that merges in progress take or fill.
-    pub fn runs_in_merges(&self) -> usize {
-        self.runs.iter().filter(|run| run.in_merge).count()
+    pub fn runs_in_compactions(&self) -> usize {
+        self.runs.iter().filter(|run| run.in_compaction).count()
     }
 
     /// Runs that no merge holds, above the number that the shape gives the level. They are merged when something arrives here.
     pub fn runs_above_slots(&self) -> usize {
-        (self.runs.len() - self.runs_in_merges()).saturating_sub(self.run_slots as usize)
+        (self.runs.len() - self.runs_in_compactions()).saturating_sub(self.run_slots as usize)
     }
 }
 
 impl RunStats {
-    fn of(run: &Run, in_merge: bool) -> Self {
+    fn of(run: &Run, in_compaction: bool) -> Self {
         let lookups = tables_of(run).fold(RunLookups::default(), |sum, table| sum.plus(&table.lookups()));
-        let sums = run.slices().iter().fold(Self { id: run.id().0, in_merge, ..Self::default() }, |sum, slice| {
+        let sums = run.slices().iter().fold(Self { id: run.id().0, in_compaction, ..Self::default() }, |sum, slice| {
             let meta = slice.table().meta();
             Self {
                 tables: sum.tables + 1,
@@ -463,7 +463,7 @@ impl RunStats {
     pub fn total<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Self {
         runs.into_iter().fold(Self::default(), |sum, run| Self {
             id: 0,
-            in_merge: sum.in_merge || run.in_merge,
+            in_compaction: sum.in_compaction || run.in_compaction,
             tables: sum.tables + run.tables,
             entries: sum.entries + run.entries,
             tombstones: sum.tombstones + run.tombstones,

@@ -38,9 +38,9 @@ pub struct VerifyReport {
     /// Bytes of these tables.
     pub bytes: u64,
     /// Entries of the log that are in no table yet. Of an open database they are in buffers too, and are not counted.
-    pub log_entries: u64,
+    pub wal_entries: u64,
     /// Bytes of the log's segments that were checked.
-    pub log_bytes: u64,
+    pub wal_bytes: u64,
     /// What is wrong: one error for each damaged place, or broken invariant.
     pub problems: Vec<Error>,
     /// Ends of files that a crash left torn. Nothing in them was promised; opening the database cuts them off. Always empty for one that is open.
@@ -73,9 +73,9 @@ pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
     if report.is_ok() {
         note(ages::check(&state.version, &engine.dir), &mut report.problems)?;
     }
-    let log = engine.log.verify()?;
-    report.log_bytes = log.bytes;
-    report.problems.extend(log.problems);
+    let wal = engine.wal.verify()?;
+    report.wal_bytes = wal.bytes;
+    report.problems.extend(wal.problems);
     report.problems.iter().for_each(|problem| engine.database.events.noticed(problem));
     Ok(report)
 }

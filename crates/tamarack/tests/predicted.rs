@@ -18,7 +18,7 @@
 //! | `settled` | end before the next flush | one per run | all is equal, after every flush |
 //! | `settled_with_a_bound_on_space` | the same, and merges for the bound | one per run | all is equal, after every flush |
 //! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
-//! | `beside_merges` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
+//! | `beside_compactions` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
 //! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
 //! | `settled_with_deletes` | the same; deletes, reshapes, requests | one per run | all is equal |
 //! | `changes_of_policy` | end before the next flush | one per run | all is equal, after every flush |
@@ -43,11 +43,11 @@ mod deletes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Expert, Options, Result, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result, Stats};
 use tamarack_env::sim::Device;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::planner::{self, Merge};
+use tamarack_model::planner::{self, CompactionPlan};
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{self, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Occupancy, Shape};
@@ -94,7 +94,7 @@ fn plural(count: u32) -> &'static str {
 #[derive(Clone)]
 struct Setting {
     words: String,
-    buffer_bytes: u64,
+    memtable_bytes: u64,
     value_bytes: u64,
     /// `None`: so large that a run is one table.
     table_bytes: Option<u64>,
@@ -108,7 +108,7 @@ impl Setting {
     fn tiny(words: &str) -> Self {
         Self {
             words: words.to_owned(),
-            buffer_bytes: 1000,
+            memtable_bytes: 1000,
             value_bytes: 10,
             table_bytes: None,
             compression: Compression::None,
@@ -118,9 +118,10 @@ impl Setting {
     }
 
     fn open(&self, env: Arc<dyn Env>) -> Result<Db> {
-        let expert = Expert::new().env(env).buffer_bytes(self.buffer_bytes).policy(&self.words).block_bytes(512);
-        let expert = self.table_bytes.map_or(expert.clone(), |bytes| expert.table_bytes(bytes));
-        let options = Options::new().compression(self.compression).threads(self.threads).expert(expert);
+        let advanced =
+            AdvancedOptions::new().env(env).memtable_bytes(self.memtable_bytes).policy(&self.words).block_bytes(512);
+        let advanced = self.table_bytes.map_or(advanced.clone(), |bytes| advanced.table_bytes(bytes));
+        let options = Options::new().compression(self.compression).threads(self.threads).advanced(advanced);
         let bounded = |most| options.clone().space_amplification_max(most);
         self.space_amplification_max.map_or(options.clone(), bounded).open("/db")
     }
@@ -130,7 +131,7 @@ impl Setting {
     }
 
     fn buffer(&self) -> Bytes {
-        Bytes(self.buffer_bytes)
+        Bytes(self.memtable_bytes)
     }
 }
 
@@ -190,10 +191,10 @@ fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
     while flushed < setting.buffer() * buffers {
         number += 1;
         let early = writer.random.eighths(1);
-        let most = if early { writer.random.below(setting.buffer_bytes) } else { setting.buffer_bytes };
+        let most = if early { writer.random.below(setting.memtable_bytes) } else { setting.memtable_bytes };
         let bytes = writer.fill(&db, setting, most)?;
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         tree.seal(bytes);
         tree.settle();
         flushed += bytes;
@@ -204,7 +205,7 @@ fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
         assert_eq!(sizes(&occupancy), sizes(tree.occupancy()), "{}", context());
     }
     let (stats, report) = (db.stats(), tree.report().clone());
-    assert_eq!(decisions(&stats), (report.merges, report.moves, report.growths), "{}", setting.words);
+    assert_eq!(decisions(&stats), (report.compactions, report.moves, report.growths), "{}", setting.words);
     writer.check(&db)?;
     Ok((stats, report))
 }
@@ -216,7 +217,7 @@ fn sizes(occupancy: &Occupancy) -> Vec<Vec<u64>> {
 
 /// Merges, moves and changes of shape.
 fn decisions(stats: &Stats) -> (u64, u64, u64) {
-    (stats.merges, stats.moves, stats.reshapes)
+    (stats.compactions, stats.moves, stats.reshapes)
 }
 
 /// Raw bytes that were written into each level, levels at the end that got none left out.
@@ -243,11 +244,11 @@ fn settled() -> Result<()> {
             let (stats, report) = grow(&setting, BUFFERS)?;
             assert_eq!(written(&stats), report.written, "{words}, {compression:?}");
             assert_eq!(Bytes(stats.flushed_raw_bytes), report.flushed, "{words}, {compression:?}");
-            file_bytes.push(stats.flush_bytes + stats.merge_bytes);
+            file_bytes.push(stats.flush_bytes + stats.compaction_bytes);
             println!(
                 "{words:<30} {compression:<5?} {:6.3} bytes written per byte, {:3} merges, {} moves, {} growths: equal",
                 report.write_amplification(),
-                report.merges,
+                report.compactions,
                 report.moves,
                 report.growths
             );
@@ -275,7 +276,7 @@ fn settled_with_a_bound_on_space() -> Result<()> {
 fn settled_in_parts() -> Result<()> {
     for words in ["leveling:T=4", "leveling:T=10", "tiering:T=4", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=1"] {
         // About 300 entries to a buffer, 60 to a table.
-        let setting = Setting { buffer_bytes: 9000, table_bytes: Some(2000), threads: 3, ..Setting::tiny(words) };
+        let setting = Setting { memtable_bytes: 9000, table_bytes: Some(2000), threads: 3, ..Setting::tiny(words) };
         let (stats, report) = grow(&setting, 120)?;
         let of_levels: Vec<f64> =
             written(&stats).iter().zip(&report.written).map(|(a, b)| difference(*a, *b)).collect();
@@ -296,7 +297,7 @@ fn percent(shares: &[f64]) -> String {
 
 /// The setting of trees whose merges are at work while writers write: 16 KB to a buffer, so that pages of files are filled, in about 20 entries.
 fn busy(words: &str) -> Setting {
-    Setting { buffer_bytes: BUSY_BUFFER, value_bytes: 500, threads: 2, ..Setting::tiny(words) }
+    Setting { memtable_bytes: BUSY_BUFFER, value_bytes: 500, threads: 2, ..Setting::tiny(words) }
 }
 
 const BUSY_BUFFER: u64 = 16_000;
@@ -327,25 +328,25 @@ fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
         100.0 * than_settled,
         concurrent.write_amplification(),
         100.0 * difference(written, concurrent.written_total()),
-        stats.merges,
-        settled.merges,
-        concurrent.merges,
+        stats.compactions,
+        settled.compactions,
+        concurrent.compactions,
     );
     than_settled
 }
 
 #[test]
-fn beside_merges() -> Result<()> {
+fn beside_compactions() -> Result<()> {
     for words in policies(BUSY_BUFFER) {
         let (setting, sim) = (busy(&words), SimEnv::new(11));
         sim.set_device(Some(SLOW));
         let db = setting.open(Arc::new(sim.clone()))?;
         let (mut writer, mut flushes) = (Writer::new(), Vec::new());
         for _ in 0..BUFFERS {
-            flushes.push(writer.fill(&db, &setting, setting.buffer_bytes)?);
+            flushes.push(writer.fill(&db, &setting, setting.memtable_bytes)?);
         }
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         let than_settled = compare(&setting, &db.stats(), &flushes);
         assert!(than_settled.abs() < 0.15, "{words}: {than_settled} more than merges that settle");
     }
@@ -354,17 +355,17 @@ fn beside_merges() -> Result<()> {
 
 #[test]
 fn on_threads() -> Result<()> {
-    let buffer_bytes =
+    let memtable_bytes =
         std::env::var("TAMARACK_BUFFER_BYTES").map_or(BUSY_BUFFER, |text| text.parse().expect("a number"));
-    for words in policies(buffer_bytes) {
-        let setting = Setting { buffer_bytes, ..busy(&words) };
+    for words in policies(memtable_bytes) {
+        let setting = Setting { memtable_bytes, ..busy(&words) };
         let db = setting.open(MemoryEnv::new(1))?;
         let (mut writer, mut flushes) = (Writer::new(), Vec::new());
         for _ in 0..BUFFERS / 4 {
-            flushes.push(writer.fill(&db, &setting, setting.buffer_bytes)?);
+            flushes.push(writer.fill(&db, &setting, setting.memtable_bytes)?);
         }
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         compare(&setting, &db.stats(), &flushes);
         let (shape, occupancy, _) = db.planned();
         assert_eq!(occupancy.bytes(), flushes.iter().copied().sum(), "{words}: nothing is lost");
@@ -393,7 +394,7 @@ fn changes_of_policy() -> Result<()> {
         for number in 0..100 + random.below(200) {
             if random.below(30) == 0 {
                 setting.words = draw().to_owned();
-                let foreseen = db.estimate_change(&setting.words, 0)?;
+                let foreseen = db.estimate_reshape(&setting.words, 0)?;
                 db.set_policy(&setting.words)?;
                 tree.change_policy(find(&setting.words));
                 if random.below(2) == 0 {
@@ -411,9 +412,9 @@ fn changes_of_policy() -> Result<()> {
                     at_once += 1;
                 }
             }
-            let bytes = writer.fill(&db, &setting, setting.buffer_bytes)?;
+            let bytes = writer.fill(&db, &setting, setting.memtable_bytes)?;
             db.flush()?;
-            db.wait_for_merges()?;
+            db.wait_for_compactions()?;
             tree.seal(bytes);
             tree.settle();
             let (shape, occupancy, _) = db.planned();
@@ -448,7 +449,7 @@ fn a_change_beside_writers() -> Result<()> {
         sim.set_device(Some(SLOW));
         let db = setting.open(Arc::new(sim.clone()))?;
         for _ in 0..80 + random.below(100) {
-            writer.fill(&db, &setting, setting.buffer_bytes)?;
+            writer.fill(&db, &setting, setting.memtable_bytes)?;
         }
         for _ in 0..random.below(40) {
             sim.step_background();
@@ -456,13 +457,13 @@ fn a_change_beside_writers() -> Result<()> {
         let (standing, before) = (db.planned(), db.stats());
         db.set_policy(then)?;
         for _ in 0..60 {
-            writer.fill(&db, &setting, setting.buffer_bytes)?;
+            writer.fill(&db, &setting, setting.memtable_bytes)?;
         }
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         let stats = db.stats();
-        let merges = before.jobs.iter().filter(|job| !job.is_flush);
-        let left: Bytes = merges.map(|job| Bytes(job.left_bytes)).sum();
+        let compactions = before.jobs.iter().filter(|job| !job.is_flush);
+        let left: Bytes = compactions.map(|job| Bytes(job.left_bytes)).sum();
         in_progress += usize::from(left > Bytes::ZERO);
         let (flushes, flushed) = (stats.flushes - before.flushes, stats.flushed_raw_bytes - before.flushed_raw_bytes);
         let foreseen =
@@ -484,9 +485,9 @@ fn a_change_beside_writers() -> Result<()> {
 }
 
 /// What the simulation writes for these flushes after a change of policy, from the runs that the tree has once its merges in progress have ended.
-fn foresee(standing: (Shape, Occupancy, Vec<Merge>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
-    let (shape, occupancy, merges) = standing;
-    let occupancy = simulate::ended(occupancy, &merges);
+fn foresee(standing: (Shape, Occupancy, Vec<CompactionPlan>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
+    let (shape, occupancy, compactions) = standing;
+    let occupancy = simulate::ended(occupancy, &compactions);
     let [old, new] = [words, then].map(|words| policy::parse(words).expect("a policy"));
     let new_shape = new.shape(occupancy.bytes(), shape.buffer());
     simulate::change((&*old, &shape), (&*new, &new_shape), &occupancy, None, |_| flushes.to_vec()).lazily

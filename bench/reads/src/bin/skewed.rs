@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use reads::{Zipf, scattered};
-use tamarack::{Compression, Db, Expert, Options, Stats};
+use tamarack::{Compression, Db, AdvancedOptions, Options, Stats};
 use tamarack_env::{Random, TempDir};
 
 const VALUE_BYTES: usize = 1000;
@@ -65,10 +65,10 @@ fn main() -> Outcome {
     for (policy, buffer_bytes) in [("leveling:T=10", 16 << 20), ("tiering:T=100", (mib << 20) / 10)] {
         let scratch = TempDir::below(Path::new(directory))?;
         let dir = scratch.path().join("db");
-        let expert = Expert::new().policy(policy).buffer_bytes(buffer_bytes).block_bytes(4096).direct_io(true);
+        let advanced = AdvancedOptions::new().policy(policy).memtable_bytes(buffer_bytes).block_bytes(4096).direct_io(true);
         let options = |cache_bytes: u64| {
-            let expert = expert.clone().cache_bytes(cache_bytes);
-            Options::new().memory_bytes(1 << 30).compression(Compression::None).expert(expert)
+            let advanced = advanced.clone().cache_bytes(cache_bytes);
+            Options::new().memory_bytes(1 << 30).compression(Compression::None).advanced(advanced)
         };
         let count = mib << 10;
         load(&options(cache_mib << 20).open(&dir)?, count)?;
@@ -108,7 +108,7 @@ fn load(db: &Db, count: u64) -> Outcome {
     let random = Random::new(1);
     (0..count).try_for_each(|number| put(db, number, &random))?;
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     db.clone().close()?;
     Ok(())
 }

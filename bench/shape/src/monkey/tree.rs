@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, Expert, Options, Result, RunStats};
+use tamarack::{Compression, Db, AdvancedOptions, Options, Result, RunStats};
 use tamarack_env::{MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::allocate::weights::{Asked, Extent, by_entries, in_oldest};
@@ -54,11 +54,11 @@ pub struct Taken {
 impl Tree {
     pub fn new(place: &Place<'_>, layout: Layout, policy: &str, filter: &str) -> Result<Self> {
         let buffer_bytes = layout.buffer * (16 + layout.value_bytes + 8);
-        let expert = Expert::new().filter(filter).policy(policy).buffer_bytes(buffer_bytes).cache_bytes(0);
+        let advanced = AdvancedOptions::new().filter(filter).policy(policy).memtable_bytes(buffer_bytes).cache_bytes(0);
         let options = Options::new().compression(Compression::None).memory_bytes(1 << 30).threads(2);
         let db = match place {
-            Place::Direct(dir) => options.expert(expert.direct_io(true)).open(dir)?,
-            Place::Memory => options.expert(expert.env(MemoryEnv::new(1))).open("/db")?,
+            Place::Direct(dir) => options.advanced(advanced.direct_io(true)).open(dir)?,
+            Place::Memory => options.advanced(advanced.env(MemoryEnv::new(1))).open("/db")?,
         };
         Ok(Self { db, layout, noise: noise(), random: Random::new(1), entries: 0 })
     }
@@ -72,7 +72,7 @@ impl Tree {
                 self.entries += 1;
             }
             self.db.flush()?;
-            self.db.wait_for_merges()?;
+            self.db.wait_for_compactions()?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use common::numbers::mix;
 use common::words::Words;
-use tamarack::{ChangeEstimate, Db, Event, Result, Stats};
+use tamarack::{ReshapeEstimate, Db, Event, Result, Stats};
 
 use super::entries::{Entries, RAW_BYTES, key, number_in};
 use super::{FIRST, Setup, buffered, grown, holds, levels, mib, write};
@@ -52,7 +52,7 @@ struct Latencies(Vec<u64>);
 /// What one way gave.
 struct Run {
     way: Way,
-    estimate: ChangeEstimate,
+    estimate: ReshapeEstimate,
     /// Raw bytes from the change until the tree was at rest.
     written: u64,
     /// Of that, by merges by which levels took their form, and how long it took until they had.
@@ -133,7 +133,7 @@ fn open(setup: &Setup, dir: &Path) -> Result<(Db, Arc<AtomicU64>)> {
     let listener = {
         let reshaped = reshaped.clone();
         move |event: &Event| {
-            if let Event::MergeBegun { cause, raw_bytes, .. } = event
+            if let Event::CompactionBegun { cause, raw_bytes, .. } = event
                 && cause.contains("takes its form")
             {
                 reshaped.fetch_add(*raw_bytes, Ordering::Relaxed);
@@ -153,7 +153,7 @@ fn sustained(setup: &Setup, dir: &Path, entries: &Entries, count: u64, reads: u6
             scope.spawn(move || kind.read(db, entries, count, ended, reads / 2))
         });
         let outcome =
-            write(&db, entries, &count, setup.load).and_then(|()| db.flush()).and_then(|()| db.wait_for_merges());
+            write(&db, entries, &count, setup.load).and_then(|()| db.flush()).and_then(|()| db.wait_for_compactions());
         ended.store(true, Ordering::Relaxed);
         for reader in readers {
             let (_, wrong) = reader.join().expect("a reader ends")?;
@@ -188,7 +188,7 @@ fn one(
         let outcome = (|| {
             let before = paced(db, entries, &count, puts / 8, rate)?;
             let then = db.stats();
-            let estimate = db.estimate_change(to, (puts - puts / 8) * RAW_BYTES + buffered(&then))?;
+            let estimate = db.estimate_reshape(to, (puts - puts / 8) * RAW_BYTES + buffered(&then))?;
             let began = Instant::now();
             if way != Way::Kept {
                 db.set_policy(to)?;
@@ -201,7 +201,7 @@ fn one(
             let writing = db.stats();
             let reshape_time = reshaper.join().expect("it ends")?;
             db.flush()?;
-            db.wait_for_merges()?;
+            db.wait_for_compactions()?;
             Ok::<_, tamarack::Error>((before, then, estimate, after, writing, reshape_time))
         })();
         ended.store(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! Two parts, each on a leveled tree of its own:
 //!
-//! * **changes**: one after the other, each in the middle of a load at full speed. Just before it, [`Db::estimate_change`] is asked; its bytes are compared with those that flushes and merges
+//! * **changes**: one after the other, each in the middle of a load at full speed. Just before it, [`Db::estimate_reshape`] is asked; its bytes are compared with those that flushes and merges
 //!   wrote from the change until the tree had come to rest. In the end every entry is read.
 //! * **live**: there and back under writers at a fixed rate and readers who check every answer, lazily, at once, and not at all; see [`live`].
 //!
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use common::machine;
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
-use tamarack::{Compression, Db, Expert, Options, Result};
+use tamarack::{Compression, Db, AdvancedOptions, Options, Result};
 use tamarack_model::Bytes;
 
 const HELP: &str = "\
@@ -65,12 +65,12 @@ impl Setup {
     /// For a database that is there.
     fn options(&self) -> Options {
         let options = Options::new().compression(Compression::None).threads(self.threads);
-        options.expert(Expert::new().buffer_bytes(self.buffer_bytes))
+        options.advanced(AdvancedOptions::new().memtable_bytes(self.buffer_bytes))
     }
 
     /// A new one.
     fn create(&self, dir: &Path) -> Result<Db> {
-        self.options().expert(Expert::new().buffer_bytes(self.buffer_bytes).policy(FIRST)).open(dir)
+        self.options().advanced(AdvancedOptions::new().memtable_bytes(self.buffer_bytes).policy(FIRST)).open(dir)
     }
 }
 
@@ -104,7 +104,7 @@ fn report(words: &Words, setup: &Setup) -> Result<String> {
     line(&format!("* Command: `{}`", words.command("reshape")));
     line(&format!(
         "* Trees of {} MiB, entries of {RAW_BYTES} raw bytes with distinct keys in random order, buffers of {} MiB, {} workers, no compression, no sync. Estimates are those of \
-         `Db::estimate_change`, asked just before each change. Bytes are raw bytes that flushes and merges wrote until the tree had come to rest.",
+         `Db::estimate_reshape`, asked just before each change. Bytes are raw bytes that flushes and merges wrote until the tree had come to rest.",
         setup.bytes >> 20,
         setup.buffer_bytes >> 20,
         setup.threads
@@ -125,7 +125,7 @@ fn grown(setup: &Setup, dir: &Path, entries: &Entries) -> Result<(Db, AtomicU64)
     let (db, count, began) = (setup.create(dir)?, AtomicU64::new(0), Instant::now());
     write(&db, entries, &count, setup.bytes)?;
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     eprintln!("{FIRST} of {:.0} MiB in {:.0} s", mib(db.planned().1.bytes().0), began.elapsed().as_secs_f64());
     Ok((db, count))
 }
@@ -169,13 +169,13 @@ fn change(setup: &Setup, db: &Db, entries: &Entries, count: &AtomicU64, words: &
         }
         let then = db.stats();
         let left = setup.load - (count.load(Ordering::Relaxed) - before) * RAW_BYTES;
-        let estimate = db.estimate_change(words, left + buffered(&then))?;
+        let estimate = db.estimate_reshape(words, left + buffered(&then))?;
         db.set_policy(words)?;
         writer.join().expect("the writer ends")?;
         Ok::<_, tamarack::Error>((estimate, then))
     })?;
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let written = db.stats().written_raw_bytes() - then.written_raw_bytes();
     let ratio = written as f64 / estimate.lazily_bytes as f64;
     let row = format!(

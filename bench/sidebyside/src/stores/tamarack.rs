@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
-use ::tamarack::{Compression, Db, Expert, Options};
+use ::tamarack::{Compression, Db, AdvancedOptions, Options};
 
 pub struct Tamarack;
 
@@ -33,12 +33,12 @@ impl Kind for Tamarack {
             Durability::Buffered => ::tamarack::Durability::Buffered,
             Durability::Sync => ::tamarack::Durability::Sync,
         };
-        let expert = Expert::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
-        let expert = expert.buffer_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).sealed_max(3);
-        let expert = expert.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
+        let advanced = AdvancedOptions::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
+        let advanced = advanced.memtable_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).immutable_memtables_max(3);
+        let advanced = advanced.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
         let memory_bytes = place.cache_bytes + place.filter_bytes() + 4 * place.buffer_bytes + (256 << 20);
         let options = Options::new().memory_bytes(memory_bytes).durability(durability);
-        Box::new(options.compression(Compression::None).threads(2).expert(expert).open(dir).expect(WORKS))
+        Box::new(options.compression(Compression::None).threads(2).advanced(advanced).open(dir).expect(WORKS))
     }
 }
 
@@ -52,7 +52,7 @@ impl Store for Db {
     }
 
     fn settle(&self) -> Duration {
-        self.wait_for_merges().expect(WORKS);
+        self.wait_for_compactions().expect(WORKS);
         Duration::ZERO
     }
 

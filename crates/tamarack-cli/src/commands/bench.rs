@@ -438,7 +438,7 @@ fn tree_at_the_end(stats: &Stats) -> String {
         plural(entries, "entry"),
         show_bytes(space.live_bytes),
         show_bytes(stale),
-        show_bytes(stats.log_bytes)
+        show_bytes(stats.wal_bytes)
     )
 }
 

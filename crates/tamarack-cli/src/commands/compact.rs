@@ -79,7 +79,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let before = db.stats();
     let watch = Watch::start(&db, total(&before).1.raw_bytes);
     match range {
-        _ if matches.get_flag("settle") => db.wait_for_merges(),
+        _ if matches.get_flag("settle") => db.wait_for_compactions(),
         Some(range) if is_part => db.compact_range(range),
         None => Ok(()),
         Some(_) => db.compact(),

@@ -326,7 +326,7 @@ mod tests {
                 serde_json::from_str(&run_ok(&["stats", &dir.join("db"), "--json"])).expect("it is JSON");
             assert_eq!(stats["policy"], name);
             assert_eq!(stats["levels"][0]["run_slots"], slots, "{stats}");
-            assert_eq!(stats["buffer_capacity_bytes"], 64 << 10, "it stays without an option");
+            assert_eq!(stats["memtable_capacity_bytes"], 64 << 10, "it stays without an option");
             assert_eq!(run_ok(&["export", &dir.join("db")]).lines().count(), 20_000, "{policy}");
         }
         for (policy, status, explanation) in [

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::Value;
-use tamarack::{ChangeEstimate, Db, Error, RunStats};
+use tamarack::{Db, Error, ReshapeEstimate, RunStats};
 
 use super::compact::Watch;
 use crate::outcome::{Failure, Outcome};
@@ -62,7 +62,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     }
     if at_once {
         // Beside compactions in progress, some levels would keep a run too many.
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
     }
     let before = db.stats();
     let size_bytes = RunStats::total(before.levels.iter().flat_map(|level| &level.runs)).raw_bytes;
@@ -114,20 +114,20 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 
 /// The estimate for the given writes; by default for the size of the tree, as far as the
 /// simulation reaches.
-fn estimate(db: &Db, words: &str, writes: Option<u64>, size_bytes: u64) -> Result<ChangeEstimate, Error> {
+fn estimate(db: &Db, words: &str, writes: Option<u64>, size_bytes: u64) -> Result<ReshapeEstimate, Error> {
     let Some(bytes) = writes else {
         let mut bytes = size_bytes;
         return loop {
-            match db.estimate_change(words, bytes) {
-                Err(Error::InvalidArgument(_)) if bytes > 0 && db.estimate_change(words, 0).is_ok() => bytes /= 2,
+            match db.estimate_reshape(words, bytes) {
+                Err(Error::InvalidArgument(_)) if bytes > 0 && db.estimate_reshape(words, 0).is_ok() => bytes /= 2,
                 estimate => break estimate,
             }
         };
     };
-    db.estimate_change(words, bytes)
+    db.estimate_reshape(words, bytes)
 }
 
-fn shown(estimate: &ChangeEstimate) -> String {
+fn shown(estimate: &ReshapeEstimate) -> String {
     let row = |way: &str, bytes: u64, extra: i64| {
         let sign = if extra < 0 { "less" } else { "more" };
         let than = if extra == 0 { String::new() } else { format!("{} {sign}", show_bytes(extra.unsigned_abs())) };

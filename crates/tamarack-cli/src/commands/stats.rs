@@ -106,7 +106,7 @@ fn for_people(stats: &Stats, recovery: &RecoveryReport, db: &str, with_runs: boo
 /// One line about the tree: policy, levels, runs, space.
 fn headline(stats: &Stats) -> String {
     let space = &stats.space;
-    let bytes = space.live_bytes + space.stale_bytes + space.pending_delete_bytes + stats.log_bytes;
+    let bytes = space.live_bytes + space.stale_bytes + space.pending_delete_bytes + stats.wal_bytes;
     format!("{}, {} on storage", tree::shape(stats), show_bytes(bytes))
 }
 
@@ -125,7 +125,7 @@ fn remarks(stats: &Stats, recovery: &RecoveryReport) -> Vec<String> {
     line("tables", space(stats));
     line("space", space_amplification(stats));
     line("filters", filters(stats));
-    line("WAL", format!("{} in {}", show_bytes(stats.log_bytes), plural(stats.log_segments as u64, "segment")));
+    line("WAL", format!("{} in {}", show_bytes(stats.wal_bytes), plural(stats.wal_segments as u64, "segment")));
     line("writes", format!("sequence number {}", grouped(stats.visible_sequence)));
     if let Some(amplification) = stats.write_amplification() {
         line(
@@ -237,14 +237,14 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
     let space = &stats.space;
     json::object([
         ("policy", stats.policy.as_str().into()),
-        ("buffer_capacity_bytes", stats.buffer_capacity_bytes.into()),
+        ("memtable_capacity_bytes", stats.memtable_capacity_bytes.into()),
         ("buffers", list(buffers)),
         ("levels", list(stats.levels.iter().map(level_for_programs))),
         ("jobs", list(stats.jobs.iter().map(job_for_programs))),
         ("debt_bytes", stats.debt_bytes.into()),
         ("debt_seconds", stats.debt_seconds.into()),
-        ("merge_bytes_per_second", stats.merge_bytes_per_second.into()),
-        ("merges_paused", stats.merges_paused.into()),
+        ("compaction_bytes_per_second", stats.compaction_bytes_per_second.into()),
+        ("compactions_paused", stats.compactions_paused.into()),
         ("trouble", stats.trouble.clone().into()),
         ("writing_stopped", stats.writing_stopped.clone().into()),
         ("last_background_error", stats.last_background_error.clone().into()),
@@ -255,8 +255,8 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("pending_delete_bytes", space.pending_delete_bytes.into()),
         ("space_amplification_worst", stats.space_amplification_worst.into()),
         ("space_amplification_max", stats.space_amplification_max.into()),
-        ("log_segments", stats.log_segments.into()),
-        ("log_bytes", stats.log_bytes.into()),
+        ("wal_segments", stats.wal_segments.into()),
+        ("wal_bytes", stats.wal_bytes.into()),
         ("visible_sequence", stats.visible_sequence.into()),
         ("write_amplification", stats.write_amplification().into()),
         ("cache_hits", stats.cache_hits.into()),
@@ -287,15 +287,15 @@ fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
         ("flushed_raw_bytes", stats.flushed_raw_bytes.into()),
         ("flush_bytes", stats.flush_bytes.into()),
         ("flush_failures", stats.flush_failures.into()),
-        ("merges", stats.merges.into()),
-        ("merge_bytes", stats.merge_bytes.into()),
-        ("merge_failures", stats.merge_failures.into()),
+        ("merges", stats.compactions.into()),
+        ("compaction_bytes", stats.compaction_bytes.into()),
+        ("compaction_failures", stats.compaction_failures.into()),
         ("moves", stats.moves.into()),
         ("reshapes", stats.reshapes.into()),
         ("filters_rebuilt", stats.filters_rebuilt.into()),
         ("filters_loaded", stats.filters_loaded.into()),
         ("filters_dropped", stats.filters_dropped.into()),
-        ("retune_bytes_read", stats.retune_bytes_read.into()),
+        ("filter_rebuild_bytes_read", stats.filter_rebuild_bytes_read.into()),
         ("write_delays", stats.write_delays.into()),
         ("write_delay_seconds", stats.write_delay_seconds.into()),
         ("write_stalls", stats.write_stalls.into()),
@@ -353,7 +353,7 @@ fn reads_for_programs(stats: &Stats) -> Map<String, Value> {
         ("gets", reader(reads.gets)),
         ("multi_gets", reader(reads.multi_gets)),
         ("scans", reader(reads.scans)),
-        ("merges", reader(reads.merges)),
+        ("merges", reader(reads.compactions)),
         ("upkeep", reader(reads.upkeep)),
     ])
 }
@@ -364,7 +364,7 @@ fn level_for_programs(level: &LevelStats) -> Map<String, Value> {
         ("capacity_bytes", level.capacity_bytes.into()),
         ("occupancy", level.occupancy().into()),
         ("run_slots", level.run_slots.into()),
-        ("runs_in_merges", level.runs_in_merges().into()),
+        ("runs_in_compactions", level.runs_in_compactions().into()),
         ("runs_above_slots", level.runs_above_slots().into()),
         ("tables", total.tables.into()),
         ("entries", total.entries.into()),
@@ -380,7 +380,7 @@ fn level_for_programs(level: &LevelStats) -> Map<String, Value> {
 fn run_for_programs(run: &RunStats) -> Map<String, Value> {
     json::object([
         ("id", run.id.into()),
-        ("in_merge", run.in_merge.into()),
+        ("in_compaction", run.in_compaction.into()),
         ("tables", run.tables.into()),
         ("entries", run.entries.into()),
         ("tombstones", run.tombstones.into()),
@@ -497,8 +497,8 @@ mod tests {
         };
         assert_eq!(
             names(&shown),
-            "advice buffer_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes log_bytes \
-             log_segments lookups memory merge_bytes_per_second merges_paused pending_delete_bytes policy reads recovery since_opening space_amplification_max space_amplification_worst \
+            "advice memtable_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes wal_bytes \
+             wal_segments lookups memory compaction_bytes_per_second compactions_paused pending_delete_bytes policy reads recovery since_opening space_amplification_max space_amplification_worst \
              stale_bytes trouble visible_sequence \
              write_amplification writing_stopped"
         );
@@ -506,23 +506,23 @@ mod tests {
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
         assert_eq!(
             names(&shown["memory"]),
-            "budget_bytes buffers_bytes cache_bytes cache_capacity_bytes filters_bytes held_bytes indexes_bytes iterators_bytes \
-             log_bytes merges_bytes over_bytes tables_bytes total_bytes"
+            "budget_bytes memtables_bytes cache_bytes cache_capacity_bytes filters_bytes pinned_bytes indexes_bytes iterators_bytes \
+             wal_bytes compactions_bytes over_bytes tables_bytes total_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]),
-            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots runs_in_merges \
+            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots runs_in_compactions \
              tables tombstones written_raw_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]["runs"][0]),
-            "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_merge in_vain_per_lookup \
+            "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_compaction in_vain_per_lookup \
              lookups_estimated lookups_in_vain_estimated raw_bytes tables tombstones"
         );
         assert_eq!(
             names(&shown["since_opening"]),
-            "entries_written filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes merge_bytes merge_failures \
-             merges moves raw_bytes_written reshapes retune_bytes_read write_delay_seconds write_delays write_stall_seconds write_stalls"
+            "entries_written filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes compaction_bytes compaction_failures \
+             merges moves raw_bytes_written reshapes filter_rebuild_bytes_read write_delay_seconds write_delays write_stall_seconds write_stalls"
         );
         assert_eq!(
             names(&shown["lookups"]),

@@ -50,8 +50,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         plural(report.entries, "entry"),
         plural(report.tables, "table"),
         show_bytes(report.bytes),
-        plural(report.log_entries, "entry"),
-        show_bytes(report.log_bytes),
+        plural(report.wal_entries, "entry"),
+        show_bytes(report.wal_bytes),
         if problems.is_empty() { "no damage".to_owned() } else { plural(problems.len() as u64, "problem") }
     );
     let text: Vec<&str> = problems.iter().map(String::as_str).chain([checked.as_str()]).collect();
@@ -62,8 +62,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         ("tables", report.tables.into()),
         ("entries", report.entries.into()),
         ("bytes", report.bytes.into()),
-        ("log_entries", report.log_entries.into()),
-        ("log_bytes", report.log_bytes.into()),
+        ("wal_entries", report.wal_entries.into()),
+        ("wal_bytes", report.wal_bytes.into()),
         ("problems", texts(problems.clone())),
         ("torn", texts(report.torn.iter().map(database::torn).collect())),
         ("unnamed", texts(unnamed)),

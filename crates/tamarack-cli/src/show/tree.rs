@@ -63,7 +63,7 @@ pub(crate) fn levels(stats: &Stats) -> String {
     if stats.written_raw_bytes() == 0 {
         drop_column(&mut rows, heading.len() - 1);
     }
-    if stats.levels.iter().all(|level| level.runs_in_merges() == 0) {
+    if stats.levels.iter().all(|level| level.runs_in_compactions() == 0) {
         drop_column(&mut rows, heading.len() - 2);
     }
     table(&rows)
@@ -79,7 +79,7 @@ fn buffer_row(stats: &Stats) -> Vec<String> {
     let segments: Vec<Segment> =
         stats.buffers.iter().rev().map(|buffer| Segment { bytes: buffer.raw_bytes, is_compacting: false }).collect();
     let size_bytes: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
-    let capacity = stats.buffer_capacity_bytes;
+    let capacity = stats.memtable_capacity_bytes;
     vec![
         "memtable".to_owned(),
         bar(cells(stats, capacity), capacity, &segments),
@@ -94,7 +94,7 @@ fn buffer_row(stats: &Stats) -> Vec<String> {
 fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
     let total = level.total();
     let segments: Vec<Segment> =
-        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, is_compacting: run.in_merge }).collect();
+        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, is_compacting: run.in_compaction }).collect();
     vec![
         format!("level {number}"),
         bar(cells(stats, level.capacity_bytes), level.capacity_bytes, &segments),
@@ -104,7 +104,7 @@ fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
         format!("{} of {}", level.runs.len(), level.run_slots),
         grouped(total.entries),
         grouped(total.tombstones),
-        match level.runs_in_merges() {
+        match level.runs_in_compactions() {
             0 => String::new(),
             count => plural(count as u64, "run"),
         },
@@ -151,7 +151,7 @@ pub(crate) fn runs(stats: &Stats) -> String {
                 if run.filter_bits == 0 { String::new() } else { rate(run.filter_fpr) },
                 run.lookups.false_positive_rate().map_or_else(String::new, rate),
                 if run.lookups.sampled == 0 { String::new() } else { grouped(run.lookups.estimated_in_vain()) },
-                if run.in_merge { "compacting".to_owned() } else { String::new() },
+                if run.in_compaction { "compacting".to_owned() } else { String::new() },
             ]
         }));
     }
@@ -197,7 +197,7 @@ pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
     if let Some(trouble) = &stats.trouble {
         return Some(format!("background work makes no progress: {trouble}"));
     }
-    if stats.merges_paused {
+    if stats.compactions_paused {
         return Some("compactions are paused: runs accumulate and reads slow down until they are resumed".to_owned());
     }
     let compactions = stats.jobs.iter().filter(|job| !job.is_flush).count() as u64;
@@ -230,7 +230,7 @@ pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
 
 /// The length of the bar of a capacity.
 fn cells(stats: &Stats, capacity: u64) -> usize {
-    let doublings = |bytes: u64| (bytes.max(1) as f64 / stats.buffer_capacity_bytes.max(1) as f64).log2().max(0.0);
+    let doublings = |bytes: u64| (bytes.max(1) as f64 / stats.memtable_capacity_bytes.max(1) as f64).log2().max(0.0);
     let most = stats.levels.iter().map(|level| doublings(level.capacity_bytes)).fold(1.0, f64::max);
     let step = CELLS_PER_DOUBLING.min((CELLS_MAX - CELLS_MIN) / most);
     (CELLS_MIN + step * doublings(capacity)).round() as usize
@@ -280,12 +280,12 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tamarack::{BufferStats, RunStats};
+    use tamarack::{MemtableStats, RunStats};
 
     use super::*;
 
-    fn buffer(raw_bytes: u64) -> BufferStats {
-        BufferStats { entries: raw_bytes / 100, raw_bytes, memory_bytes: 0 }
+    fn buffer(raw_bytes: u64) -> MemtableStats {
+        MemtableStats { entries: raw_bytes / 100, raw_bytes, memory_bytes: 0 }
     }
 
     fn level(capacity_bytes: u64, run_slots: u32, runs: Vec<RunStats>) -> LevelStats {
@@ -296,7 +296,7 @@ mod tests {
         let raw_bytes = mebibytes << 20;
         RunStats {
             id,
-            in_merge: is_compacting,
+            in_compaction: is_compacting,
             tables: 1,
             entries: raw_bytes / 100,
             tombstones: 7,
@@ -315,7 +315,7 @@ mod tests {
             level(capacity, 4, runs)
         });
         Stats {
-            buffer_capacity_bytes: 1 << 20,
+            memtable_capacity_bytes: 1 << 20,
             buffers: vec![buffer(300_000), buffer(1 << 20)],
             levels: levels.into(),
             ..Stats::default()
@@ -388,7 +388,7 @@ mod tests {
         stats.levels[1].runs.clear();
         stats.levels[0].runs.iter_mut().for_each(|run| run.tombstones = run.entries / 2);
         assert!(said(&stats).starts_with("50 % of the entries are tombstones"), "{}", said(&stats));
-        stats.merges_paused = true;
+        stats.compactions_paused = true;
         assert!(said(&stats).starts_with("compactions are paused"), "{}", said(&stats));
         stats.trouble = Some("no space".to_owned());
         assert!(said(&stats).ends_with("no space"), "{}", said(&stats));

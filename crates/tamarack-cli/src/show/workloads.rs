@@ -111,7 +111,7 @@ pub(crate) fn for_programs(measured: &Measured) -> Map<String, Value> {
         ("live_bytes", stats.space.live_bytes.into()),
         ("stale_bytes", stats.space.stale_bytes.into()),
         ("pending_delete_bytes", stats.space.pending_delete_bytes.into()),
-        ("log_bytes", stats.log_bytes.into()),
+        ("wal_bytes", stats.wal_bytes.into()),
     ]);
     let members = json::object([
         ("blocks_needed_per_op", measured.blocks_needed.into()),

@@ -155,7 +155,7 @@ impl Measurement<'_> {
     fn settle(&self) -> Result<Duration> {
         let began = self.env.now();
         self.db.flush()?;
-        self.db.wait_for_merges()?;
+        self.db.wait_for_compactions()?;
         let took = self.env.now().saturating_sub(began);
         // Obsolete SSTables are removed in the background, right after; space is counted
         // without them.

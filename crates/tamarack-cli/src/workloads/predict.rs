@@ -72,7 +72,7 @@ fn found<'a>(runs: impl Iterator<Item = &'a RunStats> + Clone, buffered: u64) ->
 /// Write amplification between two moments at which the tree was settled; `None` if nothing was, or
 /// the tree of the first moment is none that the planner knows.
 pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &Stats, data: &Data) -> Option<f64> {
-    let buffer = before.buffer_capacity_bytes;
+    let buffer = before.memtable_capacity_bytes;
     let flushed = after.flushed_raw_bytes - before.flushed_raw_bytes;
     if flushed == 0 {
         return None;
@@ -129,7 +129,7 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use tamarack::{BufferStats, LevelStats, SpaceStats};
+    use tamarack::{LevelStats, MemtableStats, SpaceStats};
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(of(&stats, none), None, "{none}");
         }
         // Half as many entries again are in a memtable, and cost nothing.
-        stats.buffers = vec![BufferStats { entries: 500, ..BufferStats::default() }];
+        stats.buffers = vec![MemtableStats { entries: 500, ..MemtableStats::default() }];
         near(of(&stats, "readrandom"), lookup / 1.5);
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let mut stats = Stats { levels: vec![LevelStats { runs, ..LevelStats::default() }], ..Stats::default() };
         near(space_amplification(&stats, 2000), 1.5);
         stats.space = SpaceStats { live_bytes: 1000, stale_bytes: 300, pending_delete_bytes: 200 };
-        stats.buffers = vec![BufferStats { raw_bytes: 500, ..BufferStats::default() }];
+        stats.buffers = vec![MemtableStats { raw_bytes: 500, ..MemtableStats::default() }];
         near(space_amplification(&stats, 2000), 2.5);
         assert_eq!(space_amplification(&stats, 0), None);
     }

@@ -14,10 +14,10 @@
 
 use super::situation::Contents;
 use crate::occupancy::RunId;
-use crate::planner::Merge;
+use crate::planner::CompactionPlan;
 
 /// The youngest run whose garbage is due and that no flush or compaction holds.
-pub(super) fn due(contents: &dyn Contents, in_progress: &[Merge]) -> Option<RunId> {
+pub(super) fn due(contents: &dyn Contents, in_progress: &[CompactionPlan]) -> Option<RunId> {
     let garbage = contents.garbage();
     let entries = if garbage.is_empty() { 0 } else { contents.entries().0 };
     let is_idle = |run: RunId| !in_progress.iter().any(|merge| merge.inputs.contains(&run));

@@ -65,7 +65,7 @@ use requests::{Requests, Turn};
 
 use crate::growth;
 use crate::occupancy::RunId;
-use crate::planner::{self, Cause, Merge, Occasion};
+use crate::planner::{self, Cause, CompactionPlan, Occasion};
 use crate::shape::Shape;
 
 /// What waits to be decided for one tree.
@@ -104,7 +104,7 @@ impl Agenda {
     /// carried out, or the tree or the agenda has changed.
     ///
     /// # Panics
-    /// As [`planner::next_merge`], if the tree does not fit its shape.
+    /// As [`planner::next_compaction`], if the tree does not fit its shape.
     pub fn next(&mut self, now: &Situation<'_>) -> Next {
         let next = if now.may_compact { self.next_shape_or_compaction(now) } else { None };
         if next.is_none() && !self.is_reshaping(now) {
@@ -165,7 +165,7 @@ impl Agenda {
     }
 
     /// A flush or a compaction of this plan has begun: it is among those in progress from now on.
-    pub fn begun(&mut self, plan: &Merge) {
+    pub fn begun(&mut self, plan: &CompactionPlan) {
         self.arrivals.begun(plan.cause);
         self.requests.begun(plan.cause);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::requests::RequestId;
-use crate::planner::Merge;
+use crate::planner::CompactionPlan;
 use crate::shape::Shape;
 
 /// One decision, to be carried out by the caller, who then reports it to the
@@ -12,12 +12,12 @@ use crate::shape::Shape;
 pub enum Next {
     /// The oldest immutable memtable becomes a run of level 1, with the runs that the plan names.
     /// Reported by `begun`, and by `flushed` when it has ended.
-    Flush(Merge),
+    Flush(CompactionPlan),
     /// A compaction begins. Reported by `begun`, and by `ended` when it has ended; by `moved` for a
     /// plan that [only moves a run](Merge::is_move).
     Compact {
         /// Its inputs, its target level and its cause.
-        plan: Merge,
+        plan: CompactionPlan,
         /// The request that it serves, if one does.
         request: Option<RequestId>,
     },
@@ -30,7 +30,7 @@ pub enum Next {
 
 impl Next {
     /// A compaction that nobody asked for.
-    pub(super) fn compact(plan: Merge) -> Self {
+    pub(super) fn compact(plan: CompactionPlan) -> Self {
         Self::Compact { plan, request: None }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::situation::Situation;
-use crate::planner::{Cause, Merge, Occasion};
+use crate::planner::{Cause, CompactionPlan, Occasion};
 
 /// The number of a request; no two of one agenda share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +39,7 @@ struct Request {
 /// What is to be done for requests.
 pub(super) enum Turn {
     /// This compaction begins.
-    Begins(Merge, RequestId),
+    Begins(CompactionPlan, RequestId),
     /// The next request waits for what is in progress.
     Waits,
     /// There is none that has not begun.

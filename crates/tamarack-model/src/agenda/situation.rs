@@ -4,7 +4,7 @@ use crate::bound::SpaceBound;
 use crate::cost::space::Content;
 use crate::growth;
 use crate::occupancy::{Occupancy, Run, RunId};
-use crate::planner::{self, Merge, Occasion};
+use crate::planner::{self, CompactionPlan, Occasion};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
@@ -28,7 +28,7 @@ pub struct Situation<'a> {
     /// Its runs.
     pub occupancy: &'a Occupancy,
     /// Flushes and compactions that have begun and not ended, in the order in which they began.
-    pub in_progress: &'a [Merge],
+    pub in_progress: &'a [CompactionPlan],
     /// Raw bytes of the oldest immutable memtable, if one can be flushed.
     pub memtable: Option<Bytes>,
     /// What is in its runs; asked only where a rule needs it.
@@ -69,9 +69,9 @@ pub trait Contents {
 }
 
 impl Situation<'_> {
-    /// The compaction that this occasion calls for; see [`planner::next_merge`].
-    pub(super) fn plan(&self, occasion: Occasion) -> Option<Merge> {
-        planner::next_merge(self.design.shape, self.occupancy, self.in_progress, occasion)
+    /// The compaction that this occasion calls for; see [`planner::next_compaction`].
+    pub(super) fn plan(&self, occasion: Occasion) -> Option<CompactionPlan> {
+        planner::next_compaction(self.design.shape, self.occupancy, self.in_progress, occasion)
     }
 
     /// The policy's next shape, if what is at `level` must go on and fills the last one.
@@ -82,8 +82,8 @@ impl Situation<'_> {
     }
 
     /// The compaction that brings the tree back within its bound on space, if it is above it.
-    pub(super) fn plan_for_space(&self) -> Option<Merge> {
+    pub(super) fn plan_for_space(&self) -> Option<CompactionPlan> {
         let content = |run: &Run| self.contents.content(run);
-        self.design.bound?.next_merge(self.design.shape, self.occupancy, self.in_progress, &content)
+        self.design.bound?.next_compaction(self.design.shape, self.occupancy, self.in_progress, &content)
     }
 }

@@ -62,7 +62,7 @@ pub struct SeenRun {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// The share of lookups that were not found in buffers.
-    past_buffers: f64,
+    past_memtables: f64,
     /// Of runs, young to old: where each ends, the share of lookups which its tables cover, and its weight.
     runs: Vec<(Bytes, f64, f64)>,
 }
@@ -101,11 +101,11 @@ impl Asked {
 
 impl Seen {
     /// Of `lookups`, a share of which was not found in buffers, and of the runs that are there, young to old.
-    pub fn new(lookups: f64, past_buffers: f64, runs: &[SeenRun]) -> Self {
+    pub fn new(lookups: f64, past_memtables: f64, runs: &[SeenRun]) -> Self {
         let believed = |share: f64, lookups: f64, belief: f64| (share * lookups + BELIEF * belief) / (lookups + BELIEF);
-        let past_buffers = believed(past_buffers, lookups, 1.0);
+        let past_memtables = believed(past_memtables, lookups, 1.0);
         // What comes so far, and how deep.
-        let (mut coming, mut depth) = (past_buffers, Bytes::ZERO);
+        let (mut coming, mut depth) = (past_memtables, Bytes::ZERO);
         let see = |run: &SeenRun| {
             let here = coming;
             let weight = believed(run.in_vain, run.lookups, here);
@@ -115,7 +115,7 @@ impl Seen {
             (depth, covered.min(1.0), weight.clamp(0.0, 1.0))
         };
         let runs = runs.iter().map(see).collect();
-        Self { past_buffers, runs }
+        Self { past_memtables, runs }
     }
 
     /// The weight of a run that is to be merged of these, which are named by their place, young to old; `None` of none.
@@ -135,7 +135,7 @@ impl Seen {
     /// That of a run to come around such a depth.
     fn weight_to_come(&self, depth: f64) -> f64 {
         let here = self.runs.iter().find(|(end, ..)| end.as_f64() > depth).or(self.runs.last());
-        here.map_or(self.past_buffers, |(_, covered, weight)| (self.past_buffers * covered + weight) / 2.0)
+        here.map_or(self.past_memtables, |(_, covered, weight)| (self.past_memtables * covered + weight) / 2.0)
     }
 }
 

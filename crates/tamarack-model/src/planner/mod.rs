@@ -1,6 +1,6 @@
 //! The planner: what is merged next, decided by one pure function for every shape.
 //!
-//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`Merge`] that names its
+//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`CompactionPlan`] that names its
 //! cause, or nothing. The planner sees numbers only: no policy, no key, no file, no clock. The engine asks it what to
 //! do, and the [simulation](crate::simulate) asks the same functions what would be done, so a prediction is made by the
 //! code that will run.
@@ -57,7 +57,7 @@
 //! single entries; `tests/suite/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
 
 mod full;
-mod merge;
+mod plan;
 mod relabel;
 mod standing;
 
@@ -66,25 +66,25 @@ use crate::shape::Shape;
 use crate::units::Bytes;
 
 pub use full::is_level_full;
-pub use merge::{Cause, Merge, Occasion, apply, begin, finish};
+pub use plan::{Cause, CompactionPlan, Occasion, apply, begin, finish};
 pub use relabel::relabel;
 
 use full::runs_to_join;
 use standing::{Standing, State, all_idle, bytes_expected, youngest_idle};
 
 /// Where a sealed buffer of this many bytes goes.
-pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], buffer: Bytes) -> Merge {
+pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], buffer: Bytes) -> CompactionPlan {
     let runs = Standing::new(occupancy, in_progress).level(1);
     // What fills level 1 goes down right after; in a tree of one level, nothing does.
     let goes_down = shape.last() > 1 && is_level_full(shape, 1, bytes_expected(&runs) + buffer.0);
     let join = if goes_down { 0 } else { runs_to_join(shape, 1, &runs, buffer.0).min(1) };
-    Merge { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
+    CompactionPlan { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
 }
 
 /// The level at which a run of this many bytes arrives that comes from outside, sorted already: the smallest that is not
 /// full with it, but none below a level that holds something, as it is younger than all that is there. Where no level
 /// holds it, it takes the last one that it may, and the planner carries it on from there.
-pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], bytes: Bytes) -> usize {
+pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], bytes: Bytes) -> usize {
     let standing = Standing::new(occupancy, in_progress);
     let is_occupied = |level: &usize| !standing.level(*level).is_empty();
     let deepest = (1..=shape.last()).find(is_occupied).unwrap_or(shape.last());
@@ -102,7 +102,12 @@ pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], byt
 ///
 /// # Panics
 /// If the tree has runs in levels that the shape does not have (it was not relabelled), or a run is in two merges.
-pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], occasion: Occasion) -> Option<Merge> {
+pub fn next_compaction(
+    shape: &Shape,
+    occupancy: &Occupancy,
+    in_progress: &[CompactionPlan],
+    occasion: Occasion,
+) -> Option<CompactionPlan> {
     assert!(
         occupancy.deepest() <= shape.last(),
         "a tree is relabelled when its shape changes:\n{occupancy}does not fit\n{shape}"
@@ -116,14 +121,14 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
             }
             let down = descend(shape, &standing, level)?;
             let cause = Cause::Full { level, through: down.through };
-            Some(Merge { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target })
+            Some(CompactionPlan { cause, inputs: down.inputs, buffer: Bytes::ZERO, target: down.target })
         }
         Occasion::Compact => compact(shape, occupancy, &standing, Cause::Compact),
         Occasion::SpaceBound => fold_oldest(shape, occupancy, &standing),
         Occasion::CompactRange => {
             // The rest of the oldest run stays where it is, so the range does, too.
             let merge = compact(shape, occupancy, &standing, Cause::CompactRange)?;
-            Some(Merge { target: occupancy.deepest(), ..merge })
+            Some(CompactionPlan { target: occupancy.deepest(), ..merge })
         }
         Occasion::TombstonesDue { run } => sink(shape, occupancy, &standing, run),
         Occasion::Reshape { level } => reshape(shape, &standing, level.min(shape.last())),
@@ -133,7 +138,7 @@ pub fn next_merge(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], o
 
 /// Whether what has arrived at this level must go on and fills the last one, so that the tree needs a larger shape
 /// before it is merged.
-pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arrived: usize) -> bool {
+pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], arrived: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
     let arrived = arrived.min(shape.last());
     is_full(shape, &standing, arrived)
@@ -142,7 +147,7 @@ pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], arr
 
 /// Whether a level has the form that the shape gives it: no more runs than slots, and not full unless it is the last. Merges in progress count as if they had ended, and what is being
 /// flushed into runs of its own as if it had not come. Where one does not, and nothing is in progress, there is a merge for [`Occasion::Reshape`].
-pub fn fits(shape: &Shape, occupancy: &Occupancy, in_progress: &[Merge], level: usize) -> bool {
+pub fn fits(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], level: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
     let level = level.min(shape.last());
     !has_to_go(shape, &standing, level) && standing.runs(level).len() <= shape.level(level).runs as usize
@@ -187,7 +192,7 @@ fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descen
 }
 
 /// Everything into one run, in the level of the oldest or the next that is not full with it.
-fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause: Cause) -> Option<Merge> {
+fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause: Cause) -> Option<CompactionPlan> {
     let deepest = occupancy.deepest();
     let mut inputs = Vec::new();
     for level in 1..=deepest {
@@ -199,11 +204,11 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
     }
     let holds = |level: &usize| !is_level_full(shape, *level, occupancy.bytes().0);
     let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
-    Some(Merge { cause, inputs, buffer: Bytes::ZERO, target })
+    Some(CompactionPlan { cause, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// All runs from the oldest on that nobody touches into one, if they are several: in the level of the oldest, or the next that is not full with it.
-fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) -> Option<Merge> {
+fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) -> Option<CompactionPlan> {
     let deepest = occupancy.deepest();
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let old_to_young = (1..=deepest).rev().flat_map(|level| standing.level(level).into_iter().rev());
@@ -221,11 +226,11 @@ fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) ->
     let holds = |level: &usize| !is_level_full(shape, *level, bytes + beside(*level));
     let target = (deepest..=shape.last()).find(holds).unwrap_or(shape.last());
     inputs.reverse();
-    Some(Merge { cause: Cause::SpaceBound, inputs, buffer: Bytes::ZERO, target })
+    Some(CompactionPlan { cause: Cause::SpaceBound, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// A run that came from outside with those that a batch of its size would have been merged with when it arrived: rule 1.
-fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested: RunId) -> Option<Merge> {
+fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested: RunId) -> Option<CompactionPlan> {
     let (target, _) = occupancy.runs().find(|(_, run)| run.id == ingested)?;
     let runs = standing.level(target);
     let place = runs.iter().position(|run| run.state == State::Idle(ingested))?;
@@ -236,7 +241,7 @@ fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested:
     }
     let mut inputs = vec![ingested];
     inputs.extend(youngest_idle(older, runs_to_join(shape, target, older, runs[place].bytes)));
-    (inputs.len() > 1).then_some(Merge {
+    (inputs.len() > 1).then_some(CompactionPlan {
         cause: Cause::Ingested { run: ingested },
         inputs,
         buffer: Bytes::ZERO,
@@ -245,7 +250,7 @@ fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested:
 }
 
 /// A level takes the form that the shape gives it, by rule 1 as if its youngest run had just come. `None` if it has that form, or a run that is needed is in a merge.
-fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<Merge> {
+fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<CompactionPlan> {
     let (inputs, target) = if has_to_go(shape, standing, level) {
         let down = descend(shape, standing, level)?;
         (down.inputs, down.target)
@@ -255,12 +260,12 @@ fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<Merge
         let joined = runs_to_join(shape, level, older, youngest.bytes);
         (all_idle(&runs[..=joined])?, level)
     };
-    Some(Merge { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
+    Some(CompactionPlan { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
 }
 
 /// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older
 /// ones become one.
-fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<Merge> {
+fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<CompactionPlan> {
     let (level, _) = occupancy.runs().find(|(_, run)| run.id == due)?;
     let (inputs, target) = if level < occupancy.deepest() {
         let down = descend(shape, standing, level)?;
@@ -270,5 +275,5 @@ fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunI
         let place = runs.iter().position(|run| run.state == State::Idle(due))?;
         (all_idle(&runs[place..])?, level)
     };
-    Some(Merge { cause: Cause::TombstonesDue { run: due }, inputs, buffer: Bytes::ZERO, target })
+    Some(CompactionPlan { cause: Cause::TombstonesDue { run: due }, inputs, buffer: Bytes::ZERO, target })
 }

@@ -17,7 +17,7 @@
 
 use crate::occupancy::Occupancy;
 use crate::planner::full::is_level_overfull;
-use crate::planner::merge::Merge;
+use crate::planner::plan::CompactionPlan;
 use crate::shape::Shape;
 
 /// The same runs under the levels of another shape, and the merges in progress with their new target levels.
@@ -26,7 +26,11 @@ use crate::shape::Shape;
 /// with them); else they take the next larger level that does. What was past the new last level joins it. None passes
 /// another: where only a passed level would hold them, they join the level above which they stood. The inputs of a
 /// merge in progress all stand in one level, so they and it move together.
-pub fn relabel(occupancy: &Occupancy, in_progress: &[Merge], shape: &Shape) -> (Occupancy, Vec<Merge>) {
+pub fn relabel(
+    occupancy: &Occupancy,
+    in_progress: &[CompactionPlan],
+    shape: &Shape,
+) -> (Occupancy, Vec<CompactionPlan>) {
     let mut new = Occupancy::default();
     let mut labels = vec![0; occupancy.deepest() + 1];
     let mut bound = shape.last();
@@ -41,7 +45,7 @@ pub fn relabel(occupancy: &Occupancy, in_progress: &[Merge], shape: &Shape) -> (
     let moved = in_progress.iter().map(|merge| {
         // A flush into a run of its own has no inputs, and arrives at level 1 whatever the shape.
         let target = if merge.inputs.is_empty() { merge.target } else { labels[merge.target] };
-        Merge { target, ..merge.clone() }
+        CompactionPlan { target, ..merge.clone() }
     });
     (new, moved.collect())
 }

@@ -6,13 +6,13 @@
 //! ```
 
 use crate::occupancy::{Occupancy, RunId};
-use crate::planner::merge::Merge;
+use crate::planner::plan::CompactionPlan;
 
 /// A tree and what happens to it.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     occupancy: &'a Occupancy,
-    in_progress: &'a [Merge],
+    in_progress: &'a [CompactionPlan],
 }
 
 /// One run as it will be.
@@ -35,7 +35,7 @@ pub(super) enum State {
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn new(occupancy: &'a Occupancy, in_progress: &'a [Merge]) -> Self {
+    pub(super) fn new(occupancy: &'a Occupancy, in_progress: &'a [CompactionPlan]) -> Self {
         debug_assert_eq!(shared_run(in_progress), None, "a run is in two merges: {in_progress:?}");
         Self { occupancy, in_progress }
     }
@@ -47,14 +47,14 @@ impl<'a> Standing<'a> {
         slots.extend(self.coming(number));
         let mut at = 0;
         while let Some(run) = runs.get(at) {
-            let slot = match self.merge_that_begins_with(run.id, number) {
+            let slot = match self.compaction_that_begins_with(run.id, number) {
                 Some(merge) => {
                     let inputs = &runs[at..at + merge.inputs.len()];
                     at += inputs.len() - 1;
                     let bytes = inputs.iter().map(|run| run.bytes.0).sum::<u64>() + merge.buffer.0;
                     Slot { bytes, state: State::Busy }
                 }
-                None if self.is_partly_merging(run.id) => Slot { bytes: run.bytes.0, state: State::Busy },
+                None if self.is_partly_compacting(run.id) => Slot { bytes: run.bytes.0, state: State::Busy },
                 None => Slot { bytes: run.bytes.0, state: State::Idle(run.id) },
             };
             slots.push(slot);
@@ -74,13 +74,13 @@ impl<'a> Standing<'a> {
     }
 
     /// The inputs of a merge stand side by side in its target level, so its youngest input finds all.
-    fn merge_that_begins_with(&self, run: RunId, target: usize) -> Option<&'a Merge> {
+    fn compaction_that_begins_with(&self, run: RunId, target: usize) -> Option<&'a CompactionPlan> {
         let mut whole = self.in_progress.iter().filter(|merge| merge.target == target && !merge.is_partial());
         whole.find(|merge| merge.inputs.first() == Some(&run))
     }
 
     /// Those of a merge of a range stand where they did.
-    fn is_partly_merging(&self, run: RunId) -> bool {
+    fn is_partly_compacting(&self, run: RunId) -> bool {
         self.in_progress.iter().any(|merge| merge.is_partial() && merge.inputs.contains(&run))
     }
 
@@ -120,7 +120,7 @@ pub(super) fn bytes_expected(slots: &[Slot]) -> u64 {
 }
 
 /// A run that is in two merges, if there is one.
-fn shared_run(in_progress: &[Merge]) -> Option<RunId> {
+fn shared_run(in_progress: &[CompactionPlan]) -> Option<RunId> {
     let mut all: Vec<RunId> = in_progress.iter().flat_map(|merge| merge.inputs.iter().copied()).collect();
     all.sort_unstable();
     all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use super::Data;
 use crate::agenda::Contents;
 use crate::occupancy::{Occupancy, RunId};
-use crate::planner::Merge;
+use crate::planner::CompactionPlan;
 use crate::units::Bytes;
 
 /// Keys that writers draw again and again.
@@ -77,7 +77,7 @@ impl Drawn {
         Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, held(run.bytes))).collect() }
     }
 
-    fn output(&self, merge: &Merge) -> Held {
+    fn output(&self, merge: &CompactionPlan) -> Held {
         let buffer = Held { once: 0.0, draws: merge.buffer.as_f64() / self.keys.entry_bytes };
         let runs = merge.inputs.iter().map(|id| self.runs[id]);
         runs.fold(buffer, |sum, run| Held { once: sum.once + run.once, draws: sum.draws + run.draws })
@@ -87,11 +87,11 @@ impl Drawn {
 impl Contents for Drawn {}
 
 impl Data for Drawn {
-    fn output_bytes(&self, plan: &Merge, _occupancy: &Occupancy) -> Bytes {
+    fn output_bytes(&self, plan: &CompactionPlan, _occupancy: &Occupancy) -> Bytes {
         Bytes(self.keys.bytes(self.output(plan)).round() as u64)
     }
 
-    fn written(&mut self, plan: &Merge, _occupancy: &Occupancy, output: RunId) {
+    fn written(&mut self, plan: &CompactionPlan, _occupancy: &Occupancy, output: RunId) {
         let held = self.output(plan);
         for input in &plan.inputs {
             self.runs.remove(input);

@@ -101,7 +101,7 @@ fn another_level_moves_nothing() {
         assert_eq!(next.last(), shape.last() + 1);
         let (relabelled, _) = planner::relabel(&tree, &[], &next);
         assert_eq!(relabelled, tree, "T={ratio}, c={scaling}: from\n{shape}to\n{next}");
-        let arrived = planner::next_merge(&next, &relabelled, &[], planner::Occasion::Arrived { level: 1 });
+        let arrived = planner::next_compaction(&next, &relabelled, &[], planner::Occasion::Arrived { level: 1 });
         // Level 1 grew to r/c buffers of which r are there, and is full with half a buffer less.
         let grown_by = next.ratio(1) - shape.ratio(1);
         assert_eq!(arrived.is_none(), grown_by > 0.5, "T={ratio}, c={scaling}: {arrived:?} in\n{next}");

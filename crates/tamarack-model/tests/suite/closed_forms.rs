@@ -255,7 +255,7 @@ fn a_report_adds_up() {
     // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once in the next. But every fourth of
     // the 15 fills level 2, and goes straight to level 3.
     assert_eq!(report.written, [Bytes(63), Bytes(12 * 4), Bytes(3 * 16)]);
-    assert_eq!((report.merges, report.moves, report.growths), (15, 0, 2));
+    assert_eq!((report.compactions, report.moves, report.growths), (15, 0, 2));
     assert_eq!((report.runs_total.most, report.write_amplification()), (9.0, 159.0 / 63.0));
 }
 

@@ -34,7 +34,7 @@ use std::rc::Rc;
 
 use tamarack_model::agenda::{Contents, Garbage, Next, Scope};
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::planner::{Cause, Merge, Occasion};
+use tamarack_model::planner::{Cause, CompactionPlan, Occasion};
 use tamarack_model::policy::{self, Custom, Policy};
 use tamarack_model::simulate::{Data, Tree};
 use tamarack_model::{Bytes, Entries, Occupancy, RunId, Shape};
@@ -115,14 +115,14 @@ impl Contents for Told {
 }
 
 impl Data for Told {
-    fn output_bytes(&self, plan: &Merge, occupancy: &Occupancy) -> Bytes {
+    fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
         let runs = occupancy.runs().filter(|(_, run)| plan.inputs.contains(&run.id));
         let all = plan.buffer + runs.map(|(_, run)| run.bytes).sum();
         let leaves = self.0.borrow().leaves.filter(|_| plan.cause != Cause::Flush);
         leaves.map_or(all, |leaves| all.min(leaves))
     }
 
-    fn written(&mut self, plan: &Merge, _occupancy: &Occupancy, _output: RunId) {
+    fn written(&mut self, plan: &CompactionPlan, _occupancy: &Occupancy, _output: RunId) {
         let mut told = self.0.borrow_mut();
         told.garbage.retain(|garbage| !plan.inputs.contains(&garbage.run));
         if plan.cause != Cause::Flush {
@@ -308,7 +308,7 @@ fn tell_growth(tree: &Tree<'_>, levels: usize, holds: Bytes, out: &mut String) {
     }
 }
 
-fn tell(merge: &Merge, out: &mut String) {
+fn tell(merge: &CompactionPlan, out: &mut String) {
     writeln!(out, "  {merge}").expect("a string");
 }
 

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use tamarack_model::planner::{self, Cause, Merge, Occasion};
+use tamarack_model::planner::{self, Cause, CompactionPlan, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
 
 use crate::random::{Random, seeds};
@@ -22,7 +22,7 @@ use crate::random::{Random, seeds};
 struct World {
     shape: Shape,
     tree: Occupancy,
-    in_progress: Vec<(Merge, Flushes)>,
+    in_progress: Vec<(CompactionPlan, Flushes)>,
     /// What each run that ever was is made of.
     made_of: BTreeMap<RunId, Flushes>,
     /// Bytes of each flush, in order.
@@ -51,7 +51,7 @@ impl World {
         world
     }
 
-    fn merges(&self) -> Vec<Merge> {
+    fn compactions(&self) -> Vec<CompactionPlan> {
         self.in_progress.iter().map(|(merge, _)| merge.clone()).collect()
     }
 
@@ -61,13 +61,13 @@ impl World {
     }
 
     fn flush(&mut self, bytes: u64) {
-        let merge = planner::flush(&self.shape, &self.tree, &self.merges(), Bytes(bytes));
+        let merge = planner::flush(&self.shape, &self.tree, &self.compactions(), Bytes(bytes));
         assert!(merge.inputs.len() <= 1 && merge.target == 1, "{merge}");
         self.flushed.push(bytes);
         self.begin(merge);
     }
 
-    fn begin(&mut self, merge: Merge) {
+    fn begin(&mut self, merge: CompactionPlan) {
         let number = self.flushed.len();
         let young = if merge.cause == Cause::Flush { number - 1..number } else { number..number };
         let ranges = merge.inputs.iter().map(|run| self.made_of[run].clone());
@@ -102,35 +102,35 @@ impl World {
     }
 
     fn ask(&mut self, occasion: Occasion) {
-        if let Some(merge) = planner::next_merge(&self.shape, &self.tree, &self.merges(), occasion) {
+        if let Some(merge) = planner::next_compaction(&self.shape, &self.tree, &self.compactions(), occasion) {
             self.begin(merge);
         }
     }
 
     /// As a tree does that is asked for its shape at once; returns how many merges that took. Of what was at rest, each run is in one of them at most.
     fn reshape(&mut self) -> u64 {
-        let (mut merges, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
+        let (mut compactions, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
         while level <= self.shape.last() {
-            if planner::fits(&self.shape, &self.tree, &self.merges(), level) {
+            if planner::fits(&self.shape, &self.tree, &self.compactions(), level) {
                 level += 1;
                 continue;
             }
             let before = self.in_progress.len();
             self.ask(Occasion::Reshape { level });
             if self.in_progress.len() > before {
-                merges += 1;
+                compactions += 1;
             } else {
                 assert!(!was_at_rest, "level {level} waits for another:\n{}\n{}", self.shape, self.tree);
                 self.end(0);
             }
         }
-        merges
+        compactions
     }
 
     fn relabel(&mut self, shape: Shape) {
-        let (tree, merges) = planner::relabel(&self.tree, &self.merges(), &shape);
+        let (tree, compactions) = planner::relabel(&self.tree, &self.compactions(), &shape);
         self.tree = tree;
-        self.in_progress.iter_mut().zip(merges).for_each(|((merge, _), new)| *merge = new);
+        self.in_progress.iter_mut().zip(compactions).for_each(|((merge, _), new)| *merge = new);
         self.shape = shape;
         self.allow();
     }
@@ -227,7 +227,7 @@ fn invariants_hold_in_random_histories() {
 /// Whatever a change of shape has left, and whatever is in progress then: looked at from small to large, each level takes the form of its shape, and no run is written twice.
 #[test]
 fn a_tree_takes_the_form_of_its_shape() {
-    let mut merges = 0;
+    let mut compactions = 0;
     for seed in seeds(150) {
         let mut random = Random::new(seed);
         let mut world = World::new(random_shape(&mut random, 1));
@@ -241,7 +241,7 @@ fn a_tree_takes_the_form_of_its_shape() {
                 world.settle();
             }
             world.relabel(random_shape(&mut random, 1));
-            merges += world.reshape();
+            compactions += world.reshape();
             world.check();
             world.settle();
             world.check();
@@ -252,7 +252,7 @@ fn a_tree_takes_the_form_of_its_shape() {
             }
         }
     }
-    assert!(merges > 500, "{merges} merges");
+    assert!(compactions > 500, "{compactions} merges");
 }
 
 /// With all merges run to completion after each step, a level never has more runs than slots, but for what a change of

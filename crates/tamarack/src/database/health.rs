@@ -28,14 +28,14 @@ pub enum Activity {
     /// Immutable memtables become runs.
     Flush,
     /// Runs become one.
-    Merge,
+    Compaction,
 }
 
 impl Activity {
     fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
-            Self::Merge => "merge",
+            Self::Compaction => "merge",
         }
     }
 }
@@ -70,7 +70,7 @@ impl Errors {
     fn of(&mut self, activity: Activity) -> &mut Option<Error> {
         match activity {
             Activity::Flush => &mut self.flush,
-            Activity::Merge => &mut self.merge,
+            Activity::Compaction => &mut self.merge,
         }
     }
 }
@@ -194,7 +194,7 @@ mod tests {
         let health = Health::new(Arc::default(), Arc::new(Progress::new()));
         health.report_retry(Activity::Flush, storage_fault("table: sync"), Duration::ZERO);
         assert!(health.check_progress(Activity::Flush).is_err());
-        assert!(health.check_progress(Activity::Merge).is_ok() && health.check_running().is_ok());
+        assert!(health.check_progress(Activity::Compaction).is_ok() && health.check_running().is_ok());
         health.report_recovery(Activity::Flush);
         assert!(health.check_progress(Activity::Flush).is_ok());
         assert!(health.last_trouble().is_some(), "statistics keep what was");

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
+use crate::memtable::Memtable;
 use crate::read::value::Value;
 use crate::read::visible::reserved;
 use crate::stats::{LookupCounters, LookupKind, LookupTally};
@@ -79,14 +79,14 @@ fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visi
 /// What has decided a lookup.
 #[derive(Clone, Copy)]
 enum Decided<'a> {
-    Buffer,
+    Memtable,
     Run(&'a Run),
     Nothing,
 }
 
 fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visit<'_>) -> Result<Decided<'a>> {
-    if fold_buffers(state, query, visit).is_break() {
-        return Ok(Decided::Buffer);
+    if fold_memtables(state, query, visit).is_break() {
+        return Ok(Decided::Memtable);
     }
     if let Some(range_delete) = state.tree().range_deletes().first() {
         match *range_delete {}
@@ -130,27 +130,27 @@ impl Sample {
         let kind = match decided {
             Decided::Nothing => LookupKind::NotFound,
             Decided::Run(_) if has_read => LookupKind::FoundByReads,
-            Decided::Run(_) | Decided::Buffer => LookupKind::FoundInMemory,
+            Decided::Run(_) | Decided::Memtable => LookupKind::FoundInMemory,
         };
         counters.note_latency(kind, self.began);
         counters.note_sampled();
-        if matches!(decided, Decided::Buffer) {
+        if matches!(decided, Decided::Memtable) {
             return;
         }
-        counters.note_past_buffers();
+        counters.note_past_memtables();
         let decided = match decided {
             Decided::Run(run) => Some(run),
-            Decided::Buffer | Decided::Nothing => None,
+            Decided::Memtable | Decided::Nothing => None,
         };
         Filters::pin(state).note_samples(state, query, decided);
     }
 }
 
 /// The part of it that is in buffers.
-pub(super) fn fold_buffers(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
-    let in_buffer = |buffer: &Arc<Buffer>, visit: Visit<'_>| {
+pub(super) fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
+    let in_buffer = |buffer: &Arc<Memtable>, visit: Visit<'_>| {
         buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
     };
     in_buffer(&state.active, visit)?;
-    state.sealed.iter().try_for_each(|sealed| in_buffer(&sealed.buffer, visit))
+    state.immutable.iter().try_for_each(|immutable| in_buffer(&immutable.buffer, visit))
 }

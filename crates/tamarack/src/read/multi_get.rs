@@ -149,9 +149,9 @@ impl Lookups<'_> {
             found = Some(get::found_in(self.dir, entry, pin));
             ControlFlow::Break(())
         };
-        if get::fold_buffers(self.state, self.queries[at], visit).is_continue() {
+        if get::fold_memtables(self.state, self.queries[at], visit).is_continue() {
             if self.is_sampled(at) {
-                self.counters.note_past_buffers();
+                self.counters.note_past_memtables();
             }
             let older = self.filters.candidates(self.state, self.queries[at]);
             self.searches[at] = Some(KeySearch { here: None, older });

@@ -92,7 +92,7 @@ impl fmt::Debug for Snapshot {
 /// on, or keeps few; a scan in memory is about twice as fast so. All four may be mixed.
 ///
 /// ```
-/// # let db = tamarack::Options::new().expert(tamarack::Expert::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
+/// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
 /// # db.put("acorn", "3")?;
 /// let mut longest = 0;
 /// let mut scan = db.scan("a"..);

@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use tamarack_env::{ReadQueue, ReadRequest};
 
-use crate::buffer::BufferCursor;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::memory::{self, Charge};
+use crate::memtable::MemtableCursor;
 use crate::merge::{MergedSource, Place, Source};
 use crate::read::range::KeyRange;
 use crate::stats::{LookupCounters, LookupKind, Reader};
@@ -46,7 +46,7 @@ pub(super) struct StateSource {
 
 /// One of the sources that a state consists of.
 enum Part {
-    Buffer(BufferCursor),
+    Memtable(MemtableCursor),
     /// Boxed, since it is many times as large, and merging moves sources about.
     Run(Box<RunCursor>),
 }
@@ -54,9 +54,9 @@ enum Part {
 impl StateSource {
     /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it may leave out what it likes.
     pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
-        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
         // What comes into an empty buffer from now on is younger than what the scan sees.
-        let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Buffer(buffer.cursor()));
+        let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Memtable(buffer.cursor()));
         let volume = Arc::new(ScanVolume::between(range.first_place(), range.end_place()));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
@@ -227,7 +227,7 @@ impl Source for StateSource {
 impl Part {
     fn run(&mut self) -> Option<&mut RunCursor> {
         match self {
-            Self::Buffer(_) => None,
+            Self::Memtable(_) => None,
             Self::Run(run) => Some(run),
         }
     }
@@ -237,7 +237,7 @@ impl Part {
 macro_rules! either {
     ($self:ident, $source:ident => $call:expr) => {
         match $self {
-            Self::Buffer($source) => $call,
+            Self::Memtable($source) => $call,
             Self::Run($source) => $call,
         }
     };

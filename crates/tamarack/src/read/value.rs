@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::{Deref, Range};
 
-use crate::buffer::PinnedValue;
 use crate::cache::{CachedEntry, Holder};
 use crate::format::SharedBlock;
+use crate::memtable::PinnedValue;
 
 /// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which it keeps in memory until it is dropped.
 /// It dereferences to its bytes.
@@ -16,7 +16,7 @@ pub struct Value(Place);
 
 #[derive(Clone)]
 enum Place {
-    Buffer(PinnedValue),
+    Memtable(PinnedValue),
     Block { block: SharedBlock, range: Range<usize> },
     Entry(CachedEntry),
 }
@@ -24,7 +24,7 @@ enum Place {
 impl Value {
     /// A value in a buffer.
     pub(crate) fn in_buffer(value: PinnedValue) -> Self {
-        Self(Place::Buffer(value))
+        Self(Place::Memtable(value))
     }
 
     /// The value of an entry that came with `holder`.
@@ -41,7 +41,7 @@ impl Deref for Value {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Buffer(value) => value,
+            Place::Memtable(value) => value,
             Place::Block { block, range } => &block.bytes()[range.clone()],
             Place::Entry(entry) => entry.value(),
         }

@@ -12,7 +12,7 @@ use tamarack_model::filter::FilterChoice;
 use super::arrange::Unit;
 use super::names::Names;
 use super::plan::{MADE_BY_REPAIR, Part, Plan, TREE, holds};
-use crate::compact;
+use crate::compaction;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
@@ -42,8 +42,8 @@ pub(super) fn apply(options: &Resolved, dir: &Path, examination: &Examination, p
     let storage = TableStorage::buffered(options.env.clone(), 0);
     let mut maker = Maker { options, dir, examination, plan, names, storage };
     let runs = maker.tables()?;
-    let log_durable = maker.log()?;
-    let (version, manifest) = maker.manifest(&runs, log_durable)?;
+    let wal_durable = maker.wal()?;
+    let (version, manifest) = maker.manifest(&runs, wal_durable)?;
     maker.switch(&version, manifest)
 }
 
@@ -112,9 +112,9 @@ impl Maker<'_> {
                 salvage.visit(&mut |entry| if holds(range, entry.key) { writer.add(entry) } else { Ok(()) })?;
                 writer.finish()
             }
-            Part::Log(chunk) => {
-                let log = self.examination.log.as_ref().expect("a chunk is one of a log");
-                let entries = chunk.entries(log, &mut Vec::new())?;
+            Part::Wal(chunk) => {
+                let wal = self.examination.wal.as_ref().expect("a chunk is one of a log");
+                let entries = chunk.entries(wal, &mut Vec::new())?;
                 let mut writer = Writer::new(self);
                 for ((key, Reverse(sequence)), (kind, value)) in &entries {
                     writer.add(Entry { key, sequence: Sequence(*sequence), kind: *kind, value })?;
@@ -159,20 +159,20 @@ impl Maker<'_> {
     }
 
     /// Begins a log anew, unless it stays. Gives up to where it is durable then.
-    fn log(&mut self) -> Result<u64> {
-        if self.plan.keeps_log {
+    fn wal(&mut self) -> Result<u64> {
+        if self.plan.keeps_wal {
             let version = self.examination.version();
-            return Ok(version.map_or(0, |version| version.log_durable().max(version.log_end().unwrap_or(0))));
+            return Ok(version.map_or(0, |version| version.wal_durable().max(version.wal_end().unwrap_or(0))));
         }
-        let end = self.examination.log.as_ref().map_or(0, |log| log.end.0);
+        let end = self.examination.wal.as_ref().map_or(0, |wal| wal.end.0);
         let header = SegmentHeader {
-            number: self.names.next_log(),
+            number: self.names.next_wal(),
             base: Position(end.next_multiple_of(RECORD_ALIGNMENT)),
             first_sequence: self.plan.flushed_through.next(),
             // As with tables: whoever finds it, left by a repair that was interrupted, shall not take it for a sign of lost edits.
             created_after: MADE_BY_REPAIR,
         };
-        let path = FileName::Log(header.number).path(self.dir);
+        let path = FileName::Wal(header.number).path(self.dir);
         let failed = |step: tamarack_env::Step| {
             let path = path.clone();
             move |error| Error::io(step.0, &path, error)
@@ -182,20 +182,20 @@ impl Maker<'_> {
         file.write_all_at(&bytes, 0, step::LOG_HEADER).map_err(failed(step::LOG_HEADER))?;
         file.sync(step::LOG_SYNC_HEADER).map_err(failed(step::LOG_SYNC_HEADER))?;
         self.sync_dir(step::LOG_SYNC_DIRECTORY)?;
-        self.names.keep(FileName::Log(header.number));
+        self.names.keep(FileName::Wal(header.number));
         Ok(header.base.0 + SEGMENT_HEADER_BYTES)
     }
 
     /// Writes the manifest that describes all of this; gives the version and the manifest's number.
-    fn manifest(&mut self, runs: &[Made], log_durable: u64) -> Result<(Version, u64)> {
+    fn manifest(&mut self, runs: &[Made], wal_durable: u64) -> Result<(Version, u64)> {
         let known = self.examination.version();
         let next_run = known.map_or(1, |version| version.next_ids().run);
-        let merges = known.map_or(1, |version| version.next_ids().merge);
-        let ids = Change::IdsUsed { tables: self.names.next_table, runs: next_run + runs.len() as u64, merges };
+        let compactions = known.map_or(1, |version| version.next_ids().merge);
+        let ids = Change::IdsUsed { tables: self.names.next_table, runs: next_run + runs.len() as u64, compactions };
         let mut changes = vec![Change::Database { id: self.plan.database }, ids];
-        changes.extend((log_durable > 0).then_some(Change::LogDurable { position: log_durable }));
-        if let Some(position) = known.and_then(Version::log_end).filter(|_| self.plan.keeps_log) {
-            changes.push(Change::LogEnd { position });
+        changes.extend((wal_durable > 0).then_some(Change::WalDurable { position: wal_durable }));
+        if let Some(position) = known.and_then(Version::wal_end).filter(|_| self.plan.keeps_wal) {
+            changes.push(Change::WalEnd { position });
         }
         changes.push(Change::TreeCreated { tree: TREE });
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
@@ -229,7 +229,7 @@ impl Maker<'_> {
         let version = made(&changes);
         let tree = version.tree(TREE).expect("it was created just now");
         let (blob, shape) = self.shape(tree)?;
-        changes.extend(compact::reshaped(tree, blob, &shape));
+        changes.extend(compaction::reshaped(tree, blob, &shape));
         let version = made(&changes);
         let number = self.names.next_manifest();
         Manifest::write_base(self.env(), self.dir, number, &version)?;
@@ -247,8 +247,8 @@ impl Maker<'_> {
             }
         }
         let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
-        let Resolved { buffer_bytes, buffer_bytes_max, filter, space_bound, .. } = *self.options;
-        let shape = design::shape_of(&*policy, tree.occupancy().bytes(), buffer_bytes, buffer_bytes_max)?;
+        let Resolved { memtable_bytes, memtable_bytes_max, filter, space_bound, .. } = *self.options;
+        let shape = design::shape_of(&*policy, tree.occupancy().bytes(), memtable_bytes, memtable_bytes_max)?;
         let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
         Ok((blob, shape))
     }
@@ -258,8 +258,8 @@ impl Maker<'_> {
         for table in version.tables() {
             self.names.keep(FileName::Table(table.id().0));
         }
-        if self.plan.keeps_log {
-            self.names.keep_log();
+        if self.plan.keeps_wal {
+            self.names.keep_wal();
         }
         let mut aside = self.names.to_set_aside(self.dir);
         // From the moment when it is gone until it is back, nobody opens the database.

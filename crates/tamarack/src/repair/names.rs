@@ -17,7 +17,7 @@ pub(super) struct Names {
     kept: BTreeSet<FileName>,
     /// The number of the next table that is made.
     pub(super) next_table: u64,
-    next_log: u64,
+    next_wal: u64,
     next_manifest: u64,
 }
 
@@ -40,14 +40,14 @@ impl Names {
             ours: examination.manifest.names.iter().copied().collect(),
             kept: BTreeSet::from([FileName::Lock]),
             next_table: next(FileName::table).max(known),
-            next_log: next(FileName::log).max(examination.log.as_ref().map_or(1, |log| log.next_number)),
+            next_wal: next(FileName::wal).max(examination.wal.as_ref().map_or(1, |wal| wal.next_number)),
             next_manifest: next(FileName::manifest),
             all,
         })
     }
 
-    pub(super) fn next_log(&self) -> u64 {
-        self.next_log
+    pub(super) fn next_wal(&self) -> u64 {
+        self.next_wal
     }
 
     pub(super) fn next_manifest(&self) -> u64 {
@@ -58,8 +58,8 @@ impl Names {
         self.kept.insert(name);
     }
 
-    pub(super) fn keep_log(&mut self) {
-        self.kept.extend(self.ours.iter().filter(|name| name.log().is_some()));
+    pub(super) fn keep_wal(&mut self) {
+        self.kept.extend(self.ours.iter().filter(|name| name.wal().is_some()));
     }
 
     /// What is to be set aside, and how it is to be called then.

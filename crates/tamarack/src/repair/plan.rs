@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tamarack_env::Env;
 
 use super::arrange::{Unit, arrange};
-use super::log::{self, Chunk};
 use super::names::Names;
 use super::report::{Lost, RepairReport, Replaced};
+use super::wal::{self, Chunk};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::{KeyRange, ShapeBlob, SliceSpec};
@@ -37,7 +37,7 @@ pub(super) enum Part {
     /// A damaged one; what the manifest says about it, if that does.
     Damaged { id: TableId, meta: Option<Arc<TableMeta>>, range: KeyRange },
     /// Records of the log.
-    Log(Chunk),
+    Wal(Chunk),
 }
 
 /// A run with its level.
@@ -55,7 +55,7 @@ pub(super) struct Plan {
     /// The number of the edit that describes it.
     pub(super) edit: EditNumber,
     /// True if the log stays as it is.
-    pub(super) keeps_log: bool,
+    pub(super) keeps_wal: bool,
     pub(super) report: RepairReport,
 }
 
@@ -95,12 +95,12 @@ impl Planner<'_> {
         };
         self.report.rebuilt = rebuilt;
         self.report.may_return = rebuilt;
-        let is_sound = self.examination.log.as_ref().is_some_and(|log| log.is_sound);
-        let keeps_log = !rebuilt && is_sound;
+        let is_sound = self.examination.wal.as_ref().is_some_and(|wal| wal.is_sound);
+        let keeps_wal = !rebuilt && is_sound;
         let mut flushed_through = self.examination.flushed_through();
-        if !keeps_log {
+        if !keeps_wal {
             let in_tables = all.iter().map(|unit: &Unit<Part>| unit.largest).max().unwrap_or_default();
-            let (youngest, last) = self.log(rebuilt, in_tables)?;
+            let (youngest, last) = self.wal(rebuilt, in_tables)?;
             flushed_through = flushed_through.max(last);
             if rebuilt {
                 runs = levels(arrange(all.into_iter().chain(youngest).collect()));
@@ -118,7 +118,7 @@ impl Planner<'_> {
             ages_mixed: !rebuilt && tree.as_ref().is_some_and(|tree| tree.are_ages_mixed()),
             flushed_through,
             edit: EditNumber(self.last_edit().0 + 1),
-            keeps_log,
+            keeps_wal,
             report: self.report,
         };
         let mut names = Names::of(&**self.env, self.dir, self.examination)?;
@@ -127,8 +127,8 @@ impl Planner<'_> {
                 names.keep(FileName::Table(meta.id.0));
             }
         }
-        if plan.keeps_log {
-            names.keep_log();
+        if plan.keeps_wal {
+            names.keep_wal();
         }
         for (path, aside) in names.to_set_aside(self.dir) {
             match plan.report.replaced.iter_mut().find(|replaced| replaced.path == path) {
@@ -177,7 +177,7 @@ impl Planner<'_> {
     /// True if a table that nothing names may hold some of what is lost: it may be the output of a merge, or of a flush, that the manifest knew.
     fn unnamed_may_have(&self, tree: &TreeVersion, lost: &[Lost]) -> bool {
         let named: BTreeSet<u64> = tree.tables().map(|table| table.id().0).collect();
-        let is_sound = self.examination.log.as_ref().is_some_and(|log| log.is_sound);
+        let is_sound = self.examination.wal.as_ref().is_some_and(|wal| wal.is_sound);
         let flushed = self.examination.flushed_through();
         self.examination.tables.iter().filter(|(number, _)| !named.contains(number)).any(|(_, found)| {
             let meta = match found {
@@ -276,17 +276,17 @@ impl Planner<'_> {
     }
 
     /// What is left of the log, old to young, and the last sequence in it. If it is not known what was in tables, sequences up to `in_tables` are not missed.
-    fn log(&mut self, rebuilt: bool, in_tables: Sequence) -> Result<(Vec<Unit<Part>>, Sequence)> {
-        let Some(log) = &self.examination.log else { return Ok((Vec::new(), Sequence::ZERO)) };
+    fn wal(&mut self, rebuilt: bool, in_tables: Sequence) -> Result<(Vec<Unit<Part>>, Sequence)> {
+        let Some(wal) = &self.examination.wal else { return Ok((Vec::new(), Sequence::ZERO)) };
         let after = self.examination.flushed_through();
-        let left = log::left(log, after, rebuilt);
-        let mut saved: BTreeMap<&Path, u64> = log.segments.iter().map(|segment| (&*segment.path, 0)).collect();
+        let left = wal::left(wal, after, rebuilt);
+        let mut saved: BTreeMap<&Path, u64> = wal.segments.iter().map(|segment| (&*segment.path, 0)).collect();
         let mut units = Vec::new();
         for chunk in left.chunks {
             let mut problems = Vec::new();
-            let entries = chunk.entries(log, &mut problems)?;
+            let entries = chunk.entries(wal, &mut problems)?;
             self.report.problems.extend(problems);
-            for (path, count) in chunk.counts(log) {
+            for (path, count) in chunk.counts(wal) {
                 *saved.entry(path).or_default() += count;
             }
             let sequences = || entries.keys().map(|(_, sequence)| sequence.0);
@@ -294,16 +294,16 @@ impl Planner<'_> {
             let keys = || entries.keys().map(|(key, _)| key.clone());
             let (first, end) = (keys().next().unwrap_or_default(), keys().next_back().unwrap_or_default());
             let (smallest, largest) = (Sequence(smallest), Sequence(largest));
-            units.push(Unit { parts: vec![Part::Log(chunk)], first, end, end_included: true, smallest, largest });
+            units.push(Unit { parts: vec![Part::Wal(chunk)], first, end, end_included: true, smallest, largest });
         }
-        let damaged = self.damaged_log();
+        let damaged = self.damaged_wal();
         for (first, last) in left.missing.iter().filter(|(_, last)| *last > in_tables.0) {
-            let path = damaged.first().cloned().unwrap_or_else(|| FileName::Log(1).path(self.dir));
+            let path = damaged.first().cloned().unwrap_or_else(|| FileName::Wal(1).path(self.dir));
             let sequences = Some((*first, *last));
             self.report.lost.push(Lost { path, from: None, to: None, sequences, entries: Some(last - first + 1) });
         }
         // What stood behind the last record that is there, nobody can count.
-        if !log.is_sound {
+        if !wal.is_sound {
             let tail =
                 damaged.into_iter().map(|path| Lost { path, from: None, to: None, sequences: None, entries: None });
             self.report.lost.extend(tail);
@@ -315,13 +315,13 @@ impl Planner<'_> {
     }
 
     /// The log's files that are damaged.
-    fn damaged_log(&self) -> Vec<std::path::PathBuf> {
+    fn damaged_wal(&self) -> Vec<std::path::PathBuf> {
         let paths = self.examination.report.problems.iter().filter_map(|error| match error {
             Error::Corruption { path, .. } => Some(path.clone()),
             _ => None,
         });
-        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "wal");
-        paths.filter(is_log).collect::<BTreeSet<_>>().into_iter().collect()
+        let is_wal = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "wal");
+        paths.filter(is_wal).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The last edit that any file knows of.
@@ -332,9 +332,9 @@ impl Planner<'_> {
             }
             Found::Damaged(None) | Found::Unfinished => None,
         });
-        let log = self.examination.log.iter().flat_map(|log| &log.segments);
-        let log = log.filter_map(|segment| Some(segment.header?.created_after));
-        tables.chain(log).max().unwrap_or_default().max(self.examination.last_edit())
+        let wal = self.examination.wal.iter().flat_map(|wal| &wal.segments);
+        let wal = wal.filter_map(|segment| Some(segment.header?.created_after));
+        tables.chain(wal).max().unwrap_or_default().max(self.examination.last_edit())
     }
 
     /// Counts the tables that stay, and those that become part of others.
@@ -344,7 +344,7 @@ impl Planner<'_> {
             let place = if unit.parts.len() == 1 { &mut kept } else { &mut merged };
             place.extend(unit.parts.iter().filter_map(|part| match part {
                 Part::Table { meta, .. } => Some((meta.id, meta.entries)),
-                Part::Damaged { .. } | Part::Log(_) => None,
+                Part::Damaged { .. } | Part::Wal(_) => None,
             }));
         }
         merged.retain(|table, _| !kept.contains_key(table));

@@ -167,7 +167,7 @@ struct Shared {
     env: Arc<dyn Env>,
     collected: Mutex<Collected>,
     sampled: Counter,
-    past_buffers: Lately<1>,
+    past_memtables: Lately<1>,
     /// Once so many were sampled, somebody is to be woken.
     wake_at: AtomicU64,
     watcher: OnceLock<Arc<dyn Worker>>,
@@ -224,9 +224,9 @@ impl LookupCounters {
     /// Those of a database whose clock is that of `env`.
     pub fn new(env: Arc<dyn Env>) -> Self {
         let (collected, sampled) = (Mutex::default(), Counter::default());
-        let (past_buffers, latencies) = (Lately::default(), Latencies::default());
+        let (past_memtables, latencies) = (Lately::default(), Latencies::default());
         let (wake_at, watcher) = (AtomicU64::new(u64::MAX), OnceLock::new());
-        Self(Arc::new(Shared { env, collected, sampled, past_buffers, wake_at, watcher, latencies }))
+        Self(Arc::new(Shared { env, collected, sampled, past_memtables, wake_at, watcher, latencies }))
     }
 
     /// Registers who is woken; may be called once.
@@ -298,14 +298,14 @@ impl LookupCounters {
     }
 
     /// Notes that a sampled lookup was not decided by buffers.
-    pub fn note_past_buffers(&self) {
-        self.0.past_buffers.add(self.sampled(), [1]);
+    pub fn note_past_memtables(&self) {
+        self.0.past_memtables.add(self.sampled(), [1]);
     }
 
     /// How many lookups were sampled lately, and how many of these were not decided by buffers.
     pub fn lately(&self) -> (u64, u64) {
         let sampled = self.sampled();
-        (sampled_lately(sampled, 0), self.0.past_buffers.get(sampled)[0])
+        (sampled_lately(sampled, 0), self.0.past_memtables.get(sampled)[0])
     }
 
     /// How many lookups were sampled so far.

@@ -16,7 +16,7 @@ pub enum Reader {
     /// A scan.
     Scan,
     /// A merge.
-    Merge,
+    Compaction,
     /// Opening a table, or checking it.
     Upkeep,
 }
@@ -67,7 +67,7 @@ impl ReadCounters {
             gets: of(Reader::Get),
             multi_gets: of(Reader::MultiGet),
             scans: of(Reader::Scan),
-            merges: of(Reader::Merge),
+            compactions: of(Reader::Compaction),
             upkeep: of(Reader::Upkeep),
         }
     }
@@ -83,7 +83,7 @@ pub struct ReadStats {
     /// For scans.
     pub scans: ReaderStats,
     /// For merges.
-    pub merges: ReaderStats,
+    pub compactions: ReaderStats,
     /// For opening tables, and for [`crate::Db::verify`].
     pub upkeep: ReaderStats,
 }
@@ -93,7 +93,7 @@ pub struct ReadStats {
 pub struct ReaderStats {
     /// Blocks read and decoded: data blocks and index blocks.
     pub blocks: u64,
-    /// Lower index blocks among them. Those of a table are read once if they find room in memory ([`crate::Expert::index_bytes`]); models of reads foretell the others.
+    /// Lower index blocks among them. Those of a table are read once if they find room in memory ([`crate::AdvancedOptions::index_bytes`]); models of reads foretell the others.
     pub index_blocks: u64,
     /// Reads of files; one may bring several blocks.
     pub reads: u64,
@@ -106,7 +106,7 @@ pub struct ReaderStats {
 impl ReadStats {
     /// All readers together.
     pub fn total(&self) -> ReaderStats {
-        self.gets + self.multi_gets + self.scans + self.merges + self.upkeep
+        self.gets + self.multi_gets + self.scans + self.compactions + self.upkeep
     }
 
     /// What was read since `earlier`, of the same open database.
@@ -116,7 +116,7 @@ impl ReadStats {
             gets: self.gets - earlier.gets,
             multi_gets: self.multi_gets - earlier.multi_gets,
             scans: self.scans - earlier.scans,
-            merges: self.merges - earlier.merges,
+            compactions: self.compactions - earlier.compactions,
             upkeep: self.upkeep - earlier.upkeep,
         }
     }

@@ -75,7 +75,7 @@ impl Pieces {
     pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,
-            ReadPolicy::Sequential => Reader::Merge,
+            ReadPolicy::Sequential => Reader::Compaction,
         };
         Self { policy, window: Window::new(reader), growth: Growth::new(has_most), volume }
     }
@@ -92,7 +92,7 @@ impl Pieces {
             ReadPolicy::Cached => table.lower_or_read(top, Reader::Scan).map(Lower::into_shared),
             ReadPolicy::Sequential => match table.lower(top) {
                 Some(lower) => Ok(lower.into_shared()),
-                None => table.read_lower(top, Reader::Merge),
+                None => table.read_lower(top, Reader::Compaction),
             },
         }
     }

@@ -13,9 +13,9 @@ use super::run::{Cut, Run};
 use super::skips::Skip;
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
-use super::version::{Level, Merge, TableUse, TreeVersion, Version};
+use super::version::{Compaction, Level, TableUse, TreeVersion, Version};
 use crate::entry::Sequence;
-use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 
@@ -48,7 +48,7 @@ impl Version {
         if edit.number.0 != self.edit.0 + 1 {
             return broken(format!("edit {:?} cannot follow edit {:?}", edit.number, self.edit));
         }
-        if self.log_end.is_some() && !edit.changes.contains(&Change::LogReopened) {
+        if self.wal_end.is_some() && !edit.changes.contains(&Change::WalReopened) {
             return broken(format!(
                 "edit {:?} of a closed database does not say that its log is reopened",
                 edit.number
@@ -106,7 +106,7 @@ impl Draft {
     fn change(&mut self, change: &Change) -> Result<(), Broken> {
         match change {
             Change::Database { id } => broken(format!("the database's id {id:016x} is not at the start of a base")),
-            Change::IdsUsed { tables, runs, merges } => self.use_ids(*tables, *runs, *merges),
+            Change::IdsUsed { tables, runs, compactions } => self.use_ids(*tables, *runs, *compactions),
             Change::TreeCreated { tree } => match self.version.trees.insert(*tree, Arc::new(TreeVersion::new(*tree))) {
                 None => Ok(()),
                 Some(_) => broken(format!("{tree:?} exists already")),
@@ -122,21 +122,25 @@ impl Draft {
             Change::TableAdded { tree, meta } => self.add_table(*tree, meta),
             Change::RunAdded { tree, run, level, index } => self.add_run(*tree, *run, *level, *index),
             Change::SlicesAdded { tree, run, slices } => {
-                self.refuse_merging(*tree, *run)?;
+                self.refuse_compactions(*tree, *run)?;
                 self.add_slices(*tree, *run, slices, &KeyRange::ALL)
             }
             Change::RunCut { tree, run, range } => {
-                self.refuse_merging(*tree, *run)?;
+                self.refuse_compactions(*tree, *run)?;
                 self.cut(*tree, *run, range)
             }
             Change::RunRemoved { tree, run } => {
-                self.refuse_merging(*tree, *run)?;
+                self.refuse_compactions(*tree, *run)?;
                 self.cut(*tree, *run, &KeyRange::ALL)?;
                 self.remove_run(*tree, *run)
             }
-            Change::MergeBegun { tree, merge, inputs, output } => self.begin_merge(*tree, *merge, inputs, *output),
-            Change::MergeAdvanced { tree, merge, range, outputs } => self.advance_merge(*tree, *merge, range, outputs),
-            Change::MergeEnded { tree, merge } => self.end_merge(*tree, *merge),
+            Change::CompactionBegun { tree, merge, inputs, output } => {
+                self.begin_compaction(*tree, *merge, inputs, *output)
+            }
+            Change::CompactionAdvanced { tree, merge, range, outputs } => {
+                self.advance_compaction(*tree, *merge, range, outputs)
+            }
+            Change::CompactionEnded { tree, merge } => self.end_compaction(*tree, *merge),
             Change::Relabelled { tree, levels } => relabel(self.tree_mut(*tree)?, levels),
             Change::ShapeSet { tree, shape } => {
                 self.tree_mut(*tree)?.shape = Some(shape.clone());
@@ -150,14 +154,14 @@ impl Draft {
                 *flushed = *sequence;
                 Ok(())
             }
-            Change::LogEnd { position } => {
-                self.version.log_end = Some(*position);
+            Change::WalEnd { position } => {
+                self.version.wal_end = Some(*position);
                 // A close makes everything durable first: what is damaged before its end is no torn end.
-                self.version.log_durable = self.version.log_durable.max(*position);
+                self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
             }
-            Change::LogReopened => {
-                self.version.log_end = None;
+            Change::WalReopened => {
+                self.version.wal_end = None;
                 Ok(())
             }
             Change::AgesMixed { tree } => {
@@ -167,19 +171,19 @@ impl Draft {
             Change::SequencesSkipped { tree, through, count } => {
                 self.tree_mut(*tree)?.skips.add(Skip { through: *through, count: *count })
             }
-            Change::LogDurable { position } => {
-                self.version.log_durable = self.version.log_durable.max(*position);
+            Change::WalDurable { position } => {
+                self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
             }
         }
     }
 
-    fn use_ids(&mut self, tables: u64, runs: u64, merges: u64) -> Result<(), Broken> {
+    fn use_ids(&mut self, tables: u64, runs: u64, compactions: u64) -> Result<(), Broken> {
         let next = &mut self.version.next;
-        if tables < next.table || runs < next.run || merges < next.merge {
-            return broken(format!("ids {tables}, {runs}, {merges} are taken back: {next:?}"));
+        if tables < next.table || runs < next.run || compactions < next.merge {
+            return broken(format!("ids {tables}, {runs}, {compactions} are taken back: {next:?}"));
         }
-        (next.table, next.run, next.merge) = (tables, runs, merges);
+        (next.table, next.run, next.merge) = (tables, runs, compactions);
         Ok(())
     }
 
@@ -277,30 +281,38 @@ impl Draft {
         Ok(())
     }
 
-    fn begin_merge(&mut self, tree: TreeId, id: MergeId, inputs: &[RunId], output: RunId) -> Result<(), Broken> {
+    fn begin_compaction(
+        &mut self,
+        tree: TreeId,
+        id: CompactionId,
+        inputs: &[RunId],
+        output: RunId,
+    ) -> Result<(), Broken> {
         let next = self.version.next.merge;
         let version = self.tree_mut(tree)?;
-        if id.0 >= next || version.merges.iter().any(|merge| merge.id == id) {
+        if id.0 >= next || version.compactions.iter().any(|merge| merge.id == id) {
             return broken(format!("{id:?} is not a new merge: the next is {next}"));
         }
-        if let Some(merge) = inputs.iter().chain([&output]).find_map(|run| version.merge_of(*run)) {
+        if let Some(merge) = inputs.iter().chain([&output]).find_map(|run| version.compaction_of(*run)) {
             return broken(format!("{id:?} shares a run with {merge:?}"));
         }
-        let merge = Merge { id, inputs: inputs.to_vec(), output, done: Vec::new() };
+        let merge = Compaction { id, inputs: inputs.to_vec(), output, done: Vec::new() };
         check_neighbours(version, &merge)?;
-        version.merges.push(Arc::new(merge));
+        version.compactions.push(Arc::new(merge));
         Ok(())
     }
 
-    fn advance_merge(
+    fn advance_compaction(
         &mut self,
         tree: TreeId,
-        id: MergeId,
+        id: CompactionId,
         range: &KeyRange,
         outputs: &[SliceSpec],
     ) -> Result<(), Broken> {
         let version = self.tree_mut(tree)?;
-        let Some(merge) = version.merges.iter_mut().find(|merge| merge.id == id) else { return missing_merge(id) };
+        let Some(merge) = version.compactions.iter_mut().find(|merge| merge.id == id) else {
+            return missing_compaction(id);
+        };
         let merge = Arc::make_mut(merge);
         add_range(&mut merge.done, range).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
         let (mut inputs, output) = (merge.inputs.clone(), merge.output);
@@ -313,10 +325,12 @@ impl Draft {
         self.add_slices(tree, output, outputs, range)
     }
 
-    fn end_merge(&mut self, tree: TreeId, id: MergeId) -> Result<(), Broken> {
+    fn end_compaction(&mut self, tree: TreeId, id: CompactionId) -> Result<(), Broken> {
         let version = self.tree_mut(tree)?;
-        let Some(index) = version.merges.iter().position(|merge| merge.id == id) else { return missing_merge(id) };
-        let merge = version.merges.remove(index);
+        let Some(index) = version.compactions.iter().position(|merge| merge.id == id) else {
+            return missing_compaction(id);
+        };
+        let merge = version.compactions.remove(index);
         for input in &merge.inputs {
             let Some((run, ..)) = version.run(*input) else { return missing_run(*input) };
             if !run.is_empty() {
@@ -332,8 +346,8 @@ impl Draft {
     }
 
     /// Runs that a merge names change only by its handovers: a cut of one input alone would let deleted keys come back.
-    fn refuse_merging(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
-        match self.tree_mut(tree)?.merge_of(run) {
+    fn refuse_compactions(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
+        match self.tree_mut(tree)?.compaction_of(run) {
             None => Ok(()),
             Some(merge) => broken(format!("{run:?} is changed outside of {merge:?}")),
         }
@@ -350,7 +364,7 @@ impl Draft {
     fn check_touched(&self) -> Result<(), Broken> {
         for (tree, run) in &self.touched {
             let tree = &self.version.trees[tree];
-            if tree.run(*run).is_some_and(|(run, ..)| run.is_empty()) && tree.merge_of(*run).is_none() {
+            if tree.run(*run).is_some_and(|(run, ..)| run.is_empty()) && tree.compaction_of(*run).is_none() {
                 return broken(format!("{run:?} has no slices and is in no merge"));
             }
         }
@@ -433,7 +447,7 @@ impl TreeVersion {
 }
 
 /// Checks that a merge's inputs are neighbours and its output stands among them.
-pub(super) fn check_neighbours(tree: &TreeVersion, merge: &Merge) -> Result<(), Broken> {
+pub(super) fn check_neighbours(tree: &TreeVersion, merge: &Compaction) -> Result<(), Broken> {
     let order: Vec<RunId> = tree.runs().map(|run| run.id()).collect();
     let block = merge.inputs.len() + 1;
     let mut expected = merge.inputs.iter();
@@ -500,6 +514,6 @@ fn missing_run<T>(run: RunId) -> Result<T, Broken> {
     broken(format!("{run:?} does not exist"))
 }
 
-fn missing_merge<T>(merge: MergeId) -> Result<T, Broken> {
+fn missing_compaction<T>(merge: CompactionId) -> Result<T, Broken> {
     broken(format!("{merge:?} is not in progress"))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::apply::check_neighbours;
 use super::broken::{Broken, broken};
-use super::version::{Merge, TreeVersion, Version};
+use super::version::{Compaction, TreeVersion, Version};
 use crate::format::edit::KeyRange;
 use crate::format::meta::TableId;
 
@@ -27,8 +27,8 @@ impl TreeVersion {
         }
         self.check_tables(version)?;
         self.check_runs(version)?;
-        for merge in &self.merges {
-            self.check_merge(merge, version)?;
+        for merge in &self.compactions {
+            self.check_compaction(merge, version)?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl TreeVersion {
             if run.id().0 >= version.next.run || self.runs().filter(|other| other.id() == run.id()).count() != 1 {
                 return broken(format!("{:?} is there twice or is not below {:?}", run.id(), version.next));
             }
-            if run.is_empty() && self.merge_of(run.id()).is_none() {
+            if run.is_empty() && self.compaction_of(run.id()).is_none() {
                 return broken(format!("{:?} has no slices and is in no merge", run.id()));
             }
             run.check_order(0, usize::MAX)?;
@@ -67,8 +67,8 @@ impl TreeVersion {
         Ok(())
     }
 
-    fn check_merge(&self, merge: &Merge, version: &Version) -> Result<(), Broken> {
-        let sharing = self.merges.iter().filter(|other| {
+    fn check_compaction(&self, merge: &Compaction, version: &Version) -> Result<(), Broken> {
+        let sharing = self.compactions.iter().filter(|other| {
             other.id == merge.id || other.names(merge.output) || merge.inputs.iter().any(|run| other.names(*run))
         });
         if merge.id.0 >= version.next.merge || sharing.count() != 1 {

@@ -9,18 +9,18 @@ use tamarack_model::{Bytes, Shape};
 
 use crate::error::{Error, Result};
 
-/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `buffer_bytes`. A
+/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `memtable_bytes`. A
 /// custom shape names its own buffer.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] if that is larger than both this one and `buffer_bytes_max`.
-pub fn shape_of(policy: &dyn Policy, data: Bytes, buffer_bytes: u64, buffer_bytes_max: u64) -> Result<Shape> {
-    let shape = policy.shape(data, Bytes(buffer_bytes));
+/// [`Error::InvalidArgument`] if that is larger than both this one and `memtable_bytes_max`.
+pub fn shape_of(policy: &dyn Policy, data: Bytes, memtable_bytes: u64, memtable_bytes_max: u64) -> Result<Shape> {
+    let shape = policy.shape(data, Bytes(memtable_bytes));
     let buffer = shape.buffer();
-    if buffer.0 > buffer_bytes.max(buffer_bytes_max) {
+    if buffer.0 > memtable_bytes.max(memtable_bytes_max) {
         return Err(Error::InvalidArgument(format!(
             "the shape's buffer of {buffer} is more than half of the memory budget, {}: give more memory, or a smaller buffer",
-            Bytes(buffer_bytes_max.saturating_mul(2))
+            Bytes(memtable_bytes_max.saturating_mul(2))
         )));
     }
     Ok(shape)

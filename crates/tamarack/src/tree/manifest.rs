@@ -57,7 +57,7 @@ use super::table_file::TableFiles;
 use super::version::{NextIds, Version};
 use crate::error::{Error, Result};
 use crate::format::checksum::Place;
-use crate::format::edit::{Change, Edit, EditError, MergeId, RunId};
+use crate::format::edit::{Change, CompactionId, Edit, EditError, RunId};
 use crate::format::manifest::{
     HEADER_BYTES, Header, HeaderError, Record, decode_current, decode_record, durable_mark_after, encode_current,
     encode_record,
@@ -82,11 +82,11 @@ pub struct Manifest {
     dir: PathBuf,
     next_table: AtomicU64,
     next_run: AtomicU64,
-    next_merge: AtomicU64,
+    next_compaction: AtomicU64,
     /// The file is not rolled before it has this size.
     roll_bytes_min: u64,
     /// Held while an edit is written and synced.
-    log: Mutex<EditLog>,
+    wal: Mutex<EditLog>,
 }
 
 /// A manifest that was there.
@@ -209,8 +209,8 @@ impl Manifest {
         let dropped = content.torn_tail(tail)?;
         let (version, file) = content.left_alone(&**env)?;
         let failure = Some(Arc::new(Error::ReadOnly { dir: dir.to_owned() }));
-        let log = EditLog { failure, ..EditLog::new(Arc::new(version), file) };
-        let manifest = Self::new(env, dir, log);
+        let wal = EditLog { failure, ..EditLog::new(Arc::new(version), file) };
+        let manifest = Self::new(env, dir, wal);
         Ok(Some(Recovered { manifest, dropped }))
     }
 
@@ -225,22 +225,22 @@ impl Manifest {
         switch_current(env, dir, number)
     }
 
-    fn new(env: &Arc<dyn Env>, dir: &Path, log: EditLog) -> Self {
-        let NextIds { table, run, merge } = log.version.next_ids();
+    fn new(env: &Arc<dyn Env>, dir: &Path, wal: EditLog) -> Self {
+        let NextIds { table, run, merge } = wal.version.next_ids();
         Self {
             env: env.clone(),
             dir: dir.to_owned(),
             next_table: AtomicU64::new(table),
             next_run: AtomicU64::new(run),
-            next_merge: AtomicU64::new(merge),
+            next_compaction: AtomicU64::new(merge),
             roll_bytes_min: ROLL_BYTES_MIN,
-            log: Mutex::new(log),
+            wal: Mutex::new(wal),
         }
     }
 
     /// The version after the last edit. Waits for a commit that is going on; what readers pin is published elsewhere.
     pub fn version(&self) -> Arc<Version> {
-        self.log.lock().version.clone()
+        self.wal.lock().version.clone()
     }
 
     /// Reads the current file again and compares what it says with the version in memory, whose invariants are checked too.
@@ -248,22 +248,22 @@ impl Manifest {
     /// # Errors
     /// [`Error::Corruption`] if it says something else, or an invariant is broken; [`Error::Io`] if it cannot be read.
     pub fn verify(&self) -> Result<()> {
-        let log = self.log.lock();
-        let broken = |what: String| Error::corruption(&log.file.path, 0, what);
-        log.version.check().map_err(|Broken(why)| broken(why))?;
+        let wal = self.wal.lock();
+        let broken = |what: String| Error::corruption(&wal.file.path, 0, what);
+        wal.version.check().map_err(|Broken(why)| broken(why))?;
         let number = read_current(&*self.env, &self.dir)?;
         // A switch of unknown fate leaves either manifest in charge; no edit came after it, so both say the same.
-        let is_switched = log.failure.is_some() && number + 1 == log.next_number;
-        if number != log.file.number && !is_switched {
-            let what = format!("it names manifest {number}, but the current one is {}", log.file.number);
+        let is_switched = wal.failure.is_some() && number + 1 == wal.next_number;
+        if number != wal.file.number && !is_switched {
+            let what = format!("it names manifest {number}, but the current one is {}", wal.file.number);
             return Err(Error::corruption(&FileName::Current.path(&self.dir), 0, what));
         }
         // Tables are not opened: the handles made here are only compared.
         let files = TableFiles::new(TableStorage::buffered(self.env.clone(), 0), &self.dir);
         let content = Content::read(&*self.env, &self.dir, number, files)?;
         // After a failure there may be one edit more in the file, or not.
-        let same = log.failure.is_some() || content.version.state_edit() == log.version.state_edit();
-        if (content.end < log.file.durable && number == log.file.number) || !same {
+        let same = wal.failure.is_some() || content.version.state_edit() == wal.version.state_edit();
+        if (content.end < wal.file.durable && number == wal.file.number) || !same {
             return Err(broken(format!(
                 "the file says something else than what was written to it; it is whole up to byte {}",
                 content.end
@@ -283,8 +283,8 @@ impl Manifest {
     }
 
     /// An id for a new merge.
-    pub fn new_merge_id(&self) -> MergeId {
-        MergeId(self.next_merge.fetch_add(1, Ordering::Relaxed))
+    pub fn new_compaction_id(&self) -> CompactionId {
+        CompactionId(self.next_compaction.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Makes sure that no new table gets `id` or a smaller one; for files that are in the directory although no edit names them.
@@ -293,7 +293,7 @@ impl Manifest {
     }
 
     /// Makes all of `changes` true at once and for ever, and returns the version in which they are. The ids that were given out need no change
-    /// of their own. After [`Change::LogEnd`] the next commit must contain [`Change::LogReopened`].
+    /// of their own. After [`Change::WalEnd`] the next commit must contain [`Change::WalReopened`].
     ///
     /// # Errors
     /// [`Error::Io`] if nothing was changed; a later commit may succeed. [`Error::Stopped`] if it is unknown until the database is opened again
@@ -302,30 +302,30 @@ impl Manifest {
     /// # Panics
     /// If the changes do not fit the version; then nothing was written.
     pub fn commit(&self, changes: Vec<Change>) -> Result<Arc<Version>> {
-        let mut log = self.log.lock();
-        if let Some(cause) = &log.failure {
+        let mut wal = self.wal.lock();
+        if let Some(cause) = &wal.failure {
             return Err(Error::Stopped { cause: cause.clone() });
         }
-        let edit = Edit { number: EditNumber(log.version.edit_number().0 + 1), changes: self.with_ids(&log, changes) };
-        let applied = log.version.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
+        let edit = Edit { number: EditNumber(wal.version.edit_number().0 + 1), changes: self.with_ids(&wal, changes) };
+        let applied = wal.version.apply(&edit).unwrap_or_else(|Broken(why)| panic!("{why}; in {edit:#?}"));
         debug_assert_eq!(applied.version.check(), Ok(()), "after {edit:#?}");
-        if let Err(error) = self.write(&mut log, &edit) {
+        if let Err(error) = self.write(&mut wal, &edit) {
             if let Error::Stopped { cause } = &error {
-                log.failure = Some(cause.clone());
+                wal.failure = Some(cause.clone());
             }
             return Err(error);
         }
-        log.version = Arc::new(applied.version);
+        wal.version = Arc::new(applied.version);
         for table in applied.released {
             table.mark_obsolete();
         }
-        match log.file.append_mark() {
+        match wal.file.append_mark() {
             // The edit is durable; but there may now be half a mark where the next one belongs.
-            Err(Error::Stopped { cause }) => log.failure = Some(cause),
+            Err(Error::Stopped { cause }) => wal.failure = Some(cause),
             Err(error) => tracing::warn!(%error, "the manifest does without a mark"),
             Ok(()) => {}
         }
-        Ok(log.version.clone())
+        Ok(wal.version.clone())
     }
 
     /// Lets the file be rolled from this size on, instead of [`ROLL_BYTES_MIN`].
@@ -334,61 +334,61 @@ impl Manifest {
     }
 
     /// Puts what ids have been given out since the last edit, here or by the changes themselves, before the changes.
-    fn with_ids(&self, log: &EditLog, mut changes: Vec<Change>) -> Vec<Change> {
+    fn with_ids(&self, wal: &EditLog, mut changes: Vec<Change>) -> Vec<Change> {
         changes.retain(|change| {
-            let Change::IdsUsed { tables, runs, merges } = change else { return true };
+            let Change::IdsUsed { tables, runs, compactions } = change else { return true };
             self.next_table.fetch_max(*tables, Ordering::Relaxed);
             self.next_run.fetch_max(*runs, Ordering::Relaxed);
-            self.next_merge.fetch_max(*merges, Ordering::Relaxed);
+            self.next_compaction.fetch_max(*compactions, Ordering::Relaxed);
             false
         });
         let next = NextIds {
             table: self.next_table.load(Ordering::Relaxed),
             run: self.next_run.load(Ordering::Relaxed),
-            merge: self.next_merge.load(Ordering::Relaxed),
+            merge: self.next_compaction.load(Ordering::Relaxed),
         };
-        if next != log.version.next_ids() {
-            changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, merges: next.merge });
+        if next != wal.version.next_ids() {
+            changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, compactions: next.merge });
         }
         changes
     }
 
-    fn write(&self, log: &mut EditLog, edit: &Edit) -> Result<()> {
-        let is_large = log.file.end > self.roll_bytes_min.max(ROLL_GROWTH * log.file.base_end);
-        if is_large && self.env.now() >= log.roll_after {
-            match self.roll(log) {
+    fn write(&self, wal: &mut EditLog, edit: &Edit) -> Result<()> {
+        let is_large = wal.file.end > self.roll_bytes_min.max(ROLL_GROWTH * wal.file.base_end);
+        if is_large && self.env.now() >= wal.roll_after {
+            match self.roll(wal) {
                 Ok(()) => {}
                 Err(error @ Error::Stopped { .. }) => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, "a new manifest could not be made; the old one goes on");
-                    log.roll_after = self.env.now() + ROLL_PAUSE;
+                    wal.roll_after = self.env.now() + ROLL_PAUSE;
                 }
             }
         }
-        log.file.append(edit)
+        wal.file.append(edit)
     }
 
     /// Goes on in a new manifest whose base is the current version. [`Error::Stopped`] if it is unknown which manifest is in charge; after any other
     /// error it is the old one.
-    fn roll(&self, log: &mut EditLog) -> Result<()> {
+    fn roll(&self, wal: &mut EditLog) -> Result<()> {
         let env = &*self.env;
-        for (path, step) in std::mem::take(&mut log.leftovers) {
-            log.discard(env, path, step);
+        for (path, step) in std::mem::take(&mut wal.leftovers) {
+            wal.discard(env, path, step);
         }
-        let number = log.next_number;
-        log.next_number += 1;
-        let made = OpenManifest::create(env, &self.dir, number, &log.version)
+        let number = wal.next_number;
+        wal.next_number += 1;
+        let made = OpenManifest::create(env, &self.dir, number, &wal.version)
             .and_then(|next| switch_current(env, &self.dir, number).map(|()| next));
         match made {
             Ok(next) => {
-                let old = std::mem::replace(&mut log.file, next);
-                log.discard(env, old.path, step::MANIFEST_REMOVE);
+                let old = std::mem::replace(&mut wal.file, next);
+                wal.discard(env, old.path, step::MANIFEST_REMOVE);
                 Ok(())
             }
             Err(error @ Error::Stopped { .. }) => Err(error),
             Err(error) => {
-                log.discard(env, FileName::CurrentNew.path(&self.dir), step::CURRENT_REMOVE);
-                log.discard(env, FileName::Manifest(number).path(&self.dir), step::MANIFEST_REMOVE);
+                wal.discard(env, FileName::CurrentNew.path(&self.dir), step::CURRENT_REMOVE);
+                wal.discard(env, FileName::Manifest(number).path(&self.dir), step::MANIFEST_REMOVE);
                 Err(error)
             }
         }
@@ -542,7 +542,7 @@ fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Versio
             FileName::Lock | FileName::Current => continue,
             FileName::CurrentNew => step::CURRENT_REMOVE,
             FileName::Manifest(_) => step::MANIFEST_REMOVE,
-            FileName::Log(_) => step::LOG_RECOVERY_REMOVE,
+            FileName::Wal(_) => step::LOG_RECOVERY_REMOVE,
             FileName::Table(_) => step::TABLE_REMOVE,
         };
         remove(env, &name.path(dir), step)?;
@@ -566,7 +566,7 @@ fn refuse_finished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Version)
             FileName::Lock | FileName::Current | FileName::CurrentNew => continue,
             FileName::Manifest(FIRST_NUMBER) => unfinished_bytes_max,
             FileName::Manifest(_) => return Err(lost(*name)),
-            FileName::Log(_) | FileName::Table(_) => 0,
+            FileName::Wal(_) | FileName::Table(_) => 0,
         };
         if length(env, &name.path(dir))? > bytes_max {
             return Err(lost(*name));

@@ -22,7 +22,7 @@ use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunNam
 use super::broken::{Broken, broken};
 use super::run::Run;
 use super::slice::Slice;
-use super::version::{Merge, TreeVersion};
+use super::version::{Compaction, TreeVersion};
 use crate::database::Sequences;
 use crate::entry::raw_bytes;
 use crate::format::edit::{KeyRange, RunId};
@@ -42,12 +42,12 @@ impl TreeVersion {
     /// The amplification that is possible once all merges in progress have ended; see [`bound::worst`].
     pub fn space_amplification_worst(&self) -> f64 {
         let contents = self.contents();
-        bound::worst(&self.occupancy(), &self.merges_in_progress(), &|run| contents[&run.id])
+        bound::worst(&self.occupancy(), &self.compactions_in_progress(), &|run| contents[&run.id])
     }
 
     /// The merges in progress as the planner sees them, in the order in which they began.
-    pub fn merges_in_progress(&self) -> Vec<planner::Merge> {
-        self.merges().iter().map(|merge| self.in_progress(merge)).collect()
+    pub fn compactions_in_progress(&self) -> Vec<planner::CompactionPlan> {
+        self.compactions().iter().map(|merge| self.in_progress(merge)).collect()
     }
 
     /// Checks what the planner relies on and single edits do not promise: a version that was read from storage may break it. `levels` is how many the shape has.
@@ -55,7 +55,7 @@ impl TreeVersion {
         if self.levels().len() > levels {
             return broken(format!("a run stands in level {}, but the shape has {levels} levels", self.levels().len()));
         }
-        for merge in self.merges() {
+        for merge in self.compactions() {
             let level = |run: &RunId| self.run(*run).map(|(_, level, _)| level);
             if merge.inputs.iter().any(|input| level(input) != level(&merge.output)) {
                 return broken(format!("the runs of {merge:?} stand in several levels"));
@@ -69,13 +69,13 @@ impl TreeVersion {
         Ok(())
     }
 
-    fn in_progress(&self, merge: &Merge) -> planner::Merge {
+    fn in_progress(&self, merge: &Compaction) -> planner::CompactionPlan {
         let (_, target, _) = self.run(merge.output).expect("a merge's output is a run of the tree");
         let members = self.runs().map(|run| run.id()).filter(|run| merge.names(*run));
         let target = target as usize;
         // Why it began is not part of a version; that the levels above its target are to be emptied is what matters now.
         let through = target.saturating_sub(1).max(1);
-        planner::Merge {
+        planner::CompactionPlan {
             cause: Cause::Full { level: through, through },
             inputs: members.map(name).collect(),
             buffer: Bytes::ZERO,

@@ -7,7 +7,7 @@
 //!                    └── tree      this tree's part of it: its runs
 //! ```
 //!
-//! Every entry of `active` is younger than every entry of `sealed`, which is younger than every
+//! Every entry of `active` is younger than every entry of `immutable`, which is younger than every
 //! entry of `version`; the immutable memtables are ordered among themselves. So the first answer on
 //! the way down is the youngest.
 //!
@@ -32,10 +32,10 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use tamarack_env::sync::{Mutex, schedule_point};
 
-use crate::buffer::Buffer;
 use crate::database::Database;
 use crate::entry::Sequence;
 use crate::format::meta::TreeId;
+use crate::memtable::Memtable;
 use crate::stats::LookupCounters;
 use crate::tree::version::{TreeVersion, Version};
 
@@ -43,9 +43,9 @@ use crate::tree::version::{TreeVersion, Version};
 #[derive(Clone, Debug)]
 pub struct State {
     /// The memtable that takes what is committed.
-    pub active: Arc<Buffer>,
+    pub active: Arc<Memtable>,
     /// Immutable memtables, young to old.
-    pub sealed: Arc<[Arc<Sealed>]>,
+    pub immutable: Arc<[Arc<ImmutableMemtable>]>,
     /// What is on storage.
     pub version: Arc<Version>,
     /// This tree's part of `version`.
@@ -53,9 +53,9 @@ pub struct State {
 }
 
 impl State {
-    fn new(id: TreeId, active: Arc<Buffer>, sealed: Arc<[Arc<Sealed>]>, version: Arc<Version>) -> Self {
+    fn new(id: TreeId, active: Arc<Memtable>, immutable: Arc<[Arc<ImmutableMemtable>]>, version: Arc<Version>) -> Self {
         let tree = version.expect_tree(id).clone();
-        Self { active, sealed, version, tree }
+        Self { active, immutable, version, tree }
     }
 
     /// What this tree has on storage.
@@ -65,23 +65,23 @@ impl State {
     }
 
     /// Memory of all memtables, in bytes.
-    pub fn buffers_memory_bytes(&self) -> u64 {
-        let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.memory_bytes()).sum();
-        self.active.memory_bytes() + sealed
+    pub fn memtables_memory_bytes(&self) -> u64 {
+        let immutable: u64 = self.immutable.iter().map(|immutable| immutable.buffer.memory_bytes()).sum();
+        self.active.memory_bytes() + immutable
     }
 
     /// Raw bytes of all memtables.
-    pub fn buffers_raw_bytes(&self) -> u64 {
-        let sealed: u64 = self.sealed.iter().map(|sealed| sealed.buffer.raw_bytes()).sum();
-        self.active.raw_bytes() + sealed
+    pub fn memtables_raw_bytes(&self) -> u64 {
+        let immutable: u64 = self.immutable.iter().map(|immutable| immutable.buffer.raw_bytes()).sum();
+        self.active.raw_bytes() + immutable
     }
 }
 
 /// An immutable memtable: it takes no more commit groups.
 #[derive(Debug)]
-pub struct Sealed {
-    /// Its entries; complete once [`Sealed::last`] is visible.
-    pub buffer: Arc<Buffer>,
+pub struct ImmutableMemtable {
+    /// Its entries; complete once [`ImmutableMemtable::last`] is visible.
+    pub buffer: Arc<Memtable>,
     /// The last sequence that can be in it.
     pub last: Sequence,
 }
@@ -129,19 +129,19 @@ impl std::fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// The tree `id` of `version`, with these memtables (`sealed` young to old).
+    /// The tree `id` of `version`, with these memtables (`immutable` young to old).
     ///
     /// # Panics
     /// If the version has no such tree.
     pub fn new(
         id: TreeId,
         database: Arc<Database>,
-        active: Arc<Buffer>,
-        sealed: Vec<Arc<Sealed>>,
+        active: Arc<Memtable>,
+        immutable: Vec<Arc<ImmutableMemtable>>,
         version: Arc<Version>,
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
-        let state = ArcSwap::from_pointee(State::new(id, active, sealed.into(), version));
+        let state = ArcSwap::from_pointee(State::new(id, active, immutable.into(), version));
         Self { id, database, state, replacing: Mutex::default(), lookups }
     }
 
@@ -170,15 +170,15 @@ impl Tree {
 
     /// Makes the active memtable, whose last sequence is `last`, immutable and opens a new one,
     /// which is returned. Only between commit groups.
-    pub fn seal(&self, last: Sequence) -> Arc<Buffer> {
+    pub fn seal(&self, last: Sequence) -> Arc<Memtable> {
         let _replacing = self.replacing.lock();
         let state = self.pin_scan();
-        let youngest = state.sealed.first();
-        assert!(youngest.is_none_or(|sealed| sealed.last <= last), "sealed {youngest:?} after {last:?}");
+        let youngest = state.immutable.first();
+        assert!(youngest.is_none_or(|immutable| immutable.last <= last), "sealed {youngest:?} after {last:?}");
         let active = Arc::new(state.active.another());
-        let sealed = Arc::new(Sealed { buffer: state.active.clone(), last });
-        let sealed = [sealed].into_iter().chain(state.sealed.iter().cloned()).collect();
-        self.publish(State { active: active.clone(), sealed, ..state.0 });
+        let immutable = Arc::new(ImmutableMemtable { buffer: state.active.clone(), last });
+        let immutable = [immutable].into_iter().chain(state.immutable.iter().cloned()).collect();
+        self.publish(State { active: active.clone(), immutable, ..state.0 });
         active
     }
 
@@ -192,9 +192,10 @@ impl Tree {
             return;
         }
         let flushed = self.of(&version).flushed_through();
-        let left = state.sealed.partition_point(|sealed| sealed.last > flushed);
-        let sealed = if left == state.sealed.len() { state.sealed.clone() } else { state.sealed[..left].into() };
-        self.publish(State::new(self.id, state.active.clone(), sealed, version));
+        let left = state.immutable.partition_point(|immutable| immutable.last > flushed);
+        let immutable =
+            if left == state.immutable.len() { state.immutable.clone() } else { state.immutable[..left].into() };
+        self.publish(State::new(self.id, state.active.clone(), immutable, version));
     }
 
     /// Puts a state in place of the old one. The caller holds `replacing`.
@@ -240,7 +241,7 @@ mod tests {
     }
 
     fn waiting(tree: &Tree) -> Vec<u64> {
-        tree.pin().sealed.iter().map(|sealed| sealed.last.0).collect()
+        tree.pin().immutable.iter().map(|immutable| immutable.last.0).collect()
     }
 
     /// A replaced state lives as long as gets that began on it, whatever scans began on it and go

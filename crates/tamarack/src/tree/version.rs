@@ -39,7 +39,7 @@ use super::skips::{Skip, Skips};
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use crate::entry::Sequence;
-use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, ShapeBlob};
+use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, ShapeBlob};
 use crate::format::meta::{EditNumber, TableId, TreeId};
 
 /// What is on storage at one moment.
@@ -49,8 +49,8 @@ pub struct Version {
     pub(super) edit: EditNumber,
     pub(super) next: NextIds,
     pub(super) trees: BTreeMap<TreeId, Arc<TreeVersion>>,
-    pub(super) log_end: Option<u64>,
-    pub(super) log_durable: u64,
+    pub(super) wal_end: Option<u64>,
+    pub(super) wal_durable: u64,
     pub(super) files: Arc<TableFiles>,
 }
 
@@ -73,7 +73,7 @@ pub struct TreeVersion {
     id: TreeId,
     /// Level 1 first; the last one is not empty.
     pub(super) levels: Vec<Arc<Level>>,
-    pub(super) merges: Vec<Arc<Merge>>,
+    pub(super) compactions: Vec<Arc<Compaction>>,
     pub(super) flushed_through: Sequence,
     pub(super) shape: Option<ShapeBlob>,
     pub(super) ages_mixed: bool,
@@ -97,9 +97,9 @@ pub struct Level {
 
 /// A merge in progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Merge {
+pub struct Compaction {
     /// Its number.
-    pub id: MergeId,
+    pub id: CompactionId,
     /// The runs it takes, young to old.
     pub inputs: Vec<RunId>,
     /// The run it fills.
@@ -131,8 +131,8 @@ impl Version {
             edit: EditNumber(0),
             next: NextIds { table: 1, run: 1, merge: 1 },
             trees: BTreeMap::new(),
-            log_end: None,
-            log_durable: 0,
+            wal_end: None,
+            wal_durable: 0,
             files,
         }
     }
@@ -177,19 +177,19 @@ impl Version {
 
     /// Where the log ended when the database was closed cleanly; `None` while it is open or after a
     /// crash.
-    pub fn log_end(&self) -> Option<u64> {
-        self.log_end
+    pub fn wal_end(&self) -> Option<u64> {
+        self.wal_end
     }
 
     /// The log is durable at least up to here.
-    pub fn log_durable(&self) -> u64 {
-        self.log_durable
+    pub fn wal_durable(&self) -> u64 {
+        self.wal_durable
     }
 
     /// The same without a log, of which nothing is known then: what a database begins with that has
     /// these tables and a log of its own.
-    pub fn without_log(&self) -> Self {
-        Self { log_end: None, log_durable: 0, ..self.clone() }
+    pub fn without_wal(&self) -> Self {
+        Self { wal_end: None, wal_durable: 0, ..self.clone() }
     }
 
     /// All tables of all trees.
@@ -200,13 +200,15 @@ impl Version {
     /// One edit that makes this version out of nothing: the base of a new manifest.
     pub fn state_edit(&self) -> Edit {
         let NextIds { table, run, merge } = self.next;
-        let mut changes =
-            vec![Change::Database { id: self.database }, Change::IdsUsed { tables: table, runs: run, merges: merge }];
-        if self.log_durable > 0 {
-            changes.push(Change::LogDurable { position: self.log_durable });
+        let mut changes = vec![
+            Change::Database { id: self.database },
+            Change::IdsUsed { tables: table, runs: run, compactions: merge },
+        ];
+        if self.wal_durable > 0 {
+            changes.push(Change::WalDurable { position: self.wal_durable });
         }
-        if let Some(position) = self.log_end {
-            changes.push(Change::LogEnd { position });
+        if let Some(position) = self.wal_end {
+            changes.push(Change::WalEnd { position });
         }
         for (id, tree) in &self.trees {
             tree.describe(*id, &mut changes);
@@ -222,7 +224,7 @@ impl TreeVersion {
             id,
             name: Arc::default(),
             levels: Vec::new(),
-            merges: Vec::new(),
+            compactions: Vec::new(),
             flushed_through: Sequence::ZERO,
             shape: None,
             ages_mixed: false,
@@ -253,13 +255,13 @@ impl TreeVersion {
     }
 
     /// The merges in progress.
-    pub fn merges(&self) -> &[Arc<Merge>] {
-        &self.merges
+    pub fn compactions(&self) -> &[Arc<Compaction>] {
+        &self.compactions
     }
 
     /// The merge that takes or fills that run, if one does.
-    pub fn merge_of(&self, run: RunId) -> Option<&Arc<Merge>> {
-        self.merges.iter().find(|merge| merge.names(run))
+    pub fn compaction_of(&self, run: RunId) -> Option<&Arc<Compaction>> {
+        self.compactions.iter().find(|merge| merge.names(run))
     }
 
     /// All writes up to this one are in tables.
@@ -304,7 +306,7 @@ impl TreeVersion {
 
     /// True if it has no run, table or compaction.
     pub(super) fn is_empty(&self) -> bool {
-        self.levels.is_empty() && self.merges.is_empty() && self.tables.is_empty()
+        self.levels.is_empty() && self.compactions.is_empty() && self.tables.is_empty()
     }
 
     /// Where the table with that id stands in `tables`, or would stand; and the table if it is
@@ -349,12 +351,12 @@ impl TreeVersion {
                 }
             }
         }
-        for merge in &self.merges {
-            let Merge { id, inputs, output, done } = &**merge;
-            changes.push(Change::MergeBegun { tree, merge: *id, inputs: inputs.clone(), output: *output });
+        for merge in &self.compactions {
+            let Compaction { id, inputs, output, done } = &**merge;
+            changes.push(Change::CompactionBegun { tree, merge: *id, inputs: inputs.clone(), output: *output });
             // To say again that a range is done changes nothing else: the inputs have nothing there
             // any more.
-            changes.extend(done.iter().map(|range| Change::MergeAdvanced {
+            changes.extend(done.iter().map(|range| Change::CompactionAdvanced {
                 tree,
                 merge: *id,
                 range: range.clone(),
@@ -374,7 +376,7 @@ impl Level {
     }
 }
 
-impl Merge {
+impl Compaction {
     /// True if the run is one of its inputs or its output.
     pub fn names(&self, run: RunId) -> bool {
         self.output == run || self.inputs.contains(&run)

@@ -37,7 +37,7 @@ pub(crate) struct Examination {
     /// All tables that are there or should be, by number.
     pub(crate) tables: BTreeMap<u64, Found>,
     /// The log; `None` if the database's id is not known.
-    pub(crate) log: Option<Findings>,
+    pub(crate) wal: Option<Findings>,
     /// True if some file shows that the manifest has lost edits.
     pub(crate) lost_edits: bool,
     pub(crate) report: VerifyReport,
@@ -88,7 +88,7 @@ impl Examination {
         let mut report = VerifyReport { problems: manifest.problems.clone(), ..VerifyReport::default() };
         report.problems.extend(manifest.version.as_ref().and_then(|version| check_standing(&manifest, version)));
         let (tables, lost_edits) = (BTreeMap::new(), !manifest.is_complete);
-        let mut all = Self { manifest, database, tables, log: None, lost_edits, report, _lock: lock };
+        let mut all = Self { manifest, database, tables, wal: None, lost_edits, report, _lock: lock };
         if let Some(database) = database {
             // Before tables are looked at: if edits are lost, those that nothing names matter too.
             all.lost_edits |= wal::last_edit_named(&**env, dir, database)? > all.last_edit();
@@ -162,8 +162,8 @@ impl Examination {
         {
             self.report.problems.push(error);
         }
-        self.log(env, dir, database)?;
-        let needs_all = self.lost_edits || self.log.as_ref().is_some_and(|log| !log.is_sound);
+        self.wal(env, dir, database)?;
+        let needs_all = self.lost_edits || self.wal.as_ref().is_some_and(|wal| !wal.is_sound);
         for (number, meta) in unnamed {
             let found = match meta {
                 Some(meta) if needs_all => check.named(meta, true, &mut self.report, progress)?,
@@ -199,9 +199,9 @@ impl Examination {
         }
     }
 
-    fn log(&mut self, env: &Arc<dyn Env>, dir: &Path, database: u64) -> Result<()> {
+    fn wal(&mut self, env: &Arc<dyn Env>, dir: &Path, database: u64) -> Result<()> {
         let version = self.version();
-        let durable = version.map_or(0, |version| version.log_durable().max(version.log_end().unwrap_or(0)));
+        let durable = version.map_or(0, |version| version.wal_durable().max(version.wal_end().unwrap_or(0)));
         let settings = RecoverySettings {
             env: env.clone(),
             dir: dir.to_owned(),
@@ -211,11 +211,11 @@ impl Examination {
             durable: Position(durable),
             tail: Tail::MayBeTorn,
         };
-        let log = Findings::of(settings, !self.manifest.is_complete)?;
-        self.report.problems.extend_from_slice(&log.problems);
-        self.report.torn.extend(log.torn.clone());
-        (self.report.log_bytes, self.report.log_entries) = (log.bytes(), log.entries);
-        self.log = Some(log);
+        let wal = Findings::of(settings, !self.manifest.is_complete)?;
+        self.report.problems.extend_from_slice(&wal.problems);
+        self.report.torn.extend(wal.torn.clone());
+        (self.report.wal_bytes, self.report.wal_entries) = (wal.bytes(), wal.entries);
+        self.wal = Some(wal);
         Ok(())
     }
 

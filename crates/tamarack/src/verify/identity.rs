@@ -26,9 +26,9 @@ pub(super) fn database_of(env: &dyn Env, dir: &Path, names: &[FileName]) -> Resu
                 let head = ends(env, &path, HEADER_BYTES as usize)?.0;
                 (claims::of_manifest(&head), Header::decode(&head, *number).is_ok())
             }
-            FileName::Log(number) => {
+            FileName::Wal(number) => {
                 let head = ends(env, &path, SEGMENT_HEADER_BYTES as usize)?.0;
-                let claim = claims::of_log(&head);
+                let claim = claims::of_wal(&head);
                 let is_proven =
                     claim.is_some_and(|claim| SegmentHeader::decode(&head, claim.database, *number).is_ok());
                 (claim, is_proven)

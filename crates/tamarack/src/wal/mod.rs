@@ -6,7 +6,7 @@
 //!             header, records     a new segment begins with a new buffer
 //! ```
 //!
-//! [`Log`] appends commit groups, makes them durable when asked, begins a new segment when a buffer is sealed, and
+//! [`Wal`] appends commit groups, makes them durable when asked, begins a new segment when a buffer is sealed, and
 //! removes segments whose entries are all in tables. [`recover`] reads it back, and [`read`] does, too, without touching it.
 //!
 //! # What holds
@@ -32,4 +32,4 @@ mod writer;
 pub use crate::format::record::Position;
 pub use recovery::findings::{Findings, Record, last_edit_named};
 pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, read, recover};
-pub use writer::{Log, LogSettings};
+pub use writer::{Wal, WalSettings};

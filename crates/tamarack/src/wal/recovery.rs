@@ -69,13 +69,13 @@ pub struct RecoverySettings {
     pub tail: Tail,
 }
 
-/// A log that was recovered, ready to be continued by [`crate::wal::Log::start`].
+/// A log that was recovered, ready to be continued by [`crate::wal::Wal::start`].
 #[derive(Debug)]
 pub struct Recovered {
     /// The last sequence that is in the log or in tables.
     pub last_sequence: Sequence,
     /// The last sequence that is in the log; or the one before the first that could be.
-    pub last_logged: Sequence,
+    pub last_in_wal: Sequence,
     /// Where the log ends.
     pub end: Position,
     /// What was dropped behind that, if anything was.
@@ -163,7 +163,7 @@ fn carry_out(
     let segments = found.collect::<Result<_>>()?;
     Ok(Recovered {
         last_sequence: chain.last_sequence,
-        last_logged: chain.last_logged,
+        last_in_wal: chain.last_in_wal,
         end: chain.end,
         dropped: chain.dropped,
         segments,
@@ -204,14 +204,14 @@ fn survey_all(settings: &RecoverySettings, access: Access) -> Result<Vec<Survey>
 /// The numbers of all segments, in order.
 fn numbers(env: &dyn Env, dir: &Path) -> Result<Vec<u64>> {
     let names = env.list(dir).map_err(|error| Error::io("log: list directory", dir, error))?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)?.log()).collect();
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)?.wal()).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
 impl Survey {
     fn of(settings: &RecoverySettings, access: Access, number: u64) -> Result<Self> {
-        let path = FileName::Log(number).path(&settings.dir);
+        let path = FileName::Wal(number).path(&settings.dir);
         let io_error = |error| Error::io("log: read segment", &path, error);
         let file = settings.env.open(&path, access).map_err(io_error)?;
         let bytes = read_all(file.as_ref()).map_err(io_error)?;
@@ -377,7 +377,7 @@ struct Chain {
     /// Its last sequence, or what was flushed if that is more.
     last_sequence: Sequence,
     /// Its last sequence.
-    last_logged: Sequence,
+    last_in_wal: Sequence,
     /// What ended it, if not simply the end of what was written.
     dropped: Option<Dropped>,
     /// D: up to where the log is known to have been durable.
@@ -391,7 +391,7 @@ impl Chain {
             end: Position(0),
             end_offset: 0,
             last_sequence: flushed_through,
-            last_logged: flushed_through,
+            last_in_wal: flushed_through,
             dropped: None,
             durable: Position(0),
         };
@@ -427,8 +427,8 @@ impl Chain {
                 chain.end_offset = offset + head.stride();
             }
             next = Some(expected);
-            chain.last_logged = Sequence(expected.0 - 1);
-            chain.last_sequence = chain.last_sequence.max(chain.last_logged);
+            chain.last_in_wal = Sequence(expected.0 - 1);
+            chain.last_sequence = chain.last_sequence.max(chain.last_in_wal);
             chain.end = Position(header.base.0 + chain.end_offset);
             if !in_order {
                 chain.drop_from(survey, chain.end_offset, "a record does not follow the one before");
@@ -471,7 +471,7 @@ impl Chain {
         let durable = self.durable;
         let lost = |offset, what: String| {
             let path = self.dropped.as_ref().map(|dropped| dropped.path.clone()).or(youngest);
-            Err(Error::corruption(&path.unwrap_or_else(|| FileName::Log(1).path(&settings.dir)), offset, what))
+            Err(Error::corruption(&path.unwrap_or_else(|| FileName::Wal(1).path(&settings.dir)), offset, what))
         };
         if self.end < durable {
             let why = self.dropped.as_ref().map_or("the log, or what is left of it, ends", |dropped| &dropped.why);

@@ -1,4 +1,4 @@
-//! [`Log`]: appends, syncs, begins and removes segments.
+//! [`Wal`]: appends, syncs, begins and removes segments.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ use crate::wal::recovery::Recovered;
 
 /// Where the log lives and how it grows.
 #[derive(Clone, Debug)]
-pub struct LogSettings {
+pub struct WalSettings {
     /// Storage.
     pub env: Arc<dyn Env>,
     /// The database's directory.
@@ -33,11 +33,11 @@ pub struct LogSettings {
     pub allocate_bytes: u64,
 }
 
-/// The log, open for appending. All methods may be called from any thread; [`Log::append`] and [`Log::rotate`] by one at a time if the
+/// The log, open for appending. All methods may be called from any thread; [`Wal::append`] and [`Wal::rotate`] by one at a time if the
 /// order matters to the caller.
 #[derive(Debug)]
-pub struct Log {
-    settings: LogSettings,
+pub struct Wal {
+    settings: WalSettings,
     /// Where the next record goes.
     end: AtomicU64,
     /// Everything before is durable.
@@ -79,9 +79,9 @@ struct Segment {
     uncut: bool,
 }
 
-/// What [`Log::verify`] found.
+/// What [`Wal::verify`] found.
 #[derive(Clone, Debug, Default)]
-pub struct LogCheck {
+pub struct WalCheck {
     /// Bytes read.
     pub bytes: u64,
     /// What is wrong, at most one place in each segment.
@@ -99,25 +99,25 @@ pub struct SegmentStats {
     pub first_sequence: Sequence,
 }
 
-impl Log {
+impl Wal {
     /// Goes on with a log that was recovered, or begins one. `last_edit` is the last durable edit of the manifest.
-    pub fn start(settings: LogSettings, after: &Recovered, last_edit: EditNumber) -> Result<Self> {
-        let log = Self::standing(settings, after, None);
+    pub fn start(settings: WalSettings, after: &Recovered, last_edit: EditNumber) -> Result<Self> {
+        let wal = Self::standing(settings, after, None);
         // The next entry does not follow the last one in the log if everything up to a later sequence is in tables: that of an ingested run.
-        if after.segments.is_empty() || after.last_logged < after.last_sequence {
-            log.rotate(after.last_sequence.next(), last_edit)?;
+        if after.segments.is_empty() || after.last_in_wal < after.last_sequence {
+            wal.rotate(after.last_sequence.next(), last_edit)?;
             // Nothing but a header, which is durable.
-            log.durable.store(log.end().0, Ordering::Release);
+            wal.durable.store(wal.end().0, Ordering::Release);
         }
-        Ok(log)
+        Ok(wal)
     }
 
     /// A log that was read and is left as it is, because of `why`: nothing can be appended to it.
-    pub fn ended(settings: LogSettings, after: &Recovered, why: Error) -> Self {
+    pub fn ended(settings: WalSettings, after: &Recovered, why: Error) -> Self {
         Self::standing(settings, after, Some(Arc::new(why)))
     }
 
-    fn standing(settings: LogSettings, after: &Recovered, failure: Option<Arc<Error>>) -> Self {
+    fn standing(settings: WalSettings, after: &Recovered, failure: Option<Arc<Error>>) -> Self {
         let mut segments = Segments {
             all: VecDeque::new(),
             next_number: after.next_number,
@@ -172,10 +172,10 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Io`] if storage fails. Damage is part of what it gives.
-    pub fn verify(&self) -> Result<LogCheck> {
+    pub fn verify(&self) -> Result<WalCheck> {
         let durable = self.durable();
         let segments: Vec<_> = self.segments.lock().all.iter().cloned().collect();
-        let mut check = LogCheck::default();
+        let mut check = WalCheck::default();
         let mut next = None;
         for segment in &segments {
             let end = segment.end.min(durable.0.saturating_sub(segment.header.base.0));
@@ -291,7 +291,7 @@ impl Log {
         Ok(())
     }
 
-    /// The next entry comes after `last`. Everything up to `last` is in tables, also after a crash. Unless nothing was skipped, the next call must be [`Log::rotate`].
+    /// The next entry comes after `last`. Everything up to `last` is in tables, also after a crash. Unless nothing was skipped, the next call must be [`Wal::rotate`].
     pub fn skip_to(&self, last: Sequence) {
         let mut segments = self.segments.lock();
         assert!(segments.last_sequence <= last, "the log is at {:?} already, past {last:?}", segments.last_sequence);
@@ -324,8 +324,8 @@ impl Log {
     }
 
     fn create_segment(&self, header: SegmentHeader) -> Result<Segment> {
-        let LogSettings { env, dir, database, allocate_bytes } = &self.settings;
-        let path = FileName::Log(header.number).path(dir);
+        let WalSettings { env, dir, database, allocate_bytes } = &self.settings;
+        let path = FileName::Wal(header.number).path(dir);
         let file = env.create(&path, step::LOG_CREATE).map_err(|error| Error::io(step::LOG_CREATE.0, &path, error))?;
         let mut segment = Segment {
             header,

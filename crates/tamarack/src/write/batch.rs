@@ -1,10 +1,10 @@
 //! [`Batch`]: writes that become durable and visible together, already in the form in which the log stores them.
 
-use crate::buffer::Buffer;
 use crate::entry::{Entry, EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
 use crate::format::meta::TreeId;
 use crate::format::record::{self, Entries};
+use crate::memtable::Memtable;
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -156,7 +156,7 @@ impl Write<'_> {
     }
 
     /// Inserts the entries into `buffer`, numbered from `first`.
-    pub fn apply(&self, first: Sequence, buffer: &Buffer) {
+    pub fn apply(&self, first: Sequence, buffer: &Memtable) {
         match *self {
             Self::One { kind, key, value } => buffer.insert(Entry { key, sequence: first, kind, value }),
             Self::Many(batch) => {

@@ -41,17 +41,17 @@ use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
 
-use crate::buffer::Buffer;
 use crate::database::{Activity, Database};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::format::record;
 use crate::memory::{Budget, Charge, Part};
+use crate::memtable::Memtable;
 use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
 use crate::tree::state::Tree;
-use crate::wal::Log;
+use crate::wal::Wal;
 use crate::write::batch::{Batch, Write};
 use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
@@ -81,12 +81,12 @@ pub enum Durability {
 /// What a commit queue needs to know.
 #[derive(Clone, Debug)]
 pub struct CommitSettings {
-    /// A buffer is sealed before a group that would bring it over this many raw bytes, until [`CommitQueue::set_buffer_bytes`].
-    pub buffer_bytes: u64,
+    /// A buffer is sealed before a group that would bring it over this many raw bytes, until [`CommitQueue::set_memtable_bytes`].
+    pub memtable_bytes: u64,
     /// Writers wait while this many sealed buffers are not flushed yet.
-    pub sealed_max: usize,
+    pub immutable_memtables_max: usize,
     /// Writers wait for a flush rather than let the buffers, and the work on what was in them, take more memory than this.
-    pub buffers_memory_max: u64,
+    pub memtables_memory_max: u64,
     /// Says by how much memory a buffer is sealed, whatever it holds.
     pub budget: Budget,
     /// The largest value or batch, in bytes.
@@ -103,9 +103,9 @@ pub struct CommitSettings {
 pub struct CommitQueue {
     settings: CommitSettings,
     /// The size at which a buffer is sealed, which a change of shape can change.
-    buffer_bytes: AtomicU64,
+    memtable_bytes: AtomicU64,
     env: Arc<dyn Env>,
-    log: Arc<Log>,
+    wal: Arc<Wal>,
     database: Arc<Database>,
     tree: Arc<Tree>,
     counters: Arc<Counters>,
@@ -150,7 +150,7 @@ struct Lead {
     /// The sequence of the next entry.
     next: Sequence,
     /// Where entries go.
-    buffer: Arc<Buffer>,
+    buffer: Arc<Memtable>,
     /// Raw bytes of the groups that went to `buffer`.
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
@@ -181,7 +181,7 @@ struct Logged {
     first: Sequence,
     last: Sequence,
     number: u64,
-    buffer: Arc<Buffer>,
+    buffer: Arc<Memtable>,
 }
 
 /// Phases of a group, in order, except that a forming group may go between the first two.
@@ -207,7 +207,7 @@ impl CommitQueue {
     pub fn new(
         settings: CommitSettings,
         env: Arc<dyn Env>,
-        log: Arc<Log>,
+        wal: Arc<Wal>,
         tree: Arc<Tree>,
         counters: Arc<Counters>,
         interval: Arc<IntervalSync>,
@@ -215,13 +215,13 @@ impl CommitQueue {
     ) -> Self {
         let buffer = tree.pin().active.clone();
         let filled_bytes = buffer.raw_bytes();
-        let charge = Charge::to(buffer.account(), Part::Log, 0);
+        let charge = Charge::to(buffer.account(), Part::Wal, 0);
         let database = tree.database.clone();
         Self {
-            buffer_bytes: AtomicU64::new(settings.buffer_bytes),
+            memtable_bytes: AtomicU64::new(settings.memtable_bytes),
             settings,
             env,
-            log,
+            wal,
             database,
             tree,
             counters,
@@ -326,14 +326,14 @@ impl CommitQueue {
         if lead.next > reserved && !mistake::is_planted(Mistake::RunOvertaken) {
             return Ok(Err(Overtaken));
         }
-        if !mistake::is_planted(Mistake::RunBelowBuffers) {
+        if !mistake::is_planted(Mistake::RunBelowMemtables) {
             if lead.filled_bytes > 0 {
-                self.seal_buffer(&mut lead)?;
+                self.rotate_memtable(&mut lead)?;
             }
             self.wait_for_flushes()?;
         }
         install(Sequence(lead.next.0 - 1))?;
-        self.log.skip_to(reserved);
+        self.wal.skip_to(reserved);
         (lead.next, lead.skipped) = (reserved.next(), true);
         let number = lead.number;
         lead.number += 1;
@@ -348,7 +348,7 @@ impl CommitQueue {
 
     /// Waits until no sealed buffer is left.
     fn wait_for_flushes(&self) -> Result<()> {
-        let flushed = || self.tree.pin().sealed.is_empty();
+        let flushed = || self.tree.pin().immutable.is_empty();
         let mut outcome = Ok(());
         self.env.wait(&self.database.progress, None, &mut || {
             outcome = if flushed() { Ok(()) } else { self.database.health.check_progress(Activity::Flush) };
@@ -358,8 +358,8 @@ impl CommitQueue {
     }
 
     /// The size at which buffers are sealed from now on, in raw bytes.
-    pub fn set_buffer_bytes(&self, bytes: u64) {
-        self.buffer_bytes.store(bytes, Ordering::Relaxed);
+    pub fn set_memtable_bytes(&self, bytes: u64) {
+        self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Seals the active buffer if it holds anything. Everything acknowledged before is then in sealed buffers or tables.
@@ -372,7 +372,7 @@ impl CommitQueue {
     /// Makes everything acknowledged so far durable.
     pub fn sync(&self) -> Result<()> {
         self.database.health.check_running()?;
-        let synced = self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end()));
+        let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(self.wal.end()));
         synced.inspect_err(|error| self.database.health.report_stop(error.clone()))
     }
 
@@ -383,7 +383,7 @@ impl CommitQueue {
 
     /// Waits until merges can follow.
     fn wait_for_turn(&self, bytes: u64) {
-        let begins = |bytes_per_second| self.database.events.post(|| Event::WritersDelayed { bytes_per_second });
+        let begins = |bytes_per_second| self.database.events.post(|| Event::WriteThrottlingBegan { bytes_per_second });
         let delay = self.settings.throttle.admit(&*self.env, bytes, begins);
         if !delay.is_zero() {
             self.counters.write_delays.add(1);
@@ -396,13 +396,15 @@ impl CommitQueue {
     fn wait_for_room(&self, bytes: u64) -> Result<()> {
         let has_room = || {
             let state = self.tree.pin();
-            if state.sealed.is_empty() {
+            if state.immutable.is_empty() {
                 return true;
             }
             let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
-            (state.sealed.len() < self.settings.sealed_max || fits())
-                && state.buffers_memory_bytes() + in_work(&state.active) + 2 * bytes.min(self.settings.write_bytes_max)
-                    <= self.settings.buffers_memory_max
+            (state.immutable.len() < self.settings.immutable_memtables_max || fits())
+                && state.memtables_memory_bytes()
+                    + in_work(&state.active)
+                    + 2 * bytes.min(self.settings.write_bytes_max)
+                    <= self.settings.memtables_memory_max
         };
         if has_room() {
             return Ok(());
@@ -410,14 +412,14 @@ impl CommitQueue {
         let began = self.env.now();
         let mut outcome = Ok(());
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.database.events.post(|| Event::WritersStalled);
+            self.database.events.post(|| Event::WriteStallBegan);
         }
         self.env.wait(&self.database.progress, None, &mut || {
             outcome = self.database.health.check_progress(Activity::Flush);
             outcome.is_err() || has_room()
         });
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.database.events.post(|| Event::WritersGoOn);
+            self.database.events.post(|| Event::WriteStallEnded);
         }
         self.counters.write_stalls.add(1);
         self.counters.write_stall_ns.add((self.env.now() - began).as_nanos() as u64);
@@ -425,9 +427,9 @@ impl CommitQueue {
     }
 
     /// True if a buffer with so many raw bytes should be sealed, or if it takes as much memory as any may.
-    fn is_over(&self, buffer: &Buffer, raw_bytes: u64) -> bool {
-        let size = self.buffer_bytes.load(Ordering::Relaxed);
-        raw_bytes > size || buffer.used_bytes() > self.settings.budget.buffer_memory_max(size)
+    fn is_over(&self, buffer: &Memtable, raw_bytes: u64) -> bool {
+        let size = self.memtable_bytes.load(Ordering::Relaxed);
+        raw_bytes > size || buffer.used_bytes() > self.settings.budget.memtable_memory_max(size)
     }
 
     /// Takes a write through all phases: join, perhaps lead, apply, perhaps publish.
@@ -487,7 +489,7 @@ impl CommitQueue {
         drop(queue);
 
         let mut sync_time = None;
-        let outcome = self.log_group(&mut taken, &mut sync_time);
+        let outcome = self.wal_group(&mut taken, &mut sync_time);
 
         let mut queue = self.queue.lock();
         queue.led = false;
@@ -529,17 +531,17 @@ impl CommitQueue {
     }
 
     /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups in the order of their sequences.
-    fn log_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
+    fn wal_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
         if lead.filled_bytes > 0 && (forming.seal || self.is_over(&lead.buffer, lead.filled_bytes + forming.raw_bytes))
         {
-            self.seal_buffer(&mut lead)?;
+            self.rotate_memtable(&mut lead)?;
         }
         let first = lead.next;
         let entries = forming.bytes.entries();
         if entries > 0 {
             if lead.skipped {
-                self.log.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_log(error))?;
+                self.wal.rotate(first, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
                 lead.skipped = false;
             }
             self.append(forming, first, sync_time)?;
@@ -554,19 +556,19 @@ impl CommitQueue {
     }
 
     fn append(&self, forming: &mut Forming, first: Sequence, sync_time: &mut Option<Duration>) -> Result<()> {
-        let end = self.log.append(&mut forming.bytes, first).inspect_err(|error| self.report_log(error))?;
+        let end = self.wal.append(&mut forming.bytes, first).inspect_err(|error| self.report_wal(error))?;
         if forming.sync {
             // Appended, but not durable and perhaps never: no later group may build on it.
             let began = self.env.now();
-            let synced = self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(end));
+            let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(end));
             synced.inspect_err(|error| self.database.health.report_stop(error.clone()))?;
             *sync_time = Some(self.env.now() - began);
         }
         Ok(())
     }
 
-    fn seal_buffer(&self, lead: &mut Lead) -> Result<()> {
-        self.log.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_log(error))?;
+    fn rotate_memtable(&self, lead: &mut Lead) -> Result<()> {
+        self.wal.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
         lead.buffer = self.tree.seal(Sequence(lead.next.0 - 1));
         lead.filled_bytes = 0;
         self.database.wake_flusher();
@@ -574,7 +576,7 @@ impl CommitQueue {
     }
 
     /// The log says itself whether it can go on after an error.
-    fn report_log(&self, error: &Error) {
+    fn report_wal(&self, error: &Error) {
         if matches!(error, Error::Stopped { .. }) {
             self.database.health.report_stop(error.clone());
         }
@@ -598,15 +600,15 @@ impl CommitQueue {
         // A sealed buffer is complete when its last sequence is visible. We advance and then look for sealed buffers; the flusher is woken after
         // one was sealed and looks at the visible sequence: with a fence on both sides, one of us sees the other.
         fence(Ordering::SeqCst);
-        if !self.tree.pin().sealed.is_empty() {
+        if !self.tree.pin().immutable.is_empty() {
             self.database.wake_flusher();
         }
     }
 }
 
 /// What writes on their way into the log, flushes and merges take beside the buffers.
-fn in_work(buffer: &Buffer) -> u64 {
-    buffer.account().map_or(0, |account| account.bytes(Part::Log) + account.bytes(Part::Merges))
+fn in_work(buffer: &Memtable) -> u64 {
+    buffer.account().map_or(0, |account| account.bytes(Part::Wal) + account.bytes(Part::Merges))
 }
 
 impl Forming {

@@ -12,7 +12,7 @@ use tamarack_env::{Env, Progress, Work, Worker};
 
 use crate::database::Database;
 use crate::error::Result;
-use crate::wal::Log;
+use crate::wal::Wal;
 
 /// No write waits for a sync.
 const NONE: u64 = u64::MAX;
@@ -20,7 +20,7 @@ const NONE: u64 = u64::MAX;
 /// Syncs the log when the earliest deadline has come.
 pub struct IntervalSync {
     env: Arc<dyn Env>,
-    log: Arc<Log>,
+    wal: Arc<Wal>,
     database: Arc<Database>,
     /// On the clock of the environment, in nanoseconds.
     deadline_ns: AtomicU64,
@@ -29,8 +29,8 @@ pub struct IntervalSync {
 
 impl IntervalSync {
     /// No deadline yet.
-    pub fn new(env: Arc<dyn Env>, log: Arc<Log>, database: Arc<Database>) -> Self {
-        Self { env, log, database, deadline_ns: AtomicU64::new(NONE), worker: OnceLock::new() }
+    pub fn new(env: Arc<dyn Env>, wal: Arc<Wal>, database: Arc<Database>) -> Self {
+        Self { env, wal, database, deadline_ns: AtomicU64::new(NONE), worker: OnceLock::new() }
     }
 
     /// Registers the worker that runs this; may be called once.
@@ -55,7 +55,7 @@ impl IntervalSync {
     pub fn finish(&self) -> Result<()> {
         match self.deadline_ns.swap(NONE, Ordering::AcqRel) {
             NONE => Ok(()),
-            _ => self.log.sync_to(self.log.end()),
+            _ => self.wal.sync_to(self.wal.end()),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Work for IntervalSync {
         // before that. A swap, since it also sees what the last one to find that deadline did
         // before; a store would not.
         self.deadline_ns.swap(NONE, Ordering::AcqRel);
-        match self.database.events.timed(&*self.env, "log: sync", || self.log.sync_to(self.log.end())) {
+        match self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(self.wal.end())) {
             Ok(()) => Progress::More,
             Err(error) => {
                 self.database.health.report_stop(error);

@@ -58,7 +58,7 @@ pub struct DiskStats {
     pub free_bytes: u64,
     /// All there is on the file system, in bytes.
     pub total_bytes: u64,
-    /// What is kept for flushes and merges, in bytes: [`crate::Expert::reserve_bytes`].
+    /// What is kept for flushes and merges, in bytes: [`crate::AdvancedOptions::reserve_bytes`].
     pub reserve_bytes: u64,
     /// Less is free than that, or only a little more since: puts are refused.
     pub is_low: bool,
@@ -93,10 +93,10 @@ impl Reserve {
         if self.is_low.swap(is_low, Ordering::Relaxed) != is_low {
             if is_low {
                 tracing::warn!(free_bytes, reserve_bytes, "space is low: puts are refused");
-                self.events.post(|| Event::DiskLow { free_bytes, reserve_bytes });
+                self.events.post(|| Event::DiskSpaceLow { free_bytes, reserve_bytes });
             } else {
                 tracing::info!(free_bytes, "there is space again");
-                self.events.post(|| Event::DiskFreed { free_bytes });
+                self.events.post(|| Event::DiskSpaceRecovered { free_bytes });
             }
         }
         Some(DiskStats { free_bytes, total_bytes, reserve_bytes, is_low })

@@ -5,5 +5,5 @@
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
 mod allocator;
-mod buffer;
+mod memtable;
 mod reads;

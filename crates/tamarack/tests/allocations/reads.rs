@@ -1,7 +1,7 @@
 //! Shows that reads of what is cached allocate nothing: lookups of keys that are there and of keys that are not, in buffers, in blocks and
 //! in single entries, through few runs and many; and the steps of a scan that lends what it finds.
 
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
 use crate::allocator::allocations_of_thread;
@@ -22,16 +22,16 @@ fn key(number: u64) -> [u8; 16] {
 }
 
 /// A tree of so many runs with keys from everywhere, the odd numbers of all below [`ENTRIES`], and the even ones of some in the buffer.
-fn database(runs: u64, expert: Expert) -> Result<Db> {
-    let expert = expert.env(MemoryEnv::new(1)).policy("tiering:T=100").buffer_bytes(1 << 20);
-    let db = Options::new().expert(expert).open("/database")?;
+fn database(runs: u64, advanced: AdvancedOptions) -> Result<Db> {
+    let advanced = advanced.env(MemoryEnv::new(1)).policy("tiering:T=100").memtable_bytes(1 << 20);
+    let db = Options::new().advanced(advanced).open("/database")?;
     for run in 0..runs {
         for number in (0..ENTRIES).filter(|number| number % 2 == 1 && number / 2 % runs == run) {
             db.put(key(number), [b'v'; 100])?;
         }
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     for number in (0..ENTRIES).step_by(20) {
         db.put(key(number), b"in the buffer")?;
     }
@@ -45,9 +45,9 @@ fn what_is_allocated_is_counted() {
 
 #[test]
 fn a_cached_lookup_allocates_nothing() -> Result<()> {
-    let usual = |runs| database(runs, Expert::new().cache_bytes(64 << 20));
+    let usual = |runs| database(runs, AdvancedOptions::new().cache_bytes(64 << 20));
     // No room for all blocks: single entries are kept.
-    let crowded = |runs| database(runs, Expert::new().cache_bytes(96 << 10));
+    let crowded = |runs| database(runs, AdvancedOptions::new().cache_bytes(96 << 10));
     for (name, db) in [("1 run", usual(1)?), ("7 runs", usual(7)?), ("7 runs, small cache", crowded(7)?)] {
         let lookups = |number: u64| {
             let _ = db.get(key(number)).expect("sound");
@@ -75,7 +75,7 @@ fn a_cached_lookup_allocates_nothing() -> Result<()> {
 #[test]
 fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
     for runs in [1, 7] {
-        let db = database(runs, Expert::new().cache_bytes(64 << 20))?;
+        let db = database(runs, AdvancedOptions::new().cache_bytes(64 << 20))?;
         for backward in [false, true] {
             // The first scan reads, the second finds its place and makes room for keys; from then on nothing is new.
             for round in 0..2 {

@@ -28,12 +28,12 @@ pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;
 pub(crate) enum Purpose {
     FlushIntoNewRun,
     FlushIntoActiveRun,
-    MergeBegins,
+    CompactionBegins,
     /// A handover that copied.
-    MergeAdvancesByTables,
+    CompactionAdvancesByTables,
     /// A handover that moved slices.
-    MergeAdvancesByMoves,
-    MergeEnds,
+    CompactionAdvancesByMoves,
+    CompactionEnds,
     RangeIsMerged,
     RunIsIngested,
     Relabelled,
@@ -56,10 +56,10 @@ pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
     ];
     &[
         (FlushIntoActiveRun, TABLES, 500),
-        (MergeBegins, EDIT, 500),
-        (MergeAdvancesByTables, TABLES, 500),
-        (MergeAdvancesByMoves, EDIT, 500),
-        (MergeEnds, EDIT, 500),
+        (CompactionBegins, EDIT, 500),
+        (CompactionAdvancesByTables, TABLES, 500),
+        (CompactionAdvancesByMoves, EDIT, 500),
+        (CompactionEnds, EDIT, 500),
         (RangeIsMerged, TABLES, 100),
         (RunIsIngested, TABLES, 100),
         (Relabelled, EDIT, 500),
@@ -152,16 +152,16 @@ fn purposes(edit: &Edit) -> Vec<Purpose> {
     let skips = has(|change| matches!(change, Change::SequencesSkipped { .. }));
     let removes_runs = has(|change| matches!(change, Change::RunRemoved { .. }));
     let flushes = has(|change| matches!(change, Change::FlushedThrough { .. }));
-    let advances = has(|change| matches!(change, Change::MergeAdvanced { .. }));
-    let moves = has(|change| matches!(change, Change::MergeAdvanced { outputs, .. } if !outputs.is_empty()));
+    let advances = has(|change| matches!(change, Change::CompactionAdvanced { .. }));
+    let moves = has(|change| matches!(change, Change::CompactionAdvanced { outputs, .. } if !outputs.is_empty()));
     [
         (skips, Purpose::RunIsIngested),
         (flushes && !removes_runs && !skips, Purpose::FlushIntoNewRun),
         (flushes && removes_runs, Purpose::FlushIntoActiveRun),
-        (has(|change| matches!(change, Change::MergeBegun { .. })), Purpose::MergeBegins),
-        (advances && adds_tables, Purpose::MergeAdvancesByTables),
-        (moves && !adds_tables, Purpose::MergeAdvancesByMoves),
-        (has(|change| matches!(change, Change::MergeEnded { .. })), Purpose::MergeEnds),
+        (has(|change| matches!(change, Change::CompactionBegun { .. })), Purpose::CompactionBegins),
+        (advances && adds_tables, Purpose::CompactionAdvancesByTables),
+        (moves && !adds_tables, Purpose::CompactionAdvancesByMoves),
+        (has(|change| matches!(change, Change::CompactionEnded { .. })), Purpose::CompactionEnds),
         (!flushes && has(|change| matches!(change, Change::RunCut { .. })), Purpose::RangeIsMerged),
         (has(|change| matches!(change, Change::Relabelled { .. })), Purpose::Relabelled),
         (has(|change| matches!(change, Change::ShapeSet { .. })), Purpose::ShapeSet),

@@ -369,9 +369,9 @@ impl Examiner {
 /// Options of the one who opens the database after the crash: often those it had.
 fn vary(settings: Settings, random: &Random) -> Settings {
     match random.below(8) {
-        0 => Settings { buffer_bytes: 64, table_bytes: 1, block_bytes: 64, ..settings },
-        1 => Settings { buffer_bytes: 1 << 14, durability: Durability::Sync, ..settings },
-        2 => Settings { sealed_max: 1, cache_bytes: 1 << 16, manifest_bytes: 1 << 20, ..settings },
+        0 => Settings { memtable_bytes: 64, table_bytes: 1, block_bytes: 64, ..settings },
+        1 => Settings { memtable_bytes: 1 << 14, durability: Durability::Sync, ..settings },
+        2 => Settings { immutable_memtables_max: 1, cache_bytes: 1 << 16, manifest_bytes: 1 << 20, ..settings },
         3 | 4 => Settings { direct_io: !settings.direct_io, ..settings },
         5 => Settings { threads: 1, policy: Some("dostoevsky:T=3,K=2,Z=1"), ..settings },
         _ => settings,

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::{Durability, Expert, Options, Result, step};
+use tamarack::{AdvancedOptions, Durability, Options, Result, step};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Env, SimEnv};
 
 fn open(env: &SimEnv) -> Result<tamarack::Db> {
-    let expert = Expert::new().env(Arc::new(env.clone())).buffer_bytes(256);
-    Options::new().durability(Durability::Sync).expert(expert).open("/db")
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(256);
+    Options::new().durability(Durability::Sync).advanced(advanced).open("/db")
 }
 
 /// A process made the database's directory and died before it had made its name durable. The next one found the directory there, trusted it,

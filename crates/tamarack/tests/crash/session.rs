@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Durability, Error, Expert, Options};
+use tamarack::{AdvancedOptions, Compression, Db, Durability, Error, Options};
 use tamarack_env::SimEnv;
 use tamarack_env::env::Env;
 use tamarack_env::sync::Mutex;
@@ -28,8 +28,8 @@ pub(crate) type Outcome<T = ()> = Result<T, String>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) durability: Durability,
-    pub(crate) buffer_bytes: u64,
-    pub(crate) sealed_max: usize,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) immutable_memtables_max: usize,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
@@ -93,8 +93,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             durability: Durability::Buffered,
-            buffer_bytes: 256,
-            sealed_max: 3,
+            memtable_bytes: 256,
+            immutable_memtables_max: 3,
             block_bytes: 128,
             table_bytes: 512,
             cache_bytes: 0,
@@ -108,20 +108,20 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn options(&self, env: &SimEnv) -> Options {
-        let mut expert = Expert::new()
+        let mut advanced = AdvancedOptions::new()
             .env(Arc::new(env.clone()))
-            .buffer_bytes(self.buffer_bytes)
-            .sealed_max(self.sealed_max)
+            .memtable_bytes(self.memtable_bytes)
+            .immutable_memtables_max(self.immutable_memtables_max)
             .block_bytes(self.block_bytes)
             .table_bytes(self.table_bytes)
             .cache_bytes(self.cache_bytes)
             .manifest_bytes(self.manifest_bytes)
             .direct_io(self.direct_io);
         if let Some(words) = self.policy {
-            expert = expert.policy(words);
+            advanced = advanced.policy(words);
         }
         let options = Options::new().memory_bytes(1 << 20).durability(self.durability).compression(Compression::None);
-        options.threads(self.threads).expert(expert)
+        options.threads(self.threads).advanced(advanced)
     }
 }
 
@@ -301,7 +301,7 @@ impl Session {
 
     /// Waits until no merge is called for.
     pub(crate) fn settle(&mut self) -> Outcome {
-        let settled = self.db().wait_for_merges();
+        let settled = self.db().wait_for_compactions();
         self.unless_faulty("waiting for merges", settled)
     }
 

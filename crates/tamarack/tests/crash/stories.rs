@@ -95,8 +95,13 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.reopen(DEFAULT()).write(2, Buffered);
     }),
     ("reopen with other options", |a| {
-        a.write(8, Buffered).reopen(Settings { buffer_bytes: 4096, durability: Sync, ..DEFAULT() });
-        a.write(8, Buffered).reopen(Settings { buffer_bytes: 64, table_bytes: 1, sealed_max: 1, ..DEFAULT() });
+        a.write(8, Buffered).reopen(Settings { memtable_bytes: 4096, durability: Sync, ..DEFAULT() });
+        a.write(8, Buffered).reopen(Settings {
+            memtable_bytes: 64,
+            table_bytes: 1,
+            immutable_memtables_max: 1,
+            ..DEFAULT()
+        });
         a.write(4, Buffered).reopen(Settings { manifest_bytes: 1 << 20, cache_bytes: 1 << 16, ..DEFAULT() });
         a.write(4, Buffered);
     }),
@@ -272,7 +277,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     ("runs are ingested beside what the log has not synced", |a| {
         a.settings().table_bytes = 1 << 20;
-        a.settings().buffer_bytes = 4096;
+        a.settings().memtable_bytes = 4096;
         for _ in 0..6 {
             a.write(5, Buffered).ingest(3);
         }
@@ -345,8 +350,8 @@ fn generated(seed: u64) -> Workload {
     let pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
     let settings = || Settings {
         durability: [Buffered, Sync, TEN_MS][random.below(3) as usize],
-        buffer_bytes: pick(&[1, 100, 200, 400, 1000]),
-        sealed_max: pick(&[1, 2, 3, 8]) as usize,
+        memtable_bytes: pick(&[1, 100, 200, 400, 1000]),
+        immutable_memtables_max: pick(&[1, 2, 3, 8]) as usize,
         block_bytes: pick(&[64, 128, 512]) as usize,
         table_bytes: pick(&[1, 300, 1000]),
         cache_bytes: pick(&[0, 1 << 16]),

@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Expert, Options, Stats};
+use tamarack::{AdvancedOptions, Db, Options, Stats};
 use tamarack_env::sim::Device;
 use tamarack_env::{Env, Random, SimEnv};
 
@@ -36,7 +36,7 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 struct Case {
     policy: &'static str,
     values: Values,
-    buffer_bytes: u64,
+    memtable_bytes: u64,
     /// Buffers' worth before anything is measured, and while it is: enough for the merges that make the tree's last
     /// level larger, or begin another one.
     grown: u64,
@@ -102,23 +102,23 @@ impl Values {
 
 impl Case {
     fn small_values(policy: &'static str, grown: u64, measured: u64) -> Self {
-        Self { policy, values: Values::Hundred, buffer_bytes: 256 << 10, grown, measured }.scaled()
+        Self { policy, values: Values::Hundred, memtable_bytes: 256 << 10, grown, measured }.scaled()
     }
 
     fn mixed_values(policy: &'static str, grown: u64, measured: u64) -> Self {
-        Self { policy, values: Values::Mixed, buffer_bytes: 512 << 10, grown, measured }.scaled()
+        Self { policy, values: Values::Mixed, memtable_bytes: 512 << 10, grown, measured }.scaled()
     }
 
     fn scaled(self) -> Self {
         let times = std::env::var("TAMARACK_TIMES").map_or(1, |times| times.parse().expect("a number"));
-        Self { buffer_bytes: self.buffer_bytes * times, ..self }
+        Self { memtable_bytes: self.memtable_bytes * times, ..self }
     }
 
     fn open(&self, env: &SimEnv) -> Db {
-        let expert = Expert::new().env(Arc::new(env.clone()));
-        let expert = expert.buffer_bytes(self.buffer_bytes).policy(self.policy).cache_bytes(0);
+        let advanced = AdvancedOptions::new().env(Arc::new(env.clone()));
+        let advanced = advanced.memtable_bytes(self.memtable_bytes).policy(self.policy).cache_bytes(0);
         // Buffers are small, so that trees grow soon; pieces in which merges read and write are of the usual size, which they have with so much memory.
-        let options = Options::new().memory_bytes(64 << 20).expert(expert);
+        let options = Options::new().memory_bytes(64 << 20).advanced(advanced);
         options.open("/db").expect("a database")
     }
 
@@ -128,7 +128,7 @@ impl Case {
         env.set_device(Some(device));
         let db = self.open(&env);
         self.put(&env, &db, &Random::new(seed), self.grown, Arrivals::AtOnce);
-        db.wait_for_merges().expect("merges");
+        db.wait_for_compactions().expect("merges");
         db.close().expect("closing");
         env
     }
@@ -138,7 +138,7 @@ impl Case {
         let value = incompressible(VALUE_BYTES_MAX);
         let (mut seen, mut look_at) = (Seen::default(), 0);
         let (began, mut due) = (env.now(), env.now());
-        while seen.raw_bytes < buffers * self.buffer_bytes {
+        while seen.raw_bytes < buffers * self.memtable_bytes {
             let value = &value[..self.values.draw(random)];
             let key = u128::from(random.next()) << 64 | u128::from(random.next());
             if matches!(arrivals, Arrivals::AtOnce) {
@@ -156,7 +156,7 @@ impl Case {
                 due += Duration::from_secs_f64(raw_bytes as f64 / rate);
             }
             if seen.raw_bytes >= look_at {
-                look_at = seen.raw_bytes + self.buffer_bytes / 4;
+                look_at = seen.raw_bytes + self.memtable_bytes / 4;
                 seen.look(db);
             }
         }
@@ -171,7 +171,7 @@ impl Case {
         let db = self.open(&env);
         let began = env.now();
         let mut seen = self.put(&env, &db, &Random::new(!seed), self.measured, arrivals);
-        db.wait_for_merges().expect("merges");
+        db.wait_for_compactions().expect("merges");
         seen.rest = env.now() - began;
         seen
     }
@@ -187,7 +187,7 @@ impl Seen {
         }
         let is_reshaped = self.reshapes.replace(stats.reshapes) != Some(stats.reshapes);
         for (index, level) in stats.levels.iter().enumerate() {
-            let idle = level.runs.iter().filter(|run| !run.in_merge).count();
+            let idle = level.runs.iter().filter(|run| !run.in_compaction).count();
             let outputs = stats.jobs.iter().filter(|job| !job.is_flush && job.target_level == index + 1).count();
             let (runs, slots) = (idle + outputs, level.run_slots as usize);
             self.left[index] = if is_reshaped { runs } else { self.left[index].min(runs) };
@@ -381,7 +381,7 @@ fn a_burst() {
         assert!(burst.max() < LATENCY_MAX, "{name}: a put took {:?}", burst.max());
         // What puts of one buffer's worth take, in terms of what they take at the sustained rate.
         let puts = burst.latencies.len() / case.measured as usize;
-        let worth = case.buffer_bytes as f64 / sustained;
+        let worth = case.memtable_bytes as f64 / sustained;
         let buffers =
             burst.latencies.chunks_exact(puts).map(|part| part.iter().sum::<Duration>().as_secs_f64() / worth);
         let buffers: Vec<f64> = buffers.collect();

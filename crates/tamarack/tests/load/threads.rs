@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, Expert, Options, Result, Snapshot};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, Options, Result, Snapshot};
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, OsEnv, Random, TempDir};
@@ -260,7 +260,7 @@ impl Round {
                 8 => self.db.compact_range(key_of(random.below(2), random.below(KEYS))..writer_prefix(3))?,
                 9 | 10 => self.db.set_policy(POLICIES[random.below(POLICIES.len() as u64) as usize])?,
                 11 => {
-                    let pause = self.db.pause_merges();
+                    let pause = self.db.pause_compactions();
                     self.env.sleep_until(self.env.now() + Duration::from_millis(20));
                     drop(pause);
                 }
@@ -328,7 +328,7 @@ impl Round {
         assert!(stats.flushes > 10, "{stats:?}");
         println!(
             "{} flushes, {} merges, {} stalls, {} groups of {} entries",
-            stats.flushes, stats.merges, stats.write_stalls, stats.commit_groups, stats.entries_written
+            stats.flushes, stats.compactions, stats.write_stalls, stats.commit_groups, stats.entries_written
         );
         assert!(db.get("of the checkpoint")?.is_none());
         let expect_all = |db: &Db| -> Result<()> {
@@ -366,16 +366,16 @@ const POLICIES: [&str; 9] = [
 
 /// Small buffers and blocks, of other sizes in each round, and other shapes.
 fn options(env: &Arc<dyn Env>, random: &Random) -> Options {
-    let expert = Expert::new()
+    let advanced = AdvancedOptions::new()
         .policy(POLICIES[random.below(POLICIES.len() as u64) as usize])
         .env(env.clone())
-        .buffer_bytes(4096 << random.below(3))
+        .memtable_bytes(4096 << random.below(3))
         .block_bytes(128 << random.below(4))
         .table_bytes(2048 << random.below(4))
-        .sealed_max(1 + random.below(3) as usize)
+        .immutable_memtables_max(1 + random.below(3) as usize)
         .cache_bytes([0, 16 << 10, 1 << 20][random.below(3) as usize])
         .direct_io(random.below(2) == 1);
-    Options::new().threads(1 + random.below(4) as usize).expert(expert)
+    Options::new().threads(1 + random.below(4) as usize).advanced(advanced)
 }
 
 /// One write of a history.

@@ -21,7 +21,7 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
     let setup = Setup {
         environment,
         seed,
-        sealed_max: 1 + random.below(3),
+        immutable_memtables_max: 1 + random.below(3),
         block_bytes: 64 + random.below(200),
         table_bytes: 1 + random.below([100, 1500][random.below(2) as usize]),
         cache_bytes: random.below(2) * 10_000,
@@ -39,7 +39,7 @@ pub(crate) fn history(environment: Environment, seed: u64) -> History {
 fn tree(random: &Random) -> TreeSetup {
     let policy = (random.below(8) > 0).then(|| policy(random));
     let space = (random.below(4) == 0).then(|| [102, 120, 150, 250][random.below(4) as usize]);
-    TreeSetup { buffer_bytes: size(random), threads: 1 + random.below(3), space, policy }
+    TreeSetup { memtable_bytes: size(random), threads: 1 + random.below(3), space, policy }
 }
 
 /// The size of a buffer: often of one entry, seldom of many.

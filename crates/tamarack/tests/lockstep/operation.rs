@@ -31,7 +31,7 @@ pub(crate) struct Setup {
     pub(crate) environment: Environment,
     /// The environment's seed.
     pub(crate) seed: u64,
-    pub(crate) sealed_max: u64,
+    pub(crate) immutable_memtables_max: u64,
     pub(crate) block_bytes: u64,
     pub(crate) table_bytes: u64,
     pub(crate) cache_bytes: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Setup {
 /// What decides how runs are made and merged. A history may change it from one opening to the next.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TreeSetup {
-    pub(crate) buffer_bytes: u64,
+    pub(crate) memtable_bytes: u64,
     /// Workers that flush and merge.
     pub(crate) threads: u64,
     /// How much space the tree may take, in hundredths of what is live at worst.
@@ -229,8 +229,9 @@ impl fmt::Display for Environment {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { environment, seed, sealed_max, block_bytes, table_bytes, cache_bytes, tree } = &self.setup;
-        write!(f, "setup environment={environment} seed={seed} sealed={sealed_max} block={block_bytes} ")?;
+        let Setup { environment, seed, immutable_memtables_max, block_bytes, table_bytes, cache_bytes, tree } =
+            &self.setup;
+        write!(f, "setup environment={environment} seed={seed} sealed={immutable_memtables_max} block={block_bytes} ")?;
         writeln!(f, "table={table_bytes} cache={cache_bytes} {tree}")?;
         self.operations.iter().try_for_each(|operation| writeln!(f, "{operation}"))
     }
@@ -238,7 +239,7 @@ impl fmt::Display for History {
 
 impl fmt::Display for TreeSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "buffer={} threads={}", self.buffer_bytes, self.threads)?;
+        write!(f, "buffer={} threads={}", self.memtable_bytes, self.threads)?;
         self.space.iter().try_for_each(|hundredths| write!(f, " space={hundredths}"))?;
         self.policy.iter().try_for_each(|words| write!(f, " policy={words}"))
     }
@@ -408,7 +409,7 @@ impl<'a> Words<'a> {
                 ENVIRONMENTS.iter().find(|(other, _)| *other == name)?.1
             },
             seed: self.assignment("seed=")?,
-            sealed_max: self.assignment("sealed=")?,
+            immutable_memtables_max: self.assignment("sealed=")?,
             block_bytes: self.assignment("block=")?,
             table_bytes: self.assignment("table=")?,
             cache_bytes: self.assignment("cache=")?,
@@ -418,7 +419,7 @@ impl<'a> Words<'a> {
 
     fn tree(&mut self) -> Option<TreeSetup> {
         Some(TreeSetup {
-            buffer_bytes: self.assignment("buffer=")?,
+            memtable_bytes: self.assignment("buffer=")?,
             threads: self.assignment("threads=")?,
             space: if self.rest.starts_with("space=") { Some(self.assignment("space=")?) } else { None },
             policy: match self.rest.strip_prefix("policy=") {

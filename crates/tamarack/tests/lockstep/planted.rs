@@ -98,7 +98,7 @@ fn inputs_that_keep_their_levels_are_noticed() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_run_that_comes_before_what_is_in_buffers_is_noticed() {
-    is_noticed_in_merges(Mistake::RunBelowBuffers);
+    is_noticed_in_merges(Mistake::RunBelowMemtables);
 }
 
 #[cfg(debug_assertions)]

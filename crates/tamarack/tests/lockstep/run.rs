@@ -43,7 +43,7 @@ pub(crate) struct Coverage {
     /// Ingests whose sequence another had passed.
     pub(crate) ingested_again: u64,
     pub(crate) flushes: u64,
-    pub(crate) merges: u64,
+    pub(crate) compactions: u64,
     /// Runs that went down as they were.
     pub(crate) moves: u64,
     /// Changes of shape while a database was open.
@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
         let Some(stats) = self.world.stats() else { return };
         let coverage = &mut *self.coverage;
         coverage.flushes += stats.flushes;
-        coverage.merges += stats.merges;
+        coverage.compactions += stats.compactions;
         coverage.moves += stats.moves;
         coverage.reshapes += stats.reshapes;
         let used = stats.levels.iter().filter(|level| !level.runs.is_empty()).count();

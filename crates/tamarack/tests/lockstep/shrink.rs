@@ -21,7 +21,7 @@ pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> H
         let before = shrinker.best.clone();
         shrinker.remove_operations();
         shrinker.simplify_operations();
-        shrinker.attempt(|history| history.setup.tree.buffer_bytes = BUFFER_BYTES);
+        shrinker.attempt(|history| history.setup.tree.memtable_bytes = BUFFER_BYTES);
         shrinker.attempt(|history| history.setup.tree.threads = 1);
         shrinker.attempt(|history| history.setup.tree.space = None);
         shrinker.attempt(|history| history.setup.tree.policy = None);

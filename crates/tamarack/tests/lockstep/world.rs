@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{
-    Batch, Db, Durability, Error, Expert, Ingest, MEMORY_BYTES_MIN, MergePause, Options, Result, Snapshot, Stats,
-    VerifyReport,
+    AdvancedOptions, Batch, CompactionPause, Db, Durability, Error, Ingest, MEMORY_BYTES_MIN, Options, Result,
+    Snapshot, Stats, VerifyReport,
 };
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
@@ -32,7 +32,7 @@ pub(crate) struct World {
     snapshots: BTreeMap<u8, Snapshot>,
     pub(crate) scans: BTreeMap<u8, Items>,
     ingests: BTreeMap<u8, Ingest>,
-    pause: Option<MergePause>,
+    pause: Option<CompactionPause>,
     /// The failure that was injected last.
     failure: Option<Failure>,
     /// The faults that had struck when the database was opened, and when the machine started.
@@ -171,23 +171,23 @@ impl World {
 
     fn options(&self) -> Options {
         let env = self.place.env();
-        let TreeSetup { buffer_bytes, threads, space, policy } = &self.setup.tree;
-        let mut expert = Expert::new()
+        let TreeSetup { memtable_bytes, threads, space, policy } = &self.setup.tree;
+        let mut advanced = AdvancedOptions::new()
             .env(env)
-            .buffer_bytes(*buffer_bytes)
-            .sealed_max(self.setup.sealed_max as usize)
+            .memtable_bytes(*memtable_bytes)
+            .immutable_memtables_max(self.setup.immutable_memtables_max as usize)
             .block_bytes(self.setup.block_bytes as usize)
             .table_bytes(self.setup.table_bytes)
             .cache_bytes(self.setup.cache_bytes)
             .direct_io(reads_directly(&self.setup));
         if let Some(words) = policy {
-            expert = expert.policy(words);
+            advanced = advanced.policy(words);
         }
         // Other histories have the filters that come without being asked for.
         if self.setup.seed % 3 == 1 {
-            expert = expert.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
+            advanced = advanced.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
         }
-        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).expert(expert);
+        let options = Options::new().memory_bytes(MEMORY_BYTES_MIN).threads(*threads as usize).advanced(advanced);
         match space {
             Some(hundredths) => options.space_amplification_max(*hundredths as f64 / 100.0),
             None => options,
@@ -395,7 +395,7 @@ impl World {
     }
 
     pub(crate) fn settle(&self) -> Result<()> {
-        self.db().wait_for_merges()
+        self.db().wait_for_compactions()
     }
 
     pub(crate) fn reshape(&self) -> Result<()> {
@@ -403,7 +403,7 @@ impl World {
     }
 
     pub(crate) fn estimate(&self) -> Result<()> {
-        self.db().estimate_change("moose:last=0.8,k=1", 100).map(drop)
+        self.db().estimate_reshape("moose:last=0.8,k=1", 100).map(drop)
     }
 
     pub(crate) fn set_policy(&self, words: &str) -> Result<()> {
@@ -420,7 +420,7 @@ impl World {
     }
 
     pub(crate) fn pause(&mut self) {
-        self.pause = Some(self.db().pause_merges());
+        self.pause = Some(self.db().pause_compactions());
     }
 
     pub(crate) fn resume(&mut self) {

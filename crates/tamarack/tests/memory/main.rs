@@ -14,7 +14,7 @@
 mod allocator;
 
 use allocator::{live_bytes, take_peak_bytes};
-use tamarack::{Db, Error, Expert, MemoryStats, Options, Result, Scan, Value};
+use tamarack::{AdvancedOptions, Db, Error, MemoryStats, Options, Result, Scan, Value};
 use tamarack_env::Random;
 use tamarack_env::os::{OsEnv, TempDir};
 use tamarack_env::sync::thread;
@@ -42,7 +42,7 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
         deletes,
         iterators,
         held_values,
-        merges,
+        compactions,
         large_filters,
         filters_beyond_the_budget,
         replay,
@@ -54,7 +54,9 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
 /// Reads some blocks together: what the environment takes for that, once in a process, is no database's.
 fn take_what_the_process_keeps() -> Result<()> {
     let dir = TempDir::new().expect("there is a place for temporary files");
-    let db = Options::new().expert(Expert::new().policy("tiering:T=10").buffer_bytes(50_000)).open(dir.path())?;
+    let db = Options::new()
+        .advanced(AdvancedOptions::new().policy("tiering:T=10").memtable_bytes(50_000))
+        .open(dir.path())?;
     for run in 0..5_u64 {
         (0..1000).try_for_each(|number| db.put(key(5 * number + run), [0; 100]))?;
         db.flush()?;
@@ -65,11 +67,11 @@ fn take_what_the_process_keeps() -> Result<()> {
 
 /// A buffer that fills, flushes and merges beside it, a cache that fills, and all of these at once.
 fn ordinary_entries(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("ordinary", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("ordinary", budget_bytes, |advanced| advanced)?;
     let entries = 2 * budget_bytes / 250;
     scene.fill(0..entries / 16, 200)?;
     let memory = scene.compare("some in a buffer");
-    assert!(memory.buffers_bytes > memory.total_bytes / 2, "{memory:?}");
+    assert!(memory.memtables_bytes > memory.total_bytes / 2, "{memory:?}");
     scene.fill(0..entries, 200)?;
     scene.settle()?;
     scene.compare("at rest");
@@ -86,7 +88,7 @@ fn ordinary_entries(budget_bytes: u64) -> Result<()> {
 /// Values as large as they may be: each fills a buffer, and a block.
 fn huge_values(budget_bytes: u64) -> Result<()> {
     let largest_bytes = budget_bytes / 8 - 8;
-    let mut scene = Scene::open("huge", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("huge", budget_bytes, |advanced| advanced)?;
     let value = noise(largest_bytes as usize);
     scene.own_bytes = value.len() as u64;
     for number in 0..60 {
@@ -100,7 +102,7 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
     scene.compare("at rest");
     let held: Vec<Option<Value>> = (0..3).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
     let memory = scene.compare("some held");
-    assert!(memory.held_bytes + memory.cache_bytes >= 3 * largest_bytes, "{memory:?}");
+    assert!(memory.pinned_bytes + memory.cache_bytes >= 3 * largest_bytes, "{memory:?}");
     drop(held);
     scene.read(0..13)?;
     scene.compare("read");
@@ -113,19 +115,19 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
 
 /// Keys of three bytes and nothing else: most of what they take are links.
 fn tiny_entries(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("tiny", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("tiny", budget_bytes, |advanced| advanced)?;
     for number in 0..budget_bytes / 50 {
         scene.db().put(&key(number)[..3], [])?;
     }
     let memory = scene.compare("written");
-    assert!(memory.buffers_bytes < 3 * budget_bytes / 4, "{memory:?}");
+    assert!(memory.memtables_bytes < 3 * budget_bytes / 4, "{memory:?}");
     scene.settle()?;
     scene.compare("at rest");
     scene.close(0)
 }
 
 fn deletes(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("deletes", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("deletes", budget_bytes, |advanced| advanced)?;
     for number in 0..budget_bytes / 80 {
         scene.db().delete(key(number))?;
     }
@@ -137,7 +139,7 @@ fn deletes(budget_bytes: u64) -> Result<()> {
 
 /// Hundreds of iterators over several runs, each with its cursors; all are taken further.
 fn iterators(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("iterators", budget_bytes, |expert| expert.policy("tiering:T=4"))?;
+    let mut scene = Scene::open("iterators", budget_bytes, |advanced| advanced.policy("tiering:T=4"))?;
     scene.fill(0..budget_bytes / 250, 200)?;
     scene.settle()?;
     let mut open: Vec<Scan> = Vec::new();
@@ -154,13 +156,13 @@ fn iterators(budget_bytes: u64) -> Result<()> {
     scene.compare("further on");
     drop(open);
     let memory = scene.compare("closed");
-    assert_eq!((memory.iterators_bytes, memory.held_bytes), (0, 0));
+    assert_eq!((memory.iterators_bytes, memory.pinned_bytes), (0, 0));
     scene.close(0)
 }
 
 /// Values that are kept while the cache goes on to other blocks.
 fn held_values(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("held", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("held", budget_bytes, |advanced| advanced)?;
     let entries = 2 * budget_bytes / 1000;
     scene.fill(0..entries, 1000)?;
     scene.settle()?;
@@ -176,9 +178,9 @@ fn held_values(budget_bytes: u64) -> Result<()> {
         (0..8).try_for_each(|_| scene.read(number..number + 1))?;
     }
     let memory = scene.compare("others read since");
-    assert!(memory.held_bytes > 1000 * number, "{memory:?}");
+    assert!(memory.pinned_bytes > 1000 * number, "{memory:?}");
     drop(held);
-    assert_eq!(scene.compare("let go").held_bytes, 0);
+    assert_eq!(scene.compare("let go").pinned_bytes, 0);
     scene.read(0..entries)?;
     let after = scene.compare("all read again");
     assert!(after.cache_bytes > memory.cache_bytes, "the cache takes back what is not held: {after:?}");
@@ -186,22 +188,22 @@ fn held_values(budget_bytes: u64) -> Result<()> {
 }
 
 /// What a merge reads ahead and builds, while it is held up by a limit of its speed.
-fn merges(budget_bytes: u64) -> Result<()> {
+fn compactions(budget_bytes: u64) -> Result<()> {
     let limit = 2 * MIB;
-    let change = |expert: Expert| expert.policy("tiering:T=10").merge_bytes_per_second(limit);
+    let change = |advanced: AdvancedOptions| advanced.policy("tiering:T=10").compaction_bytes_per_second(limit);
     let mut scene = Scene::open("merges", budget_bytes, change)?;
     scene.fill(0..budget_bytes / 150, 100)?;
     scene.db().flush()?;
     let db = scene.db().clone();
     let compacting = thread::spawn(move || db.compact());
     let mut moments = 0;
-    while scene.db().stats().memory.merges_bytes == 0 {
+    while scene.db().stats().memory.compactions_bytes == 0 {
         moments += 1;
         assert!(moments < 2000, "there is no merge: {:?}", scene.db().stats());
         scene.sleep_ms(5);
     }
     let memory = scene.compare("merging");
-    assert!(memory.merges_bytes > 0, "{memory:?}");
+    assert!(memory.compactions_bytes > 0, "{memory:?}");
     scene.close(0)?;
     // It was interrupted.
     assert!(compacting.join().expect("it does not panic").is_err());
@@ -210,7 +212,7 @@ fn merges(budget_bytes: u64) -> Result<()> {
 
 /// Filters of a fifth of the budget, in tables that are all read.
 fn large_filters(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("filters", budget_bytes, |expert| expert.filter("blocked:bits=40"))?;
+    let mut scene = Scene::open("filters", budget_bytes, |advanced| advanced.filter("blocked:bits=40"))?;
     scene.fill(0..budget_bytes / 30, 0)?;
     scene.settle()?;
     scene.read(0..1000)?;
@@ -221,7 +223,7 @@ fn large_filters(budget_bytes: u64) -> Result<()> {
 
 /// Filters that are larger than the budget: that is told, nothing fails, and the cache is down to its minimum.
 fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("beyond", budget_bytes / 8, |expert| expert.filter("blocked:bits=60"))?;
+    let mut scene = Scene::open("beyond", budget_bytes / 8, |advanced| advanced.filter("blocked:bits=60"))?;
     let entries = budget_bytes / 48;
     scene.fill(0..entries, 0)?;
     scene.settle()?;
@@ -234,11 +236,11 @@ fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
 
 /// What is read back from the log is in buffers again.
 fn replay(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("replay", budget_bytes, |expert| expert)?;
+    let mut scene = Scene::open("replay", budget_bytes, |advanced| advanced)?;
     scene.fill(0..budget_bytes / 2000, 100)?;
-    let before = scene.compare("written").buffers_bytes;
+    let before = scene.compare("written").memtables_bytes;
     scene.reopen()?;
-    let after = scene.compare("read back").buffers_bytes;
+    let after = scene.compare("read back").memtables_bytes;
     assert_eq!(before, after);
     scene.close(0)
 }
@@ -267,10 +269,16 @@ fn slack_bytes(budget_bytes: u64) -> u64 {
 const SLACK_OF_HUGE_VALUES: u64 = 4;
 
 impl Scene {
-    fn open(name: &'static str, budget_bytes: u64, change: impl Fn(Expert) -> Expert) -> Result<Self> {
+    fn open(
+        name: &'static str,
+        budget_bytes: u64,
+        change: impl Fn(AdvancedOptions) -> AdvancedOptions,
+    ) -> Result<Self> {
         let dir = TempDir::new().expect("there is a place for temporary files");
-        let options =
-            Options::new().memory_bytes(budget_bytes).threads(threads() as usize).expert(change(Expert::new()));
+        let options = Options::new()
+            .memory_bytes(budget_bytes)
+            .threads(threads() as usize)
+            .advanced(change(AdvancedOptions::new()));
         let before_bytes = live_bytes();
         take_peak_bytes();
         let db = Some(options.open(dir.path())?);
@@ -302,7 +310,7 @@ impl Scene {
     /// Waits until nothing is being flushed or merged.
     fn settle(&self) -> Result<()> {
         self.db().flush()?;
-        self.db().wait_for_merges()
+        self.db().wait_for_compactions()
     }
 
     fn sleep_ms(&self, ms: u64) {

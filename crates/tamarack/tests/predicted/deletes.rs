@@ -16,7 +16,7 @@ use tamarack_env::{Random, SimEnv};
 use tamarack_model::agenda::{Contents, Garbage, Next, Scope};
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::cost::space::Content;
-use tamarack_model::planner::{Cause, Merge};
+use tamarack_model::planner::{Cause, CompactionPlan};
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{Data, Tree};
 use tamarack_model::{Bytes, Entries as EntryCount, Occupancy, Run, RunId};
@@ -65,7 +65,7 @@ struct Stock {
 struct Entries(Rc<RefCell<Stock>>);
 
 impl Stock {
-    fn output(&self, plan: &Merge, occupancy: &Occupancy) -> Versions {
+    fn output(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Versions {
         let inputs = plan.inputs.iter().rev().map(|run| &self.runs[run]);
         let memtable = self.memtables.front().filter(|_| plan.cause == Cause::Flush);
         let mut output: Versions = inputs.chain(memtable).flatten().map(|(key, version)| (*key, *version)).collect();
@@ -115,11 +115,11 @@ impl Contents for Entries {
 }
 
 impl Data for Entries {
-    fn output_bytes(&self, plan: &Merge, occupancy: &Occupancy) -> Bytes {
+    fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes {
         Bytes(raw_bytes(&self.0.borrow().output(plan, occupancy)))
     }
 
-    fn written(&mut self, plan: &Merge, occupancy: &Occupancy, output: RunId) {
+    fn written(&mut self, plan: &CompactionPlan, occupancy: &Occupancy, output: RunId) {
         let mut stock = self.0.borrow_mut();
         let versions = stock.output(plan, occupancy);
         if plan.cause == Cause::Flush {
@@ -190,7 +190,7 @@ impl<'a> Pair<'a> {
         }
         self.entries.0.borrow_mut().memtables.push_back(memtable);
         self.db.flush()?;
-        self.db.wait_for_merges()?;
+        self.db.wait_for_compactions()?;
         self.tree.seal(Bytes(raw));
         self.settle();
         Ok(())
@@ -259,7 +259,7 @@ fn settled_with_deletes() -> Result<()> {
             match random.below(300) {
                 0 => {
                     pair.db.compact()?;
-                    pair.db.wait_for_merges()?;
+                    pair.db.wait_for_compactions()?;
                     pair.tree.request(Scope::All);
                     pair.settle();
                 }
@@ -270,7 +270,7 @@ fn settled_with_deletes() -> Result<()> {
                     pair.check(&format!("seed {seed}, changed to {}", all[chosen]));
                     if random.eighths(4) {
                         pair.db.reshape()?;
-                        pair.db.wait_for_merges()?;
+                        pair.db.wait_for_compactions()?;
                         pair.tree.reshape();
                         pair.settle();
                     }
@@ -283,7 +283,7 @@ fn settled_with_deletes() -> Result<()> {
         }
         let (stats, report) = (pair.db.stats(), pair.tree.report());
         assert_eq!(written(&stats), report.written, "seed {seed}");
-        assert_eq!((stats.merges, stats.moves), (report.merges, report.moves), "seed {seed}");
+        assert_eq!((stats.compactions, stats.moves), (report.compactions, report.moves), "seed {seed}");
         let found: Vec<(u64, u64)> = pair
             .db
             .scan::<&[u8]>(..)

@@ -14,7 +14,7 @@ use tamarack::internals::Tree;
 use tamarack::internals::Version;
 use tamarack::internals::{CommitQueue, CommitSettings, IntervalSync, Write};
 use tamarack::internals::{Database, Sequences};
-use tamarack::internals::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+use tamarack::internals::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 use tamarack::step;
 use tamarack::{Batch, Durability, Error, Result};
 use tamarack_env::Env;
@@ -35,7 +35,7 @@ fn groups() {
         let queue = Queue::new(settings());
         mixed_writers(&queue);
         assert_eq!(queue.tree.database.sequences.visible(), Sequence(6), "six entries in all");
-        queue.check_log(6);
+        queue.check_wal(6);
     });
 }
 
@@ -45,7 +45,7 @@ fn full_groups() {
     explore(1500, || {
         let queue = Queue::new(CommitSettings { group_bytes: 24, ..settings() });
         mixed_writers(&queue);
-        queue.check_log(6);
+        queue.check_wal(6);
     });
 }
 
@@ -53,7 +53,7 @@ fn full_groups() {
 #[test]
 fn sealing_between_groups() {
     explore(1500, || {
-        let queue = Queue::new(CommitSettings { buffer_bytes: 24, ..settings() });
+        let queue = Queue::new(CommitSettings { memtable_bytes: 24, ..settings() });
         let sealer = {
             let queue = queue.clone();
             thread::spawn(move || queue.commits.seal().unwrap())
@@ -61,13 +61,13 @@ fn sealing_between_groups() {
         mixed_writers(&queue);
         sealer.join().unwrap();
         let state = queue.tree.pin_scan();
-        assert!(!state.sealed.is_empty());
-        let lasts: Vec<_> = state.sealed.iter().map(|sealed| sealed.last).collect();
+        assert!(!state.immutable.is_empty());
+        let lasts: Vec<_> = state.immutable.iter().map(|immutable| immutable.last).collect();
         assert!(lasts.is_sorted_by(|young, old| young > old), "{lasts:?}");
-        for sealed in state.sealed.iter() {
-            assert!(entries(&sealed.buffer).iter().all(|sequence| *sequence <= sealed.last.0));
+        for immutable in state.immutable.iter() {
+            assert!(entries(&immutable.buffer).iter().all(|sequence| *sequence <= immutable.last.0));
         }
-        queue.check_log(6);
+        queue.check_wal(6);
     });
 }
 
@@ -90,7 +90,7 @@ fn a_failed_append() {
             })
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        queue.check_log(3);
+        queue.check_wal(3);
     });
 }
 
@@ -120,11 +120,11 @@ fn a_failed_sync() {
 }
 
 fn settings() -> CommitSettings {
-    let (buffer_bytes, sealed_max, write_bytes_max, group_bytes) = (1 << 20, 100, 1 << 16, 1 << 16);
+    let (memtable_bytes, immutable_memtables_max, write_bytes_max, group_bytes) = (1 << 20, 100, 1 << 16, 1 << 16);
     CommitSettings {
-        buffer_bytes,
-        sealed_max,
-        buffers_memory_max: u64::MAX,
+        memtable_bytes,
+        immutable_memtables_max,
+        memtables_memory_max: u64::MAX,
         budget: Budget::unlimited(),
         write_bytes_max,
         group_bytes,
@@ -195,15 +195,15 @@ impl Queue {
         let watched = WatchedEnv::new();
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
-        let log = Arc::new(new_log(&env));
+        let wal = Arc::new(new_wal(&env));
         let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let version = Arc::new(Version::new(DATABASE, files));
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
         let database = Arc::new(Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock));
         let tree = Tree::new(TreeId::DEFAULT, database.clone(), Arc::default(), Vec::new(), version);
         let tree = Arc::new(tree);
-        let interval = Arc::new(IntervalSync::new(env.clone(), log.clone(), database));
-        let commits = CommitQueue::new(settings, env, log, tree.clone(), Arc::default(), interval, Sequence::ZERO);
+        let interval = Arc::new(IntervalSync::new(env.clone(), wal.clone(), database));
+        let commits = CommitQueue::new(settings, env, wal, tree.clone(), Arc::default(), interval, Sequence::ZERO);
         Arc::new(Self { env: watched, tree, commits })
     }
 
@@ -216,7 +216,7 @@ impl Queue {
     fn sees(&self, key: &str) -> bool {
         let state = self.tree.pin();
         let query = Query::new(key.as_bytes(), self.tree.database.sequences.visible());
-        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
         buffers.into_iter().any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
     }
 
@@ -224,27 +224,29 @@ impl Queue {
     fn observe(&self) {
         let visible = self.tree.database.sequences.visible();
         let state = self.tree.pin();
-        let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
         let mut found: Vec<_> = buffers.flat_map(entries).filter(|found| *found <= visible.0).collect();
         found.sort_unstable();
         assert_eq!(found, (1..=visible.0).collect::<Vec<_>>(), "visible before it was there");
         let half = |key: &[u8]| {
             let query = Query::new(key, visible);
-            let mut buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+            let mut buffers =
+                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
             buffers.any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
         };
         assert_eq!(half(b"c1"), half(b"c2"), "half a batch is visible");
     }
 
     /// The log holds that many entries, numbered from 1, and the same as the buffers.
-    fn check_log(&self, count: u64) {
+    fn check_wal(&self, count: u64) {
         let env: Arc<dyn Env> = self.env.clone();
         let mut logged = Vec::new();
         let state = self.tree.pin_scan();
-        let recovered = recover_log(&env, &mut |sequence, key| {
+        let recovered = recover_wal(&env, &mut |sequence, key| {
             logged.push(sequence.0);
             let query = Query::new(key, sequence);
-            let buffers = std::iter::once(&state.active).chain(state.sealed.iter().map(|sealed| &sealed.buffer));
+            let buffers =
+                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
             let holders = buffers.filter(|buffer| {
                 buffer
                     .get(query, &mut |entry| match entry.sequence == sequence {
@@ -261,7 +263,7 @@ impl Queue {
 }
 
 /// The sequences in a buffer.
-fn entries(buffer: &Arc<tamarack::internals::Buffer>) -> Vec<u64> {
+fn entries(buffer: &Arc<tamarack::internals::Memtable>) -> Vec<u64> {
     let mut cursor = buffer.cursor();
     cursor.seek_first().unwrap();
     let mut sequences = Vec::new();
@@ -273,14 +275,14 @@ fn entries(buffer: &Arc<tamarack::internals::Buffer>) -> Vec<u64> {
 }
 
 /// An empty log in [`DIR`].
-pub(crate) fn new_log(env: &Arc<dyn Env>) -> Log {
-    let nothing = recover_log(env, &mut |_, _| ());
-    let settings = LogSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 };
-    Log::start(settings, &nothing, EditNumber(1)).unwrap()
+pub(crate) fn new_wal(env: &Arc<dyn Env>) -> Wal {
+    let nothing = recover_wal(env, &mut |_, _| ());
+    let settings = WalSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 };
+    Wal::start(settings, &nothing, EditNumber(1)).unwrap()
 }
 
 /// Reads a log back.
-pub(crate) fn recover_log(env: &Arc<dyn Env>, replay: &mut dyn FnMut(Sequence, &[u8])) -> Recovered {
+pub(crate) fn recover_wal(env: &Arc<dyn Env>, replay: &mut dyn FnMut(Sequence, &[u8])) -> Recovered {
     let settings = RecoverySettings {
         env: env.clone(),
         dir: DIR.into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
-use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot, step};
+use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Snapshot, step};
 use tamarack_env::sync::thread;
 
 use crate::explore;
@@ -93,7 +93,7 @@ fn two_workers_on_one_merge() {
         }
         writer.join().unwrap();
         db.flush().unwrap();
-        db.wait_for_merges().unwrap();
+        db.wait_for_compactions().unwrap();
         let check = |db: &Db| {
             assert_eq!(keys(db), ["b", "c", "d"]);
             assert_eq!(["b", "c", "d"].map(|key| number(db.get(key).unwrap().as_deref())), [Some(2), Some(0), Some(2)]);
@@ -265,22 +265,33 @@ fn changes_of_policy() {
             db.put(key, "1").unwrap();
         }
         let stats = db.stats();
-        let in_active = if stats.buffer_capacity_bytes == 20 { 10 } else { 30 };
-        assert_eq!(stats.buffers[0].raw_bytes, in_active, "memtables of {}", stats.buffer_capacity_bytes);
+        let in_active = if stats.memtable_capacity_bytes == 20 { 10 } else { 30 };
+        assert_eq!(stats.buffers[0].raw_bytes, in_active, "memtables of {}", stats.memtable_capacity_bytes);
     });
 }
 
-fn open(env: &Arc<WatchedEnv>, buffer_bytes: u64) -> Db {
-    let expert = Expert::new().env(env.clone()).buffer_bytes(buffer_bytes).sealed_max(1).block_bytes(64).cache_bytes(0);
-    Options::new().compression(Compression::None).expert(expert).open("/db").unwrap()
+fn open(env: &Arc<WatchedEnv>, memtable_bytes: u64) -> Db {
+    let advanced = AdvancedOptions::new()
+        .env(env.clone())
+        .memtable_bytes(memtable_bytes)
+        .immutable_memtables_max(1)
+        .block_bytes(64)
+        .cache_bytes(0);
+    Options::new().compression(Compression::None).advanced(advanced).open("/db").unwrap()
 }
 
 /// A tree of several small levels with a table for each entry or two, merged by two workers.
 fn open_tree(env: &Arc<WatchedEnv>) -> Db {
-    let expert = Expert::new().env(env.clone()).sealed_max(1).block_bytes(64).table_bytes(1).cache_bytes(0);
-    let expert =
-        expert.buffer_bytes(20).policy("custom:buffer 20; level 40 in 2 runs; level 80 in 1 run; level 400 in 1 run");
-    Options::new().compression(Compression::None).threads(2).expert(expert).open("/db").unwrap()
+    let advanced = AdvancedOptions::new()
+        .env(env.clone())
+        .immutable_memtables_max(1)
+        .block_bytes(64)
+        .table_bytes(1)
+        .cache_bytes(0);
+    let advanced = advanced
+        .memtable_bytes(20)
+        .policy("custom:buffer 20; level 40 in 2 runs; level 80 in 1 run; level 400 in 1 run");
+    Options::new().compression(Compression::None).threads(2).advanced(advanced).open("/db").unwrap()
 }
 
 fn number(value: Option<&[u8]>) -> Option<u64> {

@@ -17,13 +17,13 @@
 //! | file | what is explored |
 //! |---|---|
 //! | `commits` | the commit queue with a log and no background work: groups, full groups, sealing, failures, the order of publishing |
-//! | `log` | sharing of syncs, with and without failures; rotation meanwhile; deadlines of interval syncs |
+//! | `wal` | sharing of syncs, with and without failures; rotation meanwhile; deadlines of interval syncs |
 //! | `database` | the whole: readers and snapshots against sealing, flushes and merges; two workers on one merge; stalls; closing and dropping |
 //! | `watched` | the files: in memory, with a memory of what was synced and with failures to order |
 
 mod commits;
 mod database;
-mod log;
+mod wal;
 mod watched;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};

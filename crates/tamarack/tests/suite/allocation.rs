@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tamarack::{Db, Expert, Options, Result, RunStats};
+use tamarack::{AdvancedOptions, Db, Options, Result, RunStats};
 use tamarack_env::{Env, MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::allocate::{Curve, Load, searches_in_vain, uniform};
@@ -26,9 +26,13 @@ struct Grown {
 impl Grown {
     fn new(policy: &str, filter: &str) -> Result<Self> {
         let env: Arc<dyn Env> = MemoryEnv::new(1);
-        let expert =
-            Expert::new().env(env).filter(filter).policy(policy).buffer_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
-        Ok(Self { db: Options::new().expert(expert).open("/db")?, random: Random::new(1), entries: 0 })
+        let advanced = AdvancedOptions::new()
+            .env(env)
+            .filter(filter)
+            .policy(policy)
+            .memtable_bytes(BUFFER * ENTRY_BYTES)
+            .cache_bytes(0);
+        Ok(Self { db: Options::new().advanced(advanced).open("/db")?, random: Random::new(1), entries: 0 })
     }
 
     /// Writes so many buffers and lets the tree settle after each.
@@ -41,7 +45,7 @@ impl Grown {
                 self.entries += 1;
             }
             self.db.flush()?;
-            self.db.wait_for_merges()?;
+            self.db.wait_for_compactions()?;
         }
         Ok(())
     }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, Error, Expert, Options, Result, step};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, Error, Options, Result, step};
 use tamarack_env::SimEnv;
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_format::names::FileName;
 
 fn open(sim: &SimEnv) -> Result<Db> {
-    let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(1000).block_bytes(256);
-    Options::new().expert(expert).open("/db")
+    let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(1000).block_bytes(256);
+    Options::new().advanced(advanced).open("/db")
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn waiting_for_merges_ends_with_an_error_if_flushes_fail() -> Result<()> {
     db.put("large", [b'v'; 1000])?;
     db.put("key", "value")?;
     sim.run_background_until_idle();
-    assert!(matches!(db.wait_for_merges(), Err(Error::Io { .. })));
+    assert!(matches!(db.wait_for_compactions(), Err(Error::Io { .. })));
     sim.clear_faults();
     sim.advance(Duration::from_millis(500));
     sim.run_background_until_idle();
-    db.wait_for_merges()
+    db.wait_for_compactions()
 }
 
 /// Whoever pauses merges and then waits for them waits for itself.
@@ -55,9 +55,9 @@ fn waiting_for_merges_that_are_paused_is_refused() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     db.put("key", "value")?;
-    let pause = db.pause_merges();
+    let pause = db.pause_compactions();
     assert!(matches!(db.compact(), Err(Error::InvalidArgument(_))));
-    assert!(matches!(db.wait_for_merges(), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.wait_for_compactions(), Err(Error::InvalidArgument(_))));
     drop(pause);
     db.compact()
 }
@@ -100,11 +100,11 @@ fn the_end_of_a_closed_log_is_missed() -> Result<()> {
     let db = open(&sim)?;
     db.put("a", "1")?;
     db.close()?;
-    let log = PathBuf::from("/db").join(FileName::Log(1).name());
-    let bytes = sim.content(&log).expect("the log is there").len() as u64;
-    sim.flip_bit(&log, bytes - 8, 0).expect("the log is there");
+    let wal = PathBuf::from("/db").join(FileName::Wal(1).name());
+    let bytes = sim.content(&wal).expect("the log is there").len() as u64;
+    sim.flip_bit(&wal, bytes - 8, 0).expect("the log is there");
     match open(&sim) {
-        Err(Error::Corruption { path, .. }) => assert_eq!(path, log),
+        Err(Error::Corruption { path, .. }) => assert_eq!(path, wal),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -118,8 +118,8 @@ fn waiting_for_merges_ends_although_there_are_none() -> Result<()> {
         let db = open(&sim)?;
         db.put("a", "1")?;
         db.flush()?;
-        db.wait_for_merges()?;
-        assert_eq!((db.stats().flushes, db.stats().merges), (1, 0));
+        db.wait_for_compactions()?;
+        assert_eq!((db.stats().flushes, db.stats().compactions), (1, 0));
     }
     Ok(())
 }

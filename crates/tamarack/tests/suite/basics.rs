@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tamarack::{Batch, Db, Durability, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, Options, Result};
 use tamarack_env::{Env, MemoryEnv};
 
 fn options(env: &Arc<dyn Env>) -> Options {
-    Options::new().expert(Expert::new().env(env.clone()).buffer_bytes(4096).block_bytes(256))
+    Options::new().advanced(AdvancedOptions::new().env(env.clone()).memtable_bytes(4096).block_bytes(256))
 }
 
 fn keys(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> Vec<String> {
@@ -152,11 +152,11 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
     }
     db.close()?;
     let path = std::path::Path::new("/db/0000000001.wal");
-    let log = env.open(path, tamarack_env::Access::ReadWrite).unwrap();
-    for offset in 0..log.len().unwrap() {
+    let wal = env.open(path, tamarack_env::Access::ReadWrite).unwrap();
+    for offset in 0..wal.len().unwrap() {
         let mut byte = [0];
-        log.read_exact_at(&mut byte, offset).unwrap();
-        log.write_all_at(&[byte[0] ^ 1], offset, tamarack_env::Step("test: damage")).unwrap();
+        wal.read_exact_at(&mut byte, offset).unwrap();
+        wal.write_all_at(&[byte[0] ^ 1], offset, tamarack_env::Step("test: damage")).unwrap();
         match options(&env).open("/db") {
             // Bytes 8 to 11 are the version: another one is refused by name.
             Err(tamarack::Error::Corruption { .. } | tamarack::Error::Unsupported { .. }) => {}
@@ -164,7 +164,7 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
             Ok(db) => assert_eq!(db.scan::<&str>(..).count(), 20, "byte {offset}"),
             Err(other) => panic!("byte {offset}: {other}"),
         }
-        log.write_all_at(&byte, offset, tamarack_env::Step("test: mend")).unwrap();
+        wal.write_all_at(&byte, offset, tamarack_env::Step("test: mend")).unwrap();
     }
     assert_eq!(options(&env).open("/db")?.scan::<&str>(..).count(), 20);
     Ok(())

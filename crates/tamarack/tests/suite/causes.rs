@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Error, Event, Expert, Options};
+use tamarack::{AdvancedOptions, Db, Error, Event, Options};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Random, SimEnv};
 use tamarack_model::planner;
 
-fn open(env: &SimEnv, expert: Expert) -> Db {
+fn open(env: &SimEnv, advanced: AdvancedOptions) -> Db {
     let env: Arc<dyn Env> = Arc::new(env.clone());
-    let expert = expert.env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400);
-    Options::new().threads(2).expert(expert).open("/db").expect("it opens")
+    let advanced = advanced.env(env).memtable_bytes(1500).block_bytes(128).table_bytes(400);
+    Options::new().threads(2).advanced(advanced).open("/db").expect("it opens")
 }
 
 fn all(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -44,7 +44,7 @@ fn a_range_is_compacted() {
         let env = SimEnv::new(seed);
         let random = Random::new(seed);
         let policy = ["tiering:T=30", "leveling:T=4", "tiering:T=3"][random.below(3) as usize];
-        let db = open(&env, Expert::new().policy(policy));
+        let db = open(&env, AdvancedOptions::new().policy(policy));
         let mut model = BTreeMap::new();
         fill(&db, &random, 900, &mut model);
         for _ in 0..3 {
@@ -66,7 +66,7 @@ fn a_range_is_compacted() {
         assert_eq!(runs.len(), 1, "seed {seed}: all keys are a range too");
         assert_eq!((runs[0].entries, runs[0].tombstones), (model.len() as u64, 0), "seed {seed}");
         db.close().unwrap();
-        assert_eq!(all(&open(&env, Expert::new())), model, "seed {seed}");
+        assert_eq!(all(&open(&env, AdvancedOptions::new())), model, "seed {seed}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_tree_takes_the_form_of_its_shape() {
         let env = SimEnv::new(seed);
         let random = Random::new(seed);
         let draw = || policies[random.below(6) as usize];
-        let mut db = open(&env, Expert::new().policy(draw()));
+        let mut db = open(&env, AdvancedOptions::new().policy(draw()));
         let mut model = BTreeMap::new();
         for _ in 0..3 {
             fill(&db, &random, 700, &mut model);
@@ -106,16 +106,16 @@ fn a_tree_takes_the_form_of_its_shape() {
                 }
                 1 => {
                     db.flush().unwrap();
-                    db.wait_for_merges().unwrap();
+                    db.wait_for_compactions().unwrap();
                     let before = db.stats();
                     db.set_policy(to).unwrap();
-                    db.wait_for_merges().unwrap();
-                    assert_eq!(db.stats().merges, before.merges, "seed {seed}: nothing has arrived");
+                    db.wait_for_compactions().unwrap();
+                    assert_eq!(db.stats().compactions, before.compactions, "seed {seed}: nothing has arrived");
                     before
                 }
                 _ => {
                     drop(db);
-                    db = open(&env, Expert::new().policy(to));
+                    db = open(&env, AdvancedOptions::new().policy(to));
                     let before = db.stats();
                     db.reshape().unwrap();
                     db.flush().unwrap();
@@ -124,20 +124,20 @@ fn a_tree_takes_the_form_of_its_shape() {
             };
             // Beside flushes and merges a level may get a run too many, as always; at rest it does
             // not.
-            db.wait_for_merges().unwrap();
+            db.wait_for_compactions().unwrap();
             db.reshape().unwrap();
-            merged += db.stats().merges - stats.merges;
+            merged += db.stats().compactions - stats.compactions;
             let (shape, occupancy, _) = db.planned();
             let fits = |level| planner::fits(&shape, &occupancy, &[], level);
             assert!((1..=shape.last()).all(fits), "seed {seed}, {to}:\n{occupancy}is not of\n{shape}");
             assert_eq!(all(&db), model, "seed {seed}");
             let report = db.verify(&mut |_, _| {}).unwrap();
             assert!(report.is_ok(), "seed {seed}: {report:?}");
-            let (before, pause) = (db.stats().merges, db.pause_merges());
+            let (before, pause) = (db.stats().compactions, db.pause_compactions());
             assert!(matches!(db.reshape(), Err(Error::InvalidArgument(_))), "seed {seed}");
             drop(pause);
             db.reshape().unwrap();
-            assert_eq!(db.stats().merges, before, "seed {seed}: it has its form");
+            assert_eq!(db.stats().compactions, before, "seed {seed}: it has its form");
         }
     }
     assert!(merged > 60, "{merged} merges");
@@ -152,13 +152,13 @@ fn a_reshape_names_its_cause() {
     let listener = {
         let causes = causes.clone();
         move |event: &Event| {
-            if let Event::MergeBegun { cause, .. } = event {
+            if let Event::CompactionBegun { cause, .. } = event {
                 causes.lock().push(cause.clone());
             }
         }
     };
-    let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(1500).policy("tiering:T=30");
-    let db = Options::new().expert(expert).listener(Arc::new(listener)).open("/db").unwrap();
+    let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(1500).policy("tiering:T=30");
+    let db = Options::new().advanced(advanced).listener(Arc::new(listener)).open("/db").unwrap();
     for number in 0..300 {
         db.put(format!("key {:03}", number * 7 % 300), "v".repeat(30)).unwrap();
     }
@@ -168,7 +168,7 @@ fn a_reshape_names_its_cause() {
     sim.run_background_until_idle();
     assert_eq!(*causes.lock(), ["level 1 takes its form"]);
     for (words, bytes) in [("mouse", 0), ("leveling:T=4", u64::MAX)] {
-        assert!(matches!(db.estimate_change(words, bytes), Err(Error::InvalidArgument(_))), "{words} {bytes}");
+        assert!(matches!(db.estimate_reshape(words, bytes), Err(Error::InvalidArgument(_))), "{words} {bytes}");
     }
 }
 
@@ -177,7 +177,7 @@ fn a_reshape_names_its_cause() {
 #[test]
 fn tombstones_do_not_stay_for_ever() {
     let env = SimEnv::new(1);
-    let db = open(&env, Expert::new().policy("tiering:T=100"));
+    let db = open(&env, AdvancedOptions::new().policy("tiering:T=100"));
     for number in 0..100 {
         db.put(format!("old {number:03}"), "v".repeat(50)).unwrap();
     }
@@ -188,7 +188,7 @@ fn tombstones_do_not_stay_for_ever() {
     let tombstones =
         |db: &Db| db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tombstones).sum::<u64>();
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
+    db.wait_for_compactions().unwrap();
     assert!(tombstones(&db) > 90, "it is too early: only those that met their key in a flush are gone");
     // The same few keys again and again, so that the tree does not grow as fast as it is written
     // to.
@@ -196,7 +196,7 @@ fn tombstones_do_not_stay_for_ever() {
         db.put(format!("new {:02}", number % 20), "v").unwrap();
     }
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
+    db.wait_for_compactions().unwrap();
     assert_eq!(tombstones(&db), 0, "{:?}", db.stats().levels);
     assert_eq!(all(&db).len(), 20);
 }
@@ -206,7 +206,7 @@ fn tombstones_do_not_stay_for_ever() {
 #[test]
 fn tombstones_wait_for_snapshots() {
     let env = SimEnv::new(1);
-    let db = open(&env, Expert::new().policy("tiering:T=100"));
+    let db = open(&env, AdvancedOptions::new().policy("tiering:T=100"));
     db.put("key", "value").unwrap();
     db.flush().unwrap();
     let snapshot = db.snapshot();
@@ -215,8 +215,8 @@ fn tombstones_wait_for_snapshots() {
         db.put(format!("new {:02}", number % 20), "v").unwrap();
     }
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
-    assert_eq!(db.stats().merges, 0);
+    db.wait_for_compactions().unwrap();
+    assert_eq!(db.stats().compactions, 0);
     assert!(snapshot.get("key").unwrap().is_some());
 }
 
@@ -224,7 +224,7 @@ fn tombstones_wait_for_snapshots() {
 #[test]
 fn merges_keep_to_their_rate() {
     let env = SimEnv::new(1);
-    let db = open(&env, Expert::new().policy("tiering:T=100").merge_bytes_per_second(10_000));
+    let db = open(&env, AdvancedOptions::new().policy("tiering:T=100").compaction_bytes_per_second(10_000));
     for number in 0..500 {
         db.put(format!("key {:03}", number * 7 % 500), "v".repeat(50)).unwrap();
     }
@@ -243,26 +243,26 @@ fn merges_keep_to_their_rate() {
 fn a_pause_holds_merges() {
     let env = SimEnv::new(1);
     let random = Random::new(1);
-    let db = open(&env, Expert::new().policy("tiering:T=3"));
+    let db = open(&env, AdvancedOptions::new().policy("tiering:T=3"));
     let mut model = BTreeMap::new();
     fill(&db, &random, 300, &mut model);
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
-    let (before, pause) = (db.stats().merges, db.pause_merges());
+    db.wait_for_compactions().unwrap();
+    let (before, pause) = (db.stats().compactions, db.pause_compactions());
     fill(&db, &random, 900, &mut model);
     db.flush().unwrap();
     env.run_background_until_idle();
-    assert_eq!(db.stats().merges, before);
+    assert_eq!(db.stats().compactions, before);
     assert!(matches!(db.compact(), Err(Error::InvalidArgument(_))));
-    let second = db.pause_merges();
+    let second = db.pause_compactions();
     drop(pause);
     env.run_background_until_idle();
-    assert_eq!(db.stats().merges, before, "somebody else still holds them");
+    assert_eq!(db.stats().compactions, before, "somebody else still holds them");
     drop(second);
     // What was left lying is merged when something arrives.
     fill(&db, &random, 900, &mut model);
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
-    assert!(db.stats().merges > before);
+    db.wait_for_compactions().unwrap();
+    assert!(db.stats().compactions > before);
     assert_eq!(all(&db), model);
 }

@@ -6,17 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Error, Expert, Options, Result, step};
+use tamarack::{AdvancedOptions, Db, Error, Options, Result, step};
 use tamarack_env::sim::{Failure, Fault};
 use tamarack_env::sync::{Mutex, thread};
 use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 
 fn options(env: &Arc<dyn Env>) -> Options {
-    Options::new().threads(2).expert(expert(env))
+    Options::new().threads(2).advanced(advanced(env))
 }
 
-fn expert(env: &Arc<dyn Env>) -> Expert {
-    Expert::new().env(env.clone()).buffer_bytes(4096).block_bytes(256).table_bytes(2048)
+fn advanced(env: &Arc<dyn Env>) -> AdvancedOptions {
+    AdvancedOptions::new().env(env.clone()).memtable_bytes(4096).block_bytes(256).table_bytes(2048)
 }
 
 fn simulated() -> (SimEnv, Arc<dyn Env>) {
@@ -150,7 +150,9 @@ fn beside_ingested_runs() -> Result<()> {
 fn in_the_midst_of_a_merge() -> Result<()> {
     let (sim, env) = simulated();
     // Slow, so that they last from one checkpoint to the next.
-    let db = options(&env).expert(expert(&env).policy("tiering:T=2").merge_bytes_per_second(100_000)).open("/db")?;
+    let db = options(&env)
+        .advanced(advanced(&env).policy("tiering:T=2").compaction_bytes_per_second(100_000))
+        .open("/db")?;
     let mut in_midst = 0;
     for round in 0..40 {
         put(&db, (0..400).map(|key| key * 7 % 1000), &format!("round {round}"))?;
@@ -161,7 +163,7 @@ fn in_the_midst_of_a_merge() -> Result<()> {
         let other = options(&env).open(&dir)?;
         in_midst += usize::from(other.stats().jobs.iter().any(|job| !job.is_flush));
         assert_eq!(all(&other), before, "round {round}");
-        other.wait_for_merges()?;
+        other.wait_for_compactions()?;
         assert_eq!(all(&other), before, "round {round}, after its merges");
         assert_eq!(other.verify(&mut |_, _| {})?.problems.len(), 0);
     }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::{Db, Expert, Options};
+use tamarack::{AdvancedOptions, Db, Options};
 use tamarack_env::{Access, Env, MemoryEnv};
 use tamarack_format::edit::{Change, Edit};
 use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record};
@@ -44,18 +44,18 @@ fn recorded(env: &dyn Env) -> (String, String, Option<f64>, u64) {
 
 fn shown(db: &Db) -> (String, Option<f64>, u64) {
     let stats = db.stats();
-    (stats.policy.clone(), stats.space_amplification_max, stats.buffer_capacity_bytes)
+    (stats.policy.clone(), stats.space_amplification_max, stats.memtable_capacity_bytes)
 }
 
 #[test]
 fn a_design_outlives_closing_and_options_replace_its_parts() {
     let env: Arc<dyn Env> = MemoryEnv::new(0);
-    let advanced = || Expert::new().env(env.clone());
-    let plain = || Options::new().expert(advanced());
+    let advanced = || AdvancedOptions::new().env(env.clone());
+    let plain = || Options::new().advanced(advanced());
     let design = |policy: &str, filter: &str, space, buffer| (policy.to_owned(), filter.to_owned(), space, buffer);
 
-    let chosen = advanced().policy("tiering:T=4").filter("bloom:bits=7.5").buffer_bytes(50_000);
-    let db = Options::new().space_amplification_max(1.5).expert(chosen).open(DIR).expect("memory");
+    let chosen = advanced().policy("tiering:T=4").filter("bloom:bits=7.5").memtable_bytes(50_000);
+    let db = Options::new().space_amplification_max(1.5).advanced(chosen).open(DIR).expect("memory");
     for number in 0..3000 {
         db.put(format!("key {number:05}"), "value").expect("memory");
     }
@@ -81,13 +81,13 @@ fn a_design_outlives_closing_and_options_replace_its_parts() {
 
     // One part at a time.
     let expected = design("leveling:T=3", "none", Some(1.5), 50_000);
-    drop(Options::new().expert(advanced().filter("none")).open(DIR).expect("memory"));
+    drop(Options::new().advanced(advanced().filter("none")).open(DIR).expect("memory"));
     assert_eq!(recorded(&*env), expected);
     drop(plain().space_amplification_max(3.0).open(DIR).expect("memory"));
     assert_eq!(recorded(&*env), design("leveling:T=3", "none", Some(3.0), 50_000));
     drop(plain().space_amplification_max(f64::INFINITY).open(DIR).expect("memory"));
     assert_eq!(recorded(&*env), design("leveling:T=3", "none", None, 50_000));
-    drop(Options::new().expert(advanced().buffer_bytes(20_000)).open(DIR).expect("memory"));
+    drop(Options::new().advanced(advanced().memtable_bytes(20_000)).open(DIR).expect("memory"));
     assert_eq!(recorded(&*env), design("leveling:T=3", "none", None, 20_000));
     let db = plain().open(DIR).expect("memory");
     assert_eq!(shown(&db), ("leveling:T=3".to_owned(), None, 20_000));

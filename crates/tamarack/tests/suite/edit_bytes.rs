@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, OsEnv, Step};
 use tamarack_format::block::Compression;
-use tamarack_format::edit::{Change, Edit, EditError, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
+use tamarack_format::edit::{Change, CompactionId, Edit, EditError, KeyRange, RunId, ShapeBlob, SliceSpec};
 use tamarack_format::entry::Sequence;
 use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record, encode_current, encode_record};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
@@ -56,7 +56,7 @@ fn changes() -> Vec<(&'static str, Change)> {
     };
     vec![
         ("database", Change::Database { id: 0xFEDC_BA98_7654_3210 }),
-        ("ids used", Change::IdsUsed { tables: 301, runs: 5, merges: 2 }),
+        ("ids used", Change::IdsUsed { tables: 301, runs: 5, compactions: 2 }),
         ("tree created", Change::TreeCreated { tree: TreeId(u32::MAX) }),
         ("table added", Change::TableAdded { tree, meta: Arc::new(meta) }),
         ("run added", Change::RunAdded { tree, run: RunId(4), level: 2, index: 1 }),
@@ -65,24 +65,29 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("run removed", Change::RunRemoved { tree, run: RunId(3) }),
         (
             "merge begun",
-            Change::MergeBegun { tree, merge: MergeId(1), inputs: vec![RunId(3), RunId(2)], output: RunId(4) },
+            Change::CompactionBegun {
+                tree,
+                merge: CompactionId(1),
+                inputs: vec![RunId(3), RunId(2)],
+                output: RunId(4),
+            },
         ),
         (
             "merge advanced",
-            Change::MergeAdvanced {
+            Change::CompactionAdvanced {
                 tree,
-                merge: MergeId(1),
+                merge: CompactionId(1),
                 range: KeyRange::new(Some(b"fig"), Some(b"plum")),
                 outputs: slices[..1].to_vec(),
             },
         ),
-        ("merge ended", Change::MergeEnded { tree, merge: MergeId(1) }),
+        ("merge ended", Change::CompactionEnded { tree, merge: CompactionId(1) }),
         ("relabelled", Change::Relabelled { tree, levels: vec![vec![RunId(4)], vec![], vec![RunId(2), RunId(1)]] }),
         ("shape set", Change::ShapeSet { tree, shape: ShapeBlob { kind: 1, bytes: [1, 2, 3][..].into() } }),
         ("flushed through", Change::FlushedThrough { tree, sequence: Sequence(812) }),
-        ("log end", Change::LogEnd { position: 1 << 40 }),
-        ("log reopened", Change::LogReopened),
-        ("log durable", Change::LogDurable { position: 4096 }),
+        ("log end", Change::WalEnd { position: 1 << 40 }),
+        ("log reopened", Change::WalReopened),
+        ("log durable", Change::WalDurable { position: 4096 }),
         ("ages mixed", Change::AgesMixed { tree: TreeId::DEFAULT }),
         ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
         ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
@@ -164,11 +169,11 @@ fn a_manifest_has_its_bytes() {
         number: EditNumber(1),
         changes: vec![
             Change::Database { id: header.database },
-            Change::IdsUsed { tables: 1, runs: 1, merges: 1 },
+            Change::IdsUsed { tables: 1, runs: 1, compactions: 1 },
             Change::TreeCreated { tree: TreeId::DEFAULT },
         ],
     };
-    let edit = Edit { number: EditNumber(2), changes: vec![Change::LogDurable { position: 4096 }] };
+    let edit = Edit { number: EditNumber(2), changes: vec![Change::WalDurable { position: 4096 }] };
     let place = header.place();
     let mut file = header.encode();
     let mut parts = vec![("header", hex(&file))];

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tamarack::{Compression, Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_model::access_frequency::half_life;
 
@@ -25,9 +25,10 @@ const NEIGHBOURS: u64 = 1000;
 const SLACK_BYTES: u64 = 96;
 
 fn options(env: Arc<dyn Env>, filter: &str) -> Options {
-    let expert = Expert::new().env(env).filter(filter).policy("leveling:T=4").buffer_bytes(BUFFER * ENTRY_BYTES);
-    let expert = expert.cache_bytes(0).table_bytes(64 << 10).block_bytes(1 << 10);
-    Options::new().compression(Compression::None).expert(expert)
+    let advanced =
+        AdvancedOptions::new().env(env).filter(filter).policy("leveling:T=4").memtable_bytes(BUFFER * ENTRY_BYTES);
+    let advanced = advanced.cache_bytes(0).table_bytes(64 << 10).block_bytes(1 << 10);
+    Options::new().compression(Compression::None).advanced(advanced)
 }
 
 /// The key of an entry: even numbers.
@@ -42,7 +43,7 @@ fn fill(db: &Db, entries: u64) -> Result<()> {
         db.put(key(entry), entry.to_be_bytes())?;
     }
     db.flush()?;
-    db.wait_for_merges()
+    db.wait_for_compactions()
 }
 
 /// Keys that are not there, any of their neighbours, which are asked for by a Zipfian law of

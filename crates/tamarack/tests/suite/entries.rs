@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tamarack::mistake;
 #[cfg(debug_assertions)]
 use tamarack::mistake::Mistake;
-use tamarack::{Db, Expert, LookupCounts, Options, Result, Snapshot};
+use tamarack::{AdvancedOptions, Db, LookupCounts, Options, Result, Snapshot};
 use tamarack_env::{MemoryEnv, Random};
 
 const OPERATIONS: usize = 1500;
@@ -83,10 +83,11 @@ fn is_noticed(mistake: Mistake) {
 fn history(seed: u64) -> Result<std::result::Result<LookupCounts, String>> {
     let random = Random::new(seed);
     let cache_bytes = [2000, 4000, 8000][random.below(3) as usize];
-    let expert = Expert::new().env(MemoryEnv::new(seed)).policy("leveling:T=3").buffer_bytes(1500).block_bytes(400);
-    let expert = expert.table_bytes(1200).cache_bytes(cache_bytes);
-    let expert = expert.filter(["none", "blocked:bits=10", "blocked:bits=1"][random.below(3) as usize]);
-    let db = Options::new().threads(1).expert(expert).open("/db")?;
+    let advanced =
+        AdvancedOptions::new().env(MemoryEnv::new(seed)).policy("leveling:T=3").memtable_bytes(1500).block_bytes(400);
+    let advanced = advanced.table_bytes(1200).cache_bytes(cache_bytes);
+    let advanced = advanced.filter(["none", "blocked:bits=10", "blocked:bits=1"][random.below(3) as usize]);
+    let db = Options::new().threads(1).advanced(advanced).open("/db")?;
     let mut world = World { db, now: Content::new(), snapshots: Vec::new(), random };
     for at in 0..OPERATIONS {
         if let Err(what) = world.step()? {

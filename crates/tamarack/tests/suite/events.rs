@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Batch, Db, Durability, EVENTS_MAX, Error, Event, Expert, Listener, Options, Result, step};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, EVENTS_MAX, Error, Event, Listener, Options, Result, step};
 use tamarack_env::os::OsEnv;
 use tamarack_env::sim::{Failure, Fault};
 use tamarack_env::sync::Mutex;
@@ -29,8 +29,9 @@ impl Notes {
 }
 
 fn options(env: Arc<dyn Env>, listener: Arc<dyn Listener>) -> Options {
-    let expert = Expert::new().env(env).buffer_bytes(1000).block_bytes(256).table_bytes(1000).cache_bytes(0);
-    Options::new().expert(expert).listener(listener)
+    let advanced =
+        AdvancedOptions::new().env(env).memtable_bytes(1000).block_bytes(256).table_bytes(1000).cache_bytes(0);
+    Options::new().advanced(advanced).listener(listener)
 }
 
 fn open(sim: &SimEnv) -> Result<(Db, Arc<Notes>)> {
@@ -53,7 +54,7 @@ fn flushes_and_merges_are_told() -> Result<()> {
         db.compact_range("020".."040")?;
         sim.run_background_until_idle();
         let (events, stats) = (notes.take(), db.stats());
-        let (mut flushing, mut merging, mut flushes, mut merges) = (0, Vec::new(), (0, 0, 0), (0, 0));
+        let (mut flushing, mut merging, mut flushes, mut compactions) = (0, Vec::new(), (0, 0, 0), (0, 0));
         for event in &events {
             match event {
                 Event::FlushBegun { .. } => flushing += 1,
@@ -61,26 +62,26 @@ fn flushes_and_merges_are_told() -> Result<()> {
                     flushing -= 1;
                     flushes = (flushes.0 + 1, flushes.1 + raw_bytes, flushes.2 + file_bytes);
                 }
-                Event::MergeBegun { number, cause, inputs, target, .. } => {
+                Event::CompactionBegun { number, cause, inputs, target, .. } => {
                     assert!(!cause.is_empty() && *inputs > 0 && *target > 0, "{event:?}");
                     merging.push(*number);
                 }
-                Event::MergeEnded { number, file_bytes, .. } => {
+                Event::CompactionEnded { number, file_bytes, .. } => {
                     let began = merging.iter().position(|begun| begun == number);
                     merging.remove(began.expect("what ends has begun"));
-                    merges = (merges.0 + 1, merges.1 + file_bytes);
+                    compactions = (compactions.0 + 1, compactions.1 + file_bytes);
                 }
-                Event::WritersDelayed { bytes_per_second } => {
+                Event::WriteThrottlingBegan { bytes_per_second } => {
                     assert!(bytes_per_second.is_finite() && *bytes_per_second > 0.0, "{event:?}");
                 }
-                Event::WritersFree | Event::WritersStalled | Event::WritersGoOn => {}
+                Event::WriteThrottlingEnded | Event::WriteStallBegan | Event::WriteStallEnded => {}
                 other => panic!("{other:?}"),
             }
         }
         assert_eq!((flushing, merging.len()), (0, 0), "what begins ends");
         assert_eq!(flushes, (stats.flushes, stats.flushed_raw_bytes, stats.flush_bytes));
-        assert_eq!(merges, (stats.merges, stats.merge_bytes));
-        assert!(stats.flushes > 10 && stats.merges > 2);
+        assert_eq!(compactions, (stats.compactions, stats.compaction_bytes));
+        assert!(stats.flushes > 10 && stats.compactions > 2);
     }
     Ok(())
 }
@@ -90,14 +91,14 @@ fn flushes_and_merges_are_told() -> Result<()> {
 fn stalls_begin_and_end() -> Result<()> {
     let sim = SimEnv::new(1);
     let notes = Arc::<Notes>::default();
-    let expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(300).sealed_max(1);
-    let db = Options::new().expert(expert).listener(notes.clone()).open("/db")?;
+    let advanced = AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(300).immutable_memtables_max(1);
+    let db = Options::new().advanced(advanced).listener(notes.clone()).open("/db")?;
     fill(&db, 50)?;
     sim.run_background_until_idle();
     let stalls: Vec<bool> = (notes.take().iter())
         .filter_map(|event| match event {
-            Event::WritersStalled => Some(true),
-            Event::WritersGoOn => Some(false),
+            Event::WriteStallBegan => Some(true),
+            Event::WriteStallEnded => Some(false),
             _ => None,
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Filters in a real tree: they err as seldom as the model promises, hide nothing, cost one digest per lookup, and are counted as what
 //! they are.
 
-use tamarack::{Batch, Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Batch, Db, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::filter;
@@ -11,15 +11,15 @@ const ENTRY_BYTES: u64 = 24;
 
 const RUNS: u64 = 5;
 
-fn expert(env: &std::sync::Arc<dyn Env>, filter: &str) -> Expert {
-    Expert::new().env(env.clone()).filter(filter).policy("tiering:T=10")
+fn advanced(env: &std::sync::Arc<dyn Env>, filter: &str) -> AdvancedOptions {
+    AdvancedOptions::new().env(env.clone()).filter(filter).policy("tiering:T=10")
 }
 
 /// A tree of [`RUNS`] runs, each with keys from everywhere: `entries` of them, all even.
 fn tree(env: &std::sync::Arc<dyn Env>, entries: u64, filter: &str) -> Result<Db> {
     let per_run = entries / RUNS;
-    let expert = expert(env, filter).buffer_bytes(per_run * ENTRY_BYTES).table_bytes(per_run * ENTRY_BYTES / 4);
-    let db = Options::new().expert(expert).open("/db")?;
+    let advanced = advanced(env, filter).memtable_bytes(per_run * ENTRY_BYTES).table_bytes(per_run * ENTRY_BYTES / 4);
+    let db = Options::new().advanced(advanced).open("/db")?;
     for run in 0..RUNS {
         for number in 0..per_run {
             let key = 2 * (number * RUNS + run);
@@ -27,7 +27,7 @@ fn tree(env: &std::sync::Arc<dyn Env>, entries: u64, filter: &str) -> Result<Db>
         }
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let runs: Vec<u64> = db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.entries).collect();
     assert_eq!(runs, vec![per_run; RUNS as usize]);
     Ok(db)
@@ -86,14 +86,14 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
     let kinds = ["none", "blocked:bits=3", "bloom:bits=12", "none", "blocked:bits=0.01"];
     for (at, filter) in (0_u64..).zip(kinds) {
-        let db = Options::new().expert(expert(&env, filter)).open("/db")?;
+        let db = Options::new().advanced(advanced(&env, filter)).open("/db")?;
         for number in 0..500_u64 {
             db.put((number * 5 + at).to_be_bytes(), filter)?;
         }
         db.flush()?;
         db.close()?;
     }
-    let db = Options::new().expert(expert(&env, "none")).open("/db")?;
+    let db = Options::new().advanced(advanced(&env, "none")).open("/db")?;
     for number in 0..2500_u64 {
         let value = db.get(number.to_be_bytes())?;
         assert_eq!(value.as_deref(), Some(kinds[(number % 5) as usize].as_bytes()), "{number}");
@@ -114,7 +114,7 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
 #[test]
 fn versions_too_young_for_a_snapshot_are_no_false_positives() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
-    let db = Options::new().expert(expert(&env, "bloom:bits=20")).open("/db")?;
+    let db = Options::new().advanced(advanced(&env, "bloom:bits=20")).open("/db")?;
     let snapshot = db.snapshot();
     for key in 0..100_u64 {
         db.put(key.to_be_bytes(), "young")?;
@@ -172,6 +172,6 @@ fn one_digest_for_each_lookup() -> Result<()> {
 #[test]
 fn words_that_name_no_filter_are_refused() {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
-    let error = Options::new().expert(expert(&env, "blocked:bits=ten")).open("/db").expect_err("no number");
+    let error = Options::new().advanced(advanced(&env, "blocked:bits=ten")).open("/db").expect_err("no number");
     assert!(matches!(&error, tamarack::Error::InvalidArgument(what) if what.contains("`bits=ten`")), "{error:?}");
 }

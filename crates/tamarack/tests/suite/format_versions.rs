@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::{Error, Expert, Options};
+use tamarack::{AdvancedOptions, Error, Options};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TreeId};
@@ -37,7 +37,7 @@ fn files(env: &dyn Env, dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 fn options(env: &Arc<dyn Env>) -> Options {
-    Options::default().expert(Expert::default().env(env.clone()))
+    Options::default().advanced(AdvancedOptions::default().env(env.clone()))
 }
 
 /// Opening, opening for reading, verifying and repairing refuse a database of version 1 by name,
@@ -77,7 +77,7 @@ fn kinds_that_are_not_served_are_refused_by_name() {
         let db = options(&env).open(dir).expect("an empty environment");
         db.put("a", "1").expect("memory");
         drop(db);
-        let path = FileName::Log(1).path(dir);
+        let path = FileName::Wal(1).path(dir);
         let segment = read(&*env, &path);
         let database = u64::from_le_bytes(segment[16..24].try_into().expect("eight bytes"));
         let header =

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tamarack::{Db, Error, Expert, Options, Result, Stats, step};
+use tamarack::{AdvancedOptions, Db, Error, Options, Result, Stats, step};
 use tamarack_env::SimEnv;
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::sync::Mutex;
@@ -14,16 +14,16 @@ use tamarack_model::planner;
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(env: &SimEnv) -> Db {
-    open_with(env, Expert::new())
+    open_with(env, AdvancedOptions::new())
 }
 
-fn open_with(env: &SimEnv, expert: Expert) -> Db {
-    options(env, expert).open("/db").expect("it opens")
+fn open_with(env: &SimEnv, advanced: AdvancedOptions) -> Db {
+    options(env, advanced).open("/db").expect("it opens")
 }
 
-fn options(env: &SimEnv, expert: Expert) -> Options {
-    let expert = expert.env(Arc::new(env.clone())).buffer_bytes(2000).block_bytes(128).table_bytes(600);
-    Options::new().threads(2).expert(expert)
+fn options(env: &SimEnv, advanced: AdvancedOptions) -> Options {
+    let advanced = advanced.env(Arc::new(env.clone())).memtable_bytes(2000).block_bytes(128).table_bytes(600);
+    Options::new().threads(2).advanced(advanced)
 }
 
 fn all(db: &Db) -> Entries {
@@ -186,13 +186,13 @@ fn it_arrives_where_the_shape_has_room() -> Result<()> {
     for policy in ["leveling:T=4", "tiering:T=4", "lazy-leveling:T=3", "dostoevsky:T=5,K=3,Z=2"] {
         for count in [3, 50, 400, 3000] {
             let env = SimEnv::new(5);
-            let db = open_with(&env, Expert::new().policy(policy));
+            let db = open_with(&env, AdvancedOptions::new().policy(policy));
             let mut model = Entries::new();
             ingest(&db, 0, count, 3, "first", &mut model)?;
-            db.wait_for_merges()?;
+            db.wait_for_compactions()?;
             let stats = db.stats();
             assert_eq!(runs(&stats).iter().sum::<usize>(), 1, "{policy}, {count}");
-            assert_eq!((stats.merges, stats.flushes), (0, 0), "{policy}, {count}: written once");
+            assert_eq!((stats.compactions, stats.flushes), (0, 0), "{policy}, {count}: written once");
             assert_eq!(stats.write_amplification(), Some(1.0));
             let (shape, occupancy, _) = db.planned();
             assert!(
@@ -203,7 +203,7 @@ fn it_arrives_where_the_shape_has_room() -> Result<()> {
                 ingest(&db, number, size, 7, "again", &mut model)?;
                 db.put(key(number), "put")?;
                 model.insert(key(number).into_bytes(), b"put".into());
-                db.wait_for_merges()?;
+                db.wait_for_compactions()?;
                 let (shape, occupancy, in_progress) = db.planned();
                 assert_eq!(in_progress, []);
                 for level in 1..=shape.last() {
@@ -221,7 +221,7 @@ fn it_arrives_where_the_shape_has_room() -> Result<()> {
 #[test]
 fn tombstones_are_not_due_because_of_it() -> Result<()> {
     let env = SimEnv::new(6);
-    let db = open_with(&env, Expert::new().policy("leveling:T=10"));
+    let db = open_with(&env, AdvancedOptions::new().policy("leveling:T=10"));
     let mut model = Entries::new();
     ingest(&db, 0, 2000, 1, "old", &mut model)?;
     for number in 0..20 {
@@ -229,12 +229,12 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
         model.remove(key(number * 50).as_bytes());
     }
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let tombstones =
         |db: &Db| -> u64 { db.stats().levels.iter().flat_map(|level| &level.runs).map(|run| run.tombstones).sum() };
     assert_eq!(tombstones(&db), 20);
     ingest(&db, 1, 20, 70, "new", &mut model)?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(tombstones(&db), 20, "{}", db.planned().1);
     drop(db);
     let env = env.kill();
@@ -242,7 +242,7 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
     db.put("another", "write")?;
     model.insert(b"another".into(), b"write".into());
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(tombstones(&db), 20, "{}", db.planned().1);
     // After as many writes as there are entries, they are.
     for number in 0..2200 {
@@ -252,7 +252,7 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
         model.insert(key(10_000 + number).into_bytes(), b"write".into());
     }
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(tombstones(&db), 0, "{}", db.planned().1);
     check(&db, &model);
     Ok(())
@@ -268,7 +268,7 @@ fn checkpoints_have_what_was_finished() -> Result<()> {
     let mut unfinished = db.ingest()?;
     unfinished.put(key(3), "unfinished")?;
     db.checkpoint("/copy")?;
-    let copy = options(&env, Expert::new()).open("/copy")?;
+    let copy = options(&env, AdvancedOptions::new()).open("/copy")?;
     let mut copied = model.clone();
     check(&copy, &copied);
     unfinished.finish()?;
@@ -287,16 +287,16 @@ fn checkpoints_have_what_was_finished() -> Result<()> {
 fn it_works_while_merges_are_paused() -> Result<()> {
     let db = open(&SimEnv::new(7));
     let mut model = Entries::new();
-    let pause = db.pause_merges();
+    let pause = db.pause_compactions();
     for number in 0..6 {
         ingest(&db, number, 200, 5, &format!("ingest {number}"), &mut model)?;
         db.put(key(number), "put")?;
         model.insert(key(number).into_bytes(), b"put".into());
     }
-    assert_eq!(db.stats().merges, 0);
+    assert_eq!(db.stats().compactions, 0);
     check(&db, &model);
     drop(pause);
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     check(&db, &model);
     Ok(())
 }
@@ -306,7 +306,7 @@ fn it_works_while_merges_are_paused() -> Result<()> {
 #[test]
 fn a_crash_leaves_all_or_nothing() -> Result<()> {
     let (mut with, mut without) = (0, 0);
-    for durable_log in [false, true] {
+    for durable_wal in [false, true] {
         let mut calls = 0;
         loop {
             let env = SimEnv::new(8);
@@ -317,7 +317,7 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
                 db.put(key(number * 2), "put")?;
                 before.insert(key(number * 2).into_bytes(), b"put".into());
             }
-            if durable_log {
+            if durable_wal {
                 db.sync()?;
             }
             let (left, images) = (Arc::new(Mutex::new(calls)), Arc::new(Mutex::new(Vec::new())));
@@ -342,7 +342,7 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
                 break;
             }
             for (crashed, image) in images {
-                let seen = all(&options(&image, Expert::new()).open_read_only("/db")?);
+                let seen = all(&options(&image, AdvancedOptions::new()).open_read_only("/db")?);
                 let db = open(&image);
                 let mut found = all(&db);
                 assert_eq!(found, seen, "call {calls}: who only reads sees what is recovered");
@@ -350,7 +350,7 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
                 found.remove(&b"last"[..]);
                 if is_whole {
                     assert_eq!(found, after, "call {calls}");
-                } else if durable_log || !crashed {
+                } else if durable_wal || !crashed {
                     assert_eq!(found, before, "call {calls}");
                 }
                 (with, without) = (with + u64::from(is_whole), without + u64::from(!is_whole));
@@ -464,13 +464,14 @@ fn a_failure_changes_nothing() -> Result<()> {
 #[test]
 fn a_run_that_is_moved_at_once_arrives_once_more() -> Result<()> {
     let env = SimEnv::new(1347);
-    let expert = Expert::new().env(Arc::new(env.clone())).buffer_bytes(189).block_bytes(200).table_bytes(34);
-    let db = Options::new().threads(1).expert(expert).open("/db")?;
+    let advanced =
+        AdvancedOptions::new().env(Arc::new(env.clone())).memtable_bytes(189).block_bytes(200).table_bytes(34);
+    let db = Options::new().threads(1).advanced(advanced).open("/db")?;
     let mut ingest = db.ingest()?;
     ingest.put("key", "v".repeat(1287))?;
     ingest.finish()?;
     db.set_policy("tiering:T=2")?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(all(&db).len(), 1);
     Ok(())
 }

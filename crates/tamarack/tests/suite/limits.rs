@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use tamarack::{Db, Error, Expert, Options};
+use tamarack::{AdvancedOptions, Db, Error, Options};
 use tamarack_env::{Env, SimEnv};
 
-fn expert(env: &SimEnv) -> Expert {
+fn advanced(env: &SimEnv) -> AdvancedOptions {
     let env: Arc<dyn Env> = Arc::new(env.clone());
-    Expert::new().env(env)
+    AdvancedOptions::new().env(env)
 }
 
 /// Writes a little, merges it, and finds it again.
@@ -27,15 +27,19 @@ fn use_it(db: &Db) {
 #[test]
 fn sizes_at_the_ends_of_their_ranges() {
     for bytes in [1, 1 << 20, 1 << 47, (1 << 47) + 1, u64::MAX / 2, u64::MAX] {
-        for field in [Expert::buffer_bytes, Expert::table_bytes, Expert::merge_bytes_per_second] {
+        for field in [
+            AdvancedOptions::memtable_bytes,
+            AdvancedOptions::table_bytes,
+            AdvancedOptions::compaction_bytes_per_second,
+        ] {
             let env = SimEnv::new(1);
-            match Options::new().expert(field(expert(&env), bytes)).open("/db") {
+            match Options::new().advanced(field(advanced(&env), bytes)).open("/db") {
                 Ok(db) => use_it(&db),
                 Err(error) => assert!(matches!(error, Error::InvalidArgument(_)), "{bytes}: {error}"),
             }
         }
         let env = SimEnv::new(1);
-        match Options::new().memory_bytes(bytes).expert(expert(&env)).open("/db") {
+        match Options::new().memory_bytes(bytes).advanced(advanced(&env)).open("/db") {
             Ok(db) => use_it(&db),
             Err(error) => assert!(matches!(error, Error::InvalidArgument(_)), "{bytes}: {error}"),
         }
@@ -56,13 +60,14 @@ fn shapes_at_the_ends_of_their_ranges() {
     ] {
         let env = SimEnv::new(1);
         // So much memory that any buffer is within it.
-        let options = |expert: Expert| Options::new().memory_bytes(256 << 40).expert(expert.cache_bytes(0));
-        let db = options(expert(&env).buffer_bytes(1000)).open("/db").unwrap();
+        let options =
+            |advanced: AdvancedOptions| Options::new().memory_bytes(256 << 40).advanced(advanced.cache_bytes(0));
+        let db = options(advanced(&env).memtable_bytes(1000)).open("/db").unwrap();
         use_it(&db);
         db.set_policy(words).unwrap();
         use_it(&db);
         drop(db);
-        use_it(&options(expert(&env)).open("/db").unwrap());
+        use_it(&options(advanced(&env)).open("/db").unwrap());
     }
 }
 
@@ -79,8 +84,8 @@ fn a_buffer_beyond_the_memory() {
             "{error}"
         );
     };
-    refusal(options().expert(expert(&env).policy(words)).open("/db").expect_err("too large"));
-    let db = options().expert(expert(&env)).open("/db").unwrap();
+    refusal(options().advanced(advanced(&env).policy(words)).open("/db").expect_err("too large"));
+    let db = options().advanced(advanced(&env)).open("/db").unwrap();
     refusal(db.set_policy(words).expect_err("too large"));
     use_it(&db);
     assert_eq!(db.stats().policy, "leveling:T=10");
@@ -90,7 +95,7 @@ fn a_buffer_beyond_the_memory() {
 #[test]
 fn ranges_with_any_bounds() {
     let env = SimEnv::new(1);
-    let db = Options::new().expert(expert(&env).buffer_bytes(1000)).open("/db").unwrap();
+    let db = Options::new().advanced(advanced(&env).memtable_bytes(1000)).open("/db").unwrap();
     for round in 0..3u8 {
         db.put("", [round]).unwrap();
         for key in 0..100u8 {
@@ -108,6 +113,6 @@ fn ranges_with_any_bounds() {
     assert_eq!(db.get("").unwrap().as_deref(), Some(&[2][..]));
     assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
     drop(db);
-    let db = Options::new().expert(expert(&env)).open("/db").unwrap();
+    let db = Options::new().advanced(advanced(&env)).open("/db").unwrap();
     assert!((0..100u8).all(|key| db.get([key]).unwrap().as_deref() == Some(&[2; 20][..])));
 }

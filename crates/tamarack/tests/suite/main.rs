@@ -12,6 +12,7 @@ mod background;
 mod basics;
 mod causes;
 mod checkpoints;
+mod compactions;
 mod corpus;
 mod design;
 mod edit_bytes;
@@ -25,7 +26,6 @@ mod ingest;
 mod limits;
 #[cfg(feature = "measure")]
 mod measure;
-mod merges;
 mod observed;
 mod options;
 mod rates;

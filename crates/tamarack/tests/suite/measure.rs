@@ -1,7 +1,7 @@
 //! The measuring mode: answers stay right however keys are hashed, and they are hashed as often as it says.
 
 use tamarack::measure::{Hash, Hashed, PARTS, Part, hash_with, set_clock, take_parts};
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
 const RUNS: u64 = 5;
@@ -9,13 +9,13 @@ const ENTRIES: u64 = 300;
 
 /// Keys whose numbers are 0, 2, 4 … of which each run has every fifth; the odd ones are absent.
 fn tree(filter: &str) -> Result<Db> {
-    let expert = Expert::new().env(MemoryEnv::new(1)).policy("tiering:T=10").filter(filter);
-    let db = Options::new().expert(expert).open("/db")?;
+    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).policy("tiering:T=10").filter(filter);
+    let db = Options::new().advanced(advanced).open("/db")?;
     for run in 0..RUNS {
         (0..ENTRIES).try_for_each(|nth| db.put(key(2 * (nth * RUNS + run)), [run as u8; 20]))?;
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     Ok(db)
 }
 

@@ -5,7 +5,7 @@
 //! What is compared is false positives for each lookup, of the same lookups on trees of the same
 //! runs. `-- --nocapture` shows them.
 
-use tamarack::{Compression, Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_env::{MemoryEnv, Random};
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
@@ -73,16 +73,16 @@ impl Asked {
 
     /// False positives for each lookup, in a tree that has grown while it was asked.
     fn false_positives(self, policy: &str, filter: &str) -> Result<f64> {
-        let expert = Expert::new().env(MemoryEnv::new(1)).filter(filter).policy(policy);
-        let expert = expert.buffer_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
-        let db = Options::new().compression(Compression::None).expert(expert).open("/db")?;
+        let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).filter(filter).policy(policy);
+        let advanced = advanced.memtable_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
+        let db = Options::new().compression(Compression::None).advanced(advanced).open("/db")?;
         let random = Random::new(5);
         for buffer in 0..BUFFERS {
             for entry in buffer * BUFFER..(buffer + 1) * BUFFER {
                 db.put(self.key(entry).to_be_bytes(), entry.to_be_bytes())?;
             }
             db.flush()?;
-            db.wait_for_merges()?;
+            db.wait_for_compactions()?;
             self.look(&db, &random, (buffer + 1) * BUFFER, LOOKUPS)?;
         }
         let before = db.stats().lookups.filter_false_positives;

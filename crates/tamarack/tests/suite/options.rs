@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use tamarack::internals::Row;
-use tamarack::{Expert, Options};
+use tamarack::{AdvancedOptions, Options};
 
 /// The document is up to date.
 #[test]
@@ -62,9 +62,9 @@ const GROUPS: [(&str, &str, &[Row]); 2] = [
         Options::TABLE,
     ),
     (
-        "Expert",
-        "Overrides of what is otherwise derived: `Options::new().expert(Expert::new().policy(\"tiering:T=4\"))`.",
-        Expert::TABLE,
+        "AdvancedOptions",
+        "Overrides of what is otherwise derived: `Options::new().expert(AdvancedOptions::new().policy(\"tiering:T=4\"))`.",
+        AdvancedOptions::TABLE,
     ),
 ];
 

@@ -12,7 +12,7 @@
 //!
 //! `-- --nocapture` shows the sums.
 
-use tamarack::{Compression, Db, Expert, Options, Result, RunStats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result, RunStats};
 use tamarack_env::{MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::cost::lookup;
@@ -70,8 +70,8 @@ fn fill(db: &Db, entries: u64) -> Result<()> {
     db.put(0_u64.to_be_bytes(), entries.to_be_bytes())?;
     db.put(u64::MAX.to_be_bytes(), entries.to_be_bytes())?;
     db.flush()?;
-    db.wait_for_merges()?;
-    db.wait_for_filters()
+    db.wait_for_compactions()?;
+    db.wait_for_filter_rebuild()
 }
 
 fn runs(db: &Db) -> Vec<RunStats> {
@@ -115,9 +115,9 @@ fn false_positives_are_those_of_the_model() -> Result<()> {
                 let mut all = Sums::default();
                 for policy in policies() {
                     let filter = format!("{}:bits={bits},allocation={allocation}", kind.name());
-                    let expert = Expert::new().env(MemoryEnv::new(1)).filter(&filter).policy(&policy);
-                    let expert = expert.buffer_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
-                    let db = Options::new().compression(Compression::None).expert(expert).open("/db")?;
+                    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).filter(&filter).policy(&policy);
+                    let advanced = advanced.memtable_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
+                    let db = Options::new().compression(Compression::None).advanced(advanced).open("/db")?;
                     for buffer in 1..=MOMENTS[1] {
                         fill(&db, buffer * BUFFER)?;
                         if MOMENTS.contains(&buffer) {

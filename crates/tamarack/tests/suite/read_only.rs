@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Result, step};
+use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Result, step};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 
 const DIR: &str = "/db";
 
 fn options(env: &Arc<dyn Env>) -> Options {
-    let expert = Expert::new().env(env.clone()).buffer_bytes(2048).block_bytes(256).table_bytes(1024);
-    Options::new().threads(2).compression(Compression::None).expert(expert)
+    let advanced = AdvancedOptions::new().env(env.clone()).memtable_bytes(2048).block_bytes(256).table_bytes(1024);
+    Options::new().threads(2).compression(Compression::None).advanced(advanced)
 }
 
 fn shared(env: &SimEnv) -> Arc<dyn Env> {
@@ -56,7 +56,7 @@ fn use_in_every_way(db: &Db) {
     assert_eq!(db.snapshot().scan::<&[u8]>(..).count(), there.len());
     assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
     let stats = db.stats();
-    assert_eq!((stats.trouble, stats.flushes, stats.merges), (None, 0, 0));
+    assert_eq!((stats.trouble, stats.flushes, stats.compactions), (None, 0, 0));
 
     let refusals = [
         db.put("key", "value"),
@@ -68,7 +68,7 @@ fn use_in_every_way(db: &Db) {
         db.sync(),
         db.compact(),
         db.compact_range("a".."z"),
-        db.wait_for_merges(),
+        db.wait_for_compactions(),
         db.set_policy("tiering:T=3"),
         db.checkpoint("/checkpoint").map(drop),
         db.ingest().map(drop),
@@ -78,19 +78,19 @@ fn use_in_every_way(db: &Db) {
         assert!(matches!(error, Error::ReadOnly { .. }), "call {number}: {error:?}");
         assert!(error.to_string().contains("reading only") && error.to_string().contains("open it for writing"));
     }
-    drop(db.pause_merges());
+    drop(db.pause_compactions());
 }
 
 /// A database with something in tables, in the log and in the log's torn end, with a merge in progress and an orphan: what a machine left that lost power.
 fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     let env = SimEnv::new(seed);
-    let db = options(&shared(&env)).expert(
-        Expert::new()
+    let db = options(&shared(&env)).advanced(
+        AdvancedOptions::new()
             .env(shared(&env))
-            .buffer_bytes(1024)
+            .memtable_bytes(1024)
             .table_bytes(512)
             .policy("tiering:T=2")
-            .merge_bytes_per_second(50_000),
+            .compaction_bytes_per_second(50_000),
     );
     let db = db.open(DIR)?;
     // In the midst of a flush or a merge: there are tables that the manifest does not name yet.
@@ -121,7 +121,7 @@ fn nothing_changes() -> Result<()> {
     for seed in 0..40 {
         let env = left_by_a_crash(seed)?;
         let before = (env.identity(), bytes_of(&env, Path::new(DIR)));
-        env.start_log();
+        env.start_wal();
         let db = options(&shared(&env)).open_read_only(DIR)?;
         let another = options(&shared(&env)).open_read_only(DIR)?;
         use_in_every_way(&db);
@@ -134,7 +134,7 @@ fn nothing_changes() -> Result<()> {
         db.close()?;
         assert_eq!(all(&clone), found, "closing it keeps nobody from reading");
         drop((clone, another));
-        let changing: Vec<_> = env.take_log().into_iter().filter(|call| call.kind.changes_storage()).collect();
+        let changing: Vec<_> = env.take_wal().into_iter().filter(|call| call.kind.changes_storage()).collect();
         assert!(changing.is_empty(), "seed {seed}: {changing:?}");
         assert_eq!((env.identity(), bytes_of(&env, Path::new(DIR))), before, "seed {seed}");
         assert_eq!(env.unsynced_changes(), 0);
@@ -163,7 +163,7 @@ fn nothing_changes_on_files() -> Result<()> {
         let (env, dir) = (OsEnv::new(), scratch.path().join(format!("db {closed}")));
         let db = options(&env).open(&dir)?;
         put(&db, 0..500, "value")?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         put(&db, 500..520, "value")?;
         if closed {
             db.close()?
@@ -260,9 +260,9 @@ fn damage_is_not_passed_over() -> Result<()> {
     put(&db, 0..100, "value")?;
     db.close()?;
     let image = env.image(Crash::KeepAll);
-    let log =
+    let wal =
         image.files().into_iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "wal"));
-    image.flip_bit(log.max().expect("there is a log"), 100, 3).unwrap();
+    image.flip_bit(wal.max().expect("there is a log"), 100, 3).unwrap();
     assert!(matches!(options(&shared(&image)).open_read_only(DIR), Err(Error::Corruption { .. })));
 
     let db = options(&shared(&env)).open(DIR)?;
@@ -271,8 +271,8 @@ fn damage_is_not_passed_over() -> Result<()> {
     assert!(db.put("torn", "x".repeat(100)).is_err());
     let image = env.process_image();
     drop(db);
-    let strict = Expert::new().env(shared(&image)).strict_recovery(true);
-    assert!(matches!(options(&shared(&image)).expert(strict).open_read_only(DIR), Err(Error::Corruption { .. })));
+    let strict = AdvancedOptions::new().env(shared(&image)).strict_recovery(true);
+    assert!(matches!(options(&shared(&image)).advanced(strict).open_read_only(DIR), Err(Error::Corruption { .. })));
     let db = options(&shared(&image)).open_read_only(DIR)?;
     assert_eq!((db.recovery().dropped.len(), all(&db).len()), (1, 100));
     Ok(())

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Compression, Db, Error, Expert, LatencyStats, Options, ReadStats, ReaderStats, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Error, LatencyStats, Options, ReadStats, ReaderStats, Result};
 use tamarack_env::sim::{CallKind, Device, Failure, Fault};
 use tamarack_env::{Env, Random, SimEnv};
 
@@ -41,9 +41,9 @@ fn key(number: usize) -> Vec<u8> {
 }
 
 fn options(env: &SimEnv, direct: bool) -> Options {
-    let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100");
-    let expert = expert.buffer_bytes(350_000).direct_io(direct);
-    Options::new().compression(Compression::None).threads(1).expert(expert)
+    let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=100");
+    let advanced = advanced.memtable_bytes(350_000).direct_io(direct);
+    Options::new().compression(Compression::None).threads(1).advanced(advanced)
 }
 
 /// A database of [`RUNS`] runs whose tables are open, whose index blocks are in the cache, and whose data blocks are not, but for those at both ends.
@@ -80,9 +80,9 @@ impl Cost {
     /// Of `operation`. Checks that the engine counts what the machine was asked for.
     fn of(env: &SimEnv, db: &Db, operation: impl FnOnce()) -> Self {
         let (before, began) = (db.stats().reads, env.now());
-        env.start_log();
+        env.start_wal();
         operation();
-        let calls = env.take_log();
+        let calls = env.take_wal();
         let time = env.now() - began;
         let mut reads = std::collections::BTreeMap::<_, usize>::new();
         let (mut count, mut bytes) = (0, 0);
@@ -225,9 +225,10 @@ fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
     for (cache_bytes, versions) in [(0, 1), (64 << 20, 1), (0, 3)] {
         let env = SimEnv::new(1);
         let options = || {
-            let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100").buffer_bytes(700_000);
-            let expert = expert.direct_io(true).cache_bytes(cache_bytes);
-            Options::new().compression(Compression::None).threads(1).expert(expert)
+            let advanced =
+                AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=100").memtable_bytes(700_000);
+            let advanced = advanced.direct_io(true).cache_bytes(cache_bytes);
+            Options::new().compression(Compression::None).threads(1).advanced(advanced)
         };
         let db = options().open("/db")?;
         for _ in 0..versions {
@@ -270,8 +271,9 @@ fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
 fn index_blocks_stay_if_they_have_room() -> Result<()> {
     for (room, index_blocks) in [(0, KEYS as u64), (1 << 20, 0)] {
         let env = SimEnv::new(12);
-        let expert = Expert::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(room).direct_io(true);
-        let options = Options::new().compression(Compression::None).threads(1).expert(expert.filter("none"));
+        let advanced =
+            AdvancedOptions::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(room).direct_io(true);
+        let options = Options::new().compression(Compression::None).threads(1).advanced(advanced.filter("none"));
         let db = options.open("/db")?;
         for number in 0..KEYS {
             db.put(key(number), [b'v'; VALUE_BYTES])?;
@@ -363,9 +365,9 @@ impl Victim {
 /// Lets `read`, which `learn` tells the reads of, meet with something at one of them, and checks what comes of it.
 fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: impl Fn() -> Result<()>) -> Victim {
     env.inject(Fault::new(Failure::Io).kind(CallKind::Read).forever());
-    env.start_log();
+    env.start_wal();
     assert!(learn().is_err(), "trial {number}: nothing is read");
-    let mut calls: Vec<_> = env.take_log().into_iter().filter(|call| call.kind == CallKind::Read).collect();
+    let mut calls: Vec<_> = env.take_wal().into_iter().filter(|call| call.kind == CallKind::Read).collect();
     env.clear_faults();
     calls.sort_by_key(|call| (call.path.clone(), call.offset));
     let struck = &calls[number * 7 % calls.len()];
@@ -428,9 +430,9 @@ fn many_lookups_answer_as_single_ones() -> Result<()> {
     for (seed, cache_bytes) in [(1, 0), (2, 0), (3, 1 << 20)] {
         let random = Random::new(seed);
         let env = SimEnv::new(seed);
-        let expert = Expert::new().env(Arc::new(env.clone())).policy("tiering:T=100").buffer_bytes(4000);
-        let expert = expert.block_bytes(256).cache_bytes(cache_bytes).direct_io(true);
-        let db = Options::new().compression(Compression::None).threads(1).expert(expert).open("/db")?;
+        let advanced = AdvancedOptions::new().env(Arc::new(env.clone())).policy("tiering:T=100").memtable_bytes(4000);
+        let advanced = advanced.block_bytes(256).cache_bytes(cache_bytes).direct_io(true);
+        let db = Options::new().compression(Compression::None).threads(1).advanced(advanced).open("/db")?;
         for written in 0..400 {
             let number = random.below(60) as usize;
             match random.below(4) {
@@ -493,7 +495,7 @@ fn each_reader_is_counted_as_itself() -> Result<()> {
         };
         let (read, data_blocks) = check("scan", |reads| reads.scans, &scans);
         assert!(read.batches > 0 && data_blocks == 0, "{read:?}");
-        let (read, _) = check("merge", |reads| reads.merges, &|| db.compact().unwrap());
+        let (read, _) = check("merge", |reads| reads.compactions, &|| db.compact().unwrap());
         // Four entries of a thousand bytes to a block.
         assert!(read.blocks >= (KEYS / 4) as u64 && read.bytes >= (KEYS * VALUE_BYTES) as u64, "{read:?}");
     })

@@ -4,25 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Error, Event, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, SimEnv};
 
 const PAGE_BYTES: u64 = 4096;
 
 fn open(sim: &SimEnv, reserve: Option<u64>) -> Result<(Db, Arc<Mutex<Vec<String>>>)> {
-    let mut expert = Expert::new().env(Arc::new(sim.clone())).buffer_bytes(16 << 10).block_bytes(512).table_bytes(8192);
+    let mut advanced =
+        AdvancedOptions::new().env(Arc::new(sim.clone())).memtable_bytes(16 << 10).block_bytes(512).table_bytes(8192);
     if let Some(bytes) = reserve {
-        expert = expert.reserve_bytes(bytes);
+        advanced = advanced.reserve_bytes(bytes);
     }
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = told.clone();
     let listener = move |event: &Event| match event {
-        Event::DiskLow { .. } => notes.lock().push("low".to_owned()),
-        Event::DiskFreed { .. } => notes.lock().push("freed".to_owned()),
+        Event::DiskSpaceLow { .. } => notes.lock().push("low".to_owned()),
+        Event::DiskSpaceRecovered { .. } => notes.lock().push("freed".to_owned()),
         _ => {}
     };
-    let options = Options::new().compression(tamarack::Compression::None).expert(expert).listener(Arc::new(listener));
+    let options =
+        Options::new().compression(tamarack::Compression::None).advanced(advanced).listener(Arc::new(listener));
     Ok((options.open("/db")?, told))
 }
 
@@ -67,7 +69,7 @@ fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
         assert!(disk.is_low && disk.reserve_bytes == 50 * PAGE_BYTES && disk.free_bytes <= 30 * PAGE_BYTES, "{disk:?}");
         assert!(put(&db, stored).is_err_and(|error| error.is_storage_full()));
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
         for number in 0..stored * 3 / 4 {
             db.delete(format!("{:04}", number * 7919 % 10_000))?;
         }
@@ -116,7 +118,7 @@ fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
         put(&db, number)?;
     }
     db.flush()?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let runs = || db.stats().levels[0].runs.len();
     let before = runs();
     assert!(before > 0);
@@ -132,7 +134,7 @@ fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
     assert!(error.is_storage_full() && error.to_string().contains("merge: find space"), "{error}");
     sim.set_capacity(None);
     wait(&sim);
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(db.stats().levels.iter().map(|level| level.runs.len()).sum::<usize>(), 1, "what was asked for is done");
     assert_eq!(db.scan::<&str>(..).count(), 450);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tamarack::{Db, Error, Event, Expert, Options, Result, Stats};
+use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result, Stats};
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tamarack_env::sync::{Mutex, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
@@ -17,8 +17,8 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn open(env: Arc<dyn Env>, buffer: u64, filter: &str, policy: &str, digests: bool) -> Result<Db> {
-    let expert = Expert::new().env(env).filter(filter).policy(policy).cache_bytes(0).filter_digests(digests);
-    Options::new().expert(expert.buffer_bytes(buffer * ENTRY_BYTES).table_bytes(16 << 10)).open("/db")
+    let advanced = AdvancedOptions::new().env(env).filter(filter).policy(policy).cache_bytes(0).filter_digests(digests);
+    Options::new().advanced(advanced.memtable_bytes(buffer * ENTRY_BYTES).table_bytes(16 << 10)).open("/db")
 }
 
 /// Writes these and lets merges and filters settle.
@@ -27,8 +27,8 @@ fn load(db: &Db, numbers: std::ops::Range<u64>) -> Result<()> {
         db.put(key(number), number.to_be_bytes())?;
     }
     db.flush()?;
-    db.wait_for_merges()?;
-    db.wait_for_filters()
+    db.wait_for_compactions()?;
+    db.wait_for_filter_rebuild()
 }
 
 fn assert_all_there(db: &Db, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
@@ -67,7 +67,7 @@ fn a_live_database_gets_other_filters() -> Result<()> {
     {
         let before = db.stats();
         db.set_filter(words)?;
-        db.wait_for_filters()?;
+        db.wait_for_filter_rebuild()?;
         // Tables are opened, and get what they are to have.
         assert_all_there(&db, (0..entries).step_by(7))?;
         let after = db.stats();
@@ -75,20 +75,20 @@ fn a_live_database_gets_other_filters() -> Result<()> {
         let tables: u64 = after.levels.iter().map(|level| level.total().tables).sum();
         let budget = wanted * entries;
         let used = bits(&after);
-        println!("{words}: {used} bits of {budget} in {tables} tables, {} bytes read", after.retune_bytes_read);
+        println!("{words}: {used} bits of {budget} in {tables} tables, {} bytes read", after.filter_rebuild_bytes_read);
         assert!(used <= budget + 512 * tables && used * 10 > budget * 7, "{words}: {used} bits of {budget}");
         assert_eq!(
-            (after.merges, after.merge_bytes, after.flushes),
-            (before.merges, before.merge_bytes, before.flushes)
+            (after.compactions, after.compaction_bytes, after.flushes),
+            (before.compactions, before.compaction_bytes, before.flushes)
         );
-        assert!(after.retune_bytes_read - before.retune_bytes_read < file_bytes / 5, "{words}");
+        assert!(after.filter_rebuild_bytes_read - before.filter_rebuild_bytes_read < file_bytes / 5, "{words}");
         let (promised, measured) = promised_and_measured(&db, 30_000)?;
         let spread = 3.0 * (promised / 30_000.0).sqrt();
         assert!((measured - promised).abs() < 0.1 * promised + spread, "{words}: {measured} read, {promised} promised");
     }
     assert!(db.stats().filters_rebuilt > 10);
     db.set_filter("none")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (0, 0));
     assert_all_there(&db, (0..entries).step_by(11))?;
     let error = db.set_filter("blocked:bits=ten").expect_err("no number");
@@ -107,7 +107,7 @@ fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     assert_all_there(&db, (0..30_000).step_by(5))?;
     assert!(bits(&db.stats()) <= 6 * 30_000 + 512 * 40, "{} bits", bits(&db.stats()));
     db.set_filter("bloom:bits=4")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     assert_all_there(&db, (0..30_000).step_by(5))?;
     let used = bits(&db.stats());
     assert!((100_000..=120_000 + 512 * 40).contains(&used), "{used} bits");
@@ -117,10 +117,10 @@ fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     // Chosen again, tables that store elastic filters get units of these, without a compaction.
     let before = db.stats();
     db.set_filter("elastic:bits=6")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     let after = db.stats();
     assert!(after.filters_loaded > before.filters_loaded, "no units were loaded");
-    assert_eq!((after.merges, after.flushes), (before.merges, before.flushes));
+    assert_eq!((after.compactions, after.flushes), (before.compactions, before.flushes));
     assert!(bits(&after) <= 6 * 30_000 + 512 * 40, "{} bits", bits(&after));
     assert_all_there(&db, (0..30_000).step_by(5))
 }
@@ -137,16 +137,16 @@ fn without_digests_whole_filters_go_and_come() -> Result<()> {
     let smallest_run =
         |stats: &Stats| stats.levels.iter().flat_map(|level| level.runs.clone()).min_by_key(|run| run.entries);
     db.set_filter("bloom:bits=5")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     let half = db.stats();
     assert!(bits(&half) <= 5 * entries + 30_000 && bits(&half) > 4 * entries, "{} bits", bits(&half));
     assert!(half.filter_bytes < full.filter_bytes * 6 / 10, "{} of {}", half.filter_bytes, full.filter_bytes);
     let kept = smallest_run(&half).expect("there are runs");
     assert!(kept.filter_bits_per_entry() > 9.0, "the smallest run saves most for each bit: {kept:?}");
-    assert_eq!((half.filters_rebuilt, half.retune_bytes_read), (0, 0), "dropping reads nothing");
+    assert_eq!((half.filters_rebuilt, half.filter_rebuild_bytes_read), (0, 0), "dropping reads nothing");
     assert_all_there(&db, (0..entries).step_by(3))?;
     db.set_filter("bloom:bits=10")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (bits(&full), full.filter_bytes));
     assert_all_there(&db, (0..entries).step_by(3))?;
     // Opened with other words, tables that nobody has opened yet are opened with what they are to have, and nothing is read for it.
@@ -183,15 +183,15 @@ impl Watched {
         let runs = || stats.levels.iter().flat_map(|level| &level.runs);
         let entries: u64 = runs().map(|run| run.entries).sum();
         self.entries = if is_at_rest { entries } else { self.entries.max(entries) };
-        let in_merges: u64 = runs().filter(|run| run.in_merge).map(|run| run.entries).sum();
+        let in_compactions: u64 = runs().filter(|run| run.in_compaction).map(|run| run.entries).sum();
         let tables: u64 = runs().map(|run| run.tables).sum();
         let largest = if is_at_rest { 0 } else { TABLE_ENTRIES_MAX };
-        let counted = self.entries + if is_at_rest { 0 } else { in_merges };
+        let counted = self.entries + if is_at_rest { 0 } else { in_compactions };
         let bound = self.bits_per_entry * (counted + largest) as f64 + (tables + 4) as f64 * (512.0 + 8.0 * 80.0);
         let used = 8.0 * stats.memory.filters_bytes as f64;
         assert!(
             used <= bound,
-            "{used} bits, {bound} allowed, {entries} entries, {in_merges} in merges, {tables} tables"
+            "{used} bits, {bound} allowed, {entries} entries, {in_compactions} in merges, {tables} tables"
         );
         self.checks += 1;
     }
@@ -200,8 +200,8 @@ impl Watched {
         while self.env.step_background() {
             self.check(false);
         }
-        self.db.wait_for_merges()?;
-        self.db.wait_for_filters()?;
+        self.db.wait_for_compactions()?;
+        self.db.wait_for_filter_rebuild()?;
         self.check(true);
         Ok(())
     }
@@ -259,7 +259,7 @@ fn the_budget_holds_at_every_step() -> Result<()> {
                 while tree.env.step_background() {
                     tree.check(false);
                 }
-                tree.db.wait_for_filters()?;
+                tree.db.wait_for_filter_rebuild()?;
                 tree.bits_per_entry = *bits;
                 tree.check(true);
                 assert_all_there(&tree.db, (0..buffer * BUFFER).step_by(97))?;
@@ -269,7 +269,7 @@ fn the_budget_holds_at_every_step() -> Result<()> {
         let rebuilt = (grown.filters_rebuilt, grown.filters_loaded, grown.filters_dropped);
         println!(
             "digests {digests}: {} checks; made anew, loaded, dropped: {rebuilt:?}; {} merges",
-            tree.checks, grown.merges
+            tree.checks, grown.compactions
         );
         for first in (0..960).step_by(4) {
             tree.buffer(first * BUFFER..(first + 4) * BUFFER, true)?;
@@ -312,7 +312,7 @@ fn readers_find_everything_meanwhile() -> Result<()> {
             let words = ["bloom:bits=3", "blocked:bits=12,allocation=monkey", "none", "blocked:bits=5"][round % 4];
             let before = asked.load(Ordering::Relaxed);
             db.set_filter(words)?;
-            db.wait_for_filters()?;
+            db.wait_for_filter_rebuild()?;
             // However late the machine lets readers run.
             while asked.load(Ordering::Relaxed) == before && !readers.iter().any(|reader| reader.is_finished()) {
                 thread::yield_now();
@@ -340,10 +340,10 @@ fn damaged_digests_hide_nothing() -> Result<()> {
             }
         }
     };
-    let expert = |filter: &str| {
-        Expert::new().env(env.clone()).filter(filter).policy("tiering:T=4").buffer_bytes(1000 * ENTRY_BYTES)
+    let advanced = |filter: &str| {
+        AdvancedOptions::new().env(env.clone()).filter(filter).policy("tiering:T=4").memtable_bytes(1000 * ENTRY_BYTES)
     };
-    let options = |filter: &str| Options::new().expert(expert(filter)).listener(Arc::new(listener.clone()));
+    let options = |filter: &str| Options::new().advanced(advanced(filter)).listener(Arc::new(listener.clone()));
     let db = options("blocked:bits=5").open("/db")?;
     load(&db, 0..1000)?;
     db.close()?;
@@ -361,11 +361,11 @@ fn damaged_digests_hide_nothing() -> Result<()> {
     assert_all_there(&db, 0..1000)?;
     let five = bits(&db.stats());
     db.set_filter("blocked:bits=10")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     assert_eq!(bits(&db.stats()), five);
     assert_all_there(&db, 0..1000)?;
     db.set_filter("blocked:bits=2")?;
-    db.wait_for_filters()?;
+    db.wait_for_filter_rebuild()?;
     assert_eq!(bits(&db.stats()), 0);
     assert_all_there(&db, 0..1000)?;
     let report = db.verify(&mut |_, _| {})?;

@@ -3,7 +3,7 @@
 //!
 //! Bounds are six standard deviations of what is drawn; nothing here depends on time.
 
-use tamarack::{Compression, Db, Expert, LOOKUPS_PER_SAMPLE, Options, Result, RunLookups, RunStats, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, LOOKUPS_PER_SAMPLE, Options, Result, RunLookups, RunStats, Stats};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 
 /// Entries of each run, which also are the numbers between two that it has.
@@ -18,15 +18,15 @@ fn key(run: u8, number: u64) -> [u8; 9] {
 
 /// A tree of three runs of different keys, each from everywhere, with filters that err often.
 fn tree(env: std::sync::Arc<dyn Env>) -> Result<Db> {
-    let expert = Expert::new().env(env).filter("blocked:bits=5").policy("tiering:T=10").table_bytes(16_000);
+    let advanced = AdvancedOptions::new().env(env).filter("blocked:bits=5").policy("tiering:T=10").table_bytes(16_000);
     // A put takes 22 raw bytes.
-    let expert = expert.buffer_bytes(ENTRIES * 22);
-    let db = Options::new().compression(Compression::None).threads(1).expert(expert).open("/db")?;
+    let advanced = advanced.memtable_bytes(ENTRIES * 22);
+    let db = Options::new().compression(Compression::None).threads(1).advanced(advanced).open("/db")?;
     for run in [2, 1, 0] {
         (0..ENTRIES).try_for_each(|number| db.put(key(run, number), "value"))?;
         db.flush()?;
     }
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(runs(&db.stats()).len(), 3);
     Ok(db)
 }

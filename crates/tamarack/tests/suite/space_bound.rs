@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tamarack::{Db, Event, Expert, Listener, Options};
+use tamarack::{AdvancedOptions, Db, Event, Listener, Options};
 use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Random, SimEnv};
 
@@ -22,7 +22,7 @@ struct Causes(Mutex<Vec<(String, u64)>>);
 
 impl Listener for Causes {
     fn on(&self, event: &Event) {
-        if let Event::MergeBegun { cause, raw_bytes, .. } = event {
+        if let Event::CompactionBegun { cause, raw_bytes, .. } = event {
             self.0.lock().push((cause.clone(), *raw_bytes));
         }
     }
@@ -39,8 +39,9 @@ impl Causes {
 
 fn options(env: &SimEnv, policy: &str, causes: &Arc<Causes>) -> Options {
     let env: Arc<dyn Env> = Arc::new(env.clone());
-    let expert = Expert::new().env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400).policy(policy);
-    Options::new().threads(2).listener(causes.clone()).expert(expert)
+    let advanced =
+        AdvancedOptions::new().env(env).memtable_bytes(1500).block_bytes(128).table_bytes(400).policy(policy);
+    Options::new().threads(2).listener(causes.clone()).advanced(advanced)
 }
 
 /// Puts and deletes of few keys, all of one size.
@@ -57,7 +58,7 @@ fn write(db: &Db, random: &Random, writes: u64, deletes_of_ten: u64, model: &mut
         }
     }
     db.flush().unwrap();
-    db.wait_for_merges().unwrap();
+    db.wait_for_compactions().unwrap();
 }
 
 fn held(db: &Db) -> u64 {
@@ -108,9 +109,9 @@ fn opening_with_a_bound_keeps_it() {
     assert_eq!(causes.of_bound().0, 0);
 
     let db = options(&env, "tiering:T=30", &causes).space_amplification_max(1.2).open("/db").expect("it opens");
-    db.wait_for_merges().unwrap();
+    db.wait_for_compactions().unwrap();
     check(&db, &model, 1.2, "after opening");
-    assert_eq!(db.stats().merges, 1);
+    assert_eq!(db.stats().compactions, 1);
 }
 
 /// A snapshot that needs all that is overwritten: merges free nothing, and yet there are only as many as what comes calls for; none once nothing comes. When
@@ -127,13 +128,13 @@ fn a_snapshot_does_not_make_it_merge_for_ever() {
         // Every version of this round that is left is needed from now on.
         snapshots.push(db.snapshot());
     }
-    let (merges, bytes) = causes.of_bound();
-    assert!(merges > 3, "{merges}");
+    let (compactions, bytes) = causes.of_bound();
+    assert!(compactions > 3, "{compactions}");
     assert!(bytes <= 3 * came, "{bytes} bytes were merged for the bound, and {came} came");
-    let before = db.stats().merges;
+    let before = db.stats().compactions;
     env.run_background_until_idle();
-    db.wait_for_merges().unwrap();
-    assert_eq!(db.stats().merges, before, "nothing has come");
+    db.wait_for_compactions().unwrap();
+    assert_eq!(db.stats().compactions, before, "nothing has come");
     assert!(held(&db) > 3 * model.len() as u64 * ENTRY, "the snapshots hold something");
     drop(snapshots);
     for _ in 0..60 {
@@ -159,9 +160,9 @@ fn a_busy_tree_comes_to_rest_within_its_bound() {
         }
         let busy = db.stats();
         db.flush().unwrap();
-        db.wait_for_merges().unwrap();
+        db.wait_for_compactions().unwrap();
         check(&db, &model, 1.3, policy);
-        println!("{policy}: {} merges while busy, then {}", busy.merges, db.stats().merges);
+        println!("{policy}: {} merges while busy, then {}", busy.compactions, db.stats().compactions);
         db.close().unwrap();
         assert!(causes.of_bound().0 > 5, "{policy}: {:?}", causes.of_bound());
     }

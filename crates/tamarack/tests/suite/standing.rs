@@ -9,16 +9,16 @@ use tamarack::internals::TableFiles;
 use tamarack::internals::TableStorage;
 use tamarack::internals::Tail;
 use tamarack::internals::Version;
-use tamarack::{Db, Error, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Error, Options, Result};
 use tamarack_env::{Env, MemoryEnv};
-use tamarack_format::edit::{Change, KeyRange, MergeId, RunId};
+use tamarack_format::edit::{Change, CompactionId, KeyRange, RunId};
 use tamarack_format::meta::TreeId;
 
 const TREE: TreeId = TreeId::DEFAULT;
 
 fn open(env: &Arc<dyn Env>) -> Result<Db> {
     let policy = "custom:buffer 1000; level 8000 in 8 runs; level 80000 in 1 run";
-    Options::new().expert(Expert::new().env(env.clone()).policy(policy)).open("/db")
+    Options::new().advanced(AdvancedOptions::new().env(env.clone()).policy(policy)).open("/db")
 }
 
 /// Opens a database with three runs in level 1 after `changes` were added to its manifest, and returns why it was refused.
@@ -38,7 +38,7 @@ fn refusal(changes: impl FnOnce(&Manifest, &Version, [RunId; 3]) -> Vec<Change>)
     let runs: Vec<RunId> = version.tree(TREE).expect("the tree").runs().map(|run| run.id()).collect();
     let runs: [RunId; 3] = runs.try_into().expect("three runs");
     let changes = changes(&manifest, &version, runs);
-    manifest.commit([Change::LogReopened].into_iter().chain(changes).collect()).expect("each edit is in order");
+    manifest.commit([Change::WalReopened].into_iter().chain(changes).collect()).expect("each edit is in order");
     drop(manifest);
     match open(&env) {
         Ok(_) => None,
@@ -64,10 +64,10 @@ fn runs_below_the_shape_are_refused() {
     }
 }
 
-fn begun(manifest: &Manifest, level: u32, index: u32, inputs: &[RunId]) -> (MergeId, [Change; 2]) {
-    let (merge, output) = (manifest.new_merge_id(), manifest.new_run_id());
+fn begun(manifest: &Manifest, level: u32, index: u32, inputs: &[RunId]) -> (CompactionId, [Change; 2]) {
+    let (merge, output) = (manifest.new_compaction_id(), manifest.new_run_id());
     let added = Change::RunAdded { tree: TREE, run: output, level, index };
-    (merge, [added, Change::MergeBegun { tree: TREE, merge, inputs: inputs.to_vec(), output }])
+    (merge, [added, Change::CompactionBegun { tree: TREE, merge, inputs: inputs.to_vec(), output }])
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn merges_over_several_levels_are_refused() {
 fn merges_without_an_end_are_refused() {
     let why = refusal(|manifest, _, runs| {
         let (merge, changes) = begun(manifest, 1, 3, &runs);
-        let advanced = Change::MergeAdvanced { tree: TREE, merge, range: KeyRange::ALL, outputs: vec![] };
+        let advanced = Change::CompactionAdvanced { tree: TREE, merge, range: KeyRange::ALL, outputs: vec![] };
         changes.into_iter().chain([advanced]).collect()
     });
     assert!(why.is_some_and(|why| why.contains("has not ended")));

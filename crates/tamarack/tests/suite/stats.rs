@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack::{Db, Expert, LevelStats, Options, Result, Stats};
+use tamarack::{AdvancedOptions, Db, LevelStats, Options, Result, Stats};
 use tamarack_env::{Env, SimEnv};
 
-fn expert(sim: &SimEnv) -> Expert {
-    Expert::new().env(Arc::new(sim.clone())).block_bytes(256).table_bytes(1000)
+fn advanced(sim: &SimEnv) -> AdvancedOptions {
+    AdvancedOptions::new().env(Arc::new(sim.clone())).block_bytes(256).table_bytes(1000)
 }
 
 fn open(sim: &SimEnv, policy: &str) -> Result<Db> {
-    Options::new().threads(1).expert(expert(sim).buffer_bytes(3000).policy(policy)).open("/db")
+    Options::new().threads(1).advanced(advanced(sim).memtable_bytes(3000).policy(policy)).open("/db")
 }
 
 /// Puts of keys that are spread over all others.
@@ -41,26 +41,26 @@ fn a_tree_at_rest() -> Result<()> {
     for buffer in 0..30 {
         put(&db, 30 * buffer, 30)?;
         db.flush()?;
-        db.wait_for_merges()?;
+        db.wait_for_compactions()?;
     }
     let stats = db.stats();
-    assert_eq!((stats.policy.as_str(), stats.buffer_capacity_bytes), ("tiering:T=4", 3000));
+    assert_eq!((stats.policy.as_str(), stats.memtable_capacity_bytes), ("tiering:T=4", 3000));
     let shape: Vec<(u64, u32)> = stats.levels.iter().map(|level| (level.capacity_bytes, level.run_slots)).collect();
     assert_eq!(shape, [(12_000, 4), (48_000, 4), (192_000, 4)]);
     // 30 buffers are 2 + 3·4 + 1·16 in a tree of ratio 4.
     let held: Vec<(usize, f64)> = stats.levels.iter().map(|level| (level.runs.len(), level.occupancy())).collect();
     assert_eq!(held, [(2, 0.5), (3, 0.75), (1, 0.25)]);
     assert_eq!(entries(&stats), 900);
-    assert_eq!((stats.jobs.len(), stats.debt_bytes, stats.merges_paused), (0, 0, false));
-    assert!(stats.levels.iter().all(|level| level.runs_in_merges() == 0 && level.runs_above_slots() == 0));
-    assert!(stats.levels.iter().flat_map(|level| &level.runs).all(|run| run.id > 0 && !run.in_merge));
+    assert_eq!((stats.jobs.len(), stats.debt_bytes, stats.compactions_paused), (0, 0, false));
+    assert!(stats.levels.iter().all(|level| level.runs_in_compactions() == 0 && level.runs_above_slots() == 0));
+    assert!(stats.levels.iter().flat_map(|level| &level.runs).all(|run| run.id > 0 && !run.in_compaction));
     // Tiering writes each entry once in each level that it comes to rest in. Level 2 got 7 batches of 4 buffers, of which the fourth went straight
     // through it to level 3, with the three before.
     let written: Vec<u64> = stats.levels.iter().map(|level| level.written_raw_bytes / 3000).collect();
     assert_eq!(written, [30, 24, 16]);
     assert_eq!(stats.flushed_raw_bytes, 90_000);
     assert_eq!(stats.write_amplification(), Some(70.0 / 30.0));
-    assert!(stats.merge_bytes_per_second.is_none_or(|speed| speed > 0.0));
+    assert!(stats.compaction_bytes_per_second.is_none_or(|speed| speed > 0.0));
     // Everything on storage is live.
     sim.run_background_until_idle();
     let space = db.stats().space;
@@ -82,17 +82,17 @@ fn a_tree_carried_over() -> Result<()> {
     assert_eq!((stats.policy.as_str(), stats.reshapes), ("leveling:T=4", 1));
     let held: Vec<_> = stats.levels.iter().map(|level| (level.runs.len(), level.runs_above_slots())).collect();
     assert_eq!(held, [(0, 0), (10, 9)]);
-    let pause = db.pause_merges();
-    assert!(db.stats().merges_paused);
+    let pause = db.pause_compactions();
+    assert!(db.stats().compactions_paused);
     drop(pause);
-    assert!(!db.stats().merges_paused);
+    assert!(!db.stats().compactions_paused);
     Ok(())
 }
 
 /// Merges in progress, looked at after each step of their worker: what is done and what is left add up, their runs stand in their level, cut tables are
 /// part live and part stale, and no byte of a finished table is missing or counted twice.
 #[test]
-fn merges_in_progress() -> Result<()> {
+fn compactions_in_progress() -> Result<()> {
     let sim = SimEnv::new(3);
     let db = open(&sim, "leveling:T=4")?;
     let (mut looks, mut cut) = (0, 0);
@@ -110,12 +110,12 @@ fn merges_in_progress() -> Result<()> {
             looks += 1;
             assert!(!job.is_flush && job.cause.contains("is full"), "{job:?}");
             let level = &stats.levels[job.target_level - 1];
-            let held: Vec<u64> = level.runs.iter().filter(|run| run.in_merge).map(|run| run.id).collect();
+            let held: Vec<u64> = level.runs.iter().filter(|run| run.in_compaction).map(|run| run.id).collect();
             assert_eq!(held[..job.inputs.len()], job.inputs, "{job:?}");
-            assert_eq!(level.runs_in_merges(), job.inputs.len() + 1, "inputs and output");
+            assert_eq!(level.runs_in_compactions(), job.inputs.len() + 1, "inputs and output");
             let now = (job.inputs.clone(), job.done_bytes + job.left_bytes);
             assert_eq!(begun.get_or_insert_with(|| now.clone()), &now, "done and left add up");
-            assert_eq!(stats.merge_bytes_per_second.is_none(), stats.debt_seconds.is_none());
+            assert_eq!(stats.compaction_bytes_per_second.is_none(), stats.debt_seconds.is_none());
             cut += u64::from(stats.space.stale_bytes > 0);
             // Shares are rounded down, once per slice.
             let in_runs: u64 = stats.levels.iter().map(|level| level.total().file_bytes).sum();
@@ -199,7 +199,7 @@ fn a_resumed_merge_says_so() -> Result<()> {
     let stats = db.stats();
     assert_eq!(stats.jobs.len(), 1);
     assert_eq!(stats.jobs[0].cause, "resumed from before the database was opened");
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     assert_eq!(db.stats().jobs.len(), 0);
     Ok(())
 }
@@ -208,8 +208,8 @@ fn a_resumed_merge_says_so() -> Result<()> {
 #[test]
 fn waiting_for_nothing_ends() -> Result<()> {
     let db = open(&SimEnv::new(5), "leveling:T=10")?;
-    db.wait_for_merges()?;
-    db.wait_for_merges()
+    db.wait_for_compactions()?;
+    db.wait_for_compactions()
 }
 
 /// Looking at a database with default options changes nothing; a memory budget that is set gives buffers their size.
@@ -218,16 +218,16 @@ fn buffers_keep_their_size() -> Result<()> {
     let sim = SimEnv::new(6);
     let db = open(&sim, "tiering:T=4")?;
     put(&db, 0, 500)?;
-    db.wait_for_merges()?;
+    db.wait_for_compactions()?;
     let before = db.stats();
     db.close()?;
-    let db = Options::new().expert(expert(&sim)).open("/db")?;
+    let db = Options::new().advanced(advanced(&sim)).open("/db")?;
     let after = db.stats();
-    assert_eq!((after.policy, after.buffer_capacity_bytes), (before.policy, 3000));
+    assert_eq!((after.policy, after.memtable_capacity_bytes), (before.policy, 3000));
     let capacities = |levels: &[LevelStats]| levels.iter().map(|level| level.capacity_bytes).collect::<Vec<_>>();
     assert_eq!(capacities(&after.levels), capacities(&before.levels));
     db.close()?;
-    let db = Options::new().memory_bytes(8 << 20).expert(expert(&sim)).open("/db")?;
-    assert_eq!(db.stats().buffer_capacity_bytes, 1 << 20);
+    let db = Options::new().memory_bytes(8 << 20).advanced(advanced(&sim)).open("/db")?;
+    assert_eq!(db.stats().memtable_capacity_bytes, 1 << 20);
     Ok(())
 }

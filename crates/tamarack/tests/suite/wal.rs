@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::internals::{Log, LogSettings, Position, Recovered, RecoverySettings, Tail, recover};
+use tamarack::internals::{Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
 use tamarack::{Error, Result};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};
@@ -35,8 +35,8 @@ fn new_simulator(seed: u64) -> SimEnv {
     sim
 }
 
-fn settings(env: &Arc<dyn Env>) -> LogSettings {
-    LogSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 }
+fn settings(env: &Arc<dyn Env>) -> WalSettings {
+    WalSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 }
 }
 
 fn recovery(env: &Arc<dyn Env>) -> RecoverySettings {
@@ -63,7 +63,7 @@ fn read_back(settings: &RecoverySettings) -> Result<(Vec<Item>, Recovered)> {
 
 /// A log that is written, and what was written to it.
 struct Writer {
-    log: Log,
+    wal: Wal,
     written: Vec<Item>,
     group: Group,
 }
@@ -71,12 +71,12 @@ struct Writer {
 impl Writer {
     fn new(env: &Arc<dyn Env>) -> Self {
         let (_, nothing) = read_back(&recovery(env)).unwrap();
-        Self { log: Log::start(settings(env), &nothing, EDIT).unwrap(), written: Vec::new(), group: Group::new() }
+        Self { wal: Wal::start(settings(env), &nothing, EDIT).unwrap(), written: Vec::new(), group: Group::new() }
     }
 
     fn reopen(env: &Arc<dyn Env>) -> Self {
         let (written, recovered) = read_back(&recovery(env)).unwrap();
-        Self { log: Log::start(settings(env), &recovered, EDIT).unwrap(), written, group: Group::new() }
+        Self { wal: Wal::start(settings(env), &recovered, EDIT).unwrap(), written, group: Group::new() }
     }
 
     fn next(&self) -> u64 {
@@ -98,18 +98,18 @@ impl Writer {
         for (_, kind, key, value) in &items {
             self.group.push_entry(TreeId::DEFAULT, *kind, key, value);
         }
-        let end = self.log.append(&mut self.group, Sequence(first))?;
+        let end = self.wal.append(&mut self.group, Sequence(first))?;
         self.written.extend(items);
         Ok(end)
     }
 
     fn rotate(&self) {
-        self.log.rotate(Sequence(self.next()), EDIT).unwrap();
+        self.wal.rotate(Sequence(self.next()), EDIT).unwrap();
     }
 }
 
 fn segment(number: u64) -> PathBuf {
-    FileName::Log(number).path(Path::new(DIR))
+    FileName::Wal(number).path(Path::new(DIR))
 }
 
 fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
@@ -140,7 +140,7 @@ fn what_is_appended_comes_back_across_segments_and_reopenings() {
                     writer = Writer::reopen(&env);
                     assert_eq!(writer.written, before, "seed {seed}");
                 }
-                2 => writer.log.sync_to(writer.log.end()).unwrap(),
+                2 => writer.wal.sync_to(writer.wal.end()).unwrap(),
                 _ => {
                     let value = "v".repeat(random.below(200) as usize);
                     let values = vec![value.as_str(); 1 + random.below(4) as usize];
@@ -148,7 +148,7 @@ fn what_is_appended_comes_back_across_segments_and_reopenings() {
                 }
             }
         }
-        let end = writer.log.close().unwrap();
+        let end = writer.wal.close().unwrap();
         let written = std::mem::take(&mut writer.written);
         let closed = RecoverySettings { durable: end, tail: Tail::Strict, ..recovery(&env) };
         let (items, recovered) = read_back(&closed).unwrap();
@@ -164,12 +164,12 @@ fn entries_that_are_in_tables_are_not_replayed_and_their_segments_go() {
     writer.rotate();
     writer.append(&["c"]).unwrap();
     writer.rotate();
-    writer.log.release(Sequence(1)).unwrap();
-    assert_eq!(writer.log.segments().len(), 3, "the second entry is not flushed");
-    writer.log.release(Sequence(2)).unwrap();
-    assert_eq!(writer.log.segments().len(), 2);
-    writer.log.release(Sequence(3)).unwrap();
-    assert_eq!(writer.log.segments().len(), 1, "the last segment stays");
+    writer.wal.release(Sequence(1)).unwrap();
+    assert_eq!(writer.wal.segments().len(), 3, "the second entry is not flushed");
+    writer.wal.release(Sequence(2)).unwrap();
+    assert_eq!(writer.wal.segments().len(), 2);
+    writer.wal.release(Sequence(3)).unwrap();
+    assert_eq!(writer.wal.segments().len(), 1, "the last segment stays");
     writer.append(&["d", "e"]).unwrap();
     drop(writer);
     let flushed = RecoverySettings { flushed_through: Sequence(4), ..recovery(&env) };
@@ -190,7 +190,7 @@ fn a_segment_that_a_crash_brought_back_is_removed_unread() {
     let flushed = RecoverySettings { flushed_through: Sequence(1), ..recovery(&env) };
     let (items, _) = read_back(&flushed).unwrap();
     assert_eq!(items.len(), 1);
-    assert_eq!(env.list(Path::new(DIR)).unwrap(), [FileName::Log(2).name().as_str()]);
+    assert_eq!(env.list(Path::new(DIR)).unwrap(), [FileName::Wal(2).name().as_str()]);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
     writer.append(&["four"]).unwrap();
     writer.rotate();
     writer.append(&["five"]).unwrap();
-    writer.log.sync_to(writer.log.end()).unwrap();
+    writer.wal.sync_to(writer.wal.end()).unwrap();
     writer.append(&["six"]).unwrap();
     let written = writer.written.clone();
     drop(writer);
@@ -315,8 +315,8 @@ fn a_dropped_record_never_comes_back() {
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
     writer.append(&["kept"]).unwrap();
-    writer.log.sync_to(writer.log.end()).unwrap();
-    let start = writer.log.end().0;
+    writer.wal.sync_to(writer.wal.end()).unwrap();
+    let start = writer.wal.end().0;
     writer.append(&["lost"]).unwrap();
     writer.append(&["ghost"]).unwrap();
     drop(writer);
@@ -342,12 +342,12 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
     sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::LOG_APPEND));
     assert!(matches!(writer.append(&["full"]), Err(Error::Io { .. })));
     writer.append(&["b"]).unwrap();
-    writer.log.sync_to(writer.log.end()).unwrap();
+    writer.wal.sync_to(writer.wal.end()).unwrap();
     sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_SYNC));
     writer.append(&["c"]).unwrap();
-    assert!(matches!(writer.log.sync_to(writer.log.end()), Err(Error::Stopped { .. })));
+    assert!(matches!(writer.wal.sync_to(writer.wal.end()), Err(Error::Stopped { .. })));
     assert!(matches!(writer.append(&["d"]), Err(Error::Stopped { .. })));
-    assert!(matches!(writer.log.sync_to(writer.log.end()), Err(Error::Stopped { .. })));
+    assert!(matches!(writer.wal.sync_to(writer.wal.end()), Err(Error::Stopped { .. })));
     drop(writer);
     let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
     let (items, _) = read_back(&recovery(&image)).unwrap();
@@ -363,7 +363,7 @@ fn what_recovery_read_from_the_cache_becomes_durable() {
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::LOG_SYNC));
-    writer.log.sync_to(writer.log.end()).unwrap_err();
+    writer.wal.sync_to(writer.wal.end()).unwrap_err();
     drop(writer);
     let shown = Writer::reopen(&env).written;
     assert_eq!(shown.len(), 1, "the page cache has it");
@@ -378,7 +378,7 @@ fn a_segment_that_was_never_finished_is_passed_over() {
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     env.create(&segment(2), STEP).unwrap();
-    assert!(writer.log.rotate(Sequence(2), EDIT).is_err(), "the name is taken");
+    assert!(writer.wal.rotate(Sequence(2), EDIT).is_err(), "the name is taken");
     writer.rotate();
     writer.append(&["b"]).unwrap();
     let written = writer.written.clone();
@@ -397,7 +397,7 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     writer.append(&["a"]).unwrap();
     sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::LOG_HEADER));
     sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_REMOVE));
-    let error = writer.log.rotate(Sequence(2), EDIT).unwrap_err();
+    let error = writer.wal.rotate(Sequence(2), EDIT).unwrap_err();
     if let Error::Io { .. } = error {
         writer.append(&["b"]).unwrap();
         writer.rotate();
@@ -415,20 +415,20 @@ fn what_is_appended_while_the_log_is_being_closed_is_durable() {
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
-    let log = Arc::new(writer.log);
-    let (late, mut group, mut comes_late) = (Arc::downgrade(&log), Group::new(), true);
+    let wal = Arc::new(writer.wal);
+    let (late, mut group, mut comes_late) = (Arc::downgrade(&wal), Group::new(), true);
     sim.set_hook(move |moment| {
         if moment.call.step == Some(tamarack::step::LOG_SYNC) && std::mem::take(&mut comes_late) {
-            let log = late.upgrade().expect("it is being closed");
+            let wal = late.upgrade().expect("it is being closed");
             for sequence in [2, 3] {
                 group.clear(usize::MAX);
                 group.push_entry(TreeId::DEFAULT, EntryKind::Put, b"late", b"b");
-                log.append(&mut group, Sequence(sequence)).unwrap();
-                log.rotate(Sequence(sequence + 1), EDIT).unwrap();
+                wal.append(&mut group, Sequence(sequence)).unwrap();
+                wal.rotate(Sequence(sequence + 1), EDIT).unwrap();
             }
         }
     });
-    let end = log.close().unwrap();
+    let end = wal.close().unwrap();
     let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
     let (items, _) = read_back(&RecoverySettings { durable: end, ..recovery(&image) }).unwrap();
     assert_eq!(items.len(), 3);
@@ -448,13 +448,13 @@ fn golden_bytes_of_a_segment() {
         writer.group.push_entry(TreeId::DEFAULT, kind, b"key", value);
     }
     let first = Sequence(writer.next());
-    writer.log.append(&mut writer.group, first).unwrap();
-    writer.log.close().unwrap();
+    writer.wal.append(&mut writer.group, first).unwrap();
+    writer.wal.close().unwrap();
     drop(writer);
     let bytes = read(&*env, &segment(1));
 
     let os = tamarack_env::OsEnv::new();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(FileName::Log(1).name());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2").join(FileName::Wal(1).name());
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
         if os.open(&path, Access::Read).is_ok() {
             os.remove(&path, STEP).unwrap();

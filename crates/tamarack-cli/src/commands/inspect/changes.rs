@@ -44,15 +44,15 @@ fn kind(change: &Change) -> &'static str {
         Change::SlicesAdded { .. } => "slices added",
         Change::RunCut { .. } => "run cut",
         Change::RunRemoved { .. } => "run removed",
-        Change::MergeBegun { .. } => "merge begun",
-        Change::MergeAdvanced { .. } => "merge advanced",
-        Change::MergeEnded { .. } => "merge ended",
+        Change::CompactionBegun { .. } => "merge begun",
+        Change::CompactionAdvanced { .. } => "merge advanced",
+        Change::CompactionEnded { .. } => "merge ended",
         Change::Relabelled { .. } => "relabelled",
         Change::ShapeSet { .. } => "shape set",
         Change::FlushedThrough { .. } => "flushed through",
-        Change::LogEnd { .. } => "log ends",
-        Change::LogReopened => "log reopened",
-        Change::LogDurable { .. } => "log durable",
+        Change::WalEnd { .. } => "log ends",
+        Change::WalReopened => "log reopened",
+        Change::WalDurable { .. } => "log durable",
         Change::AgesMixed { .. } => "ages mixed",
         Change::SequencesSkipped { .. } => "sequences skipped",
     }
@@ -62,8 +62,8 @@ fn kind(change: &Change) -> &'static str {
 pub(super) fn words(change: &Change) -> String {
     match change {
         Change::Database { id } => format!("database {id:016x}"),
-        Change::IdsUsed { tables, runs, merges } => {
-            format!("next are table {tables}, run {runs}, merge {merges}")
+        Change::IdsUsed { tables, runs, compactions } => {
+            format!("next are table {tables}, run {runs}, merge {compactions}")
         }
         Change::TreeCreated { tree } => format!("tree {} created", tree.0),
         Change::TreeNamed { tree, name } => format!("tree {} named {name:?}", tree.0),
@@ -73,22 +73,22 @@ pub(super) fn words(change: &Change) -> String {
         Change::SlicesAdded { run, slices: added, .. } => format!("run {} gets {}", run.0, slices(added)),
         Change::RunCut { run, range, .. } => format!("run {} loses {}", run.0, keys(range)),
         Change::RunRemoved { run, .. } => format!("run {} removed", run.0),
-        Change::MergeBegun { merge, inputs, output, .. } => {
+        Change::CompactionBegun { merge, inputs, output, .. } => {
             format!("merge {} begun: {} into run {}", merge.0, runs(inputs), output.0)
         }
-        Change::MergeAdvanced { merge, range, outputs, .. } => {
+        Change::CompactionAdvanced { merge, range, outputs, .. } => {
             format!("merge {} has done {}: {}", merge.0, keys(range), slices(outputs))
         }
-        Change::MergeEnded { merge, .. } => format!("merge {} ended", merge.0),
+        Change::CompactionEnded { merge, .. } => format!("merge {} ended", merge.0),
         Change::Relabelled { levels, .. } => {
             let levels = (1..).zip(levels).map(|(level, of_level)| format!("level {level}: {}", runs(of_level)));
             format!("relabelled: {}", levels.collect::<Vec<_>>().join(", "))
         }
         Change::ShapeSet { shape, .. } => shape_words(shape),
         Change::FlushedThrough { sequence, .. } => format!("flushed through sequence {}", sequence.0),
-        Change::LogEnd { position } => format!("closed, the log ends at position {position}"),
-        Change::LogReopened => "log reopened".to_owned(),
-        Change::LogDurable { position } => format!("log durable up to position {position}"),
+        Change::WalEnd { position } => format!("closed, the log ends at position {position}"),
+        Change::WalReopened => "log reopened".to_owned(),
+        Change::WalDurable { position } => format!("log durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
         Change::SequencesSkipped { through, count, .. } => {
             format!("{count} of the sequences up to {} skipped", through.0)

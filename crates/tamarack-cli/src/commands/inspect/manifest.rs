@@ -198,18 +198,18 @@ fn rows(found: &Found, is_long: bool) -> Vec<Vec<Cell>> {
 /// The tree after the last edit that counts.
 fn show_version(version: &Version, report: &mut Report<'_, '_>) -> Result<(), Failure> {
     let next = version.next_ids();
-    let log_end = match version.log_end() {
-        Some(position) => Cell::new("log_end", format!("{} (closed cleanly)", grouped(position)), position),
-        None => Cell::new("log_end", "unknown (open, or not closed cleanly)", serde_json::Value::Null),
+    let wal_end = match version.wal_end() {
+        Some(position) => Cell::new("wal_end", format!("{} (closed cleanly)", grouped(position)), position),
+        None => Cell::new("wal_end", "unknown (open, or not closed cleanly)", serde_json::Value::Null),
     };
     report.text("\nversion")?;
     report.facts(vec![
         Cell::number("version_after_edit", version.edit_number().0),
         Cell::number("next_table", next.table),
         Cell::number("next_run", next.run),
-        Cell::number("next_merge", next.merge),
-        Cell::count("log_durable", version.log_durable()),
-        log_end,
+        Cell::number("next_compaction", next.merge),
+        Cell::count("wal_durable", version.wal_durable()),
+        wal_end,
         Cell::count("tables", version.tables().count() as u64),
     ])?;
     let trees = version.trees().map(|(id, tree)| {
@@ -218,7 +218,7 @@ fn show_version(version: &Version, report: &mut Report<'_, '_>) -> Result<(), Fa
             Cell::number("tree", u64::from(id.0)),
             Cell::number("flushed_through", tree.flushed_through().0),
             Cell::number("levels", tree.levels().len() as u64),
-            Cell::number("merges", tree.merges().len() as u64),
+            Cell::number("merges", tree.compactions().len() as u64),
             Cell::words("shape", shape),
         ]
     });
@@ -232,7 +232,7 @@ fn run_rows(tree: u64, version: &TreeVersion) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (level, of_level) in (1..).zip(version.levels()) {
         for run in of_level.runs() {
-            let merge = version.merge_of(run.id()).map(|merge| merge.id.0);
+            let merge = version.compaction_of(run.id()).map(|merge| merge.id.0);
             let ends = run.slices().iter().next().zip(run.slices().iter().next_back());
             let (first, last) = ends.map_or((&[][..], &[][..]), |(first, last)| (first.first_key(), last.end_bound()));
             rows.push(vec![

@@ -10,13 +10,13 @@
 
 mod changes;
 mod input;
-mod log;
 mod manifest;
 mod range;
 mod report;
 mod table;
 #[cfg(test)]
 mod tests;
+mod wal;
 
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     let mut report = Report::new(output, &wanted, input.name());
     match file {
         Recognised::Table(number) => table::inspect(&input, number, &mut report)?,
-        Recognised::Log(number) => log::inspect(&input, number, &mut report)?,
+        Recognised::Wal(number) => wal::inspect(&input, number, &mut report)?,
         Recognised::Manifest(number) => manifest::inspect(&input, number, &mut report)?,
         Recognised::Current => current(&input, &mut report)?,
         Recognised::Lock => lock(&input, &mut report)?,
@@ -85,7 +85,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
 /// A kind of file, with its number if its name says one.
 enum Recognised {
     Table(Option<u64>),
-    Log(Option<u64>),
+    Wal(Option<u64>),
     Manifest(Option<u64>),
     Current,
     Lock,
@@ -95,7 +95,7 @@ enum Recognised {
 fn recognise(input: &Input) -> Result<Recognised, Failure> {
     match FileName::parse(&input.name()) {
         Some(FileName::Table(number)) => return Ok(Recognised::Table(Some(number))),
-        Some(FileName::Log(number)) => return Ok(Recognised::Log(Some(number))),
+        Some(FileName::Wal(number)) => return Ok(Recognised::Wal(Some(number))),
         Some(FileName::Manifest(number)) => return Ok(Recognised::Manifest(Some(number))),
         Some(FileName::Current | FileName::CurrentNew) => return Ok(Recognised::Current),
         Some(FileName::Lock) => return Ok(Recognised::Lock),
@@ -107,8 +107,8 @@ fn recognise(input: &Input) -> Result<Recognised, Failure> {
     let is_marked = |claim: Option<claims::Claim>| claim.is_some_and(|claim| claim.is_marked);
     if is_marked(claims::of_table(&tail)) {
         Ok(Recognised::Table(None))
-    } else if is_marked(claims::of_log(&head)) {
-        Ok(Recognised::Log(None))
+    } else if is_marked(claims::of_wal(&head)) {
+        Ok(Recognised::Wal(None))
     } else if is_marked(claims::of_manifest(&head)) {
         Ok(Recognised::Manifest(None))
     } else if decode_current(&head).is_some() {

@@ -62,7 +62,7 @@ fn whole_files_are_shown() {
     let db = database(&dir);
     let open = Db::open(&db).expect("it opens");
     let before = files(&db);
-    let (mut tables, mut table_entries, mut log_entries) = (0, 0, 0);
+    let (mut tables, mut table_entries, mut wal_entries) = (0, 0, 0);
     for name in before.keys() {
         let ran = inspect(&db, name, &["--entries"]);
         assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{name}: {ran:?}");
@@ -78,7 +78,7 @@ fn whole_files_are_shown() {
             }
             "wal" => {
                 assert_eq!(shown["entries"], contents, "{name}");
-                log_entries += contents;
+                wal_entries += contents;
             }
             "manifest" => {
                 assert_eq!(shown["tables"], before.keys().filter(|name| name.ends_with("sst")).count(), "{shown}");
@@ -90,8 +90,8 @@ fn whole_files_are_shown() {
         }
     }
     assert!(
-        tables > 1 && table_entries + log_entries >= 1202,
-        "{tables} tables, {table_entries} and {log_entries} entries"
+        tables > 1 && table_entries + wal_entries >= 1202,
+        "{tables} tables, {table_entries} and {wal_entries} entries"
     );
     assert!(files(&db) == before, "a file was changed");
     open.close().expect("it closes");
@@ -359,7 +359,7 @@ fn fit_checksums(name: &str, bytes: &mut Vec<u8>) {
             reseal(bytes, claim.database, TableId(claim.number));
         }
     } else if name.ends_with(".wal") {
-        if let Some(claim) = claims::of_log(bytes) {
+        if let Some(claim) = claims::of_wal(bytes) {
             record::reseal(bytes, claim.database, claim.number);
         }
     } else if name.ends_with(".manifest")

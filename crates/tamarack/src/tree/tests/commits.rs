@@ -135,11 +135,11 @@ fn an_edit_that_does_not_fit_is_not_written() {
 fn a_clean_close_is_remembered_until_the_next_edit() {
     let env = new_dir();
     let manifest = Manifest::create(&env, dir(), no_files()).expect("memory takes it");
-    manifest.commit(vec![Change::LogEnd { position: 99 }]).expect("memory takes it");
+    manifest.commit(vec![Change::WalEnd { position: 99 }]).expect("memory takes it");
     let manifest = reopen(&env);
-    assert_eq!(manifest.version().log_end(), Some(99));
-    manifest.commit(vec![Change::LogReopened]).expect("memory takes it");
-    assert_eq!(reopen(&env).version().log_end(), None);
+    assert_eq!(manifest.version().wal_end(), Some(99));
+    manifest.commit(vec![Change::WalReopened]).expect("memory takes it");
+    assert_eq!(reopen(&env).version().wal_end(), None);
 }
 
 /// Shows which directories without `CURRENT` are taken for new ones: only those that an attempt to make a database can have left behind.
@@ -173,7 +173,7 @@ fn a_lost_current_is_not_taken_for_a_new_database() {
     assert!(!lost(&|env| write(env, FileName::CurrentNew, b"half a li")));
     assert!(!lost(&|env| write(env, FileName::Table(3), b"")));
     assert!(lost(&|env| write(env, FileName::Table(3), b"x")));
-    assert!(lost(&|env| write(env, FileName::Log(1), b"x")));
+    assert!(lost(&|env| write(env, FileName::Wal(1), b"x")));
     assert!(lost(&|env| write(env, FileName::Manifest(2), b"")));
 }
 

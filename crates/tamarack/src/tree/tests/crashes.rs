@@ -95,8 +95,8 @@ impl History {
             Some(manifest) => manifest,
             None => Manifest::create(&shared(sim), dir(), no_files()).map_err(|error| error.to_string())?,
         };
-        let log_durable = Change::LogDurable { position: 1 << 50 };
-        let committed = manifest.commit(vec![log_durable]).map_err(|error| error.to_string())?;
+        let wal_durable = Change::WalDurable { position: 1 << 50 };
+        let committed = manifest.commit(vec![wal_durable]).map_err(|error| error.to_string())?;
         let image = sim.image(Crash::LoseAll);
         match recover(&image)? {
             Some(last) if last.version().state_edit() == committed.state_edit() => Ok(()),

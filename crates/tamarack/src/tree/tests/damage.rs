@@ -33,7 +33,7 @@ fn small() -> Small {
     let mut states = vec![manifest.version().state_edit()];
     let mut ends = vec![manifest_bytes(&sim).len()];
     for number in 0..7 {
-        let changes = if number == 6 { vec![Change::LogEnd { position: 77 }] } else { model.change(&random) };
+        let changes = if number == 6 { vec![Change::WalEnd { position: 77 }] } else { model.change(&random) };
         let version = manifest.commit(changes).expect("no faults");
         states.push(version.state_edit());
         ends.push(manifest_bytes(&sim).len());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tamarack_env::{MemoryEnv, Random};
 
 use crate::entry::Sequence;
-use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
+use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use crate::format::properties::Properties;
 use crate::table::TableStorage;
@@ -50,8 +50,8 @@ pub(super) struct ModelRun {
 
 /// A merge of the model.
 #[derive(Clone, Debug)]
-struct ModelMerge {
-    id: MergeId,
+struct ModelCompaction {
+    id: CompactionId,
     inputs: Vec<RunId>,
     output: RunId,
     /// The keys that have been handed over.
@@ -62,7 +62,7 @@ struct ModelMerge {
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) runs: Vec<(u32, ModelRun)>,
-    merges: Vec<ModelMerge>,
+    compactions: Vec<ModelCompaction>,
     tables: BTreeMap<TableId, (usize, usize)>,
     next: (u64, u64, u64),
     sequence: u64,
@@ -70,7 +70,7 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new() -> Self {
-        Self { runs: Vec::new(), merges: Vec::new(), tables: BTreeMap::new(), next: (1, 1, 1), sequence: 0 }
+        Self { runs: Vec::new(), compactions: Vec::new(), tables: BTreeMap::new(), next: (1, 1, 1), sequence: 0 }
     }
 
     /// What one random thing that may happen to a tree changes; the model changes alike.
@@ -78,8 +78,8 @@ impl Model {
         let before = self.next;
         let mut changes = match random.below(12) {
             0..3 => self.flush(random),
-            3 => self.begin_merge(random),
-            4..8 => self.advance_merge(random),
+            3 => self.begin_compaction(random),
+            4..8 => self.advance_compaction(random),
             8 => self.relabel(random),
             9 => self.cut(random),
             10 => self.flush_into_active(random),
@@ -89,11 +89,11 @@ impl Model {
             }],
         };
         if self.next != before {
-            let (tables, runs, merges) = self.next;
-            changes.insert(0, Change::IdsUsed { tables, runs, merges });
+            let (tables, runs, compactions) = self.next;
+            changes.insert(0, Change::IdsUsed { tables, runs, compactions });
         }
         if random.below(4) == 0 {
-            changes.push(Change::LogDurable { position: random.below(1 << 40) });
+            changes.push(Change::WalDurable { position: random.below(1 << 40) });
         }
         changes
     }
@@ -125,10 +125,10 @@ impl Model {
         assert!(tree.tables().map(|table| table.id()).eq(named));
         assert_eq!(tree.flushed_through(), Sequence(self.sequence));
         assert_eq!(
-            tree.merges().iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>(),
-            self.merges.iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>()
+            tree.compactions().iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>(),
+            self.compactions.iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>()
         );
-        for (merge, model) in tree.merges().iter().zip(&self.merges) {
+        for (merge, model) in tree.compactions().iter().zip(&self.compactions) {
             for number in 0..KEYS {
                 let done = merge.done.iter().any(|range| range.contains(&key(number)));
                 assert_eq!(done, model.done.contains(&number), "key {number} of {:?}", model.id);
@@ -175,7 +175,8 @@ impl Model {
 
     /// As a flush, but the youngest run's entries are written again with the new ones.
     fn flush_into_active(&mut self, random: &Random) -> Vec<Change> {
-        let Some((_, active)) = self.runs.first().filter(|(level, run)| *level == 1 && !self.is_merging(run.id)) else {
+        let Some((_, active)) = self.runs.first().filter(|(level, run)| *level == 1 && !self.is_compacting(run.id))
+        else {
             return self.flush(random);
         };
         let (id, sequences) = (active.id, (active.sequences.0, self.sequence + 10));
@@ -204,14 +205,14 @@ impl Model {
         self.runs.insert(0, (1, run));
     }
 
-    fn begin_merge(&mut self, random: &Random) -> Vec<Change> {
+    fn begin_compaction(&mut self, random: &Random) -> Vec<Change> {
         if self.runs.is_empty() {
             return self.flush(random);
         }
         let start = random.below(self.runs.len() as u64) as usize;
         let count = 1 + random.below(3) as usize;
         let inputs: Vec<ModelRun> = self.runs[start..].iter().take(count).map(|(_, run)| run.clone()).collect();
-        if inputs.iter().any(|run| self.is_merging(run.id)) {
+        if inputs.iter().any(|run| self.is_compacting(run.id)) {
             return self.relabel(random);
         }
         // Beside or between the oldest two, in the oldest one's level.
@@ -221,8 +222,8 @@ impl Model {
         let index = self.runs[..at].iter().filter(|(other, _)| *other == level).count();
         let sequences = (inputs[inputs.len() - 1].sequences.0, inputs[0].sequences.1);
         let output = self.new_run(BTreeMap::new(), sequences);
-        let merge = ModelMerge {
-            id: MergeId(self.next.2),
+        let merge = ModelCompaction {
+            id: CompactionId(self.next.2),
             inputs: inputs.iter().map(|run| run.id).collect(),
             output: output.id,
             done: BTreeSet::new(),
@@ -230,42 +231,42 @@ impl Model {
         self.next.2 += 1;
         let changes = vec![
             Change::RunAdded { tree: TREE, run: output.id, level, index: index as u32 },
-            Change::MergeBegun { tree: TREE, merge: merge.id, inputs: merge.inputs.clone(), output: output.id },
+            Change::CompactionBegun { tree: TREE, merge: merge.id, inputs: merge.inputs.clone(), output: output.id },
         ];
         self.runs.insert(at, (level, output));
-        self.merges.push(merge);
+        self.compactions.push(merge);
         changes
     }
 
     /// Hands over a random range, or the rest and ends the merge.
-    fn advance_merge(&mut self, random: &Random) -> Vec<Change> {
-        if self.merges.is_empty() {
-            return self.begin_merge(random);
+    fn advance_compaction(&mut self, random: &Random) -> Vec<Change> {
+        if self.compactions.is_empty() {
+            return self.begin_compaction(random);
         }
-        let at = random.below(self.merges.len() as u64) as usize;
+        let at = random.below(self.compactions.len() as u64) as usize;
         let mut changes = Vec::new();
         if random.below(3) > 0 {
             let from = random.below(KEYS as u64) as usize;
             let to = from + 1 + random.below((KEYS - from) as u64) as usize;
             // The part of it, from its beginning, that has not been done.
-            let free = (from..to).take_while(|number| !self.merges[at].done.contains(number)).count();
+            let free = (from..to).take_while(|number| !self.compactions[at].done.contains(number)).count();
             if free > 0 {
                 self.hand_over(at, from, from + free, random, &mut changes);
                 return changes;
             }
         }
-        while let Some(from) = (0..KEYS).find(|number| !self.merges[at].done.contains(number)) {
-            let free = (from..KEYS).take_while(|number| !self.merges[at].done.contains(number)).count();
+        while let Some(from) = (0..KEYS).find(|number| !self.compactions[at].done.contains(number)) {
+            let free = (from..KEYS).take_while(|number| !self.compactions[at].done.contains(number)).count();
             self.hand_over(at, from, from + free, random, &mut changes);
         }
-        let merge = self.merges.remove(at);
-        changes.push(Change::MergeEnded { tree: TREE, merge: merge.id });
+        let merge = self.compactions.remove(at);
+        changes.push(Change::CompactionEnded { tree: TREE, merge: merge.id });
         self.runs.retain(|(_, run)| !(merge.inputs.contains(&run.id) || run.id == merge.output && run.keys.is_empty()));
         changes
     }
 
     fn hand_over(&mut self, at: usize, from: usize, to: usize, random: &Random, changes: &mut Vec<Change>) {
-        let merge = self.merges[at].clone();
+        let merge = self.compactions[at].clone();
         let moved = (random.below(3) == 0).then(|| self.movable(&merge, from, to)).flatten();
         let output = self.run(merge.output).sequences;
         let slices = match moved {
@@ -277,8 +278,8 @@ impl Model {
             self.run(*input).keys.retain(|number, _| !(from..to).contains(number));
         }
         self.run(merge.output).keys.extend(keys_of(&slices));
-        self.merges[at].done.extend(from..to);
-        changes.push(Change::MergeAdvanced {
+        self.compactions[at].done.extend(from..to);
+        changes.push(Change::CompactionAdvanced {
             tree: TREE,
             merge: merge.id,
             range: range(from, to),
@@ -287,7 +288,7 @@ impl Model {
     }
 
     /// A slice of an input that holds the first key of the range: it can be moved instead of being written again.
-    fn movable(&mut self, merge: &ModelMerge, from: usize, to: usize) -> Option<(usize, usize, SliceSpec)> {
+    fn movable(&mut self, merge: &ModelCompaction, from: usize, to: usize) -> Option<(usize, usize, SliceSpec)> {
         let input = self.run(merge.inputs[0]).keys.clone();
         let table = *input.get(&from)?;
         let end = (from..to).take_while(|number| input.get(number) == Some(&table)).count() + from;
@@ -308,7 +309,8 @@ impl Model {
 
     /// Some run that no merge names loses a range, and ends if nothing is left.
     fn cut(&mut self, random: &Random) -> Vec<Change> {
-        let free: Vec<RunId> = self.runs.iter().map(|(_, run)| run.id).filter(|run| !self.is_merging(*run)).collect();
+        let free: Vec<RunId> =
+            self.runs.iter().map(|(_, run)| run.id).filter(|run| !self.is_compacting(*run)).collect();
         if free.is_empty() {
             return self.flush(random);
         }
@@ -325,8 +327,8 @@ impl Model {
         changes
     }
 
-    fn is_merging(&self, run: RunId) -> bool {
-        self.merges.iter().any(|merge| merge.output == run || merge.inputs.contains(&run))
+    fn is_compacting(&self, run: RunId) -> bool {
+        self.compactions.iter().any(|merge| merge.output == run || merge.inputs.contains(&run))
     }
 
     fn run(&mut self, id: RunId) -> &mut ModelRun {

@@ -31,7 +31,7 @@ fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
     let mut versions = SortedSource::new(random.versions(200)).versions().to_vec();
     versions.extend(versions.is_empty().then(|| EntryVersion::put("k", 1, "v")));
     let mut changes = vec![
-        Change::IdsUsed { tables: 100, runs: 2, merges: 1 },
+        Change::IdsUsed { tables: 100, runs: 2, compactions: 1 },
         Change::RunAdded { tree: TREE, run: RunId(1), level: 1, index: 0 },
     ];
     let (mut slices, mut rest, mut id) = (Vec::new(), &versions[..], 0);

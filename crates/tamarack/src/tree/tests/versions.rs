@@ -7,7 +7,7 @@ use tamarack_env::Random;
 
 use super::model::{Model, TREE, key, meta, no_files, range};
 use crate::entry::Sequence;
-use crate::format::edit::{Change, Edit, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{EditNumber, TableId, TreeId};
 use crate::tree::version::Version;
 
@@ -82,7 +82,8 @@ fn small_tree() -> Version {
             Change::FlushedThrough { tree: TREE, sequence: Sequence(sequences.1) },
         ]
     });
-    apply(&version, [Change::IdsUsed { tables: 9, runs: 9, merges: 9 }].into_iter().chain(changes)).expect("it fits")
+    apply(&version, [Change::IdsUsed { tables: 9, runs: 9, compactions: 9 }].into_iter().chain(changes))
+        .expect("it fits")
 }
 
 fn apply(version: &Version, changes: impl IntoIterator<Item = Change>) -> Result<Version, String> {
@@ -94,9 +95,9 @@ fn apply(version: &Version, changes: impl IntoIterator<Item = Change>) -> Result
 fn begin(inputs: &[u64]) -> [Change; 2] {
     [
         Change::RunAdded { tree: TREE, run: RunId(3), level: 2, index: 0 },
-        Change::MergeBegun {
+        Change::CompactionBegun {
             tree: TREE,
-            merge: MergeId(1),
+            merge: CompactionId(1),
             inputs: inputs.iter().map(|run| RunId(*run)).collect(),
             output: RunId(3),
         },
@@ -105,7 +106,12 @@ fn begin(inputs: &[u64]) -> [Change; 2] {
 
 fn advance(from: usize, to: usize, outputs: &[(u64, KeyRange)]) -> Change {
     let outputs = outputs.iter().map(|(table, range)| SliceSpec { table: TableId(*table), range: range.clone() });
-    Change::MergeAdvanced { tree: TREE, merge: MergeId(1), range: range(from, to), outputs: outputs.collect() }
+    Change::CompactionAdvanced {
+        tree: TREE,
+        merge: CompactionId(1),
+        range: range(from, to),
+        outputs: outputs.collect(),
+    }
 }
 
 /// Shows a handover in the middle of a table: every input is cut, a table that is cut in two keeps both ends, and a table
@@ -128,13 +134,13 @@ fn a_handover_cuts_every_input_and_releases_what_nothing_names() {
     let rest = vec![
         advance(0, 5, &[]),
         advance(25, super::model::KEYS, &[]),
-        Change::MergeEnded { tree: TREE, merge: MergeId(1) },
+        Change::CompactionEnded { tree: TREE, merge: CompactionId(1) },
     ];
     let applied = version.apply(&Edit { number, changes: rest }).expect("it fits");
     assert_eq!(applied.released.iter().map(|table| table.id().0).collect::<Vec<_>>().len(), 4);
     let tree = applied.version.tree(TREE).expect("it exists").clone();
     assert_eq!(tree.runs().map(|run| run.id()).collect::<Vec<_>>(), [RunId(3)]);
-    assert!(tree.merges().is_empty());
+    assert!(tree.compactions().is_empty());
 }
 
 /// Shows one refusal for each rule that an edit can break, with a word of the reason.
@@ -143,7 +149,7 @@ fn edits_that_break_a_rule_are_refused() {
     let version = small_tree();
     let merging = apply(&version, begin(&[2, 1])).expect("it fits");
     let advanced = apply(&merging, [advance(0, 20, &[])]).expect("it fits");
-    let closed = apply(&version, [Change::LogEnd { position: 9 }]).expect("it fits");
+    let closed = apply(&version, [Change::WalEnd { position: 9 }]).expect("it fits");
     let table = |id, sequences| Change::TableAdded { tree: TREE, meta: Arc::new(meta(TableId(id), 0, 20, sequences)) };
     let run = |run, level, index| Change::RunAdded { tree: TREE, run: RunId(run), level, index };
     let slices = |run, table, range: KeyRange| Change::SlicesAdded {
@@ -161,7 +167,7 @@ fn edits_that_break_a_rule_are_refused() {
     };
     let cases: Vec<(&str, &Version, Vec<Change>)> = vec![
         ("not at the start", &version, vec![Change::Database { id: 1 }]),
-        ("taken back", &version, vec![Change::IdsUsed { tables: 8, runs: 9, merges: 9 }]),
+        ("taken back", &version, vec![Change::IdsUsed { tables: 8, runs: 9, compactions: 9 }]),
         ("exists already", &version, vec![Change::TreeCreated { tree: TREE }]),
         ("does not exist", &version, vec![Change::TreeNamed { tree: other, name: "other".into() }]),
         ("does not exist", &version, vec![Change::TreeDropped { tree: other }]),
@@ -202,7 +208,7 @@ fn edits_that_break_a_rule_are_refused() {
         ("not within", &merging, vec![table(5, (1, 20)), advance(0, 19, &[(5, KeyRange::ALL)])]),
         ("handed over before", &advanced, vec![advance(19, 20, &[])]),
         ("not in progress", &version, vec![advance(0, 20, &[])]),
-        ("still has slices", &advanced, vec![Change::MergeEnded { tree: TREE, merge: MergeId(1) }]),
+        ("still has slices", &advanced, vec![Change::CompactionEnded { tree: TREE, merge: CompactionId(1) }]),
         (
             "changes the runs",
             &version,
@@ -210,7 +216,7 @@ fn edits_that_break_a_rule_are_refused() {
         ),
         ("changes the runs", &version, vec![Change::Relabelled { tree: TREE, levels: vec![vec![RunId(2)]] }]),
         ("flushed through", &version, vec![Change::FlushedThrough { tree: TREE, sequence: Sequence(19) }]),
-        ("reopened", &closed, vec![Change::LogDurable { position: 10 }]),
+        ("reopened", &closed, vec![Change::WalDurable { position: 10 }]),
     ];
     for (reason, version, changes) in cases {
         let why = apply(version, changes.clone()).err().unwrap_or_else(|| panic!("{changes:#?} was not refused"));
@@ -218,7 +224,7 @@ fn edits_that_break_a_rule_are_refused() {
     }
     assert!(version.apply(&Edit { number: EditNumber(9), changes: vec![] }).is_err(), "a gap in the numbers");
     assert!(Version::from_base(&Edit { number: EditNumber(1), changes: vec![] }, no_files()).is_err());
-    assert!(apply(&closed, [Change::LogReopened]).is_ok());
+    assert!(apply(&closed, [Change::WalReopened]).is_ok());
 }
 
 /// Shows that an edit to a large tree touches little: of 20,000 slices, all but a few hundred are the same ones in the old and in the new
@@ -227,7 +233,7 @@ fn edits_that_break_a_rule_are_refused() {
 fn versions_share_what_an_edit_does_not_touch() {
     let count = 20_000u64;
     let name = |number: u64| number.to_be_bytes().to_vec();
-    let mut changes = vec![Change::IdsUsed { tables: count + 9, runs: 9, merges: 9 }];
+    let mut changes = vec![Change::IdsUsed { tables: count + 9, runs: 9, compactions: 9 }];
     changes.extend((0..count).map(|number| {
         let mut meta = meta(TableId(number + 1), 0, 1, (1, 1));
         (meta.properties.smallest_key, meta.properties.largest_key) = (name(number), name(number));

@@ -58,7 +58,7 @@ pub struct Segment {
 pub fn last_edit_named(env: &dyn Env, dir: &Path, database: u64) -> Result<EditNumber> {
     let mut last = EditNumber::default();
     for number in numbers(env, dir)? {
-        let path = FileName::Log(number).path(dir);
+        let path = FileName::Wal(number).path(dir);
         let read = || {
             let file = env.open(&path, Access::Read)?;
             let mut head = vec![0; file.len()?.min(SEGMENT_HEADER_BYTES) as usize];

@@ -211,11 +211,11 @@ impl Damage {
             return Err("verify at rest changed something".to_owned());
         }
         // A segment of the log that is no segment any more is missed by those beside it, too.
-        let names_log = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "wal"));
-        let (of_log, others): (Vec<_>, Vec<_>) = report.problems.iter().partition(names_log);
+        let names_wal = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "wal"));
+        let (of_wal, others): (Vec<_>, Vec<_>) = report.problems.iter().partition(names_wal);
         others.into_iter().try_for_each(|error| self.check_error(scene, error))?;
-        if !of_log.iter().any(|error| self.check_error(scene, error).is_ok()) {
-            of_log.into_iter().try_for_each(|error| self.check_error(scene, error))?;
+        if !of_wal.iter().any(|error| self.check_error(scene, error).is_ok()) {
+            of_wal.into_iter().try_for_each(|error| self.check_error(scene, error))?;
         }
         Ok(report)
     }
@@ -246,12 +246,12 @@ impl Damage {
     fn looks_torn(&self, scene: &Scene) -> bool {
         let durable = self.durable(scene);
         let damages_header = scene.records.iter().any(|record| self.touches(&record.path, 0, HEADER_BYTES));
-        let is_one_log = matches!(self, Self::Flip { path, .. } | Self::Cut { path, .. } if is(path, "wal"));
+        let is_one_wal = matches!(self, Self::Flip { path, .. } | Self::Cut { path, .. } if is(path, "wal"));
         let mut damaged = scene.records.iter().filter(|record| self.damages(record)).peekable();
         // Reserved space is only written to at the end of the last segment.
         let at_end =
             damaged.peek().is_some() || scene.records.last().is_some_and(|last| self.paths().contains(&&*last.path));
-        is_one_log && at_end && !damages_header && damaged.all(|record| record.position > durable)
+        is_one_wal && at_end && !damages_header && damaged.all(|record| record.position > durable)
     }
 
     /// True if what is left looks as if it had always been so.

@@ -8,7 +8,7 @@ use tamarack::internals::Manifest;
 use tamarack::internals::TableFiles;
 use tamarack::internals::TableStorage;
 use tamarack::internals::Tail;
-use tamarack::{Batch, Db, Durability, Expert, Options};
+use tamarack::{AdvancedOptions, Batch, Db, Durability, Options};
 use tamarack_env::sim::Crash;
 use tamarack_env::{Env, SimEnv};
 use tamarack_format::manifest::Header;
@@ -28,8 +28,13 @@ const MANIFEST: &str = "/db/0000000001.manifest";
 
 /// Buffers for a handful of writes, tables of a few blocks, and each flush a run of its own.
 pub(crate) fn options(env: &SimEnv) -> Options {
-    let expert = Expert::new().buffer_bytes(240).sealed_max(4).block_bytes(128).table_bytes(250).cache_bytes(16 << 10);
-    Options::new().expert(expert.policy("tiering:T=100").env(Arc::new(env.clone())))
+    let advanced = AdvancedOptions::new()
+        .memtable_bytes(240)
+        .immutable_memtables_max(4)
+        .block_bytes(128)
+        .table_bytes(250)
+        .cache_bytes(16 << 10);
+    Options::new().advanced(advanced.policy("tiering:T=100").env(Arc::new(env.clone())))
 }
 
 /// A database at rest.
@@ -103,7 +108,7 @@ impl Scene {
         let version = found.expect("it is there").manifest.version();
         let flushed_through = version.tree(TreeId::DEFAULT).expect("there is one tree").flushed_through().0;
         let files = env.files();
-        let durable = version.log_durable().max(version.log_end().unwrap_or(0));
+        let durable = version.wal_durable().max(version.wal_end().unwrap_or(0));
         let (history, last_sequences) = (written.history.clone(), written.last_sequences.clone());
         let mut scene = Self { name, files, history, last_sequences, records: Vec::new(), flushed: 0, durable, env };
         scene.flushed = scene.commits_through(flushed_through);

@@ -217,10 +217,10 @@ fn try_all(workloads: &[Workload]) {
 /// The calls that the workload makes if nothing fails; with direct reads they are others where a table is read.
 fn calls_of(workload: &Workload, direct: bool) -> Vec<Call> {
     let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None);
-    session.env.start_log();
+    session.env.start_wal();
     let outcome = session.open().and_then(|()| workload.ops.iter().try_for_each(|op| session.step(op)));
     outcome.unwrap_or_else(|why| panic!("{} goes wrong with no fault at all: {why}", workload.name));
-    session.env.take_log()
+    session.env.take_wal()
 }
 
 /// The ways in which the call can fail, and whether for ever. Writes that lie are tried once each.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tamarack::{Batch, Compression, Db, Durability, Error, Expert, Options, Snapshot};
+use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Error, Options, Snapshot};
 use tamarack_env::{Env, SimEnv};
 
 use super::workload::Op;
@@ -17,11 +17,16 @@ pub(crate) const DIR: &str = "/db";
 /// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that every read is a call. Tables are read past the page
 /// cache if `direct`.
 pub(crate) fn options(env: &SimEnv, direct: bool) -> Options {
-    let expert = Expert::new().buffer_bytes(160).sealed_max(2).block_bytes(96).table_bytes(300).cache_bytes(0);
+    let advanced = AdvancedOptions::new()
+        .memtable_bytes(160)
+        .immutable_memtables_max(2)
+        .block_bytes(96)
+        .table_bytes(300)
+        .cache_bytes(0);
     // Rolled as soon as it has grown enough.
-    let expert = expert.manifest_bytes(1);
-    let expert = expert.env(std::sync::Arc::new(env.clone())).direct_io(direct);
-    Options::new().compression(Compression::None).expert(expert)
+    let advanced = advanced.manifest_bytes(1);
+    let advanced = advanced.env(std::sync::Arc::new(env.clone())).direct_io(direct);
+    Options::new().compression(Compression::None).advanced(advanced)
 }
 
 /// What the session should expect of the fault at hand.
@@ -135,7 +140,7 @@ impl Session {
                 self.end(outcome)
             }
             Op::Settle => {
-                let outcome = db.wait_for_merges();
+                let outcome = db.wait_for_compactions();
                 self.end(outcome)
             }
             Op::Reshape => {

@@ -23,7 +23,7 @@ pub(crate) enum Op {
     Compact,
     /// `Db::compact_range` of the keys between two.
     CompactRange(Vec<u8>, Vec<u8>),
-    /// `Db::wait_for_merges`.
+    /// `Db::wait_for_compactions`.
     Settle,
     /// `Db::reshape`.
     Reshape,

@@ -129,7 +129,7 @@ impl Case<'_> {
         }
         let answers = self.scene.answers(&self.env).map_err(|why| format!("{why}; {repaired:?}"))?;
         self.check_answers(&before, &repaired, &answers)?;
-        tally.merging += u64::from(self.truth.is_merging);
+        tally.merging += u64::from(self.truth.is_compacting);
         match (repaired.applied, repaired.rebuilt) {
             (false, _) => tally.untouched += 1,
             (true, false) => tally.kept += 1,
@@ -145,7 +145,7 @@ impl Case<'_> {
     fn check_found(&self, before: &Contents, found: &VerifyReport) -> Result<(), String> {
         let mut named: BTreeSet<&Path> = found.torn.iter().map(|torn| &*torn.path).collect();
         named.extend(found.problems.iter().filter_map(path_of));
-        let any_log = named.iter().any(|path| is(path, "wal"));
+        let any_wal = named.iter().any(|path| is(path, "wal"));
         let of_manifest = |path: &Path| path.ends_with("CURRENT") || is(path, "manifest");
         let structure_is_whole =
             self.truth.needed.iter().all(|(path, bytes)| !of_manifest(path) || before.get(path) == Some(bytes));
@@ -160,7 +160,7 @@ impl Case<'_> {
                 _ if is(path, "manifest") => named.contains(&**path) || is_cut,
                 // What is shorter than a header may be one that was being written when a crash came.
                 _ if is(path, "wal") && now.is_none_or(|now| now.len() < 64) => true,
-                _ if is(path, "wal") => any_log || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
+                _ if is(path, "wal") => any_wal || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
                 _ => named.contains(&**path),
             };
             if !is_found {
@@ -185,8 +185,8 @@ impl Case<'_> {
     }
 
     fn check_answers(&self, before: &Contents, report: &RepairReport, answers: &Answers) -> Result<(), String> {
-        let keeps_log = !report.replaced.iter().any(|file| is(&file.path, "wal"));
-        let whole = self.truth.whole(before, keeps_log);
+        let keeps_wal = !report.replaced.iter().any(|file| is(&file.path, "wal"));
+        let whole = self.truth.whole(before, keeps_wal);
         for (key, value) in answers {
             let versions = &self.scene.versions[key];
             let name = key.escape_ascii();
@@ -205,7 +205,7 @@ impl Case<'_> {
                 || report.lost.iter().any(|lost| covers(lost, key))
                 || was.is_none() && report.may_return
                 || sequence > self.truth.sequences.get(key).copied()
-                || self.truth.leaves_no_trace(before, key, keeps_log, report.rebuilt);
+                || self.truth.leaves_no_trace(before, key, keeps_wal, report.rebuilt);
             if !is_explained {
                 return Err(format!("\"{name}\" was {was:?} and is {value:?}, which nothing explains in {report:?}"));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tamarack::{Batch, Compression, Db, Durability, Expert, Options};
+use tamarack::{AdvancedOptions, Batch, Compression, Db, Durability, Options};
 use tamarack_env::sim::{Crash, Sector};
 use tamarack_env::{Random, SimEnv};
 
@@ -26,7 +26,7 @@ pub(crate) type Version = (u64, Option<Vec<u8>>);
 
 #[derive(Clone)]
 struct Settings {
-    buffer_bytes: u64,
+    memtable_bytes: u64,
     block_bytes: usize,
     table_bytes: u64,
     threads: usize,
@@ -43,7 +43,7 @@ impl Scene {
         let policies = ["leveling", "tiering", "lazy-leveling"];
         let filters = ["none", "blocked:bits=10", "bloom:bits=8"];
         let settings = Settings {
-            buffer_bytes: 60 + random.below(500),
+            memtable_bytes: 60 + random.below(500),
             block_bytes: 64 + random.below(200) as usize,
             table_bytes: 100 + random.below([200, 2000][random.below(2) as usize]),
             threads: 1 + random.below(3) as usize,
@@ -59,12 +59,15 @@ impl Scene {
 
     /// How it is opened, verified and repaired.
     pub(crate) fn options(&self, env: &SimEnv) -> Options {
-        let Settings { buffer_bytes, block_bytes, table_bytes, threads, policy, filter, compression } =
+        let Settings { memtable_bytes, block_bytes, table_bytes, threads, policy, filter, compression } =
             self.settings.clone();
-        let expert =
-            Expert::new().buffer_bytes(buffer_bytes).sealed_max(4).block_bytes(block_bytes).table_bytes(table_bytes);
-        let expert = expert.cache_bytes(16 << 10).policy(&policy).filter(filter);
-        Options::new().threads(threads).compression(compression).expert(expert.env(Arc::new(env.clone())))
+        let advanced = AdvancedOptions::new()
+            .memtable_bytes(memtable_bytes)
+            .immutable_memtables_max(4)
+            .block_bytes(block_bytes)
+            .table_bytes(table_bytes);
+        let advanced = advanced.cache_bytes(16 << 10).policy(&policy).filter(filter);
+        Options::new().threads(threads).compression(compression).advanced(advanced.env(Arc::new(env.clone())))
     }
 
     fn write(&mut self, random: &Random) {
@@ -82,7 +85,7 @@ impl Scene {
                     let (from, to) = (random.below(keys), random.below(keys));
                     db.compact_range(key(from.min(to))..key(from.max(to))).expect("nothing fails");
                 }
-                4 => pause = Some(db.pause_merges()),
+                4 => pause = Some(db.pause_compactions()),
                 5 => pause = None,
                 6 => {
                     (snapshot, pause) = (None, None);

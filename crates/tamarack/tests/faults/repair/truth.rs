@@ -27,12 +27,12 @@ pub(crate) struct Truth {
     /// The files that the state consists of, with their bytes.
     pub(crate) needed: BTreeMap<PathBuf, Vec<u8>>,
     /// True if a merge was going on.
-    pub(crate) is_merging: bool,
+    pub(crate) is_compacting: bool,
     blocks: Vec<Piece>,
     /// Records, old to young.
     records: Vec<Piece>,
     /// Where the records of each segment that is needed end.
-    log_ends: BTreeMap<PathBuf, usize>,
+    wal_ends: BTreeMap<PathBuf, usize>,
 }
 
 /// Bytes of a file, and the entries in them that belong to the state.
@@ -92,18 +92,18 @@ impl Truth {
             database: version.database(),
             flushed_through: flushed,
             last_edit: version.edit_number(),
-            durable: Position(version.log_durable().max(version.log_end().unwrap_or(0))),
+            durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
             tail: Tail::MayBeTorn,
         };
-        let log = Findings::of(settings, false).expect("nothing fails");
-        assert!(log.is_sound, "{:?}", log.problems);
-        let (mut records, mut log_ends) = (Vec::new(), BTreeMap::new());
-        'segments: for (index, segment) in log.segments.iter().enumerate() {
+        let wal = Findings::of(settings, false).expect("nothing fails");
+        assert!(wal.is_sound, "{:?}", wal.problems);
+        let (mut records, mut wal_ends) = (Vec::new(), BTreeMap::new());
+        'segments: for (index, segment) in wal.segments.iter().enumerate() {
             let mut end = SEGMENT_HEADER_BYTES as usize;
             for record in &segment.records {
                 let is_torn = |torn: &tamarack::Dropped| torn.path == segment.path && record.offset >= torn.offset;
-                if log.torn.as_ref().is_some_and(is_torn) {
-                    log_ends.insert(segment.path.clone(), end);
+                if wal.torn.as_ref().is_some_and(is_torn) {
+                    wal_ends.insert(segment.path.clone(), end);
                     break 'segments;
                 }
                 let mut entries = Vec::new();
@@ -114,7 +114,7 @@ impl Truth {
                     }
                     Ok(())
                 };
-                log.visit(index, &[*record], add).expect("it is whole");
+                wal.visit(index, &[*record], add).expect("it is whole");
                 let start = record.offset as usize;
                 end = start + RECORD_HEAD_BYTES + record.head.body_bytes as usize;
                 records.push(Piece {
@@ -124,12 +124,12 @@ impl Truth {
                     entries,
                 });
             }
-            log_ends.insert(segment.path.clone(), end);
-            if log.torn.as_ref().is_some_and(|torn| torn.path == segment.path) {
+            wal_ends.insert(segment.path.clone(), end);
+            if wal.torn.as_ref().is_some_and(|torn| torn.path == segment.path) {
                 break;
             }
         }
-        needed.extend(log_ends.keys().cloned());
+        needed.extend(wal_ends.keys().cloned());
 
         let mut sequences: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for (key, sequence) in blocks.iter().chain(&records).flat_map(|piece: &Piece| &piece.entries) {
@@ -150,22 +150,22 @@ impl Truth {
             answers,
             sequences,
             needed: needed.collect(),
-            is_merging: !tree.merges().is_empty(),
+            is_compacting: !tree.compactions().is_empty(),
             blocks,
             records,
-            log_ends,
+            wal_ends,
         }
     }
 
     /// The sequence of each key's youngest version in blocks and records that are as they were. Of a log that is kept as one, records count up to the
     /// first that is not, or to a segment before it that is not.
-    pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_log: bool) -> BTreeMap<Vec<u8>, u64> {
+    pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_wal: bool) -> BTreeMap<Vec<u8>, u64> {
         let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
         let follows = |record: &Piece| {
-            record.is_whole(files) && self.log_ends.keys().take_while(|path| **path < record.path).all(is_as_it_was)
+            record.is_whole(files) && self.wal_ends.keys().take_while(|path| **path < record.path).all(is_as_it_was)
         };
-        let records = self.records.iter().take_while(|record| !keeps_log || follows(record));
+        let records = self.records.iter().take_while(|record| !keeps_wal || follows(record));
         for piece in self.blocks.iter().chain(records).filter(|piece| piece.is_whole(files)) {
             for (key, sequence) in &piece.entries {
                 let sequence_of_key = youngest.entry(key.clone()).or_default();
@@ -177,7 +177,7 @@ impl Truth {
 
     /// True if bytes of a segment that mean something are not what they were.
     pub(crate) fn log_means(&self, path: &Path, now: Option<&Vec<u8>>) -> bool {
-        let end = self.log_ends[path];
+        let end = self.wal_ends[path];
         let is_header_whole = now.is_some_and(|now| now.get(..64) == self.needed[path].get(..64));
         let mut records = self.records.iter().filter(|record| record.path == path && !record.entries.is_empty());
         let file = BTreeMap::from([(path.to_owned(), now.cloned().unwrap_or_default())]);
@@ -190,13 +190,13 @@ impl Truth {
         &self,
         files: &BTreeMap<PathBuf, Vec<u8>>,
         key: &[u8],
-        keeps_log: bool,
+        keeps_wal: bool,
         rebuilt: bool,
     ) -> bool {
         let Some(sequence) = self.sequences.get(key) else { return false };
         let holds = |piece: &&Piece| piece.entries.iter().any(|(other, of)| (&**other, of) == (key, sequence));
-        let in_log = self.records.iter().any(|piece| holds(&piece));
+        let in_wal = self.records.iter().any(|piece| holds(&piece));
         let in_lost_file = self.blocks.iter().filter(holds).any(|piece| !files.contains_key(&piece.path));
-        in_log && (keeps_log || rebuilt) || in_lost_file && rebuilt
+        in_wal && (keeps_wal || rebuilt) || in_lost_file && rebuilt
     }
 }

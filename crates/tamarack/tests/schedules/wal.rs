@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tamarack::internals::Database;
 use tamarack::internals::IntervalSync;
-use tamarack::internals::Log;
 use tamarack::internals::TableFiles;
 use tamarack::internals::TableStorage;
 use tamarack::internals::Version;
+use tamarack::internals::Wal;
 use tamarack::step;
 use tamarack::{Error, Result};
 use tamarack_env::Env;
@@ -18,7 +18,7 @@ use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::record::Group;
 
-use crate::commits::new_log;
+use crate::commits::new_wal;
 use crate::explore;
 use crate::watched::WatchedEnv;
 
@@ -28,12 +28,12 @@ const DIR: &str = "/db";
 #[test]
 fn syncs_are_shared() {
     explore(2000, || {
-        let log = Watched::new();
+        let wal = Watched::new();
         let threads = ["a", "b", "c"].map(|key| {
-            let log = log.clone();
+            let wal = wal.clone();
             thread::spawn(move || {
-                log.append_and_sync(key).unwrap();
-                assert!(log.env.is_durable("wal", key), "{key} is not durable yet");
+                wal.append_and_sync(key).unwrap();
+                assert!(wal.env.is_durable("wal", key), "{key} is not durable yet");
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -44,18 +44,18 @@ fn syncs_are_shared() {
 #[test]
 fn syncs_reach_older_segments() {
     explore(2000, || {
-        let log = Watched::new();
+        let wal = Watched::new();
         let threads = ["a", "b"].map(|key| {
-            let log = log.clone();
+            let wal = wal.clone();
             thread::spawn(move || {
-                log.append_and_sync(key).unwrap();
-                assert!(log.env.is_durable("wal", key), "{key} is not durable yet");
+                wal.append_and_sync(key).unwrap();
+                assert!(wal.env.is_durable("wal", key), "{key} is not durable yet");
             })
         });
-        log.rotate();
-        log.append_and_sync("c").unwrap();
+        wal.rotate();
+        wal.append_and_sync("c").unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(log.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
+        assert_eq!(wal.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
     });
 }
 
@@ -63,12 +63,12 @@ fn syncs_reach_older_segments() {
 #[test]
 fn a_failed_sync_is_told_to_all() {
     explore(2000, || {
-        let log = Watched::new();
-        log.env.fail(step::LOG_SYNC, 2);
+        let wal = Watched::new();
+        wal.env.fail(step::LOG_SYNC, 2);
         let threads = ["a", "b", "c"].map(|key| {
-            let log = log.clone();
-            thread::spawn(move || match log.append_and_sync(key) {
-                Ok(()) => assert!(log.env.is_durable("wal", key), "{key} is not durable yet"),
+            let wal = wal.clone();
+            thread::spawn(move || match wal.append_and_sync(key) {
+                Ok(()) => assert!(wal.env.is_durable("wal", key), "{key} is not durable yet"),
                 Err(error) => assert!(matches!(error, Error::Stopped { .. }), "{error}"),
             })
         });
@@ -80,20 +80,20 @@ fn a_failed_sync_is_told_to_all() {
 #[test]
 fn a_closed_log_is_durable() {
     explore(2000, || {
-        let log = Watched::new();
+        let wal = Watched::new();
         let writer = {
-            let log = log.clone();
+            let wal = wal.clone();
             thread::spawn(move || {
                 // Until it is closed.
-                let _ = log.append("a");
-                log.rotate();
-                let _ = log.append("b");
+                let _ = wal.append("a");
+                wal.rotate();
+                let _ = wal.append("b");
             })
         };
-        let end = log.log.close().unwrap();
-        assert_eq!(log.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
+        let end = wal.wal.close().unwrap();
+        assert_eq!(wal.env.unsynced("wal"), Vec::<std::path::PathBuf>::new());
         writer.join().unwrap();
-        assert_eq!(log.log.end(), end, "written after it was closed");
+        assert_eq!(wal.wal.end(), end, "written after it was closed");
     });
 }
 
@@ -101,21 +101,21 @@ fn a_closed_log_is_durable() {
 #[test]
 fn deadlines_are_kept() {
     explore(2000, || {
-        let log = Watched::new();
-        let env: Arc<dyn Env> = log.env.clone();
+        let wal = Watched::new();
+        let env: Arc<dyn Env> = wal.env.clone();
         let files = TableFiles::new(TableStorage::buffered(env.clone(), 0), Path::new(DIR));
         let version = Version::new(7, files);
         let lock = env.lock(&Path::new(DIR).join("LOCK")).unwrap();
         let database = Database::new(Sequence::ZERO, version.edit_number(), Arc::default(), lock);
-        let interval = Arc::new(IntervalSync::new(env.clone(), log.log.clone(), Arc::new(database)));
+        let interval = Arc::new(IntervalSync::new(env.clone(), wal.wal.clone(), Arc::new(database)));
         let worker = env.start("sync", interval.clone()).unwrap();
         interval.set_worker(worker.clone());
         let threads = [("a", 5), ("b", 1)].map(|(key, milliseconds)| {
-            let (log, interval) = (log.clone(), interval.clone());
+            let (wal, interval) = (wal.clone(), interval.clone());
             thread::spawn(move || {
-                log.append(key).unwrap();
+                wal.append(key).unwrap();
                 interval.sync_within(Duration::from_millis(milliseconds));
-                while !log.env.is_durable("wal", key) {
+                while !wal.env.is_durable("wal", key) {
                     thread::yield_now();
                 }
             })
@@ -128,7 +128,7 @@ fn deadlines_are_kept() {
 /// A log, and what was appended to it.
 struct Watched {
     env: Arc<WatchedEnv>,
-    log: Arc<Log>,
+    wal: Arc<Wal>,
     /// Appending takes one thread at a time, which knows the next sequence.
     next: Mutex<Sequence>,
 }
@@ -138,26 +138,26 @@ impl Watched {
         let watched = WatchedEnv::new();
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
-        Arc::new(Self { log: Arc::new(new_log(&env)), env: watched, next: Mutex::new(Sequence(1)) })
+        Arc::new(Self { wal: Arc::new(new_wal(&env)), env: watched, next: Mutex::new(Sequence(1)) })
     }
 
     fn append(&self, key: &str) -> Result<tamarack::internals::Position> {
         let mut next = self.next.lock();
         let mut group = Group::new();
         group.push_entry(TreeId::DEFAULT, EntryKind::Put, key.as_bytes(), b"");
-        let end = self.log.append(&mut group, *next)?;
+        let end = self.wal.append(&mut group, *next)?;
         *next = next.next();
         Ok(end)
     }
 
     fn append_and_sync(&self, key: &str) -> Result<()> {
-        self.log.sync_to(self.append(key)?)
+        self.wal.sync_to(self.append(key)?)
     }
 
     /// Fails only if the log was closed.
     fn rotate(&self) {
         let next = self.next.lock();
-        if let Err(error) = self.log.rotate(*next, EditNumber(1)) {
+        if let Err(error) = self.wal.rotate(*next, EditNumber(1)) {
             assert!(matches!(error, Error::Stopped { .. }), "{error}");
         }
     }

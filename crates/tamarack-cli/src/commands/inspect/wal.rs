@@ -24,7 +24,7 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
     if bytes.iter().all(|&byte| byte == 0) {
         return report.facts(vec![Cell::words("state", "nothing was written yet: the segment was being made")]);
     }
-    let Some(claim) = claims::of_log(&bytes) else {
+    let Some(claim) = claims::of_wal(&bytes) else {
         report.damaged(
             0,
             format!("a log segment begins with a header of {SEGMENT_HEADER_BYTES} bytes; there is no room for it"),
@@ -33,7 +33,7 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
     };
     let header = header(input, &bytes, claim, named, report)?;
     let number = header.map_or(named.unwrap_or(claim.number), |header| header.number);
-    let log = Records::find(&bytes, claim.database, number);
+    let wal = Records::find(&bytes, claim.database, number);
     report.facts(vec![Cell::number("segment", number), Cell::bits("database", claim.database)])?;
     if let Some(header) = header {
         report.facts(vec![
@@ -42,18 +42,18 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
             Cell::number("created_after_edit", header.created_after.0),
         ])?;
     }
-    tell_gaps(&log, header, report);
-    let entries = check_records(&log, header, &bytes, report);
+    tell_gaps(&wal, header, report);
+    let entries = check_records(&wal, header, &bytes, report);
     let mut facts = vec![
-        Cell::count("record_count", log.records.len() as u64),
+        Cell::count("record_count", wal.records.len() as u64),
         Cell::count("entries", entries),
-        Cell::count("durable_position", log.durable().0),
+        Cell::count("durable_position", wal.durable().0),
     ];
-    facts.extend(ending(&log, &bytes, report));
+    facts.extend(ending(&wal, &bytes, report));
     report.facts(facts)?;
-    report.list("records", log.records.iter().map(row).collect())?;
+    report.list("records", wal.records.iter().map(row).collect())?;
     if report.wanted.entries {
-        show_entries(&log, &bytes, report)?;
+        show_entries(&wal, &bytes, report)?;
     }
     Ok(())
 }
@@ -132,9 +132,9 @@ impl Records {
 }
 
 /// Tells what lies between records, and behind the last.
-fn tell_gaps(log: &Records, header: Option<SegmentHeader>, report: &mut Report<'_, '_>) {
-    let durable = log.durable();
-    for &(from, to) in &log.gaps {
+fn tell_gaps(wal: &Records, header: Option<SegmentHeader>, report: &mut Report<'_, '_>) {
+    let durable = wal.durable();
+    for &(from, to) in &wal.gaps {
         let what = format!("{} bytes up to byte {to} are not whole records", grouped(to - from));
         match header {
             Some(header) if header.base.0.saturating_add(from) < durable.0 => {
@@ -150,10 +150,10 @@ fn tell_gaps(log: &Records, header: Option<SegmentHeader>, report: &mut Report<'
 }
 
 /// Checks what the whole records hold; gives how many entries.
-fn check_records(log: &Records, header: Option<SegmentHeader>, bytes: &[u8], report: &mut Report<'_, '_>) -> u64 {
+fn check_records(wal: &Records, header: Option<SegmentHeader>, bytes: &[u8], report: &mut Report<'_, '_>) -> u64 {
     let (mut all, mut end) = (0, SEGMENT_HEADER_BYTES);
     let mut expected = header.map(|header| header.first_sequence);
-    for (offset, head) in &log.records {
+    for (offset, head) in &wal.records {
         // Behind a gap, nobody knows how many are missing.
         expected = expected.filter(|_| *offset == end);
         if let Some(expected) = expected.filter(|&expected| expected != head.first) {
@@ -162,7 +162,7 @@ fn check_records(log: &Records, header: Option<SegmentHeader>, bytes: &[u8], rep
         }
         (expected, end) = (Some(Sequence(head.last().0 + 1)), offset + head.stride());
         let (mut entries, mut is_malformed) = (0, false);
-        for entry in log.entries(bytes, *offset, head) {
+        for entry in wal.entries(bytes, *offset, head) {
             is_malformed |= entry.is_err();
             match entry {
                 Ok(_) => entries += 1,
@@ -187,14 +187,14 @@ fn check_records(log: &Records, header: Option<SegmentHeader>, bytes: &[u8], rep
 }
 
 /// Where the segment ends, and why.
-fn ending(log: &Records, bytes: &[u8], report: &Report<'_, '_>) -> Vec<Cell> {
-    let end = log.gaps.first().map_or(log.end, |&(from, _)| from);
+fn ending(wal: &Records, bytes: &[u8], report: &Report<'_, '_>) -> Vec<Cell> {
+    let end = wal.gaps.first().map_or(wal.end, |&(from, _)| from);
     let reserved = (bytes.len() as u64).saturating_sub(end);
-    let why = match (log.gaps.is_empty(), reserved) {
+    let why = match (wal.gaps.is_empty(), reserved) {
         (true, 0) => "clean: with the file".to_owned(),
         (true, _) => format!("clean: {} bytes of zeros are reserved", grouped(reserved)),
         (false, _) => {
-            let behind = log.records.iter().filter(|(offset, _)| *offset > end).count() as u64;
+            let behind = wal.records.iter().filter(|(offset, _)| *offset > end).count() as u64;
             let word = if report.is_damaged_at(end) { "damaged" } else { "torn" };
             format!("{word}: {} bytes follow, with {} whole records", grouped(reserved), grouped(behind))
         }
@@ -215,12 +215,12 @@ fn row((offset, head): &(u64, RecordHead)) -> Vec<Cell> {
 }
 
 /// Shows the entries that are wanted.
-fn show_entries(log: &Records, bytes: &[u8], report: &mut Report<'_, '_>) -> Result<(), Failure> {
+fn show_entries(wal: &Records, bytes: &[u8], report: &mut Report<'_, '_>) -> Result<(), Failure> {
     report.begin_entries()?;
     let wanted = report.wanted;
-    let all = log.records.iter().flat_map(|(offset, head)| {
+    let all = wal.records.iter().flat_map(|(offset, head)| {
         // Those that are malformed have been told.
-        log.entries(bytes, *offset, head).flatten().map(move |(_, entry)| (*offset, entry))
+        wal.entries(bytes, *offset, head).flatten().map(move |(_, entry)| (*offset, entry))
     });
     for (offset, entry) in all.filter(|(_, entry)| wanted.key(entry.key)).take(wanted.rows_max) {
         report.entry("record", offset, &entry)?;

@@ -23,18 +23,18 @@ use tamarack_env::Env;
 use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 
-use crate::buffer::{Buffer, BufferCursor};
-use crate::compact::output::{Output, Workshop};
+use crate::compaction::output::{Output, Workshop};
 use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
-use crate::format::edit::{Key, KeyRange, MergeId, RunId, SliceSpec};
+use crate::format::edit::{CompactionId, Key, KeyRange, RunId, SliceSpec};
+use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::{MergedSource, Piece, Retain, Source, Span, split};
 use crate::mistake::{self, Mistake};
 use crate::table::{FilterSettings, ReadPolicy};
 use crate::tree::run::{Run, RunCursor};
 use crate::tree::slice::Slice;
-use crate::tree::state::Sealed;
+use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::TreeVersion;
 
 /// How much one step copies at most, in raw bytes.
@@ -58,14 +58,14 @@ pub(super) enum Task {
     /// Makes a run of a sealed buffer, together with the active run of level 1 if that is to take it.
     Flush {
         /// The buffer.
-        sealed: Arc<Sealed>,
+        immutable: Arc<ImmutableMemtable>,
         /// The run.
         input: Option<RunId>,
     },
     /// Makes one run of several; the version knows which.
-    Merge {
+    Compaction {
         /// Its number.
-        id: MergeId,
+        id: CompactionId,
     },
     /// Makes one run of a range of keys of several, in the place of the oldest. Each handover is complete by itself, so no version knows of it.
     Range {
@@ -163,7 +163,7 @@ pub(super) struct Copied {
 
 /// The runs that a task takes and those that are older, as they are now.
 pub(super) struct Inputs {
-    buffer: Option<Arc<Buffer>>,
+    buffer: Option<Arc<Memtable>>,
     runs: Vec<Arc<Run>>,
     older: Vec<Arc<Run>>,
 }
@@ -173,10 +173,10 @@ impl Inputs {
     pub(super) fn of(task: &Task, tree: &TreeVersion) -> Self {
         let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();
         let (buffer, inputs, output) = match task {
-            Task::Flush { sealed, input } => (Some(sealed.buffer.clone()), input.iter().copied().collect(), None),
+            Task::Flush { immutable, input } => (Some(immutable.buffer.clone()), input.iter().copied().collect(), None),
             Task::Range { inputs } => (None, inputs.to_vec(), None),
-            Task::Merge { id } => {
-                let merge = tree.merges().iter().find(|merge| merge.id == *id);
+            Task::Compaction { id } => {
+                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
                 (None, merge.inputs.clone(), Some(merge.output))
             }
@@ -249,7 +249,7 @@ impl Inputs {
 const PIECE_TABLES: u64 = 4;
 
 /// All keys of a buffer; `None` if it is empty.
-fn span_of(buffer: &Arc<Buffer>) -> Result<Option<Span>> {
+fn span_of(buffer: &Arc<Memtable>) -> Result<Option<Span>> {
     let mut cursor = buffer.cursor();
     cursor.seek_first()?;
     let Some(first) = cursor.entry().map(|entry| Key::from(entry.key)) else { return Ok(None) };
@@ -319,7 +319,7 @@ impl Part {
 
     fn open(&self, database: &Database, tree: &TreeVersion, shop: &Arc<Workshop>) -> Result<Open> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
-        let buffer = buffer.map(|buffer| Input::Buffer { cursor: buffer.cursor(), end: self.range.to.clone() });
+        let buffer = buffer.map(|buffer| Input::Memtable { cursor: buffer.cursor(), end: self.range.to.clone() });
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
         let runs = runs.map(|run| Input::Run(Arc::new(run).cursor(ReadPolicy::Sequential)));
         let mut entries = MergedSource::new(buffer.into_iter().chain(runs).collect());
@@ -366,8 +366,8 @@ impl Part {
 )]
 enum Input {
     /// A buffer, up to a key: unlike runs, it cannot be cut.
-    Buffer {
-        cursor: BufferCursor,
+    Memtable {
+        cursor: MemtableCursor,
         end: Option<Key>,
     },
     Run(RunCursor),
@@ -376,29 +376,29 @@ enum Input {
 impl Source for Input {
     fn seek_first(&mut self) -> Result<()> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.seek_first(),
+            Self::Memtable { cursor, .. } => cursor.seek_first(),
             Self::Run(cursor) => cursor.seek_first(),
         }
     }
 
     fn seek_last(&mut self) -> Result<()> {
         match self {
-            Self::Buffer { cursor, end: Some(end) } => cursor.seek_before(end, Sequence::MAX),
-            Self::Buffer { cursor, end: None } => cursor.seek_last(),
+            Self::Memtable { cursor, end: Some(end) } => cursor.seek_before(end, Sequence::MAX),
+            Self::Memtable { cursor, end: None } => cursor.seek_last(),
             Self::Run(cursor) => cursor.seek_last(),
         }
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.seek(key, sequence),
+            Self::Memtable { cursor, .. } => cursor.seek(key, sequence),
             Self::Run(cursor) => cursor.seek(key, sequence),
         }
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.seek_before(key, sequence),
+            Self::Memtable { cursor, .. } => cursor.seek_before(key, sequence),
             Self::Run(cursor) => cursor.seek_before(key, sequence),
         }
     }
@@ -406,14 +406,14 @@ impl Source for Input {
     #[inline]
     fn next(&mut self) -> Result<()> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.next(),
+            Self::Memtable { cursor, .. } => cursor.next(),
             Self::Run(cursor) => cursor.next(),
         }
     }
 
     fn prev(&mut self) -> Result<()> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.prev(),
+            Self::Memtable { cursor, .. } => cursor.prev(),
             Self::Run(cursor) => cursor.prev(),
         }
     }
@@ -421,22 +421,22 @@ impl Source for Input {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self {
-            Self::Buffer { cursor, end: None } => cursor.entry(),
-            Self::Buffer { cursor, end: Some(end) } => cursor.entry().filter(|entry| entry.key < &**end),
+            Self::Memtable { cursor, end: None } => cursor.entry(),
+            Self::Memtable { cursor, end: Some(end) } => cursor.entry().filter(|entry| entry.key < &**end),
             Self::Run(cursor) => cursor.entry(),
         }
     }
 
     fn shared(&self) -> Option<usize> {
         match self {
-            Self::Buffer { cursor, .. } => cursor.shared(),
+            Self::Memtable { cursor, .. } => cursor.shared(),
             Self::Run(cursor) => cursor.shared(),
         }
     }
 
     fn left(&self) -> &[u8] {
         match self {
-            Self::Buffer { cursor, .. } => cursor.left(),
+            Self::Memtable { cursor, .. } => cursor.left(),
             Self::Run(cursor) => cursor.left(),
         }
     }

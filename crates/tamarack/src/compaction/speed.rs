@@ -38,9 +38,9 @@ impl CopySpeed {
         self.meter.speed.map(|speed| speed.min(limit))
     }
 
-    /// A job has copied some bytes, and it is now so late. `buffer_bytes` is the size of a memtable.
-    pub(super) fn copied(&mut self, bytes: u64, is_flush: bool, buffer_bytes: u64, now: Duration) {
-        let least = METER_BYTES.min(buffer_bytes / METER_BUFFER_SHARE).max(1);
+    /// A job has copied some bytes, and it is now so late. `memtable_bytes` is the size of a memtable.
+    pub(super) fn copied(&mut self, bytes: u64, is_flush: bool, memtable_bytes: u64, now: Duration) {
+        let least = METER_BYTES.min(memtable_bytes / METER_BUFFER_SHARE).max(1);
         self.meter.copied(bytes, least, now);
         if let Some(limit) = self.limit.filter(|_| !is_flush) {
             let takes = Duration::from_secs_f64(bytes as f64 / limit as f64);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tamarack_env::{Progress, Work};
 
-use crate::compact::scheduler::Scheduler;
+use crate::compaction::scheduler::Scheduler;
 
 /// Rebuilds the filters of a scheduler's tables.
 pub struct FilterWorker(Arc<Scheduler>);

@@ -37,5 +37,5 @@ mod workers;
 pub use edits::reshaped;
 pub use filter_worker::FilterWorker;
 pub use output::{Output, OutputSettings, Workshop};
-pub use scheduler::{ChangeEstimate, Scheduler, SchedulerParts, SchedulerSettings};
+pub use scheduler::{ReshapeEstimate, Scheduler, SchedulerParts, SchedulerSettings};
 pub use workers::WorkerGroup;

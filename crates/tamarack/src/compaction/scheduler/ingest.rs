@@ -3,8 +3,8 @@
 use tamarack_model::{Bytes, RunId as RunName, growth, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
-use crate::compact::edits;
-use crate::compact::output::Output;
+use crate::compaction::edits;
+use crate::compaction::output::Output;
 use crate::database::Activity;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};

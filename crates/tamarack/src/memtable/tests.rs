@@ -55,12 +55,12 @@ fn put<'a>(key: &'a [u8], sequence: u64, value: &'a [u8]) -> Entry<'a> {
     Entry { key, sequence: Sequence(sequence), kind: EntryKind::Put, value }
 }
 
-fn stands(cursor: &BufferCursor) -> Option<(Version, Content)> {
+fn stands(cursor: &MemtableCursor) -> Option<(Version, Content)> {
     cursor.entry().map(owned)
 }
 
 /// All versions up to `sequence`, as `get` shows them.
-fn versions(buffer: &Buffer, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
+fn versions(buffer: &Memtable, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
     let mut found = Vec::new();
     let flow = buffer.get(Query::new(key, sequence), &mut |entry| {
         assert_eq!(entry.key, key);
@@ -71,7 +71,7 @@ fn versions(buffer: &Buffer, key: &[u8], sequence: Sequence) -> Vec<(Sequence, E
     found
 }
 
-fn insert_random(random: &mut Random, buffer: &Buffer, model: &mut Model, sequence: u64) {
+fn insert_random(random: &mut Random, buffer: &Memtable, model: &mut Model, sequence: u64) {
     let kind = if random.below(4) == 0 { EntryKind::Delete } else { EntryKind::Put };
     let len = if random.below(50) == 0 { random.below(20_000) } else { random.below(30) };
     let value = if kind.has_value() { random.bytes(len) } else { Vec::new() };
@@ -98,7 +98,7 @@ fn random_place(random: &mut Random, model: &Model, sequence: u64) -> (Vec<u8>, 
 /// One random history: inserts between reads of every kind, all compared with the model.
 fn history(seed: u64) {
     let mut random = Random(seed);
-    let buffer = Arc::new(Buffer::new());
+    let buffer = Arc::new(Memtable::new());
     let mut model = Model::new();
     assert!(buffer.is_empty());
     let mut cursor = buffer.cursor();
@@ -124,7 +124,7 @@ fn history(seed: u64) {
 /// Seeks in one of the four ways, then takes some steps to and fro.
 fn walk(
     random: &mut Random,
-    cursor: &mut BufferCursor,
+    cursor: &mut MemtableCursor,
     model: &Model,
     (key, sequence): (Vec<u8>, Sequence),
     seed: u64,
@@ -169,7 +169,7 @@ mod threads_and_models {
     fn orders_sequences() {
         let orders: [fn(u64) -> u64; 4] = [|n| n, |n| 5000 - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
         for order in orders {
-            let buffer = Arc::new(Buffer::new());
+            let buffer = Arc::new(Memtable::new());
             (0..5000).for_each(|n| buffer.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
             let mut expected: Vec<u64> = (0..5000).map(order).collect();
             expected.sort_unstable();
@@ -186,7 +186,7 @@ mod threads_and_models {
     /// An entry of every largest size is kept as it is.
     #[test]
     fn keeps_the_largest_keys_and_sequences() {
-        let buffer = Buffer::new();
+        let buffer = Memtable::new();
         let (key, value) = (vec![255; 1 << 16], vec![7; 5 << 20]);
         buffer.insert(put(&key, Sequence::MAX.0, &value));
         assert_eq!(versions(&buffer, &key, Sequence::MAX), [(Sequence::MAX, EntryKind::Put, value)]);
@@ -195,13 +195,13 @@ mod threads_and_models {
     #[test]
     #[should_panic(expected = "a key of 65537 bytes")]
     fn refuses_longer_keys() {
-        Buffer::new().insert(put(&[0; 65_537], 1, b""));
+        Memtable::new().insert(put(&[0; 65_537], 1, b""));
     }
 
     #[test]
     #[should_panic(expected = "inserted twice")]
     fn refuses_the_same_version_twice() {
-        let buffer = Buffer::new();
+        let buffer = Memtable::new();
         buffer.insert(put(b"key", 1, b"one"));
         buffer.insert(put(b"key", 1, b"two"));
     }
@@ -209,7 +209,7 @@ mod threads_and_models {
     /// `get` stops when it is told to, and what it showed can outlive the buffer's other owners.
     #[test]
     fn pinned_values_outlive_the_buffer() {
-        let buffer = Arc::new(Buffer::new());
+        let buffer = Arc::new(Memtable::new());
         buffer.insert(put(b"key", 1, b"old"));
         buffer.insert(put(b"key", 2, b"young"));
         buffer.insert(put(b"key", 3, b""));
@@ -228,7 +228,7 @@ mod threads_and_models {
     #[test]
     #[should_panic(expected = "cannot be pinned")]
     fn pins_only_its_own_values() {
-        let (one, other) = (Buffer::new(), Arc::new(Buffer::new()));
+        let (one, other) = (Memtable::new(), Arc::new(Memtable::new()));
         one.insert(put(b"key", 1, b"value"));
         let _ = one.get(Query::new(b"key", Sequence::MAX), &mut |entry| {
             other.pin(entry.value);
@@ -241,7 +241,7 @@ mod threads_and_models {
     #[test]
     fn many_threads_insert_and_read() {
         const EACH: u64 = 4000;
-        let buffer = Arc::new(Buffer::new());
+        let buffer = Arc::new(Memtable::new());
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let buffer = &buffer;
@@ -267,7 +267,7 @@ mod threads_and_models {
     }
 
     /// Walks over everything and asserts its order.
-    fn count_in_order(buffer: &Arc<Buffer>, backward: bool) -> u64 {
+    fn count_in_order(buffer: &Arc<Memtable>, backward: bool) -> u64 {
         let mut cursor = buffer.cursor();
         let mut last: Option<(Vec<u8>, Sequence)> = None;
         let mut count = 0;
@@ -296,7 +296,7 @@ mod schedules {
     /// Two threads insert neighbours, sharing prefixes or not, while a third reads: what a reader has seen stays, in order; an
     /// insert that returned is found; at the end everything is there.
     fn small_case() {
-        let buffer = Arc::new(Buffer::new());
+        let buffer = Arc::new(Memtable::new());
         let writers: Vec<_> = (0..2_u64)
             .map(|thread| {
                 let buffer = buffer.clone();
@@ -324,7 +324,7 @@ mod schedules {
         }
     }
 
-    fn walk_in_order(buffer: &Arc<Buffer>) -> Vec<Version> {
+    fn walk_in_order(buffer: &Arc<Memtable>) -> Vec<Version> {
         let mut cursor = buffer.cursor();
         let mut places = Vec::new();
         cursor.seek_first().unwrap();

@@ -6,8 +6,8 @@
 use tamarack_model::planner;
 use tamarack_model::{Bytes, RunId as RunName};
 
-use crate::compact::job::{Job, Part, Task};
-use crate::format::edit::{MergeId, RunId};
+use crate::compaction::job::{Job, Part, Task};
+use crate::format::edit::{CompactionId, RunId};
 use crate::tree::occupancy::name;
 use crate::tree::version::TreeVersion;
 
@@ -72,7 +72,11 @@ impl Jobs {
 
     /// For each job, the plan that it carries out, by the runs as they are now. `compactions` are
     /// those of the version.
-    pub(super) fn plans(&self, tree: &TreeVersion, compactions: &[(MergeId, planner::Merge)]) -> Vec<planner::Merge> {
+    pub(super) fn plans(
+        &self,
+        tree: &TreeVersion,
+        compactions: &[(CompactionId, planner::CompactionPlan)],
+    ) -> Vec<planner::CompactionPlan> {
         self.iter().map(|job| job.plan(tree, compactions)).collect()
     }
 }
@@ -82,23 +86,27 @@ impl Job {
         matches!(self.task, Task::Flush { .. })
     }
 
-    fn plan(&self, tree: &TreeVersion, compactions: &[(MergeId, planner::Merge)]) -> planner::Merge {
+    fn plan(
+        &self,
+        tree: &TreeVersion,
+        compactions: &[(CompactionId, planner::CompactionPlan)],
+    ) -> planner::CompactionPlan {
         let left = |inputs: &[RunId]| -> Vec<RunName> {
             inputs.iter().filter(|run| tree.run(**run).is_some()).map(|run| name(*run)).collect()
         };
         let level = |run: Option<&RunId>| run.and_then(|run| tree.run(*run)).map_or(1, |(_, level, _)| level as usize);
         let (inputs, buffer, target) = match &self.task {
-            Task::Flush { sealed, input } => {
-                (left(input.as_slice()), Bytes(sealed.buffer.raw_bytes()), level(input.as_ref()))
+            Task::Flush { immutable, input } => {
+                (left(input.as_slice()), Bytes(immutable.buffer.raw_bytes()), level(input.as_ref()))
             }
             Task::Range { inputs } => (left(inputs), Bytes::ZERO, level(inputs.last())),
-            Task::Merge { id } => {
+            Task::Compaction { id } => {
                 let found = compactions.iter().find(|(other, _)| other == id);
                 let (_, plan) = found.unwrap_or_else(|| panic!("{id:?} is carried out, but is not in progress"));
                 (plan.inputs.clone(), plan.buffer, plan.target)
             }
         };
-        planner::Merge { cause: self.cause, inputs, buffer, target }
+        planner::CompactionPlan { cause: self.cause, inputs, buffer, target }
     }
 
     /// Takes a part to work on. Of those that have begun there are at most `open_max`, since each needs space for a table of each input; they
@@ -121,8 +129,8 @@ impl Job {
 }
 
 /// The level that a compaction in progress leads to.
-pub(super) fn target_of(tree: &TreeVersion, merge: MergeId) -> usize {
-    let found = tree.merges().iter().find(|other| other.id == merge);
+pub(super) fn target_of(tree: &TreeVersion, merge: CompactionId) -> usize {
+    let found = tree.compactions().iter().find(|other| other.id == merge);
     let found = found.and_then(|merge| tree.run(merge.output)).map(|(_, level, _)| level as usize);
     found.unwrap_or_else(|| panic!("{merge:?} is being carried out, but is not in progress"))
 }

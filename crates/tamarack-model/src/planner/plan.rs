@@ -1,4 +1,4 @@
-//! [`Merge`]: one decision of the planner, as a value that can be printed and compared; and what it does to an
+//! [`CompactionPlan`]: one decision of the planner, as a value that can be printed and compared; and what it does to an
 //! occupancy.
 //!
 //! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That moves no bytes and
@@ -18,7 +18,7 @@ use crate::units::Bytes;
 
 /// Runs to be merged into one, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merge {
+pub struct CompactionPlan {
     /// Why.
     pub cause: Cause,
     /// The runs, young to old; neighbours in the order of age. Empty only for a flush that becomes a run of its own.
@@ -44,7 +44,7 @@ pub enum Cause {
     },
     /// The user asked for the whole tree in one run.
     Compact,
-    /// The user asked for a range of keys in one run; see [`Merge::is_partial`].
+    /// The user asked for a range of keys in one run; see [`CompactionPlan::is_partial`].
     CompactRange,
     /// Tombstones in this run have waited as long as they may.
     TombstonesDue {
@@ -97,7 +97,7 @@ pub enum Occasion {
     },
 }
 
-impl Merge {
+impl CompactionPlan {
     /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is
     /// rewritten only to rid it of something.
     pub fn is_move(&self) -> bool {
@@ -116,7 +116,7 @@ impl Merge {
 ///
 /// # Panics
 /// If the inputs are not there, as neighbours, young to old.
-pub fn begin(occupancy: &mut Occupancy, merge: &Merge) {
+pub fn begin(occupancy: &mut Occupancy, merge: &CompactionPlan) {
     if merge.is_partial() || merge.inputs.is_empty() {
         return;
     }
@@ -139,7 +139,7 @@ pub fn begin(occupancy: &mut Occupancy, merge: &Merge) {
 ///
 /// # Panics
 /// If the inputs do not stand side by side in the merge's target level.
-pub fn finish(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
+pub fn finish(occupancy: &mut Occupancy, merge: &CompactionPlan, output: Option<Run>) {
     if merge.is_partial() {
         return;
     }
@@ -155,12 +155,12 @@ pub fn finish(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
 ///
 /// # Panics
 /// As [`begin`].
-pub fn apply(occupancy: &mut Occupancy, merge: &Merge, output: Option<Run>) {
+pub fn apply(occupancy: &mut Occupancy, merge: &CompactionPlan, output: Option<Run>) {
     begin(occupancy, merge);
     finish(occupancy, merge, output);
 }
 
-impl fmt::Display for Merge {
+impl fmt::Display for CompactionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flushed = (self.cause == Cause::Flush).then(|| format!("buffer {}", self.buffer));
         let inputs: Vec<String> = flushed.into_iter().chain(self.inputs.iter().map(RunId::to_string)).collect();

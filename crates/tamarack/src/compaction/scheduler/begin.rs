@@ -11,17 +11,17 @@ use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
-use crate::compact::edits;
-use crate::compact::job::{Inputs, Job, Part, Task};
-use crate::compact::progress::JobProgress;
-use crate::compact::schedule::{Schedule, Startable};
+use crate::compaction::edits;
+use crate::compaction::job::{Inputs, Job, Part, Task};
+use crate::compaction::progress::JobProgress;
+use crate::compaction::schedule::{Schedule, Startable};
 use crate::database::Activity;
 use crate::error::Result;
 use crate::events::Event;
 use crate::format::edit::{KeyRange, RunId};
 use crate::mistake::{self, Mistake};
 use crate::tree::occupancy::RunContents;
-use crate::tree::state::Sealed;
+use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::{TreeVersion, Version};
 
 /// What is being done when there is no space to begin.
@@ -38,11 +38,12 @@ impl Scheduler {
     /// Makes jobs of the merges that the version has.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
         let mut schedule = self.schedule.lock();
-        for merge in self.tree.of(version).merges() {
+        for merge in self.tree.of(version).compactions() {
             let level = self.tree.of(version).run(merge.output).map_or(1, |(_, level, _)| level as usize);
             let cause = Cause::Full { level: level.saturating_sub(1).max(1), through: level.saturating_sub(1).max(1) };
             let ranges = edits::gaps(&merge.done);
-            let job = self.open_job(&mut schedule, version, Task::Merge { id: merge.id }, (cause, None), &ranges)?;
+            let job =
+                self.open_job(&mut schedule, version, Task::Compaction { id: merge.id }, (cause, None), &ranges)?;
             schedule.jobs.get(job).resumed = true;
         }
         Ok(())
@@ -53,11 +54,11 @@ impl Scheduler {
     pub(super) fn begin(&self, schedule: &mut Schedule) {
         let before = schedule.agenda.clone();
         let mut may_flush = self.flush_retry.pause().is_none();
-        let mut may_compact = self.merge_retry.pause().is_none();
+        let mut may_compact = self.compaction_retry.pause().is_none();
         while self.database.health.check_running().is_ok() {
             let version = self.manifest.version();
-            let sealed = self.flushable();
-            let memtable = sealed.as_ref().map(|sealed| Bytes(sealed.buffer.raw_bytes()));
+            let immutable = self.flushable();
+            let memtable = immutable.as_ref().map(|immutable| Bytes(immutable.buffer.raw_bytes()));
             let tree = self.tree.of(&version);
             let contents = RunContents::new(tree, &self.database.sequences);
             let startable = Startable { memtable, may_flush, may_compact };
@@ -65,7 +66,7 @@ impl Scheduler {
             tracing::debug!(%next, "decided");
             let outcome = match &next {
                 Next::Nothing => break,
-                Next::Flush(plan) => self.begin_flush(schedule, &version, sealed, plan),
+                Next::Flush(plan) => self.begin_flush(schedule, &version, immutable, plan),
                 Next::Compact { plan, request } => self.begin_compaction(schedule, &version, plan, *request),
                 Next::NewShape(shape) => {
                     let policy = schedule.policy().clone();
@@ -78,14 +79,14 @@ impl Scheduler {
                 (&self.counters.flush_failures, &self.flush_retry)
             } else {
                 may_compact = false;
-                (&self.counters.merge_failures, &self.merge_retry)
+                (&self.counters.compaction_failures, &self.compaction_retry)
             };
             failures.add(1);
             retry.failed([], error);
         }
         if may_compact && !schedule.agenda.is_paused() && schedule.jobs.compactions().next().is_none() {
             // What failed before has been made up for, or is not called for any more.
-            self.database.health.report_recovery(Activity::Merge);
+            self.database.health.report_recovery(Activity::Compaction);
         }
         if before.has_arrivals() && !schedule.agenda.has_arrivals() {
             // Filters wait for that, so as not to take a tree for what it is that is about to grow.
@@ -98,14 +99,14 @@ impl Scheduler {
     }
 
     /// The oldest immutable memtable, if it is complete.
-    fn flushable(&self) -> Option<Arc<Sealed>> {
+    fn flushable(&self) -> Option<Arc<ImmutableMemtable>> {
         let state = self.tree.pin();
-        let sealed = state.sealed.last()?;
+        let immutable = state.immutable.last()?;
         // The other half of the fence in the commit queue's `publish`.
         fence(Ordering::SeqCst);
         let is_complete =
-            self.database.sequences.visible() >= sealed.last || mistake::is_planted(Mistake::IncompleteBuffer);
-        is_complete.then(|| sealed.clone())
+            self.database.sequences.visible() >= immutable.last || mistake::is_planted(Mistake::IncompleteBuffer);
+        is_complete.then(|| immutable.clone())
     }
 
     /// Begins a compaction; one that only moves a run is over with its edit.
@@ -113,29 +114,29 @@ impl Scheduler {
         &self,
         schedule: &mut Schedule,
         version: &Arc<Version>,
-        plan: &planner::Merge,
+        plan: &planner::CompactionPlan,
         request: Option<RequestId>,
     ) -> Result<()> {
         let tree = self.tree.of(version);
         if plan.is_move() {
             let mut occupancy = tree.occupancy();
             planner::begin(&mut occupancy, plan);
-            self.install(edits::relabelled(tree, &occupancy).into_iter().collect(), Activity::Merge)?;
+            self.install(edits::relabelled(tree, &occupancy).into_iter().collect(), Activity::Compaction)?;
             self.counters.moves.add(1);
             schedule.agenda.begun(plan);
             schedule.agenda.moved(plan.target);
             return Ok(());
         }
-        self.check_merge_room(tree, plan)?;
+        self.check_compaction_space(tree, plan)?;
         if plan.is_partial() {
             let inputs = plan.inputs.iter().map(|run| RunId(run.0)).collect();
             let range = schedule.range_of(request.expect("a range is compacted on request")).clone();
             self.open_job(schedule, version, Task::Range { inputs }, (plan.cause, request), &[range])?;
         } else {
-            let id = self.manifest.new_merge_id();
+            let id = self.manifest.new_compaction_id();
             let begun = edits::begun(tree, plan, id, self.manifest.new_run_id());
-            let version = self.install(begun, Activity::Merge)?;
-            self.open_job(schedule, &version, Task::Merge { id }, (plan.cause, request), &[KeyRange::ALL])?;
+            let version = self.install(begun, Activity::Compaction)?;
+            self.open_job(schedule, &version, Task::Compaction { id }, (plan.cause, request), &[KeyRange::ALL])?;
         }
         schedule.agenda.begun(plan);
         Ok(())
@@ -146,25 +147,25 @@ impl Scheduler {
         &self,
         schedule: &mut Schedule,
         version: &Arc<Version>,
-        sealed: Option<Arc<Sealed>>,
-        plan: &planner::Merge,
+        immutable: Option<Arc<ImmutableMemtable>>,
+        plan: &planner::CompactionPlan,
     ) -> Result<()> {
-        let sealed = sealed.expect("the agenda flushes what it was shown");
+        let immutable = immutable.expect("the agenda flushes what it was shown");
         let input = plan.inputs.first().map(|run| RunId(run.0));
-        let buffer = sealed.buffer.raw_bytes();
+        let buffer = immutable.buffer.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
         // Where the disk lacks space for the active run once more, the memtable becomes a run of its own.
         let input = input.filter(|_| self.reserve.check_room(FLUSH_ROOM, buffer + active).is_ok());
         if input.is_none() {
             self.reserve.check_room(FLUSH_ROOM, buffer)?;
         }
-        self.open_job(schedule, version, Task::Flush { sealed, input }, (Cause::Flush, None), &[KeyRange::ALL])?;
+        self.open_job(schedule, version, Task::Flush { immutable, input }, (Cause::Flush, None), &[KeyRange::ALL])?;
         schedule.agenda.begun(plan);
         Ok(())
     }
 
     /// Whether there is space for what a merge needs before it gives some back: in each part that is open, a table of each input and one of the output.
-    fn check_merge_room(&self, tree: &TreeVersion, merge: &planner::Merge) -> Result<()> {
+    fn check_compaction_space(&self, tree: &TreeVersion, merge: &planner::CompactionPlan) -> Result<()> {
         let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
         let all: u64 = merge.inputs.iter().map(raw_bytes).sum();
         let tables = (merge.inputs.len() as u64 + 1) * self.settings.threads as u64;
@@ -226,9 +227,9 @@ impl Scheduler {
 
     /// The shape that the tree takes as soon as this flush is done, if it fills the only level. (Whatever else makes the tree grow has done so before its job begins.)
     fn shape_after(&self, schedule: &mut Schedule, version: &Version, task: &Task) -> Option<Shape> {
-        let Task::Flush { sealed, .. } = task else { return None };
+        let Task::Flush { immutable, .. } = task else { return None };
         let held = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();
-        let all = held + Bytes(sealed.buffer.raw_bytes());
+        let all = held + Bytes(immutable.buffer.raw_bytes());
         if schedule.shape().last() > 1 || !planner::is_level_full(schedule.shape(), 1, all.0) {
             return None;
         }
@@ -237,13 +238,13 @@ impl Scheduler {
 
     fn tell_of_begin(&self, job: &Job, version: &Version) {
         let event = || match &job.task {
-            Task::Flush { sealed, .. } => {
-                Event::FlushBegun { entries: sealed.buffer.entries(), raw_bytes: sealed.buffer.raw_bytes() }
+            Task::Flush { immutable, .. } => {
+                Event::FlushBegun { entries: immutable.buffer.entries(), raw_bytes: immutable.buffer.raw_bytes() }
             }
-            Task::Merge { .. } | Task::Range { .. } => {
+            Task::Compaction { .. } | Task::Range { .. } => {
                 let JobProgress { inputs, target, .. } = JobProgress::of(job, self.tree.of(version));
                 let (number, cause, inputs) = (job.number, job.cause.to_string(), inputs.len());
-                Event::MergeBegun { number, cause, inputs, target, raw_bytes: job.total }
+                Event::CompactionBegun { number, cause, inputs, target, raw_bytes: job.total }
             }
         };
         self.database.events.post(event);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack::{Db, Expert, Options, Result};
+use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::sim::Crash;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::thread;
@@ -13,8 +13,9 @@ use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 /// Tables of a few hundred bytes, so that a merge hands over dozens of times; and a level that takes all flushes as runs of their own.
 fn open(env: &SimEnv) -> Result<Db> {
     let env: Arc<dyn Env> = Arc::new(env.clone());
-    let expert = Expert::new().env(env).buffer_bytes(1500).block_bytes(128).table_bytes(400).policy("tiering:T=100");
-    Options::new().expert(expert).open("/db")
+    let advanced =
+        AdvancedOptions::new().env(env).memtable_bytes(1500).block_bytes(128).table_bytes(400).policy("tiering:T=100");
+    Options::new().advanced(advanced).open("/db")
 }
 
 fn all(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -204,10 +205,11 @@ const TABLE_BYTES_MOST: u64 = 1000;
 
 /// A database of one large run, and several small ones above it.
 fn open_for_space(env: Arc<dyn Env>, seed: u64, ranges: usize) -> Db {
-    let expert = Expert::new().env(env).buffer_bytes(8000).block_bytes(128).table_bytes(400).policy("tiering:T=300");
+    let advanced =
+        AdvancedOptions::new().env(env).memtable_bytes(8000).block_bytes(128).table_bytes(400).policy("tiering:T=300");
     // Filters as large in the output as in the inputs: what they grow by is no space that the merge needs.
-    let expert = expert.filter("blocked:bits=10,allocation=uniform");
-    let db = Options::new().threads(ranges).expert(expert).open("/db").unwrap();
+    let advanced = advanced.filter("blocked:bits=10,allocation=uniform");
+    let db = Options::new().threads(ranges).advanced(advanced).open("/db").unwrap();
     let random = Random::new(seed);
     let fill = |entries| {
         for _ in 0..entries {

@@ -5,17 +5,17 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Buffer;
+use super::Memtable;
 
 /// A value in a buffer. Keeps the whole buffer alive, flushed or not, so it is not meant to be kept for long.
 #[derive(Clone)]
 pub struct PinnedValue {
     /// Bytes in the arena of `_buffer`.
     value: NonNull<[u8]>,
-    _buffer: Arc<Buffer>,
+    _buffer: Arc<Memtable>,
 }
 
-// SAFETY: the bytes are never written again, and the `Arc` keeps them alive and in place wherever the value goes; `Buffer` is
+// SAFETY: the bytes are never written again, and the `Arc` keeps them alive and in place wherever the value goes; `Memtable` is
 // `Send` and `Sync`.
 unsafe impl Send for PinnedValue {}
 // SAFETY: as above.
@@ -24,7 +24,7 @@ unsafe impl Sync for PinnedValue {}
 impl PinnedValue {
     /// # Panics
     /// If `value` does not lie in `buffer`.
-    pub(super) fn new(buffer: Arc<Buffer>, value: &[u8]) -> Self {
+    pub(super) fn new(buffer: Arc<Memtable>, value: &[u8]) -> Self {
         // An empty value may stand at the very end of a chunk, or be a constant for "none"; any address will do for it.
         let value = if value.is_empty() { &[] } else { value };
         let inside = value.is_empty() || buffer.list.arena().contains(value);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tamarack_env::Env;
 use tamarack_env::sync::Mutex;
 
-use crate::compact::output::Output;
+use crate::compaction::output::Output;
 use crate::database::{Activity, Database};
 use crate::error::Error;
 

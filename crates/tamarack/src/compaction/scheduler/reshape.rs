@@ -18,8 +18,8 @@ use tamarack_model::simulate::{self, Change as Foreseen};
 use tamarack_model::{Bytes, Shape};
 
 use super::Scheduler;
-use crate::compact::edits;
-use crate::compact::schedule::Schedule;
+use crate::compaction::edits;
+use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, ShapeBlob};
@@ -30,10 +30,10 @@ use crate::tree::occupancy::RunContents;
 /// For more buffers than this, a simulation takes more than some seconds.
 const BUFFERS_MAX: u64 = 1 << 20;
 
-/// What a change of policy will cost, reckoned before it: [`Db::estimate_change`](crate::Db::estimate_change). Raw bytes, before compression, that flushes and merges write while so much
+/// What a change of policy will cost, reckoned before it: [`Db::estimate_reshape`](crate::Db::estimate_reshape). Raw bytes, before compression, that flushes and merges write while so much
 /// arrives; the tree then has no merge left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangeEstimate {
+pub struct ReshapeEstimate {
     /// The words of the policy that the tree has.
     pub policy_before: String,
     /// Those of the one it would be given.
@@ -50,7 +50,7 @@ pub struct ChangeEstimate {
     pub reshape_bytes: u64,
 }
 
-impl ChangeEstimate {
+impl ReshapeEstimate {
     /// Bytes that are written more because of the change if it is made lazily; below 0 if it spares more than it costs.
     pub fn extra_lazily_bytes(&self) -> i64 {
         difference(self.lazily_bytes, self.kept_bytes)
@@ -71,7 +71,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more than a million buffers would arrive.
-    pub fn estimate_change(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ChangeEstimate> {
+    pub fn estimate_reshape(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ReshapeEstimate> {
         let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
             let schedule = self.schedule.lock();
             let left = schedule.jobs.compactions().map(|job| job.left).sum();
@@ -90,7 +90,7 @@ impl Scheduler {
         let (now, then) = ((&*from, &shape), (policy, &new_shape));
         let foreseen = simulate::change(now, then, &occupancy, self.settings.space_bound, flushes);
         let Foreseen { kept, lazily, at_once, reshaped } = foreseen;
-        Ok(ChangeEstimate {
+        Ok(ReshapeEstimate {
             policy_before: from.to_string(),
             policy: policy.to_string(),
             arriving_bytes: arriving.0,
@@ -130,7 +130,7 @@ impl Scheduler {
         if filter != self.filters.chosen() {
             let shape = self.design(schedule.policy().clone(), schedule.shape().clone(), filter);
             let set = Change::ShapeSet { tree: self.tree.id(), shape };
-            self.install(vec![set], Activity::Merge).inspect_err(|error| {
+            self.install(vec![set], Activity::Compaction).inspect_err(|error| {
                 if let Error::Stopped { .. } = error {
                     self.database.health.report_stop(error.clone());
                 }
@@ -153,7 +153,7 @@ impl Scheduler {
             let mut schedule = self.schedule.lock();
             schedule.refuse_if_paused()?;
             // Who asked before was told of it.
-            self.database.health.forget_trouble(Activity::Merge);
+            self.database.health.forget_trouble(Activity::Compaction);
             schedule.agenda.request_reshape();
         }
         self.wake();
@@ -169,14 +169,14 @@ impl Scheduler {
     pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
         let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
-        self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Merge)?;
+        self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Compaction)?;
         self.counters.reshapes.add(1);
         schedule.set_design(policy, shape);
         Ok(())
     }
 
     fn shape_for(&self, policy: &dyn Policy, data: Bytes) -> Result<Shape> {
-        design::shape_of(policy, data, self.settings.buffer_bytes, self.settings.buffer_bytes_max)
+        design::shape_of(policy, data, self.settings.memtable_bytes, self.settings.memtable_bytes_max)
     }
 }
 

@@ -40,11 +40,11 @@ use tamarack_model::filter_plan::{self, FilterTarget, RunFilters};
 use tamarack_model::planner::is_level_full;
 use tamarack_model::{Bytes, Shape};
 
-use crate::compact::access_frequency::AccessFrequencies;
-use crate::compact::filter_inputs::{FilterInputs, new_run};
-use crate::compact::job::Task;
-use crate::compact::output::Workshop;
-use crate::compact::retry::PAUSE;
+use crate::compaction::access_frequency::AccessFrequencies;
+use crate::compaction::filter_inputs::{FilterInputs, new_run};
+use crate::compaction::job::Task;
+use crate::compaction::output::Workshop;
+use crate::compaction::retry::PAUSE;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
 use crate::stats::Counters;
@@ -213,7 +213,7 @@ impl FilterRebuild {
         self.tree.lookups.wake_at(state.next);
         // Another choice is not put off until no compaction is in progress, which may be never.
         let is_chosen = state.settled != Some(chosen.number);
-        let at_rest = inputs.is_known && (is_chosen || tree.merges().is_empty());
+        let at_rest = inputs.is_known && (is_chosen || tree.compactions().is_empty());
         let changes = filter_plan::decide(chosen.filter, &inputs.asked, &view.shape, &inputs.runs, at_rest);
         let changes = changes.into_iter().map(|change| (&inputs.files[change.run][change.table], change.target));
         // Somebody may be reading a table that the tree has no more: without a filter from now on.
@@ -253,7 +253,7 @@ impl FilterRebuild {
     fn carry_out(&self, file: &TableFile, target: FilterTarget) -> Result<u64> {
         let known = file.digest_damage().is_some();
         let (outcome, bytes_read) = file.set_filter(target)?;
-        self.counters.retune_bytes_read.add(bytes_read);
+        self.counters.filter_rebuild_bytes_read.add(bytes_read);
         match outcome {
             FilterOutcome::Unchanged => {}
             FilterOutcome::Loaded => self.counters.filters_loaded.add(1),

@@ -39,9 +39,9 @@ pub(super) struct Left {
 }
 
 /// All records with entries after `after`. If `from_first`, nothing is known of what is in tables, and sequences before the first record are not missed.
-pub(super) fn left(log: &Findings, after: Sequence, from_first: bool) -> Left {
+pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut records: Vec<(usize, Record)> = Vec::new();
-    for (segment, found) in log.segments.iter().enumerate() {
+    for (segment, found) in wal.segments.iter().enumerate() {
         records
             .extend(found.records.iter().filter(|record| record.head.last() > after).map(|record| (segment, *record)));
     }
@@ -70,10 +70,10 @@ pub(super) fn left(log: &Findings, after: Sequence, from_first: bool) -> Left {
 
 impl Chunk {
     /// How many of its entries stand in which file.
-    pub(super) fn counts<'a>(&self, log: &'a Findings) -> Vec<(&'a Path, u64)> {
+    pub(super) fn counts<'a>(&self, wal: &'a Findings) -> Vec<(&'a Path, u64)> {
         let count = |(segment, record): &(usize, Record)| {
             let first = record.head.first.0.max(self.after.0 + 1);
-            (&*log.segments[*segment].path, record.head.last().0 + 1 - first)
+            (&*wal.segments[*segment].path, record.head.last().0 + 1 - first)
         };
         self.records.iter().map(count).collect()
     }
@@ -82,10 +82,10 @@ impl Chunk {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for what a newer version wrote; [`Error::Io`].
-    pub(super) fn entries(&self, log: &Findings, problems: &mut Vec<Error>) -> Result<Sorted> {
+    pub(super) fn entries(&self, wal: &Findings, problems: &mut Vec<Error>) -> Result<Sorted> {
         let mut sorted = Sorted::new();
         for records in self.records.chunk_by(|a, b| a.0 == b.0) {
-            let (segment, path) = (records[0].0, &log.segments[records[0].0].path);
+            let (segment, path) = (records[0].0, &wal.segments[records[0].0].path);
             let heads: Vec<Record> = records.iter().map(|(_, record)| *record).collect();
             let insert = &mut |tree, entry: Entry<'_>| {
                 if tree != TreeId::DEFAULT {
@@ -98,7 +98,7 @@ impl Chunk {
                 }
                 Ok(())
             };
-            problems.extend(log.visit(segment, &heads, insert)?);
+            problems.extend(wal.visit(segment, &heads, insert)?);
         }
         Ok(sorted)
     }

@@ -13,7 +13,7 @@ use tamarack_model::allocate::weights::{Asked, Seen, SeenRun};
 use tamarack_model::filter::Allocation;
 use tamarack_model::filter_plan::{RunFilters, TableFilters};
 
-use crate::compact::job::Task;
+use crate::compaction::job::Task;
 use crate::format::edit::RunId;
 use crate::stats::LookupCounters;
 use crate::tree::run::Run;
@@ -45,7 +45,7 @@ impl FilterInputs {
             levels.flat_map(|(level, number)| level.runs().iter().map(move |run| (number, run))).collect();
         let (mut runs, mut files, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
         for &(level, run) in &all {
-            let is_whole = whole_inputs && tree.merge_of(run.id()).is_some();
+            let is_whole = whole_inputs && tree.compaction_of(run.id()).is_some();
             let (of_run, tables) = tables_of(run, is_whole, &mut known);
             let bytes = run.slices().iter().map(|slice| slice.raw_bytes()).sum();
             runs.push(RunFilters { level, bytes: Bytes(bytes), seen: None, tables });
@@ -55,8 +55,8 @@ impl FilterInputs {
         let (asked, is_known) = match allocation.found() {
             Some(found) => (Asked::Found(found), true),
             None => {
-                let (sampled, past_buffers) = lookups.lately();
-                let share = past_buffers as f64 / sampled.max(1) as f64;
+                let (sampled, past_memtables) = lookups.lately();
+                let share = past_memtables as f64 / sampled.max(1) as f64;
                 let seen_runs: Vec<SeenRun> = all.iter().map(|(_, run)| seen_of(run)).collect();
                 let seen = Seen::new(sampled as f64, share.min(1.0), &seen_runs);
                 for (run, weight) in runs.iter_mut().zip(seen.weights()) {
@@ -71,10 +71,10 @@ impl FilterInputs {
     /// The runs as they will be when a job is done, and the place of its output among them. Its tables are one, of which nothing but the entries is known.
     pub(super) fn after(self, tree: &TreeVersion, task: &Task) -> (Vec<RunFilters>, Asked, usize) {
         let (members, buffer) = match task {
-            Task::Flush { sealed, input } => (input.as_slice().to_vec(), Some(&sealed.buffer)),
+            Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.buffer)),
             Task::Range { inputs } => (inputs.to_vec(), None),
-            Task::Merge { id } => {
-                let merge = tree.merges().iter().find(|merge| merge.id == *id);
+            Task::Compaction { id } => {
+                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
                 (merge.inputs.iter().copied().chain([merge.output]).collect(), None)
             }

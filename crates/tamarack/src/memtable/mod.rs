@@ -19,7 +19,7 @@
 //! - An entry is seen by every read that begins after its insert returned, and once seen, stays.
 //! - The buffer knows nothing of visibility: it answers for any sequence, also one whose commit is not finished. Readers choose a
 //!   sequence that is.
-//! - [`Buffer::memory_bytes`] is what was asked of the allocator, to the byte.
+//! - [`Memtable::memory_bytes`] is what was asked of the allocator, to the byte.
 //! - The `unsafe` code of the engine is here and nowhere else. Its ground: memory is not freed or moved before the buffer is dropped,
 //!   everything in a node but its links is written before the node is published, and every public type that points into the arena
 //!   holds the buffer by an `Arc` or a borrow.
@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
-pub use cursor::BufferCursor;
+pub use cursor::MemtableCursor;
 pub use pinned::PinnedValue;
 
 use crate::entry::{Entry, EntryKind, Query};
@@ -60,7 +60,7 @@ use node::Place;
 
 /// An in-memory ordered set of entries that grows until it is dropped.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct Memtable {
     list: List,
     counts: Counts,
     account: Option<Arc<Account>>,
@@ -75,13 +75,13 @@ struct Counts {
     raw_bytes: AtomicU64,
 }
 
-impl Buffer {
+impl Memtable {
     /// An empty buffer, which has no memory of its own yet, and on nobody's account.
     pub fn new() -> Self {
         Self::charged(None)
     }
 
-    /// As [`Buffer::new`]. Its memory will be charged to `account` for as long as anybody has it.
+    /// As [`Memtable::new`]. Its memory will be charged to `account` for as long as anybody has it.
     pub fn on(account: &Arc<Account>) -> Self {
         Self::charged(Some(account.clone()))
     }
@@ -124,11 +124,11 @@ impl Buffer {
     }
 
     /// A cursor over all entries, in both directions. It sees at least what was inserted before each of its steps.
-    pub fn cursor(self: &Arc<Self>) -> BufferCursor {
-        BufferCursor::new(self.clone())
+    pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
+        MemtableCursor::new(self.clone())
     }
 
-    /// Makes a value that [`Buffer::get`] showed outlive the borrow of the buffer. Looks at every chunk of the arena to make sure that
+    /// Makes a value that [`Memtable::get`] showed outlive the borrow of the buffer. Looks at every chunk of the arena to make sure that
     /// the value is there: about 80 in a buffer of 64 MiB.
     ///
     /// # Panics
@@ -142,12 +142,12 @@ impl Buffer {
         self.counts.entries.load(Ordering::Relaxed)
     }
 
-    /// Those of [`Buffer::entries`] that are tombstones.
+    /// Those of [`Memtable::entries`] that are tombstones.
     pub fn tombstones(&self) -> u64 {
         self.counts.tombstones.load(Ordering::Relaxed)
     }
 
-    /// Sum of [`Entry::raw_bytes`] of [`Buffer::entries`].
+    /// Sum of [`Entry::raw_bytes`] of [`Memtable::entries`].
     pub fn raw_bytes(&self) -> u64 {
         self.counts.raw_bytes.load(Ordering::Relaxed)
     }
@@ -157,7 +157,7 @@ impl Buffer {
         self.list.arena().allocated_bytes()
     }
 
-    /// Bytes that entries take, with their links: [`Buffer::memory_bytes`] without what is free in the last chunks.
+    /// Bytes that entries take, with their links: [`Memtable::memory_bytes`] without what is free in the last chunks.
     pub fn used_bytes(&self) -> u64 {
         self.list.arena().used_bytes()
     }
@@ -168,7 +168,7 @@ impl Buffer {
     }
 }
 
-impl Default for Buffer {
+impl Default for Memtable {
     fn default() -> Self {
         Self::new()
     }

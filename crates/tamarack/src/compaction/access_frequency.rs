@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 
 use tamarack_model::access_frequency::{AccessFrequency, half_life};
 
-use crate::compact::filter_inputs::FilterInputs;
+use crate::compaction::filter_inputs::FilterInputs;
 use crate::format::meta::{TableId, TableMeta};
 use crate::tree::table_file::TableFile;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tamarack_model::planner;
 use tamarack_model::{Occupancy, RunId as RunName, Shape};
 
-use crate::format::edit::{Change, KeyRange, MergeId, RunId, ShapeBlob, SliceSpec};
+use crate::format::edit::{Change, CompactionId, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 use crate::tree::version::TreeVersion;
@@ -39,7 +39,12 @@ pub fn reshaped(tree: &TreeVersion, blob: ShapeBlob, shape: &Shape) -> Vec<Chang
 ///
 /// The inputs must move at the beginning. If they kept their level, a younger merge into the same level could end first, and its output would
 /// stand below them, who are older.
-pub(super) fn begun(tree: &TreeVersion, merge: &planner::Merge, id: MergeId, output: RunId) -> Vec<Change> {
+pub(super) fn begun(
+    tree: &TreeVersion,
+    merge: &planner::CompactionPlan,
+    id: CompactionId,
+    output: RunId,
+) -> Vec<Change> {
     let mut occupancy = tree.occupancy();
     if !mistake::is_planted(Mistake::InputsNotRelabelled) {
         planner::begin(&mut occupancy, merge);
@@ -54,7 +59,7 @@ pub(super) fn begun(tree: &TreeVersion, merge: &planner::Merge, id: MergeId, out
         .into_iter()
         .chain([
             Change::RunAdded { tree: tree.id(), run: output, level: merge.target as u32, index },
-            Change::MergeBegun { tree: tree.id(), merge: id, inputs, output },
+            Change::CompactionBegun { tree: tree.id(), merge: id, inputs, output },
         ])
         .collect()
 }
@@ -62,18 +67,18 @@ pub(super) fn begun(tree: &TreeVersion, merge: &planner::Merge, id: MergeId, out
 /// A merge hands over `range`: the output gets `moved`, or all of the new `tables`.
 pub(super) fn advanced(
     tree: TreeId,
-    merge: MergeId,
+    merge: CompactionId,
     range: KeyRange,
     moved: Vec<SliceSpec>,
     tables: &[TableMeta],
 ) -> Vec<Change> {
     let outputs = moved.into_iter().chain(whole(tables)).collect();
-    added(tree, tables).chain([Change::MergeAdvanced { tree, merge, range, outputs }]).collect()
+    added(tree, tables).chain([Change::CompactionAdvanced { tree, merge, range, outputs }]).collect()
 }
 
 /// A merge has handed over everything.
-pub(super) fn ended(tree: TreeId, merge: MergeId) -> Change {
-    Change::MergeEnded { tree, merge }
+pub(super) fn ended(tree: TreeId, merge: CompactionId) -> Change {
+    Change::CompactionEnded { tree, merge }
 }
 
 /// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is left of them. Runs that hold nothing else go.

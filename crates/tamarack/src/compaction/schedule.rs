@@ -20,11 +20,11 @@ use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Occupancy, Shape};
 
-use crate::compact::job::Job;
-use crate::compact::jobs::Jobs;
-use crate::compact::speed::CopySpeed;
+use crate::compaction::job::Job;
+use crate::compaction::jobs::Jobs;
+use crate::compaction::speed::CopySpeed;
 use crate::error::{Error, Result};
-use crate::format::edit::{KeyRange, MergeId};
+use crate::format::edit::{CompactionId, KeyRange};
 use crate::format::meta::EditNumber;
 use crate::tree::version::TreeVersion;
 
@@ -51,7 +51,7 @@ struct TreeDesign {
 struct Counted {
     of: EditNumber,
     occupancy: Occupancy,
-    compactions: Vec<(MergeId, planner::Merge)>,
+    compactions: Vec<(CompactionId, planner::CompactionPlan)>,
 }
 
 /// What may be begun, besides what the agenda knows.
@@ -165,14 +165,19 @@ impl Schedule {
     }
 
     /// The runs of the tree of this version, and the flushes and compactions in progress.
-    pub(super) fn counts(&mut self, edit: EditNumber, tree: &TreeVersion) -> (&Occupancy, Vec<planner::Merge>) {
+    pub(super) fn counts(
+        &mut self,
+        edit: EditNumber,
+        tree: &TreeVersion,
+    ) -> (&Occupancy, Vec<planner::CompactionPlan>) {
         let in_progress = self.in_progress(edit, tree);
         (&self.counted.as_ref().expect("just counted").occupancy, in_progress)
     }
 
-    fn in_progress(&mut self, edit: EditNumber, tree: &TreeVersion) -> Vec<planner::Merge> {
+    fn in_progress(&mut self, edit: EditNumber, tree: &TreeVersion) -> Vec<planner::CompactionPlan> {
         if self.counted.as_ref().is_none_or(|counted| counted.of != edit) {
-            let compactions = tree.merges().iter().map(|merge| merge.id).zip(tree.merges_in_progress()).collect();
+            let compactions =
+                tree.compactions().iter().map(|merge| merge.id).zip(tree.compactions_in_progress()).collect();
             self.counted = Some(Counted { of: edit, occupancy: tree.occupancy(), compactions });
         }
         self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)

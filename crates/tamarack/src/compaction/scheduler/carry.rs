@@ -8,11 +8,11 @@ use tamarack_model::Bytes;
 
 use super::Scheduler;
 
-use crate::compact::edits;
-use crate::compact::job::{Done, Job, Part, Reached, Task};
-use crate::compact::jobs::target_of;
-use crate::compact::output::Output;
-use crate::compact::schedule::{Pace, Schedule};
+use crate::compaction::edits;
+use crate::compaction::job::{Done, Job, Part, Reached, Task};
+use crate::compaction::jobs::target_of;
+use crate::compaction::output::Output;
+use crate::compaction::schedule::{Pace, Schedule};
 use crate::database::Activity;
 use crate::error::{Error, Result};
 use crate::events::Event;
@@ -29,14 +29,14 @@ impl Scheduler {
     pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<Part>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
-        let compactions = !schedule.agenda.is_paused() && self.merge_retry.pause().is_none();
+        let compactions = !schedule.agenda.is_paused() && self.compaction_retry.pause().is_none();
         let goes_on = |job: &Job| if job.is_flush() { flushes } else { compactions };
-        let buffered_max = schedule.shape().buffer() * self.settings.sealed_max as u64;
+        let buffered_max = schedule.shape().buffer() * self.settings.immutable_memtables_max as u64;
         let buffered = {
             let state = self.tree.pin();
             // Of tiny entries, buffers are full by their memory before they are by their raw bytes.
-            let memory_share = state.buffers_memory_bytes() as f64 / self.settings.buffers_memory_max as f64;
-            Bytes(state.buffers_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64))
+            let memory_share = state.memtables_memory_bytes() as f64 / self.settings.memtables_memory_max as f64;
+            Bytes(state.memtables_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64))
         };
         let version = self.manifest.version();
         let tree = (version.edit_number(), &**self.tree.of(&version));
@@ -46,12 +46,12 @@ impl Scheduler {
         };
         self.throttle.set_rate(rate);
         if self.throttle.frees_writers() {
-            self.database.events.post(|| Event::WritersFree);
+            self.database.events.post(|| Event::WriteThrottlingEnded);
         }
         let jobs = &mut schedule.jobs;
         // With huge values, one compaction can take a large part of the memory budget. One goes on at any time.
         let is_crowded =
-            self.tables.storage().account().merges_are_large() && jobs.compactions().any(|job| job.taken > 0);
+            self.tables.storage().account().compactions_are_large() && jobs.compactions().any(|job| job.taken > 0);
         let is_limited = now < schedule.speed.compactions_from();
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
         let may_go_on = |job: &Job| waits(job) && (job.is_flush() || !(is_limited || is_crowded));
@@ -69,7 +69,7 @@ impl Scheduler {
     pub(super) fn work(&self, mut part: Part) -> Progress {
         let _span = match part.task {
             Task::Flush { .. } => tracing::debug_span!("flush", job = part.job),
-            Task::Merge { .. } | Task::Range { .. } => tracing::debug_span!("merge", job = part.job),
+            Task::Compaction { .. } | Task::Range { .. } => tracing::debug_span!("merge", job = part.job),
         }
         .entered();
         match self.advance(&mut part) {
@@ -93,11 +93,11 @@ impl Scheduler {
 
     /// Notes that a job has copied so much.
     fn account(&self, schedule: &mut Schedule, number: u64, bytes: u64) {
-        let buffer_bytes = schedule.shape().buffer().0;
+        let memtable_bytes = schedule.shape().buffer().0;
         let job = schedule.jobs.get(number);
         job.left = job.left.saturating_sub(bytes);
         let is_flush = job.is_flush();
-        schedule.speed.copied(bytes, is_flush, buffer_bytes, self.env.now());
+        schedule.speed.copied(bytes, is_flush, memtable_bytes, self.env.now());
     }
 
     /// Copies, and hands over what is full.
@@ -142,7 +142,7 @@ impl Scheduler {
         }
         let tables = part.output().map_or(Ok(&[][..]), |output| output.ready())?;
         let (target, changes) = match task {
-            Task::Merge { id } => {
+            Task::Compaction { id } => {
                 let advanced = edits::advanced(self.tree.id(), id, range, moved, tables).into_iter();
                 (
                     target_of(self.tree.of(&version), id),
@@ -155,11 +155,11 @@ impl Scheduler {
             }
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
-        self.install(changes, Activity::Merge)?;
+        self.install(changes, Activity::Compaction)?;
         let tables = part.output().map(Output::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
-        self.counters.merge_bytes.add(file_bytes);
+        self.counters.compaction_bytes.add(file_bytes);
         self.counters.level_bytes.add(target, raw_bytes(&tables));
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Scheduler {
             }
         } else {
             let target = match part.task {
-                Task::Merge { id } => target_of(self.tree.of(&self.manifest.version()), id),
+                Task::Compaction { id } => target_of(self.tree.of(&self.manifest.version()), id),
                 _ => 1,
             };
             let range = part.range.clone();
@@ -193,9 +193,9 @@ impl Scheduler {
             if is_last {
                 let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
                 let took = self.env.now().saturating_sub(job.began);
-                let event = || Event::MergeEnded { number, target, raw_bytes, file_bytes, took };
+                let event = || Event::CompactionEnded { number, target, raw_bytes, file_bytes, took };
                 self.database.events.post(event);
-                self.counters.merges.add(1);
+                self.counters.compactions.add(1);
                 let job = schedule.jobs.end(part.job);
                 schedule.agenda.ended(target, job.request);
             }
@@ -215,8 +215,8 @@ impl Scheduler {
             return self.flush_retry.failed(job.done.into_iter().map(|done| done.output), error);
         }
         schedule.agenda.flushed();
-        if let Task::Flush { sealed, .. } = &job.task
-            && let Err(error) = self.log.release(sealed.last)
+        if let Task::Flush { immutable, .. } = &job.task
+            && let Err(error) = self.wal.release(immutable.last)
         {
             // Nothing depends on it: the segments stay listed and the next flush, or the next open, removes them.
             tracing::warn!(%error, "a segment of the log could not be removed");
@@ -224,7 +224,7 @@ impl Scheduler {
     }
 
     fn install_flush(&self, job: &mut Job) -> Result<()> {
-        let Task::Flush { sealed, input } = &job.task else { panic!("only a flush is installed whole: {job:?}") };
+        let Task::Flush { immutable, input } = &job.task else { panic!("only a flush is installed whole: {job:?}") };
         let (mut changes, mut slices) = (Vec::new(), Vec::new());
         for Done { moved, output, .. } in &job.done {
             let tables = output.ready()?;
@@ -233,20 +233,20 @@ impl Scheduler {
         }
         let version = self.manifest.version();
         changes.extend(edits::installed(self.tree.of(&version), *input, self.manifest.new_run_id(), slices));
-        changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: sealed.last });
-        changes.push(Change::LogDurable { position: self.log.durable().0 });
+        changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: immutable.last });
+        changes.push(Change::WalDurable { position: self.wal.durable().0 });
         self.install(changes, Activity::Flush)?;
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
         self.counters.flushes.add(1);
-        self.counters.flushed_raw_bytes.add(sealed.buffer.raw_bytes());
+        self.counters.flushed_raw_bytes.add(immutable.buffer.raw_bytes());
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         self.counters.flush_bytes.add(file_bytes);
         let took = self.env.now().saturating_sub(job.began);
-        let buffer = &sealed.buffer;
+        let buffer = &immutable.buffer;
         let (entries, raw_bytes_in) = (buffer.entries(), buffer.raw_bytes());
         self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
         self.counters.level_bytes.add(1, raw_bytes(&tables));
-        tracing::debug!(through = sealed.last.0, "flushed a buffer");
+        tracing::debug!(through = immutable.last.0, "flushed a buffer");
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Scheduler {
         let (failures, retry) = if is_flush {
             (&self.counters.flush_failures, &self.flush_retry)
         } else {
-            (&self.counters.merge_failures, &self.merge_retry)
+            (&self.counters.compaction_failures, &self.compaction_retry)
         };
         failures.add(1);
         retry.failed(output, error);

@@ -59,8 +59,8 @@ impl JobProgress {
         let level = |run: RunId| tree.run(run).map_or(1, |(_, level, _)| level as usize);
         let (inputs, target) = match &job.task {
             Task::Flush { input, .. } => (input.as_slice().to_vec(), 1),
-            Task::Merge { id } => {
-                let merge = tree.merges().iter().find(|merge| merge.id == *id);
+            Task::Compaction { id } => {
+                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
                 let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
                 (merge.inputs.clone(), level(merge.output))
             }

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tamarack::internals::Buffer;
+use tamarack::internals::Memtable;
 use tamarack::internals::Query;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
@@ -14,7 +14,7 @@ use crate::allocator::bytes_of_thread;
 fn the_account_is_exact() {
     let value = vec![7; 3 << 20];
     let at_first = bytes_of_thread();
-    let buffer = Arc::new(Buffer::new());
+    let buffer = Arc::new(Memtable::new());
     let empty = bytes_of_thread();
     assert_eq!(buffer.memory_bytes(), 0);
     for sequence in 1..=60_000_u64 {

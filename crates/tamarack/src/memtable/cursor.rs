@@ -1,4 +1,4 @@
-//! [`BufferCursor`]: a walk over a buffer, for scans and flushes.
+//! [`MemtableCursor`]: a walk over a buffer, for scans and flushes.
 //!
 //! Going forward is one step along the lowest links; going back is a search, since nodes do not know what is before them. The
 //! cursor never waits for inserts. Each step sees what is in the buffer then: all that was inserted before the step, and of what is inserted
@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Buffer;
+use super::Memtable;
 use super::node::{Head, Node, Place};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
@@ -16,22 +16,22 @@ use crate::merge::Source;
 
 /// A cursor over the entries of a buffer, which it keeps alive. Its [`Source`] never fails.
 #[derive(Debug)]
-pub struct BufferCursor {
+pub struct MemtableCursor {
     /// A node of `buffer`.
     at: Option<NonNull<Head>>,
     /// The node of `buffer` that the last step left.
     left: Option<NonNull<Head>>,
-    buffer: Arc<Buffer>,
+    buffer: Arc<Memtable>,
 }
 
 // SAFETY: the pointer leads into the buffer's arena, which the `Arc` keeps alive and in place wherever the cursor goes, and
-// whose nodes may be read by any thread; `Buffer` is `Send` and `Sync`.
-unsafe impl Send for BufferCursor {}
+// whose nodes may be read by any thread; `Memtable` is `Send` and `Sync`.
+unsafe impl Send for MemtableCursor {}
 // SAFETY: as above; a shared cursor only reads.
-unsafe impl Sync for BufferCursor {}
+unsafe impl Sync for MemtableCursor {}
 
-impl BufferCursor {
-    pub(super) fn new(buffer: Arc<Buffer>) -> Self {
+impl MemtableCursor {
+    pub(super) fn new(buffer: Arc<Memtable>) -> Self {
         Self { at: None, left: None, buffer }
     }
 
@@ -56,7 +56,7 @@ impl BufferCursor {
     }
 }
 
-impl Source for BufferCursor {
+impl Source for MemtableCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.stand(|this| this.buffer.list.first())
     }

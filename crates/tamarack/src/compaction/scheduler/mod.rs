@@ -52,12 +52,12 @@ use tamarack_model::planner;
 use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
 
-use crate::compact::filter_rebuild::{FilterRebuild, View};
-use crate::compact::output::Workshop;
-use crate::compact::progress::{GoingOn, JobProgress};
-use crate::compact::retry::Retry;
-use crate::compact::schedule::Schedule;
-use crate::compact::speed::CopySpeed;
+use crate::compaction::filter_rebuild::{FilterRebuild, View};
+use crate::compaction::output::Workshop;
+use crate::compaction::progress::{GoingOn, JobProgress};
+use crate::compaction::retry::Retry;
+use crate::compaction::schedule::Schedule;
+use crate::compaction::speed::CopySpeed;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
@@ -67,11 +67,11 @@ use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::Log;
+use crate::wal::Wal;
 use crate::write::throttle::Throttle;
 use crate::write::{DiskStats, Reserve};
 
-pub use reshape::ChangeEstimate;
+pub use reshape::ReshapeEstimate;
 
 /// How background work is done.
 #[derive(Clone, Debug)]
@@ -82,15 +82,15 @@ pub struct SchedulerSettings {
     /// [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
     pub table_bytes: Option<u64>,
     /// The size of the buffer that policies are asked with, in raw bytes.
-    pub buffer_bytes: u64,
+    pub memtable_bytes: u64,
     /// The largest buffer that a shape which names its own may have.
-    pub buffer_bytes_max: u64,
+    pub memtable_bytes_max: u64,
     /// How many full buffers may wait before writers are slowed down as far as they ever are.
-    pub sealed_max: usize,
+    pub immutable_memtables_max: usize,
     /// Writers wait for a flush rather than let the buffers take more memory than this.
-    pub buffers_memory_max: u64,
+    pub memtables_memory_max: u64,
     /// How many raw bytes per second merges may copy; flushes are not held back.
-    pub merge_rate: Option<u64>,
+    pub compaction_rate: Option<u64>,
     /// How much space the tree may take for each byte that is live.
     pub space_bound: Option<SpaceBound>,
     /// Which filters tables carry, until others are chosen.
@@ -107,7 +107,7 @@ pub struct Scheduler {
     env: Arc<dyn Env>,
     database: Arc<Database>,
     tree: Arc<Tree>,
-    log: Arc<Log>,
+    wal: Arc<Wal>,
     manifest: Arc<Manifest>,
     tables: Arc<TableFiles>,
     workshop: Arc<Workshop>,
@@ -120,7 +120,7 @@ pub struct Scheduler {
     /// installed under this lock.
     schedule: Mutex<Schedule>,
     flush_retry: Retry,
-    merge_retry: Retry,
+    compaction_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
 }
 
@@ -133,7 +133,7 @@ pub struct SchedulerParts {
     /// Whose buffers and runs these are.
     pub tree: Arc<Tree>,
     /// What is released when a buffer was flushed.
-    pub log: Arc<Log>,
+    pub wal: Arc<Wal>,
     /// Where edits are committed.
     pub manifest: Arc<Manifest>,
     /// What tables are garbage.
@@ -177,15 +177,15 @@ impl Scheduler {
     /// # Errors
     /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: SchedulerParts, settings: SchedulerSettings) -> Result<Self> {
-        let SchedulerParts { env, database, tree, log, manifest, tables, workshop, counters, throttle, reserve } =
+        let SchedulerParts { env, database, tree, wal, manifest, tables, workshop, counters, throttle, reserve } =
             around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
         let TreeDesign { policy, shape, .. } = TreeDesign::decode(stored.expect("opening gives every tree a shape"))
             .map_err(|error| Error::shape(workshop.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
-        let merge_retry = Retry::new(env.clone(), database.clone(), Activity::Merge);
-        let speed = CopySpeed::new(settings.merge_rate);
+        let compaction_retry = Retry::new(env.clone(), database.clone(), Activity::Compaction);
+        let speed = CopySpeed::new(settings.compaction_rate);
         let schedule = Mutex::new(Schedule::new((policy, shape), settings.space_bound, speed));
         let filters = FilterRebuild::new(
             settings.filter,
@@ -200,7 +200,7 @@ impl Scheduler {
             env,
             database,
             tree,
-            log,
+            wal,
             manifest,
             tables,
             workshop,
@@ -211,7 +211,7 @@ impl Scheduler {
             settings,
             schedule,
             flush_retry,
-            merge_retry,
+            compaction_retry,
             workers,
         };
         scheduler.resume(&version)?;
@@ -230,14 +230,14 @@ impl Scheduler {
     }
 
     /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
-    pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::Merge>) {
+    pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
         self.standing_at(&self.schedule.lock())
     }
 
-    fn standing_at(&self, schedule: &Schedule) -> (Shape, Occupancy, Vec<planner::Merge>) {
+    fn standing_at(&self, schedule: &Schedule) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
         let version = self.manifest.version();
         let tree = self.tree.of(&version);
-        (schedule.shape().clone(), tree.occupancy(), tree.merges_in_progress())
+        (schedule.shape().clone(), tree.occupancy(), tree.compactions_in_progress())
     }
 
     /// The disk's space now, if it is known.
@@ -276,13 +276,13 @@ impl Scheduler {
         drop(self.schedule.lock());
     }
 
-    /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_merges`] was called as often as this.
-    pub fn pause_merges(&self) {
+    /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_compactions`] was called as often as this.
+    pub fn pause_compactions(&self) {
         self.schedule.lock().agenda.pause();
     }
 
-    /// Takes back one [`Scheduler::pause_merges`].
-    pub fn resume_merges(&self) {
+    /// Takes back one [`Scheduler::pause_compactions`].
+    pub fn resume_compactions(&self) {
         self.schedule.lock().agenda.resume();
         self.wake();
         self.filters.wake();
@@ -298,7 +298,7 @@ impl Scheduler {
             let mut schedule = self.schedule.lock();
             schedule.refuse_if_paused()?;
             // Who asked before was told of it.
-            self.database.health.forget_trouble(Activity::Merge);
+            self.database.health.forget_trouble(Activity::Compaction);
             schedule.request(range)
         };
         self.wake();
@@ -309,7 +309,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// As [`Scheduler::merge`].
-    pub fn wait_for_merges(&self) -> Result<()> {
+    pub fn wait_for_compactions(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.wake();
         self.wait(|schedule| schedule.jobs.is_empty() && schedule.agenda.is_at_rest())
@@ -321,7 +321,7 @@ impl Scheduler {
             let done = is_done(&mut self.schedule.lock());
             // Merges may have to wait for a flush.
             let no_trouble = || {
-                [Activity::Merge, Activity::Flush]
+                [Activity::Compaction, Activity::Flush]
                     .into_iter()
                     .try_for_each(|what| self.database.health.check_progress(what))
             };
@@ -351,7 +351,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`crate::Error::Io`] if a filter cannot be read; it is tried again. [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if writing has ended.
-    pub fn wait_for_filters(&self) -> Result<()> {
+    pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
     }
@@ -375,7 +375,7 @@ impl Scheduler {
 
     /// When the first pause after a failure ends.
     fn paused_until(&self) -> Option<Duration> {
-        self.flush_retry.pause().into_iter().chain(self.merge_retry.pause()).min()
+        self.flush_retry.pause().into_iter().chain(self.compaction_retry.pause()).min()
     }
 
     /// Installs an edit, which an activity made: commits it to the manifest, shows readers the version that it makes, and has
@@ -385,7 +385,7 @@ impl Scheduler {
     /// As [`Manifest::commit`]; readers see nothing of the edit then.
     pub fn install(&self, edit: Vec<Change>, by: Activity) -> Result<Arc<Version>> {
         // The first edit after a clean close says so.
-        let reopened = self.manifest.version().log_end().map(|_| Change::LogReopened);
+        let reopened = self.manifest.version().wal_end().map(|_| Change::WalReopened);
         let edit = reopened.into_iter().chain(edit).collect();
         let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
         self.tree.install(version.clone());
