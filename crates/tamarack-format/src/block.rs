@@ -8,16 +8,17 @@
 //!           │ varint │ varint       │ u8  │ varint   │ varint      │        │       │
 //! ```
 //!
-//! An entry's key is the first `shared` bytes of the key before it, then `suffix`. At a restart, `shared` is 0, so a search can begin
-//! there. The tag is the entry's kind; bit 7 says that the sequence is [`Sequence::MAX`] and left out (fences: see [`crate::table`]).
-//! Kinds without a value have no `value bytes`. Every value has one encoding.
+//! An entry's key is the first `shared` bytes of the key before it, then `suffix`. At a restart,
+//! `shared` is 0, so a search can begin there. The tag is the entry's kind; bit 7 says that the
+//! sequence is [`Sequence::MAX`] and left out (fences: see [`crate::table`]). Kinds without a value
+//! have no `value bytes`. Every value has one encoding.
 //!
-//! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries it compares with, then walks
-//! one interval, and allocates nothing; it compares keys without assembling them. A [`BlockCursor`], which walks over entries, assembles
-//! them.
+//! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries
+//! it compares with, then walks one interval, and allocates nothing; it compares keys without
+//! assembling them. A [`BlockCursor`], which walks over entries, assembles them.
 //!
-//! Decoding is total: any bytes give entries or a [`Flaw`]. Bytes that come from storage had their checksum checked
-//! before, so a flaw here means a writer's mistake or malice.
+//! Decoding is total: any bytes give entries or a [`Flaw`]. Bytes that come from storage had their
+//! checksum checked before, so a flaw here means a writer's mistake or malice.
 //!
 //! Tested against a plain sorted list, and by the fuzz target `block`.
 
@@ -51,8 +52,9 @@ pub struct Block {
     index: RestartIndex,
 }
 
-/// The restarts of a block that is kept to be searched again and again. In the block, each restart that a search looks at is another line
-/// that the processor waits for; a line or two have all of this.
+/// The restarts of a block that is kept to be searched again and again. In the block, each restart
+/// that a search looks at is another line that the processor waits for; a line or two have all of
+/// this.
 #[derive(Debug, Default)]
 struct RestartIndex {
     /// Of their keys. Empty if the block is not indexed, or has but one.
@@ -75,7 +77,8 @@ struct Slot {
 /// Where the parts of an entry are: what a search needs of those that it passes.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// The first eight bytes of the suffix as a number that orders like them. If the suffix has fewer, then followed by others.
+    /// The first eight bytes of the suffix as a number that orders like them. If the suffix has
+    /// fewer, then followed by others.
     first: u64,
     shared: usize,
     suffix_start: usize,
@@ -125,7 +128,8 @@ impl Block {
         self.payload.capacity() + size_of::<Self>() + index_bytes
     }
 
-    /// The block, made ready to be searched often. Takes 12 bytes more for each restart, and what their keys have in common once.
+    /// The block, made ready to be searched often. Takes 12 bytes more for each restart, and what
+    /// their keys have in common once.
     #[must_use]
     pub fn indexed(mut self) -> Self {
         if self.restarts > 1 {
@@ -146,8 +150,8 @@ impl Block {
         self
     }
 
-    /// Where `part`, which must be borrowed from this block, stands in [`Block::bytes`]: what is needed to keep a value together with
-    /// the `Arc` of its block instead of copying it.
+    /// Where `part`, which must be borrowed from this block, stands in [`Block::bytes`]: what is
+    /// needed to keep a value together with the `Arc` of its block instead of copying it.
     ///
     /// # Panics
     /// If `part` is not from this block.
@@ -173,7 +177,8 @@ impl Block {
         if restart == self.restarts { Ok(()) } else { Err(MALFORMED) }
     }
 
-    /// Visits the versions of `key` up to `sequence` that stand in this block, youngest first, until the visitor breaks.
+    /// Visits the versions of `key` up to `sequence` that stand in this block, youngest first,
+    /// until the visitor breaks.
     pub fn versions<'a>(
         &'a self,
         key: &'a [u8],
@@ -201,11 +206,11 @@ impl Block {
         Ok(Versions::BlockEnded)
     }
 
-    /// Compares an entry's key with `key`. `matched` is how many bytes the entry before had in common with `key`; that entry's key was not
-    /// larger. Updated for this entry.
+    /// Compares an entry's key with `key`. `matched` is how many bytes the entry before had in
+    /// common with `key`; that entry's key was not larger. Updated for this entry.
     ///
-    /// If this entry shares more with the one before than that one with `key`, it differs from `key` at the same byte
-    /// in the same way. Otherwise only the suffix has to be looked at.
+    /// If this entry shares more with the one before than that one with `key`, it differs from
+    /// `key` at the same byte in the same way. Otherwise only the suffix has to be looked at.
     #[inline]
     fn compare(&self, head: &Head, key: &[u8], matched: &mut usize) -> Ordering {
         if head.shared > *matched {
@@ -228,7 +233,8 @@ impl Block {
         }
     }
 
-    /// The last restart whose entry compares with the place as `before` wants (all that stand before do); 0 if none does.
+    /// The last restart whose entry compares with the place as `before` wants (all that stand
+    /// before do); 0 if none does.
     #[inline]
     fn last_restart(&self, key: &[u8], sequence: Sequence, before: fn(Ordering) -> bool) -> Result<usize, Flaw> {
         if self.index.offsets.is_empty() {
@@ -318,7 +324,8 @@ impl Block {
         }
     }
 
-    /// As [`Block::head`], for most entries: a put or a tombstone whose lengths have one byte, or two for the value's. Nothing is said of others.
+    /// As [`Block::head`], for most entries: a put or a tombstone whose lengths have one byte, or
+    /// two for the value's. Nothing is said of others.
     #[inline]
     fn short_head(&self, start: usize) -> Option<Head> {
         let bytes: &[u8; 32] = self.payload.get(start..)?.first_chunk()?;
@@ -415,7 +422,8 @@ pub struct BlockBuilder {
     last_key: Vec<u8>,
 }
 
-/// How an entry would stand in the block that a [`BlockBuilder`] makes: what has to be known to decide whether it fits, and to add it.
+/// How an entry would stand in the block that a [`BlockBuilder`] makes: what has to be known to
+/// decide whether it fits, and to add it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// How many bytes the key has in common with the one added last.
@@ -475,8 +483,8 @@ impl BlockBuilder {
         self.add_as(&self.plan(entry), entry);
     }
 
-    /// Appends an entry, which must follow the last one in entry order (the caller checks), by the plan that was made for it. A block may have been
-    /// finished since.
+    /// Appends an entry, which must follow the last one in entry order (the caller checks), by the
+    /// plan that was made for it. A block may have been finished since.
     pub fn add_as(&mut self, plan: &Plan, entry: &Entry<'_>) {
         let Plan { common, shared, restart, .. } = match self.is_empty() {
             true => self.plan_with(entry, plan.common),

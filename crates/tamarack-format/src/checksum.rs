@@ -1,7 +1,7 @@
 //! The checksum of everything on storage: XXH3-64, seeded with where the bytes belong.
 //!
-//! The seed binds bytes to their place: a block or record that a device returned from another file, another offset or another database
-//! fails its check even though it is whole.
+//! The seed binds bytes to their place: a block or record that a device returned from another file,
+//! another offset or another database fails its check even though it is whole.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
@@ -19,13 +19,14 @@ pub enum FileKind {
     Current = 4,
 }
 
-/// Which file of which database bytes belong to: what a checksum is seeded with, besides the offset.
+/// Which file of which database bytes belong to: what a checksum is seeded with, besides the
+/// offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u64);
 
 impl Place {
-    /// The place of all bytes of one file. `database` is the random id of the database (0 where it is not yet known: `CURRENT` and
-    /// the header of a manifest), `number` the file's number.
+    /// The place of all bytes of one file. `database` is the random id of the database (0 where it
+    /// is not yet known: `CURRENT` and the header of a manifest), `number` the file's number.
     pub fn new(database: u64, kind: FileKind, number: u64) -> Self {
         let mut bytes = [0; 17];
         bytes[..8].copy_from_slice(&database.to_le_bytes());
@@ -44,20 +45,23 @@ impl Place {
         Running(Box::new(Xxh3::with_seed(self.seed(offset))))
     }
 
-    /// A number that only this offset of this file has: what records begin with, so that they can be found again after damage.
+    /// A number that only this offset of this file has: what records begin with, so that they can
+    /// be found again after damage.
     pub fn marker(self, offset: u64) -> u32 {
         // Never zero, so that space which was only reserved does not look like a record.
         ((self.seed(offset) >> 32) as u32) | 1
     }
 
-    /// Mixes in the offset. Multiplication by an odd constant is a bijection, so two offsets never share a seed.
+    /// Mixes in the offset. Multiplication by an odd constant is a bijection, so two offsets never
+    /// share a seed.
     fn seed(self, offset: u64) -> u64 {
         let mixed = (self.0 ^ offset).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ (mixed >> 29)
     }
 }
 
-/// Checksums of bytes that become more and more: for whoever knows where something begins, and not where it ends.
+/// Checksums of bytes that become more and more: for whoever knows where something begins, and not
+/// where it ends.
 #[derive(Clone)]
 pub struct Running(Box<Xxh3>);
 

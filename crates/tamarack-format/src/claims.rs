@@ -1,9 +1,12 @@
-//! What a file says it is, before anything about it is checked: for whoever has a file and no database, and for files whose checks fail.
+//! What a file says it is, before anything about it is checked: for whoever has a file and no
+//! database, and for files whose checks fail.
 //!
-//! Checksums are seeded with database and number of a file, so nothing in it can be checked by somebody who knows neither. Both also stand in the
-//! file itself, at places that all versions of the formats share. What is read here is believed by nobody: it only says which seed to try.
+//! Checksums are seeded with database and number of a file, so nothing in it can be checked by
+//! somebody who knows neither. Both also stand in the file itself, at places that all versions of
+//! the formats share. What is read here is believed by nobody: it only says which seed to try.
 //!
-//! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which is built on this.
+//! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which is built on
+//! this.
 
 use crate::coding::Reader;
 use crate::manifest;
@@ -48,8 +51,8 @@ pub fn of_table(tail: &[u8]) -> Option<Claim> {
     Some(Claim { database, number, is_marked: reader.take(8)? == table::MAGIC })
 }
 
-/// The footer that stands at the end of a table file of `file_bytes`, whether its checksum is right or not; `None` if it points where no block can be.
-/// The blocks have checksums of their own.
+/// The footer that stands at the end of a table file of `file_bytes`, whether its checksum is right
+/// or not; `None` if it points where no block can be. The blocks have checksums of their own.
 pub fn unchecked_footer(tail: &[u8], file_bytes: u64) -> Option<Footer> {
     let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
     Footer::fields(footer, file_bytes.checked_sub(FOOTER_BYTES as u64)?).ok()

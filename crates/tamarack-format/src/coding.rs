@@ -66,7 +66,8 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A varint; `None` also if it does not fit 64 bits or is longer than needed (one value has one encoding).
+    /// A varint; `None` also if it does not fit 64 bits or is longer than needed (one value has one
+    /// encoding).
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         // Most are lengths below 128. Searches in blocks spend much of their time here.
@@ -82,7 +83,8 @@ impl<'a> Reader<'a> {
     /// A varint of several bytes.
     #[inline]
     fn long_varint(&mut self) -> Option<u64> {
-        // Sequences have three bytes and more. Up to eight are taken at once: the first byte without a high bit is the last one.
+        // Sequences have three bytes and more. Up to eight are taken at once: the first byte without a high
+        // bit is the last one.
         let Some(bytes) = self.rest.first_chunk() else { return self.varint_by_bytes() };
         let word = u64::from_le_bytes(*bytes);
         let ends = !word & 0x8080_8080_8080_8080;

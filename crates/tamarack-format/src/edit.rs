@@ -7,16 +7,17 @@
 //!
 //! Numbered fields ([`crate::fields`]) are what later versions add to a change.
 //!
-//! An [`Edit`] is the unit of atomicity: all of its changes become true together. Bytes in, values out, and back; what the changes mean
-//! is decided by `tree::version`. One value has one encoding, so decoding and encoding again yields the same bytes.
+//! An [`Edit`] is the unit of atomicity: all of its changes become true together. Bytes in, values
+//! out, and back; what the changes mean is decided by `tree::version`. One value has one encoding,
+//! so decoding and encoding again yields the same bytes.
 //!
 //! A tag that this version does not know was written by a newer one: that is not damage, and is
 //! told apart from it. Tags below 128
 //! are required; a reader passes over a change with an unknown tag from 128 on, and does not write
 //! it again.
 //!
-//! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target `manifest`); stored bytes of each
-//! kind of change in `tests/golden/edit.txt`.
+//! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target
+//! `manifest`); stored bytes of each kind of change in `tests/golden/edit.txt`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ pub struct Edit {
     pub changes: Vec<Change>,
 }
 
-/// A range of user keys: `from` belongs to it, `to` does not. Without a bound it is open on that side.
+/// A range of user keys: `from` belongs to it, `to` does not. Without a bound it is open on that
+/// side.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct KeyRange {
     /// The first key, or none: from the smallest.
@@ -123,7 +125,8 @@ pub enum Change {
         run: RunId,
         /// The level, 1 the smallest.
         level: u32,
-        /// Its place in the level, 0 the youngest; the runs that stand there move one place to the old.
+        /// Its place in the level, 0 the youngest; the runs that stand there move one place to the
+        /// old.
         index: u32,
     },
     /// A run gets slices, at the places where their keys belong.
@@ -173,7 +176,8 @@ pub enum Change {
         /// What the output gets, in key order, within the range; nothing if nothing was left.
         outputs: Vec<SliceSpec>,
     },
-    /// A merge has handed over everything. Its inputs, which are empty, end; so does its output if that is empty.
+    /// A merge has handed over everything. Its inputs, which are empty, end; so does its output if
+    /// that is empty.
     CompactionEnded {
         /// The tree.
         tree: TreeId,
@@ -206,20 +210,23 @@ pub enum Change {
         /// The log position.
         position: u64,
     },
-    /// The log is written again: its end is no longer known. First in the first edit after [`Change::WalEnd`].
+    /// The log is written again: its end is no longer known. First in the first edit after
+    /// [`Change::WalEnd`].
     WalReopened,
     /// The log was durable up to here when the edit was made, or further.
     WalDurable {
         /// The log position.
         position: u64,
     },
-    /// A range of keys of several runs has become part of one of them. From then on the sequences of a whole table say nothing about its age
-    /// beside another's, until the tree is one run again.
+    /// A range of keys of several runs has become part of one of them. From then on the sequences
+    /// of a whole table say nothing about its age beside another's, until the tree is one run
+    /// again.
     AgesMixed {
         /// The tree.
         tree: TreeId,
     },
-    /// Sequences were left out, so that a run could be built ahead under one that nobody else gets: that many of those up to `through` belong to no write.
+    /// Sequences were left out, so that a run could be built ahead under one that nobody else gets:
+    /// that many of those up to `through` belong to no write.
     SequencesSkipped {
         /// The tree.
         tree: TreeId,
@@ -299,7 +306,8 @@ impl KeyRange {
         self.from.as_deref().is_none_or(|from| from <= key) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// True if it ends before `other` begins, so that no key is in both and all of its keys are smaller.
+    /// True if it ends before `other` begins, so that no key is in both and all of its keys are
+    /// smaller.
     pub fn is_before(&self, other: &Self) -> bool {
         matches!((&self.to, &other.from), (Some(to), Some(from)) if to <= from)
     }

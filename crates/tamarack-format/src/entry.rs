@@ -1,20 +1,22 @@
 //! Entries, sequence numbers and their order.
 //!
-//! An **entry** is one version of one key: the key, the sequence number of the write that made it, its kind, and the
-//! value if the kind has one. **Entry order** is by key ascending (bytes, lexicographic), then by sequence *descending*:
-//! going forward through a source, the youngest version of a key comes first. No two entries of a tree have the same
-//! key and sequence.
+//! An **entry** is one version of one key: the key, the sequence number of the write that made it,
+//! its kind, and the value if the kind has one. **Entry order** is by key ascending (bytes,
+//! lexicographic), then by sequence *descending*: going forward through a source, the youngest
+//! version of a key comes first. No two entries of a tree have the same key and sequence.
 
 use std::cmp::Ordering;
 
-/// The position of a write in the order of all commits; 1 is the first write. At most [`Sequence::MAX`].
+/// The position of a write in the order of all commits; 1 is the first write. At most
+/// [`Sequence::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
 
 impl Sequence {
     /// Before every write.
     pub const ZERO: Self = Self(0);
-    /// The largest: 2^56 - 1, so that a sequence and a kind fit into 64 bits. At a million writes per second it lasts 2,284 years.
+    /// The largest: 2^56 - 1, so that a sequence and a kind fit into 64 bits. At a million writes
+    /// per second it lasts 2,284 years.
     pub const MAX: Self = Self((1 << 56) - 1);
 
     /// The sequence after this one.
@@ -90,7 +92,8 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// What the entry counts in capacities and buffer sizes, in raw bytes: key, value, and 8 for sequence and kind.
+    /// What the entry counts in capacities and buffer sizes, in raw bytes: key, value, and 8 for
+    /// sequence and kind.
     pub fn raw_bytes(&self) -> u64 {
         raw_bytes(self.key.len(), self.value.len())
     }

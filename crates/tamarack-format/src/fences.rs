@@ -2,11 +2,13 @@
 //!
 //! A search compares integers first ([`Prefixes`]), and allocates nothing.
 //!
-//! The first fence is not looked at: whoever searches an index block has come by a fence of the level above, which is the same one; the
-//! first of a top index is the smallest place there is. Decoding compares the two.
+//! The first fence is not looked at: whoever searches an index block has come by a fence of the
+//! level above, which is the same one; the first of a top index is the smallest place there is.
+//! Decoding compares the two.
 //!
-//! Memory: 32 bytes per fence, and what its key adds to the common bytes; about 1 % of the data at blocks of 4 KiB. Sequences of fences
-//! are kept only if one of them falls between versions of one key.
+//! Memory: 32 bytes per fence, and what its key adds to the common bytes; about 1 % of the data at
+//! blocks of 4 KiB. Sequences of fences are kept only if one of them falls between versions of one
+//! key.
 
 use crate::block::{Block, BlockCursor};
 use crate::entry::{self, Sequence};
@@ -97,7 +99,8 @@ impl Fences {
         })
     }
 
-    /// The sequence of the fence at `index`, if there is such a fence and it falls between versions of `key`.
+    /// The sequence of the fence at `index`, if there is such a fence and it falls between versions
+    /// of `key`.
     #[inline]
     pub fn sequence_of(&self, index: usize, key: &[u8]) -> Option<Sequence> {
         // A fence with `Sequence::MAX` stands before all versions of its key, so none of them is before it.

@@ -9,9 +9,10 @@
 //!
 //! A record whose edit is empty is a mark: it only says what was durable.
 //!
-//! A record's marker and checksum are bound to its file and offset, so a reader that meets damage can search for whole records after it:
-//! each says up to which offset the file was durable when it was written. Damage below the largest such mark is a
-//! loss; damage above all of them is what a crash leaves of an append that was never acknowledged.
+//! A record's marker and checksum are bound to its file and offset, so a reader that meets damage
+//! can search for whole records after it: each says up to which offset the file was durable when it
+//! was written. Damage below the largest such mark is a loss; damage above all of them is what a
+//! crash leaves of an append that was never acknowledged.
 //!
 //! Pure: the file is a slice of bytes here.
 
@@ -21,7 +22,8 @@ use crate::version::VERSION;
 
 /// What a manifest begins with.
 pub const MAGIC: [u8; 8] = *b"TamaMani";
-/// The length of a manifest's header. It, and what the header's fields mean, are the same in all versions.
+/// The length of a manifest's header. It, and what the header's fields mean, are the same in all
+/// versions.
 pub const HEADER_BYTES: u64 = 40;
 /// The length of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 24;
@@ -108,7 +110,8 @@ impl Record<'_> {
     }
 }
 
-/// The record of an edit (or, without bytes, a mark) that is to stand at `offset`, in a file that is durable up to `durable`.
+/// The record of an edit (or, without bytes, a mark) that is to stand at `offset`, in a file that
+/// is durable up to `durable`.
 ///
 /// # Panics
 /// If the edit has 4 GiB or more; no tree needs a hundredth of that.

@@ -23,8 +23,8 @@ impl TreeId {
     pub const DEFAULT: Self = Self(0);
 }
 
-/// A table's identity, properties, and the root of its checksums. Recorded in the manifest, so that opening a database
-/// and planning compactions read no table.
+/// A table's identity, properties, and the root of its checksums. Recorded in the manifest, so that
+/// opening a database and planning compactions read no table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableMeta {
     /// Its number.
@@ -33,10 +33,11 @@ pub struct TableMeta {
     pub file_bytes: u64,
     /// The checksum of its footer, which holds the checksums of all else.
     pub root_checksum: u64,
-    /// The length of its block of digests in the file, trailer included; 0 is none. From these its filter can be made again.
+    /// The length of its block of digests in the file, trailer included; 0 is none. From these its
+    /// filter can be made again.
     pub digest_bytes: u64,
-    /// The last durable edit when the file was made: an orphan that names a later edit than the manifest holds shows
-    /// that the manifest has lost edits.
+    /// The last durable edit when the file was made: an orphan that names a later edit than the
+    /// manifest holds shows that the manifest has lost edits.
     pub created_after: EditNumber,
     /// What is added to the sequence of each entry in the file: 0 but for tables that were
     /// ingested. The sequences in

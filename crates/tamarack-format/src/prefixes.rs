@@ -6,11 +6,13 @@
 //! prefixes  "42"        "80"        "99!17"         the next eight bytes, padded with zeros
 //! ```
 //!
-//! A few hundred keys are searched within a few cache lines, and no key is looked at but those that agree in all of that with the one
-//! that is sought. Those are for whoever has the keys to compare: mostly none, or one.
+//! A few hundred keys are searched within a few cache lines, and no key is looked at but those that
+//! agree in all of that with the one that is sought. Those are for whoever has the keys to compare:
+//! mostly none, or one.
 //!
-//! Used by the fences of index blocks, by the slices of runs, and by the restarts of data blocks. Memory: one allocation, of 8 bytes per key and what they have in
-//! common. A search allocates nothing.
+//! Used by the fences of index blocks, by the slices of runs, and by the restarts of data blocks.
+//! Memory: one allocation, of 8 bytes per key and what they have in common. A search allocates
+//! nothing.
 //!
 //! Tests: here, against comparing with every key.
 
@@ -20,7 +22,8 @@ use std::ops::Range;
 /// The first different bytes of sorted keys.
 #[derive(Debug, Default)]
 pub struct Prefixes {
-    /// What all keys begin with, then of each key the eight bytes after that, as a number of the machine.
+    /// What all keys begin with, then of each key the eight bytes after that, as a number of the
+    /// machine.
     bytes: Box<[u8]>,
     common_bytes: usize,
 }
@@ -49,7 +52,8 @@ impl Prefixes {
         &self.bytes[..self.common_bytes]
     }
 
-    /// The keys before the range are smaller than `key`, those after it are larger, and those in it may be either or equal.
+    /// The keys before the range are smaller than `key`, those after it are larger, and those in it
+    /// may be either or equal.
     #[inline(always)] // A call costs as much as the search among few.
     pub fn around(&self, key: &[u8]) -> Range<usize> {
         let (common, prefixes) = (self.common(), self.prefixes());
@@ -79,8 +83,9 @@ impl Prefixes {
         start + prefixes.partition_point(|&prefix| prefix == prefixes[0])
     }
 
-    /// How many keys satisfy `before`, which must be true for all smaller than `key`, false for all larger, and among those equal to it first true, then
-    /// false. It is asked of some that may be equal.
+    /// How many keys satisfy `before`, which must be true for all smaller than `key`, false for all
+    /// larger, and among those equal to it first true, then false. It is asked of some that may
+    /// be equal.
     #[inline]
     pub fn partition_point(&self, key: &[u8], before: impl Fn(usize) -> bool) -> usize {
         let Range { start: mut low, end: mut high } = self.around(key);

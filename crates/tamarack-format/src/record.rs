@@ -7,11 +7,12 @@
 //! entry     kind u8 │ tree varint │ key bytes │ value bytes, unless the kind has none
 //! ```
 //!
-//! A record begins with a marker that only its own offset of its own segment has, so that records can be found again
-//! behind damage by looking at every eighth byte. Its checksum is seeded with segment and offset as well: what a device
-//! returns from elsewhere is not taken for a record.
+//! A record begins with a marker that only its own offset of its own segment has, so that records
+//! can be found again behind damage by looking at every eighth byte. Its checksum is seeded with
+//! segment and offset as well: what a device returns from elsewhere is not taken for a record.
 //!
-//! Tests: round trips; decoding of arbitrary bytes; stored bytes in `tests/golden/wal.hex`; the fuzz target `wal`.
+//! Tests: round trips; decoding of arbitrary bytes; stored bytes in `tests/golden/wal.hex`; the
+//! fuzz target `wal`.
 
 use crate::checksum::{FileKind, Place};
 use crate::coding::{Reader, put_bytes, put_varint};
@@ -19,7 +20,8 @@ use crate::entry::{Entry, EntryKind, Sequence};
 use crate::meta::{EditNumber, TreeId};
 use crate::version::VERSION;
 
-/// A place in the log: bytes since it began, over all segments. A segment's header says where it begins.
+/// A place in the log: bytes since it began, over all segments. A segment's header says where it
+/// begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Position(pub u64);
 
@@ -89,7 +91,8 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header at the front of `segment`, which is the segment with that number of that database.
+    /// The header at the front of `segment`, which is the segment with that number of that
+    /// database.
     pub fn decode(segment: &[u8], database: u64, number: u64) -> Result<Self, HeaderFlaw> {
         Self::parse(segment, database, number).unwrap_or(Err(HeaderFlaw::Damaged))
     }
@@ -109,7 +112,8 @@ impl SegmentHeader {
             first_sequence: Sequence(reader.u64()?),
             created_after: EditNumber(reader.u64()?),
         };
-        // All versions of the format keep length and checksum of this header, so that a newer version is told from damage.
+        // All versions of the format keep length and checksum of this header, so that a newer version is
+        // told from damage.
         let whole = reader.u64()? == segment_place(database, number).checksum(0, &bytes[..56]);
         if whole && version != VERSION && version != 0 {
             return Some(Err(HeaderFlaw::OtherVersion(version)));
@@ -171,8 +175,9 @@ pub fn record_at(segment: &[u8], offset: u64, place: Place) -> Option<(RecordHea
 /// The checksum covers the record from here on.
 const CHECKSUM_END: usize = 16;
 
-/// Makes the header and the records of an altered segment fit their checksums again, for fuzzing: behind a checksum no fuzzer would ever find
-/// its way. A record whose marker does not fit stays as it is.
+/// Makes the header and the records of an altered segment fit their checksums again, for fuzzing:
+/// behind a checksum no fuzzer would ever find its way. A record whose marker does not fit stays as
+/// it is.
 pub fn reseal(segment: &mut [u8], database: u64, number: u64) {
     let place = segment_place(database, number);
     if let Some(header) = segment.get_mut(..SEGMENT_HEADER_BYTES as usize) {
@@ -207,7 +212,8 @@ pub fn put_entry(out: &mut Vec<u8>, tree: TreeId, kind: EntryKind, key: &[u8], v
     }
 }
 
-/// A commit group as it is put together: a record whose head is filled in last, in place, so that appending it copies nothing.
+/// A commit group as it is put together: a record whose head is filled in last, in place, so that
+/// appending it copies nothing.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// Room for the head, then the body.
@@ -261,8 +267,9 @@ impl Group {
         &self.bytes[RECORD_HEAD_BYTES..]
     }
 
-    /// The record to be written at `offset` of the segment with that place; `None` if the body is longer than a record can be. Pads the
-    /// body in place: after this the group can only be cleared.
+    /// The record to be written at `offset` of the segment with that place; `None` if the body is
+    /// longer than a record can be. Pads the body in place: after this the group can only be
+    /// cleared.
     pub fn seal(&mut self, place: Place, offset: u64, first: Sequence, durable: Position) -> Option<&[u8]> {
         assert!(self.entries > 0, "a group without entries is not logged");
         let body_bytes = u32::try_from(self.body().len()).ok()?;

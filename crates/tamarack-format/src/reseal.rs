@@ -1,5 +1,6 @@
-//! Makes the checksums of an altered table fit again, for fuzzing: behind a checksum no fuzzer would ever find its way, but the
-//! decoders behind it must be total all the same. Has no part in reading or writing tables.
+//! Makes the checksums of an altered table fit again, for fuzzing: behind a checksum no fuzzer
+//! would ever find its way, but the decoders behind it must be total all the same. Has no part in
+//! reading or writing tables.
 
 use crate::block::{Block, BlockCursor};
 use crate::checksum::Place;
@@ -10,8 +11,9 @@ use crate::table::{FOOTER_BYTES, Footer, Units, place};
 /// A checksum's length.
 const CHECKSUM_BYTES: usize = 8;
 
-/// Corrects, in the bytes of a table file, all checksums that can be reached from the footer: of the data blocks, then of the
-/// index blocks that hold those, at last the footer's. Bytes that lead nowhere stay as they are.
+/// Corrects, in the bytes of a table file, all checksums that can be reached from the footer: of
+/// the data blocks, then of the index blocks that hold those, at last the footer's. Bytes that lead
+/// nowhere stay as they are.
 pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
     let Some(footer_offset) = file.len().checked_sub(FOOTER_BYTES) else { return };
     let place = place(database, table);
@@ -47,7 +49,8 @@ fn reseal_units(file: &mut [u8], place: Place, list: &BlockHandle) {
     }
 }
 
-/// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of; gives the checksum.
+/// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of;
+/// gives the checksum.
 fn reseal_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usize) -> Option<u64> {
     let start = usize::try_from(handle.offset).ok()?;
     let end = start.checked_add(handle.bytes)?;

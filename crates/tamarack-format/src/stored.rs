@@ -5,12 +5,14 @@
 //! │ the payload, or its length and it compressed  │ 1 byte      │ 8 bytes  │
 //! ```
 //!
-//! The checksum covers the body and the compression byte, and is seeded with the file and the offset where the block begins.
-//! Whatever points to a block holds its [`BlockHandle`]: offset, length and the same checksum. So a reader compares three values, and a
-//! block that an old write left behind, or that belongs elsewhere, is noticed although it is whole.
+//! The checksum covers the body and the compression byte, and is seeded with the file and the
+//! offset where the block begins. Whatever points to a block holds its [`BlockHandle`]: offset,
+//! length and the same checksum. So a reader compares three values, and a block that an old write
+//! left behind, or that belongs elsewhere, is noticed although it is whole.
 //!
-//! A compressed body begins with the payload's length as a varint. That length is believed only as far as the method could have
-//! expanded the bytes that follow, so no input makes a reader allocate much more than it was given.
+//! A compressed body begins with the payload's length as a varint. That length is believed only as
+//! far as the method could have expanded the bytes that follow, so no input makes a reader allocate
+//! much more than it was given.
 
 use std::borrow::Cow;
 
@@ -20,7 +22,8 @@ use crate::coding::{Reader, put_varint};
 /// The bytes after the body: compression and checksum.
 pub const TRAILER_BYTES: usize = 9;
 
-/// No payload is longer: room for the largest entry (a value of 1 GiB, a key of 64 KiB) and what surrounds it in a block.
+/// No payload is longer: room for the largest entry (a value of 1 GiB, a key of 64 KiB) and what
+/// surrounds it in a block.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
 const TAG_NONE: u8 = 0;
@@ -72,7 +75,8 @@ impl Compression {
     }
 }
 
-/// What a decoder found wrong with bytes. The reader, who knows file and offset, makes an error of it.
+/// What a decoder found wrong with bytes. The reader, who knows file and offset, makes an error of
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
     /// They are not what a writer wrote.
@@ -155,8 +159,8 @@ impl Sealer {
         }
     }
 
-    /// Makes the stored block out of `payload`, in place: compresses it if that pays, and appends the trailer. The block
-    /// must then be written at `offset`.
+    /// Makes the stored block out of `payload`, in place: compresses it if that pays, and appends
+    /// the trailer. The block must then be written at `offset`.
     pub fn seal(&mut self, payload: &mut Vec<u8>, compression: Compression, offset: u64) -> BlockHandle {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a block of {} bytes", payload.len());
         let tag = match compression {
@@ -225,7 +229,8 @@ impl Sealer {
     }
 }
 
-/// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are copied, owned ones reused.
+/// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are
+/// copied, owned ones reused.
 pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
     let (tag, body_bytes) = check(&stored, place, handle)?;
     match stored {
@@ -241,7 +246,8 @@ pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Resu
     }
 }
 
-/// As [`unseal`], but puts the payload into `payload`, in the place of what it holds: for readers of many blocks one after the other.
+/// As [`unseal`], but puts the payload into `payload`, in the place of what it holds: for readers
+/// of many blocks one after the other.
 pub fn unseal_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
     let (tag, body_bytes) = check(stored, place, handle)?;
     decompress(tag, &stored[..body_bytes], payload)
@@ -263,8 +269,9 @@ fn check(stored: &[u8], place: Place, handle: &BlockHandle) -> Result<(u8, usize
     Ok((checked[body_bytes], body_bytes))
 }
 
-/// Finds blocks in a file whose index is lost: by the length at which the bytes from some offset on have their checksum. In bytes that are no blocks each possible
-/// length costs a checksum, so it gives up after many of them, later the more it has found.
+/// Finds blocks in a file whose index is lost: by the length at which the bytes from some offset on
+/// have their checksum. In bytes that are no blocks each possible length costs a checksum, so it
+/// gives up after many of them, later the more it has found.
 #[derive(Debug)]
 pub struct Search<'a> {
     file: &'a [u8],
@@ -296,7 +303,8 @@ impl<'a> Search<'a> {
     pub fn block_at(&mut self, offset: u64, end: u64) -> Option<BlockHandle> {
         let end = usize::try_from(end).ok()?.min(self.file.len());
         let bytes = self.file.get(usize::try_from(offset).ok()?..end)?;
-        // No key of no bytes with a kind of 0, and no compressed payload of no bytes: so no block begins like this, but zeroed space does.
+        // No key of no bytes with a kind of 0, and no compressed payload of no bytes: so no block begins
+        // like this, but zeroed space does.
         if bytes.starts_with(&[0, 0, 0]) {
             return None;
         }
@@ -324,7 +332,8 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The next block that begins after `offset` and ends at or before `end`. One that is much longer than those found so far is not found.
+    /// The next block that begins after `offset` and ends at or before `end`. One that is much
+    /// longer than those found so far is not found.
     pub fn block_after(&mut self, offset: u64, end: u64) -> Option<BlockHandle> {
         let mut offset = offset + 1;
         while offset < end && !self.is_exhausted() {
@@ -341,7 +350,8 @@ impl<'a> Search<'a> {
 const SEARCH_REACH_MIN: u64 = 1 << 10;
 const SEARCH_REACH_MAX: u64 = 64 << 10;
 
-/// The checksums after which a search that finds nothing gives up, and after which any does: a tenth of a second, and a second.
+/// The checksums after which a search that finds nothing gives up, and after which any does: a
+/// tenth of a second, and a second.
 const SEARCH_CHECKSUMS: u64 = 1 << 20;
 const SEARCH_CHECKSUMS_MAX: u64 = 1 << 23;
 
@@ -369,7 +379,8 @@ fn decompress(tag: u8, body: &[u8], payload: &mut Vec<u8>) -> Result<(), Flaw> {
     }
 }
 
-/// The payload's length and its compressed bytes, if the method could have made so much of so little.
+/// The payload's length and its compressed bytes, if the method could have made so much of so
+/// little.
 #[cfg(any(feature = "lz4", feature = "zstd"))]
 fn claimed_length(body: &[u8], expansion_max: usize) -> Result<(usize, &[u8]), Flaw> {
     let mut reader = Reader::new(body);

@@ -5,18 +5,22 @@
 //! 0                                                                                     file_bytes
 //! ```
 //!
-//! Everything but the footer is a stored block ([`crate::stored`]), one directly after another. Index blocks have the form of data
-//! blocks ([`crate::block`]); their entries are **fences**, each of which stands for one block of the level below:
+//! Everything but the footer is a stored block ([`crate::stored`]), one directly after another.
+//! Index blocks have the form of data blocks ([`crate::block`]); their entries are **fences**, each
+//! of which stands for one block of the level below:
 //!
-//! * The place of a fence, (key, sequence) in entry order, is after the last entry of the block before and at or before the
-//!   first entry of its own block. Where the two keys differ it is the shortest key that does that, with the sequence
-//!   `MAX` (left out); within the versions of one key it is exactly the first entry's. The first fence is the empty key.
+//! * The place of a fence, (key, sequence) in entry order, is after the last entry of the block
+//!   before and at or before the first entry of its own block. Where the two keys differ it is the
+//!   shortest key that does that, with the sequence `MAX` (left out); within the versions of one
+//!   key it is exactly the first entry's. The first fence is the empty key.
 //! * Its kind is `Put`, its value the block's [`BlockHandle`].
 //!
-//! So for any place, the last fence at or before it names the only block that can hold an entry with that place.
+//! So for any place, the last fence at or before it names the only block that can hold an entry
+//! with that place.
 //!
-//! The footer has a fixed length and stands at the end, so the file's length alone leads to it. Its last 24 bytes keep their meaning in
-//! all versions of the format, so that a newer version can be told from damage:
+//! The footer has a fixed length and stands at the end, so the file's length alone leads to it. Its
+//! last 24 bytes keep their meaning in all versions of the format, so that a newer version can be
+//! told from damage:
 //!
 //! ```text
 //!   0  24  top index           offset u64, bytes u64, checksum u64
@@ -86,7 +90,8 @@ impl Footer {
     /// The footer's bytes, for `offset` of the file.
     pub fn encode(&self, offset: u64) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
-        // Handles that are zero stand for what is not there: filter and digests perhaps; range deletes always, as yet.
+        // Handles that are zero stand for what is not there: filter and digests perhaps; range deletes
+        // always, as yet.
         let nothing = BlockHandle::default();
         let (filter, digests) = (self.filter.unwrap_or(nothing), self.digests.unwrap_or(nothing));
         for handle in [self.top_index, self.properties, filter, digests, nothing] {
@@ -107,7 +112,8 @@ impl Footer {
         out.try_into().expect("the fields add up to the footer's length")
     }
 
-    /// Reads the footer of table `table` of `database` from `tail`, the last bytes of a file of `file_bytes`; gives its checksum too.
+    /// Reads the footer of table `table` of `database` from `tail`, the last bytes of a file of
+    /// `file_bytes`; gives its checksum too.
     pub fn decode(tail: &[u8], file_bytes: u64, database: u64, table: TableId) -> Result<(Self, u64), Flaw> {
         const NOT_A_TABLE: Flaw = Flaw::Damaged("the file does not end like a table");
         let last: &[u8; TAIL_BYTES] = tail.last_chunk().ok_or(NOT_A_TABLE)?;
@@ -137,8 +143,8 @@ impl Footer {
         Ok((footer, checksum))
     }
 
-    /// The last whole footer of table `table` of `database` that stands anywhere in `file`, with its checksum and the length that the file had with it:
-    /// for files that have grown.
+    /// The last whole footer of table `table` of `database` that stands anywhere in `file`, with
+    /// its checksum and the length that the file had with it: for files that have grown.
     pub fn search(file: &[u8], database: u64, table: TableId) -> Option<(Self, u64, u64)> {
         let ends = (FOOTER_BYTES..=file.len()).rev();
         let mut marked = ends.filter(|&end| file[end - MAGIC_END..].starts_with(&MAGIC));
@@ -158,8 +164,8 @@ impl Footer {
     /// Where the handle of the digests ends.
     pub(super) const DIGESTS_END: usize = 96;
 
-    /// The handles of top index, properties, filter and digests, where they are possible at all; nothing else is looked at. For
-    /// [`crate::reseal`].
+    /// The handles of top index, properties, filter and digests, where they are possible at all;
+    /// nothing else is looked at. For [`crate::reseal`].
     pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 4] {
         let mut reader = Reader::new(footer);
         let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();
@@ -213,8 +219,9 @@ impl Footer {
     }
 }
 
-/// Where the units of an elastic filter are: the payload of its filter block, the handles one after the other as in the footer. The units stand before it, the
-/// last one first, so that the first ones are near the end of the file.
+/// Where the units of an elastic filter are: the payload of its filter block, the handles one after
+/// the other as in the footer. The units stand before it, the last one first, so that the first
+/// ones are near the end of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Units(pub Vec<BlockHandle>);
 
@@ -255,8 +262,8 @@ pub fn digests_seed(place: Place) -> u64 {
     place.checksum(0, b"digests")
 }
 
-/// The fence of a block that begins with (`key`, `sequence`), after a block that ended with `previous` (`None`: it is the first).
-/// Gives the fence's place; its key is a part of `key`.
+/// The fence of a block that begins with (`key`, `sequence`), after a block that ended with
+/// `previous` (`None`: it is the first). Gives the fence's place; its key is a part of `key`.
 pub fn fence<'a>(previous: Option<&[u8]>, key: &'a [u8], sequence: Sequence) -> (&'a [u8], Sequence) {
     match previous {
         None => (&[], Sequence::MAX),

@@ -1,5 +1,5 @@
-//! Blocks against a slow, obvious twin: one that writes and reads the format as the documentation describes it, entry
-//! by entry, and searches by looking at everything.
+//! Blocks against a slow, obvious twin: one that writes and reads the format as the documentation
+//! describes it, entry by entry, and searches by looking at everything.
 
 use std::ops::ControlFlow;
 

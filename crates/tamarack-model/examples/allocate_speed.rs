@@ -1,7 +1,8 @@
-//! How long it takes to say how many bits of filter each run gets: `cargo run --release -p tamarack-model --example allocate_speed`.
+//! How long it takes to say how many bits of filter each run gets: `cargo run --release -p
+//! tamarack-model --example allocate_speed`.
 //!
-//! Medians over budgets from 0.1 to 16 bits per entry. What the worst of them takes stands beside: where the memory ends among runs that may go without a
-//! filter, some allocations more are tried.
+//! Medians over budgets from 0.1 to 16 bits per entry. What the worst of them takes stands beside:
+//! where the memory ends among runs that may go without a filter, some allocations more are tried.
 
 #![expect(clippy::disallowed_methods, reason = "measures real time, on purpose; nothing of it enters a decision")]
 

@@ -1,5 +1,5 @@
-//! How long it takes to divide the levels above the last, for trees of many buffers, all shares of the last level, and workloads that want different
-//! structures.
+//! How long it takes to divide the levels above the last, for trees of many buffers, all shares of
+//! the last level, and workloads that want different structures.
 //!
 //! ```text
 //! cargo run --release -p tamarack-model --example structure_speed

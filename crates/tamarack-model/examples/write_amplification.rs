@@ -1,5 +1,5 @@
-//! What each policy would write, before anything is written: the planner on counts, beside the closed form, and with
-//! merges that run at once.
+//! What each policy would write, before anything is written: the planner on counts, beside the
+//! closed form, and with merges that run at once.
 //!
 //! ```text
 //! cargo run --release -p tamarack-model --example write_amplification [BUFFERS]

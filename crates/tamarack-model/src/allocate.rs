@@ -1,35 +1,44 @@
-//! How many bits of filter each run gets, so that lookups search as few runs in vain as the memory allows.
+//! How many bits of filter each run gets, so that lookups search as few runs in vain as the memory
+//! allows.
 //!
 //! # The identity
 //!
-//! Give a tree `m` bits of filter per entry, spread as well as can be, and a lookup of an absent key searches
+//! Give a tree `m` bits of filter per entry, spread as well as can be, and a lookup of an absent
+//! key searches
 //!
 //! ```text
 //! R = 2^H · e^(-m ln²2)          H = Σ (n_j / N) log2(N / n_j)
 //! ```
 //!
-//! runs in vain, where `H` is the entropy of "which run is this entry in": the number of bits that would say it. So what a shape can
-//! reach depends on one number of it. A tree that is one run has H = 0. Leveling with T = 2 has about 2 bits; every run that
-//! is added, and every entry that stands outside of the largest, costs something; and no allocation gets below. (It holds while all runs
-//! have filters; with fewer bits than that, R is less than the identity says, since the largest runs go without.)
+//! runs in vain, where `H` is the entropy of "which run is this entry in": the number of bits that
+//! would say it. So what a shape can reach depends on one number of it. A tree that is one run has
+//! H = 0. Leveling with T = 2 has about 2 bits; every run that is added, and every entry that
+//! stands outside of the largest, costs something; and no allocation gets below. (It holds while
+//! all runs have filters; with fewer bits than that, R is less than the identity says, since the
+//! largest runs go without.)
 //!
 //! # What is solved
 //!
-//! A run with `n` entries, past which lookups go in vain with weight `w` (how often that is asked of it), gets `b` bits per entry, and
-//! its filter answers "perhaps" for a share `p(b)` of absent keys:
+//! A run with `n` entries, past which lookups go in vain with weight `w` (how often that is asked
+//! of it), gets `b` bits per entry, and its filter answers "perhaps" for a share `p(b)` of absent
+//! keys:
 //!
 //! ```text
 //! minimise   Σ w_j · p(b_j)          subject to   Σ n_j · b_j ≤ M,   b_j ≥ 0
 //! ```
 //!
-//! On the ideal curve, `p(b) = e^(-b ln²2)`, the answer is `p_j = min(1, λ · n_j / w_j)`: **the rate is proportional to the size of the
-//! run**, and the largest may go without a filter ([`ideal`]; Monkey, §4.1 and Appendix B, for any sizes). On a real kind's
-//! curve, whose probes are whole numbers and which a filter of less than a bit per entry hardly moves, [`Curve::allocate`] solves it by prices.
+//! On the ideal curve, `p(b) = e^(-b ln²2)`, the answer is `p_j = min(1, λ · n_j / w_j)`: **the
+//! rate is proportional to the size of the run**, and the largest may go without a filter
+//! ([`ideal`]; Monkey, §4.1 and Appendix B, for any sizes). On a real kind's curve, whose probes
+//! are whole numbers and which a filter of less than a bit per entry hardly moves,
+//! [`Curve::allocate`] solves it by prices.
 //!
-//! The **weights** say what lookups there are ([`weights`]); all 1 if none of them finds anything. The **curve** says which filters there are. Neither
-//! knows of levels: half-full trees, runs of any size and entries of any length are not special.
+//! The **weights** say what lookups there are ([`weights`]); all 1 if none of them finds anything.
+//! The **curve** says which filters there are. Neither knows of levels: half-full trees, runs of
+//! any size and entries of any length are not special.
 //!
-//! Tests: `tests/suite/allocate.rs`: an independent optimum of the ideal curve for random trees, brute force for small ones on real curves, Monkey's own algorithm.
+//! Tests: `tests/suite/allocate.rs`: an independent optimum of the ideal curve for random trees,
+//! brute force for small ones on real curves, Monkey's own algorithm.
 
 pub mod weights;
 
@@ -47,7 +56,8 @@ pub const LN2_SQUARED: f64 = std::f64::consts::LN_2 * std::f64::consts::LN_2;
 pub struct Load {
     /// Its entries.
     pub entries: Entries,
-    /// How often lookups pass it in vain, in any unit that is the same for all runs; 0 if never, so that a filter would be for nothing.
+    /// How often lookups pass it in vain, in any unit that is the same for all runs; 0 if never, so
+    /// that a filter would be for nothing.
     pub weight: f64,
 }
 
@@ -67,7 +77,8 @@ impl Load {
     }
 }
 
-/// The sum of `weight · rate` over runs with these rates: searches in vain, for each lookup if weights are per lookup. Monkey, Eq. 3, for runs of any size.
+/// The sum of `weight · rate` over runs with these rates: searches in vain, for each lookup if
+/// weights are per lookup. Monkey, Eq. 3, for runs of any size.
 pub fn searches_in_vain(runs: &[Load], rates: impl IntoIterator<Item = f64>) -> f64 {
     runs.iter().zip(rates).map(|(run, rate)| run.weight * rate).sum()
 }
@@ -84,10 +95,11 @@ pub fn ideal_rate(bits_per_entry: f64) -> f64 {
     (-bits_per_entry * LN2_SQUARED).exp()
 }
 
-/// Bits per entry for each run, on the ideal curve, that use `bits` in all: exact, by water-filling in O(n log n).
+/// Bits per entry for each run, on the ideal curve, that use `bits` in all: exact, by water-filling
+/// in O(n log n).
 ///
-/// Runs are left without a filter from the one with the most entries per weight on, until `p_j = λ · n_j / w_j` stays below 1 for all others, where λ is
-/// such that the bits are used up.
+/// Runs are left without a filter from the one with the most entries per weight on, until `p_j = λ
+/// · n_j / w_j` stays below 1 for all others, where λ is such that the bits are used up.
 ///
 /// # Panics
 /// If `bits` or a weight is negative or no number.

@@ -7,11 +7,13 @@
 //! workload, device    ┘
 //! ```
 //!
-//! The tree is taken to be as full as its shape allows, which is when it costs most: level i shows `v_i` runs of `N_i / v_i` each. Reads are
-//! counted without caches. Everything is put together from what the other modules say: shapes from [`policy`](crate::policy), filters from
+//! The tree is taken to be as full as its shape allows, which is when it costs most: level i shows
+//! `v_i` runs of `N_i / v_i` each. Reads are counted without caches. Everything is put together
+//! from what the other modules say: shapes from [`policy`](crate::policy), filters from
 //! [`allocate`](crate::allocate), costs from [`cost`](crate::cost).
 //!
-//! Tests: below, by hand; `tests/suite/designs.rs` against the closed forms and the exact sums over single runs.
+//! Tests: below, by hand; `tests/suite/designs.rs` against the closed forms and the exact sums over
+//! single runs.
 
 use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
@@ -81,11 +83,13 @@ pub struct Cost {
     pub existing_reads: f64,
     /// Runs that a scan seeks in: block reads before its first entry.
     pub range_seeks: f64,
-    /// Times that an entry is written on its way from the buffer through all levels, the log not counted.
+    /// Times that an entry is written on its way from the buffer through all levels, the log not
+    /// counted.
     pub update_writes: f64,
     /// Bytes on storage for each byte that is live, at worst.
     pub space_amplification: f64,
-    /// Seconds of an operation of the workload, on the mean, by one thread that waits for all that it causes, merges included.
+    /// Seconds of an operation of the workload, on the mean, by one thread that waits for all that
+    /// it causes, merges included.
     pub seconds_per_op: f64,
 }
 
@@ -128,7 +132,8 @@ pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Price
     Priced { shape, levels, filter_bits, cost }
 }
 
-/// The runs of a full tree, those of a level together. One that a single batch fills (a ratio of 1.5) shows none at rest, but is taken to have one.
+/// The runs of a full tree, those of a level together. One that a single batch fills (a ratio of
+/// 1.5) shows none at rest, but is taken to have one.
 fn extents(shape: &Shape, entry_bytes: u64) -> Vec<Extent> {
     let extent = |number| {
         let bytes = shape.level(number).capacity;

@@ -2,13 +2,15 @@
 
 /// What steps take. All are above 0.
 ///
-/// The [default](Device::default) are round numbers of a solid-state drive in a server, assumed and not measured: with them designs can be compared, and the times are of the
-/// right order. Your own device differs.
+/// The [default](Device::default) are round numbers of a solid-state drive in a server, assumed and
+/// not measured: with them designs can be compared, and the times are of the right order. Your own
+/// device differs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Device {
     /// Seconds until a block that is read at random begins to come.
     pub read_seconds: f64,
-    /// How many such reads go on at once, if they are asked for together: those of a scan's first blocks.
+    /// How many such reads go on at once, if they are asked for together: those of a scan's first
+    /// blocks.
     pub reads_at_once: f64,
     /// Bytes per second of long reads.
     pub read_bytes_per_second: f64,

@@ -1,24 +1,29 @@
-//! What a filter kind promises: false positives, probes and cache lines, from the bits that each entry gets.
+//! What a filter kind promises: false positives, probes and cache lines, from the bits that each
+//! entry gets.
 //!
-//! A filter answers "certainly not here" or "perhaps here". How often it says "perhaps" for a key that is not there, its
-//! *false positive rate* (FPR), is a function of the kind and of the bits per entry. Allocators and cost models ask
-//! here; the code of the filters asks here how many probes to make, and is tested against these rates.
+//! A filter answers "certainly not here" or "perhaps here". How often it says "perhaps" for a key
+//! that is not there, its *false positive rate* (FPR), is a function of the kind and of the bits
+//! per entry. Allocators and cost models ask here; the code of the filters asks here how many
+//! probes to make, and is tested against these rates.
 //!
-//! Symbols: `b` bits per entry, any positive number; `k` probes, whole; `B` = 512, the bits of a cache line.
+//! Symbols: `b` bits per entry, any positive number; `k` probes, whole; `B` = 512, the bits of a
+//! cache line.
 //!
-//! **Standard Bloom filter.** The k probes of a key may fall anywhere. Of `m` bits, `n` keys leave each one clear with
-//! probability `(1 - 1/m)^(kn)`, for large filters `e^(-k/b)`, so
+//! **Standard Bloom filter.** The k probes of a key may fall anywhere. Of `m` bits, `n` keys leave
+//! each one clear with probability `(1 - 1/m)^(kn)`, for large filters `e^(-k/b)`, so
 //!
 //! ```text
 //! FPR = (1 - e^(-k/b))^k
 //! ```
 //!
-//! **Blocked Bloom filter.** A key first chooses a line, then k bits of that line. Lines receive different numbers of
-//! keys, and crowded ones answer "perhaps" more often than others save; a short line also holds a proportion of
-//! set bits that varies, and its k-th power is larger than that of the mean. Putze, Sanders and Singler (*Cache-, Hash-
-//! and Space-Efficient Bloom Filters*) mix the formula above over the load, and so count the first effect. Both
-//! are counted, exactly, as follows. Let `d` be how many different bits k probes meet. They are all set if no subset of
-//! them is clear; by inclusion and exclusion, with `q_i = (1 - i/B)^k` the chance that one key leaves i given bits clear,
+//! **Blocked Bloom filter.** A key first chooses a line, then k bits of that line. Lines receive
+//! different numbers of keys, and crowded ones answer "perhaps" more often than others save; a
+//! short line also holds a proportion of set bits that varies, and its k-th power is larger than
+//! that of the mean. Putze, Sanders and Singler (*Cache-, Hash- and Space-Efficient Bloom Filters*)
+//! mix the formula above over the load, and so count the first effect. Both are counted, exactly,
+//! as follows. Let `d` be how many different bits k probes meet. They are all set if no subset of
+//! them is clear; by inclusion and exclusion, with `q_i = (1 - i/B)^k` the chance that one key
+//! leaves i given bits clear,
 //!
 //! ```text
 //! FPR = Σ_d P(k probes meet d different bits) · Σ_i (-1)^i C(d, i) · E[q_i^J]
@@ -27,21 +32,24 @@
 //!                            E[q^J] = e^(-(B/b)·(1 - q))          in the limit: J is Poisson with mean B/b
 //! ```
 //!
-//! The terms alternate and are up to `C(14, 7)` = 3432; in double precision that leaves the rate with an absolute
-//! error below 10⁻¹²; with 100 bits per entry it is 5·10⁻¹⁰.
+//! The terms alternate and are up to `C(14, 7)` = 3432; in double precision that leaves the rate
+//! with an absolute error below 10⁻¹²; with 100 bits per entry it is 5·10⁻¹⁰.
 //!
-//! **Elastic filter.** Several blocked filters over the same keys, its *units*, of `b/u` bits per entry each, which are asked one after the other until one
-//! says no. They err independently of each other:
+//! **Elastic filter.** Several blocked filters over the same keys, its *units*, of `b/u` bits per
+//! entry each, which are asked one after the other until one says no. They err independently of
+//! each other:
 //!
 //! ```text
 //! FPR = FPR_blocked(b/u)^u          lines, absent = Σ_(i<u) FPR_blocked(b/u)^i          lines, present = u
 //! ```
 //!
-//! A filter of k probes loses nothing against the ideal where `b·ln 2` is k, and a unit that is blocked hardly more, since its bits are few: so units of about
-//! `2/ln 2` bits, two probes each ([`units`]), err less often together than one blocked filter of all their bits.
+//! A filter of k probes loses nothing against the ideal where `b·ln 2` is k, and a unit that is
+//! blocked hardly more, since its bits are few: so units of about `2/ln 2` bits, two probes each
+//! ([`units`]), err less often together than one blocked filter of all their bits.
 //!
-//! **The number of probes** is the whole number with the smallest FPR, found by trying: for the standard filter that is
-//! `b·ln 2` rounded, except close to halves; the blocked filter wants fewer at many bits.
+//! **The number of probes** is the whole number with the smallest FPR, found by trying: for the
+//! standard filter that is `b·ln 2` rounded, except close to halves; the blocked filter wants fewer
+//! at many bits.
 //!
 //! Cost: a promise takes some microseconds. Tested against brute force here, and against filters in
 //! `tamarack-filter`, whose `MEASURED.md` is the table of it.
@@ -61,9 +69,11 @@ pub const UNITS_MAX: u32 = 22;
 pub enum FilterKind {
     /// Bits anywhere in the filter: the fewest false positives, a cache line for each probe.
     Bloom,
-    /// All bits of a key in one cache line: one cache line in all, more false positives, above all with many bits.
+    /// All bits of a key in one cache line: one cache line in all, more false positives, above all
+    /// with many bits.
     Blocked,
-    /// Several small blocked filters over the same keys, of which as many are in memory as a table is worth: [`crate::filter_plan`].
+    /// Several small blocked filters over the same keys, of which as many are in memory as a table
+    /// is worth: [`crate::filter_plan`].
     Elastic,
 }
 
@@ -77,7 +87,8 @@ pub struct FilterSettings {
 }
 
 impl FilterSettings {
-    /// The filter that a new table stores so that it can have `bits_per_entry` in memory. An elastic one has twice as many: hot tables load more units of it than others.
+    /// The filter that a new table stores so that it can have `bits_per_entry` in memory. An
+    /// elastic one has twice as many: hot tables load more units of it than others.
     pub fn stored(kind: FilterKind, bits_per_entry: f64) -> Self {
         let bits_per_entry = match kind {
             FilterKind::Elastic => (2.0 * bits_per_entry).min(BITS_MAX),
@@ -90,7 +101,8 @@ impl FilterSettings {
 /// What a filter of a kind and size does, on average over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// Probes for each key, the best whole number; 0 without a filter. Of an elastic filter, those in each unit.
+    /// Probes for each key, the best whole number; 0 without a filter. Of an elastic filter, those
+    /// in each unit.
     pub probes: u32,
     /// False positive rate, in (0, 1]; 1 without a filter.
     pub fpr: f64,
@@ -104,11 +116,13 @@ impl FilterKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Bloom, Self::Blocked, Self::Elastic];
 
-    /// The kinds whose filters are of one piece, so that their size is any number of bits per entry.
+    /// The kinds whose filters are of one piece, so that their size is any number of bits per
+    /// entry.
     pub const OF_ONE_PIECE: [Self; 2] = [Self::Bloom, Self::Blocked];
 
-    /// The most probes that a filter of this kind makes, an elastic one in each unit. So many are best at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits
-    /// (blocked, 10⁻⁵); with more bits than that the rate still falls, a little less than it could.
+    /// The most probes that a filter of this kind makes, an elastic one in each unit. So many are
+    /// best at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits (blocked, 10⁻⁵);
+    /// with more bits than that the rate still falls, a little less than it could.
     pub const fn probes_max(self) -> u32 {
         match self {
             Self::Bloom => 30,
@@ -167,7 +181,8 @@ pub fn best_probes(kind: FilterKind, bits_per_entry: f64) -> u32 {
     (1..kind.probes_max()).find(|&probes| rate(probes) <= rate(probes + 1)).unwrap_or(kind.probes_max())
 }
 
-/// The false positive rate of a filter with many entries, `bits_per_entry` > 0 and a given number of probes.
+/// The false positive rate of a filter with many entries, `bits_per_entry` > 0 and a given number
+/// of probes.
 pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
     match kind {
         FilterKind::Bloom => bits_set(bits_per_entry, probes).powi(probes as i32),
@@ -186,10 +201,12 @@ pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
 /// more errors. All other steps of [`units`] lower the rate where they are.
 const FOUR_UNITS_BITS: f64 = 9.79;
 
-/// The number of units of an elastic filter of so many bits per entry: an even one, so that half of its bits are whole units, unless it is small, and such that each has
-/// about `2/ln 2` bits, 2.9: between 2.1 and 4.9 from 8 bits on.
+/// The number of units of an elastic filter of so many bits per entry: an even one, so that half of
+/// its bits are whole units, unless it is small, and such that each has about `2/ln 2` bits, 2.9:
+/// between 2.1 and 4.9 from 8 bits on.
 ///
-/// Fewer and larger units cannot follow so closely what tables are worth; more and smaller ones take more cache lines. Never more than [`UNITS_MAX`].
+/// Fewer and larger units cannot follow so closely what tables are worth; more and smaller ones
+/// take more cache lines. Never more than [`UNITS_MAX`].
 pub fn units(bits_per_entry: f64) -> u32 {
     match (bits_per_entry * std::f64::consts::LN_2 / 4.0).round() as u32 {
         0 => 1,
@@ -198,8 +215,9 @@ pub fn units(bits_per_entry: f64) -> u32 {
     }
 }
 
-/// The same for a filter with `entries` in `lines` cache lines, exact for few as well (of the standard filter up to the
-/// spread of the proportion of set bits, which the kind's formula leaves out). Without lines, 1.
+/// The same for a filter with `entries` in `lines` cache lines, exact for few as well (of the
+/// standard filter up to the spread of the proportion of set bits, which the kind's formula leaves
+/// out). Without lines, 1.
 pub fn fpr_of(kind: FilterKind, entries: u64, lines: u64, probes: u32) -> f64 {
     let keys = entries as f64;
     match kind {
@@ -224,8 +242,8 @@ fn bits_set(bits_per_entry: f64, probes: u32) -> f64 {
     -(-f64::from(probes) / bits_per_entry).exp_m1()
 }
 
-/// The chance that `probes` random bits of a line are all set; `mixed(q)` is the expectation of `q^J`, J the number of
-/// keys in the line.
+/// The chance that `probes` random bits of a line are all set; `mixed(q)` is the expectation of
+/// `q^J`, J the number of keys in the line.
 fn line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
     // The chance that some `clear` given bits of the line are all clear.
     let chances: Vec<f64> =
@@ -245,7 +263,8 @@ fn line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
     rate.clamp(0.0, 1.0)
 }
 
-/// The distribution of how many different bits of a line so many random probes meet; index by that number.
+/// The distribution of how many different bits of a line so many random probes meet; index by that
+/// number.
 fn different_bits(probes: u32) -> Vec<f64> {
     let mut chances = vec![0.0; probes as usize + 1];
     chances[0] = 1.0;
@@ -267,7 +286,8 @@ mod tests {
         assert!((found / expected - 1.0).abs() < share, "{what}: {found:e} instead of {expected:e}");
     }
 
-    /// The distribution of the number of set bits in a line of `keys`, throw by throw; the slow twin of the closed form.
+    /// The distribution of the number of set bits in a line of `keys`, throw by throw; the slow
+    /// twin of the closed form.
     fn set_bits(keys: u32, probes: u32) -> Vec<f64> {
         let line = LINE_BITS as usize;
         let mut chances = vec![0.0; line + 1];
@@ -292,7 +312,8 @@ mod tests {
         loads.iter().enumerate().filter(|(_, chance)| **chance > 1e-15).map(|(n, chance)| chance * of_load(n)).sum()
     }
 
-    /// The closed form of the blocked filter is the sum over loads and set bits, for Poisson and for binomial loads.
+    /// The closed form of the blocked filter is the sum over loads and set bits, for Poisson and
+    /// for binomial loads.
     #[test]
     fn blocked_equals_brute_force() {
         for (bits_per_entry, probes) in [(4.0, 3), (10.0, 6), (20.0, 9), (40.0, 14)] {
@@ -331,7 +352,8 @@ mod tests {
         }
     }
 
-    /// The standard filter has the values of the textbook, `round(b ln 2)` probes among them, away from halves.
+    /// The standard filter has the values of the textbook, `round(b ln 2)` probes among them, away
+    /// from halves.
     #[test]
     fn standard_is_the_textbook() {
         for (bits, probes, rate) in
@@ -362,7 +384,8 @@ mod tests {
         assert_eq!(promise(FilterKind::Elastic, 1e12).fpr, promise(FilterKind::Elastic, 1e11).fpr);
     }
 
-    /// No number of probes beats the chosen one; more bits never hurt; blocked is worse, but close at few bits.
+    /// No number of probes beats the chosen one; more bits never hurt; blocked is worse, but close
+    /// at few bits.
     #[test]
     fn promises_are_the_best_and_fall() {
         for kind in FilterKind::OF_ONE_PIECE {
@@ -381,7 +404,8 @@ mod tests {
         assert!(ratio(1.0) < 1.001 && ratio(10.0) < 1.3 && ratio(16.0) > 1.5 && ratio(20.0) > 2.0);
     }
 
-    /// Units are two probes each, an even number; together they err about as seldom as the best filter of their bits, and less often than a blocked one.
+    /// Units are two probes each, an even number; together they err about as seldom as the best
+    /// filter of their bits, and less often than a blocked one.
     #[test]
     fn units_lose_little() {
         assert_eq!([1.0, 4.0, 10.0, 16.0, 20.0, 32.0, BITS_MAX, 1e9].map(units), [1, 2, 4, 6, 6, 12, 22, 22]);

@@ -8,19 +8,24 @@
 //!
 //! Two callers, one allocation:
 //!
-//! * [`for_new`] gives a run its filter before it is built. Such a run is a table that has nothing yet and may have anything; older runs keep what they have.
+//! * [`for_new`] gives a run its filter before it is built. Such a run is a table that has nothing
+//!   yet and may have anything; older runs keep what they have.
 //! * [`decide`] looks at all tables that exist and says which of them should get another filter.
 //!
 //! # 1. The share of a run
 //!
-//! [`crate::allocate`] spreads bits best over a set of runs. The set consists of the runs to be decided, of all older runs, and of the runs that are **missing** until the levels down to the last
-//! decided run are full. Small levels fill and empty many times while a large run stands, and a full small level deserves more bits per entry than the large run. So what it will take is left to it.
-//! Levels younger than the youngest decided run count as full.
+//! [`crate::allocate`] spreads bits best over a set of runs. The set consists of the runs to be
+//! decided, of all older runs, and of the runs that are **missing** until the levels down to the
+//! last decided run are full. Small levels fill and empty many times while a large run stands, and
+//! a full small level deserves more bits per entry than the large run. So what it will take is left
+//! to it. Levels younger than the youngest decided run count as full.
 //!
-//! The budget is `m` bits for each entry of the set, less the bits of older runs that keep their filters. The decided runs and those older ones keep to the budget also by themselves, before
-//! any missing run exists.
+//! The budget is `m` bits for each entry of the set, less the bits of older runs that keep their
+//! filters. The decided runs and those older ones keep to the budget also by themselves, before any
+//! missing run exists.
 //!
-//! A full tree therefore has the optimum, run for run. Over its growth a tree makes 6 to 40 % more false positives than the optimum of each moment; with equal bits for all it is 80 to 230 %.
+//! A full tree therefore has the optimum, run for run. Over its growth a tree makes 6 to 40 % more
+//! false positives than the optimum of each moment; with equal bits for all it is 80 to 230 %.
 //!
 //! # 2. The goal of a table
 //!
@@ -33,24 +38,33 @@
 //! | stores an elastic filter (and that is chosen, or it has no digests) | 0 to u units | **steps**, u of them |
 //! | stores no elastic filter, but that is chosen | | **kept** until a compaction rewrites the table |
 //!
-//! Steps have prices. If `h` lookups pass the table in vain and one step lets a share `p` of them through, the next of `s` steps saves
+//! Steps have prices. If `h` lookups pass the table in vain and one step lets a share `p` of them
+//! through, the next of `s` steps saves
 //!
 //! ```text
 //! h · p^s · (1 - p)     searches, for as many bits as a step has
 //! ```
 //!
-//! which is less for each step than for the one before. Memory goes to the steps that save most for each bit. With steps of one size that is optimal; else it misses
-//! at most what the best step saves that found no room. `h` is the table's own [frequency](crate::access_frequency) if that is known, else its part of what passes its run in vain.
+//! which is less for each step than for the one before. Memory goes to the steps that save most for
+//! each bit. With steps of one size that is optimal; else it misses at most what the best step
+//! saves that found no room. `h` is the table's own [frequency](crate::access_frequency) if that is
+//! known, else its part of what passes its run in vain.
 //!
 //! # 3. Hysteresis
 //!
-//! * A step that is not loaded must save [`HOLD`] times as much as the loaded one whose place it takes: frequencies come from samples, and loading is a read.
-//! * Without elastic filters nothing changes at all, unless the filters take more than the budget and [`SLACK`], or are of a wrong kind, or, in a tree at rest, lookups search in vain [`WORTH`] times as
-//!   much as they should. When filters change, those within a sixteenth of their goal stay, unless that exceeds the budget.
-//! * Shrinking filters come first, so the sum never exceeds the larger of what it was and what it will be.
+//! * A step that is not loaded must save [`HOLD`] times as much as the loaded one whose place it
+//!   takes: frequencies come from samples, and loading is a read.
+//! * Without elastic filters nothing changes at all, unless the filters take more than the budget
+//!   and [`SLACK`], or are of a wrong kind, or, in a tree at rest, lookups search in vain [`WORTH`]
+//!   times as much as they should. When filters change, those within a sixteenth of their goal
+//!   stay, unless that exceeds the budget.
+//! * Shrinking filters come first, so the sum never exceeds the larger of what it was and what it
+//!   will be.
 //!
-//! Sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (budget at every change, nothing for little),
-//! `tests/suite/filter_steps.rs` (brute force; lookups whose hot tables change).
+//! Sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new
+//! runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (budget at every
+//! change, nothing for little), `tests/suite/filter_steps.rs` (brute force; lookups whose hot
+//! tables change).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -65,16 +79,20 @@ use crate::units::{Bytes, Entries};
 /// The ratio of searches in vain, now over then, from which on filters change.
 pub const WORTH: f64 = 1.1;
 
-/// Bits for each table by which the sum may exceed the budget: filters consist of whole cache lines.
+/// Bits for each table by which the sum may exceed the budget: filters consist of whole cache
+/// lines.
 pub const SLACK: u64 = LINE_BITS;
 
-/// How many times as much a step that is not loaded must save to take the place of a loaded one. Less than one unit of an elastic filter makes, so no table is off by more than one unit because of it.
+/// How many times as much a step that is not loaded must save to take the place of a loaded one.
+/// Less than one unit of an elastic filter makes, so no table is off by more than one unit because
+/// of it.
 pub const HOLD: f64 = 1.5;
 
 /// Filters within this part of their goal stay as they are.
 const NEAR: f64 = 1.0 / 16.0;
 
-/// Missing runs of one level are reckoned with in at most so many groups: a shape may have more runs than fit memory.
+/// Missing runs of one level are reckoned with in at most so many groups: a shape may have more
+/// runs than fit memory.
 const GROUPS_MAX: u64 = 64;
 
 /// A run of the tree, with its tables.
@@ -84,7 +102,8 @@ pub struct RunFilters {
     pub level: usize,
     /// Its raw bytes.
     pub bytes: Bytes,
-    /// How often lookups were seen to pass it in vain; `None` if nothing was seen, or that does not count.
+    /// How often lookups were seen to pass it in vain; `None` if nothing was seen, or that does not
+    /// count.
     pub seen: Option<f64>,
     /// Its tables.
     pub tables: Vec<TableFilters>,
@@ -103,11 +122,13 @@ pub struct TableFilters {
     pub can_be_made: bool,
     /// The filter in its file.
     pub stored: Option<StoredFilter>,
-    /// How many lookups pass it in vain, in a unit that is the same for all tables. `None` stands for its part of what passes the run.
+    /// How many lookups pass it in vain, in a unit that is the same for all tables. `None` stands
+    /// for its part of what passes the run.
     pub passing: Option<f64>,
 }
 
-/// A filter in a table's file. It can be had in steps: the units of an elastic filter, or one step for any other.
+/// A filter in a table's file. It can be had in steps: the units of an elastic filter, or one step
+/// for any other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredFilter {
     /// Its kind.
@@ -116,7 +137,8 @@ pub struct StoredFilter {
     pub steps: u32,
     /// The memory that one step takes, in bits; more than 0.
     pub step_bits: u64,
-    /// The false positive rate of one step, in [0, 1]. `None` stands for what filters of that kind and size promise.
+    /// The false positive rate of one step, in [0, 1]. `None` stands for what filters of that kind
+    /// and size promise.
     pub step_fpr: Option<f64>,
     /// The steps in memory; 0 also if the filter in use is not this one.
     pub loaded: u32,
@@ -130,9 +152,11 @@ pub enum FilterTarget {
     Stored,
     /// None.
     Nothing,
-    /// As many units of a stored elastic filter as fit so many bits of memory; for other tables the same as [`FilterTarget::Stored`].
+    /// As many units of a stored elastic filter as fit so many bits of memory; for other tables the
+    /// same as [`FilterTarget::Stored`].
     Units(u64),
-    /// One of this kind and size: the stored one if it is that, else one made from the table's digests. A table without digests gets the stored one, unless that is larger; then none.
+    /// One of this kind and size: the stored one if it is that, else one made from the table's
+    /// digests. A table without digests gets the stored one, unless that is larger; then none.
     Of(FilterSettings),
 }
 
@@ -147,8 +171,10 @@ pub struct FilterChange {
     pub target: FilterTarget,
 }
 
-/// The filter for the tables of a run that is about to be built, at `new` among `runs`; `None` for no filter. `runs` are those of the tree as it will be then, young to old, in levels of
-/// `shape`. The new run has one table, of which only `live` counts; older runs keep their filters, and younger runs count as if their levels were full.
+/// The filter for the tables of a run that is about to be built, at `new` among `runs`; `None` for
+/// no filter. `runs` are those of the tree as it will be then, young to old, in levels of
+/// `shape`. The new run has one table, of which only `live` counts; older runs keep their filters,
+/// and younger runs count as if their levels were full.
 ///
 /// # Panics
 /// If there is no run at `new`, or it is in a level that the shape lacks.
@@ -164,11 +190,14 @@ pub fn for_new(
     (bits_per_entry > 0.0).then(|| FilterSettings::stored(kind, bits_per_entry))
 }
 
-/// The tables that are to get other filters, in the order in which to change them; none if that is not worth it. `runs` are those of the tree, young to old, in levels of `shape`.
-/// `at_rest` is false while compactions are in progress: runs are then where they will not stay, and searches in vain are not judged by them.
+/// The tables that are to get other filters, in the order in which to change them; none if that is
+/// not worth it. `runs` are those of the tree, young to old, in levels of `shape`. `at_rest` is
+/// false while compactions are in progress: runs are then where they will not stay, and searches in
+/// vain are not judged by them.
 ///
 /// # Panics
-/// If a table's `passing` is negative or no number, or a stored filter's step has no bits or an impossible rate.
+/// If a table's `passing` is negative or no number, or a stored filter's step has no bits or an
+/// impossible rate.
 pub fn decide(
     choice: FilterChoice,
     asked: &Asked,
@@ -208,7 +237,8 @@ fn shares(choice: FilterChoice, asked: &Asked, shape: &Shape, runs: &[RunFilters
     if used(&present, &best) > most { curve.allocate(&present, most) } else { best }
 }
 
-/// The decided runs, older ones, and those that are missing until the levels down to the last decided run are full; young to old. And the places of the decided runs among them.
+/// The decided runs, older ones, and those that are missing until the levels down to the last
+/// decided run are full; young to old. And the places of the decided runs among them.
 fn with_missing(shape: &Shape, runs: &[RunFilters], decided: Range<usize>) -> (Vec<Extent>, Vec<usize>) {
     let (first, last) = (runs[decided.start].level, runs[decided.end - 1].level);
     let bytes: Bytes = runs[decided.clone()].iter().map(|run| run.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
@@ -348,7 +378,8 @@ impl<'a> FilterPlan<'a> {
         }
         let mut left = self.budget - others;
         if !is_elastic {
-            // What is kept for missing runs is not for these; but a little more than their share is no reason to be without.
+            // What is kept for missing runs is not for these; but a little more than their share is no reason
+            // to be without.
             left = left.min(share_of_steps * (1.0 + NEAR)) + self.slack;
         }
         self.take_steps(&in_steps, left);
@@ -425,7 +456,8 @@ impl Planned<'_> {
         (self.target, self.bits, self.fpr) = (Some(target), bits, fpr);
     }
 
-    /// Whether the goal is another filter than the one in use; for one that has to be made, not by little.
+    /// Whether the goal is another filter than the one in use; for one that has to be made, not by
+    /// little.
     fn differs(&self, kind: Option<FilterKind>) -> bool {
         let (bits, goal) = (self.table.bits(), self.bits);
         let is_near = || (bits - goal).abs() <= f64::max(SLACK as f64, goal * NEAR) && (bits > 0.0) == (goal > 0.0);
@@ -495,7 +527,8 @@ impl Ord for Offer {
     }
 }
 
-/// False positive rates, looked up to a 32nd of a bit per entry: there are many tables, and few different rates.
+/// False positive rates, looked up to a 32nd of a bit per entry: there are many tables, and few
+/// different rates.
 #[derive(Clone, Default)]
 struct Rates(BTreeMap<(&'static str, u64), f64>);
 
@@ -548,7 +581,8 @@ mod tests {
         }
     }
 
-    /// A shape of more runs than fit memory is reckoned with all the same: the missing runs get what their entries deserve.
+    /// A shape of more runs than fit memory is reckoned with all the same: the missing runs get
+    /// what their entries deserve.
     #[test]
     fn billions_of_runs() {
         let shape =

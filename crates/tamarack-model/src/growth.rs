@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A tree grows when the planner says that what comes down would fill the last level
-//! ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still fit a smaller step:
-//! that factor is the hysteresis. So a tree that has just grown must lose half its data before it shrinks, and one that
-//! has just shrunk must double before it grows; no bytes are moved to and fro by data that varies a little.
+//! ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still
+//! fit a smaller step: that factor is the hysteresis. So a tree that has just grown must lose half
+//! its data before it shrinks, and one that has just shrunk must double before it grows; no bytes
+//! are moved to and fro by data that varies a little.
 //!
 //! Either way the tree is [relabelled](crate::planner::relabel), and the planner carries it over.
 
@@ -18,13 +19,15 @@ use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// The shape after this one for a tree of `data` bytes that has outgrown it; `None` if the policy has no larger one.
+/// The shape after this one for a tree of `data` bytes that has outgrown it; `None` if the policy
+/// has no larger one.
 pub fn grown(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
     let next = policy.shape(data.max(shape.holds()), shape.buffer());
     (next.holds() > shape.holds()).then_some(next)
 }
 
-/// The smaller shape that a tree of `data` bytes should go back to; `None` if it should keep the one it has.
+/// The smaller shape that a tree of `data` bytes should go back to; `None` if it should keep the
+/// one it has.
 pub fn shrunk(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
     let smaller = policy.shape(data * 2, shape.buffer());
     (smaller.holds() < shape.holds()).then_some(smaller)
@@ -35,7 +38,8 @@ mod tests {
     use super::*;
     use crate::policy::Leveling;
 
-    /// Whatever the data size, a tree that changes its shape because of it does not change back at that size.
+    /// Whatever the data size, a tree that changes its shape because of it does not change back at
+    /// that size.
     #[test]
     fn growing_and_shrinking_do_not_alternate() {
         let policy = Leveling::new(4).expect("a policy");

@@ -1,4 +1,5 @@
-//! The models of Tamarack: what an LSM-tree is, what happens to it, and what that costs, as pure functions on numbers.
+//! The models of Tamarack: what an LSM-tree is, what happens to it, and what that costs, as pure
+//! functions on numbers.
 //!
 //! # Vocabulary
 //!
@@ -17,8 +18,8 @@
 //!
 //! # An example
 //!
-//! A tree of three levels, of which the first two may show several runs, takes its ninth flush. Level 1 has two runs of
-//! four, and is full with the third:
+//! A tree of three levels, of which the first two may show several runs, takes its ninth flush.
+//! Level 1 has two runs of four, and is full with the third:
 //!
 //! ```
 //! use tamarack_model::planner::{self, Occasion};
@@ -88,8 +89,8 @@
 //! | [device] | what do steps take | measure them |
 //! | [units] | how much | |
 //!
-//! The whole crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing, and builds for
-//! `wasm32`.
+//! The whole crate does no I/O, asks no clock, starts no thread, holds no key, depends on nothing,
+//! and builds for `wasm32`.
 
 #![forbid(unsafe_code)]
 

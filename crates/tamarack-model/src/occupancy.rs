@@ -1,8 +1,8 @@
 //! [`Occupancy`]: what each level of a tree holds, as counts.
 //!
-//! It is all that the planner sees of a tree: per level, runs from **young to old**, each with an id and a size. No
-//! keys, no files. Read from level 1 on, young to old within a level, the runs of a tree stand in one order of age;
-//! whatever happens to a tree keeps that order.
+//! It is all that the planner sees of a tree: per level, runs from **young to old**, each with an
+//! id and a size. No keys, no files. Read from level 1 on, young to old within a level, the runs of
+//! a tree stand in one order of age; whatever happens to a tree keeps that order.
 //!
 //! The text form is one line per level, and reads back:
 //!

@@ -8,15 +8,18 @@
 //! level 3    64          1        4                                 4      ▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭ …      leveled
 //! ```
 //!
-//! Leveling, tiering and all others are nothing but such lists of numbers; see [`policy`](crate::policy) for where they
-//! come from. Levels count from 1, small (young) to large (old); the buffer stands in for "level 0" wherever a formula
-//! wants one. Capacities are raw entry bytes.
+//! Leveling, tiering and all others are nothing but such lists of numbers; see
+//! [`policy`](crate::policy) for where they come from. Levels count from 1, small (young) to large
+//! (old); the buffer stands in for "level 0" wherever a formula wants one. Capacities are raw entry
+//! bytes.
 //!
-//! A shape is checked when it is made ([`Shape::new`]), so whoever holds one may rely on this: it has a level; no
-//! buffer and no level is empty; each level holds at least one and a half of the **nominal batch** that arrives at it
-//! (the capacity of the level above, or the buffer's size); each run slot holds at least one.
+//! A shape is checked when it is made ([`Shape::new`]), so whoever holds one may rely on this: it
+//! has a level; no buffer and no level is empty; each level holds at least one and a half of the
+//! **nominal batch** that arrives at it (the capacity of the level above, or the buffer's size);
+//! each run slot holds at least one.
 //!
-//! The text form is what [`Display`](fmt::Display) prints and [`FromStr`] reads: `custom:FILE` names a file of it.
+//! The text form is what [`Display`](fmt::Display) prints and [`FromStr`] reads: `custom:FILE`
+//! names a file of it.
 //!
 //! ```
 //! use tamarack_model::Shape;
@@ -37,7 +40,8 @@ use std::str::FromStr;
 
 use crate::units::Bytes;
 
-/// The largest buffer: with it, and the largest ratio of a policy, capacities can still be counted in 64 bits.
+/// The largest buffer: with it, and the largest ratio of a policy, capacities can still be counted
+/// in 64 bits.
 pub const BUFFER_MAX: Bytes = Bytes(1 << 47);
 
 /// A buffer, and levels from small to large.
@@ -64,8 +68,8 @@ impl Shape {
     /// A shape of these numbers, level 1 first.
     ///
     /// # Errors
-    /// If they break one of the rules in the [module's page](self); the error says which level, and what would be
-    /// right.
+    /// If they break one of the rules in the [module's page](self); the error says which level, and
+    /// what would be right.
     pub fn new(buffer: Bytes, levels: Vec<Level>) -> Result<Self, ShapeError> {
         let shape = Self { buffer, levels };
         shape.check()?;
@@ -96,17 +100,17 @@ impl Shape {
         self.levels[number - 1]
     }
 
-    /// What arrives at a level at a time if all goes by the numbers: the capacity of the level above, or the buffer's
-    /// size.
+    /// What arrives at a level at a time if all goes by the numbers: the capacity of the level
+    /// above, or the buffer's size.
     pub fn nominal_batch(&self, number: usize) -> Bytes {
         if number == 1 { self.buffer } else { self.level(number - 1).capacity }
     }
 
     /// Bytes that the tree holds before its last level is full and it needs another shape.
     ///
-    /// That is the capacity of the last level alone, not the sum: a tree counts like an odometer. While digit `i` shows
-    /// at most `r_i - 1`, all digits together show less than one of the next digit; the batch that would make level L
-    /// full finds all levels above it empty.
+    /// That is the capacity of the last level alone, not the sum: a tree counts like an odometer.
+    /// While digit `i` shows at most `r_i - 1`, all digits together show less than one of the
+    /// next digit; the batch that would make level L full finds all levels above it empty.
     pub fn holds(&self) -> Bytes {
         self.level(self.last()).capacity
     }
@@ -126,7 +130,8 @@ impl Shape {
         self.level(number).capacity.as_f64() / f64::from(self.level(number).runs)
     }
 
-    /// `s_i = r_i / n_i`, the run magnification: nominal batches that one run slot absorbs; at least 1.
+    /// `s_i = r_i / n_i`, the run magnification: nominal batches that one run slot absorbs; at
+    /// least 1.
     pub fn magnification(&self, number: usize) -> f64 {
         self.ratio(number) / f64::from(self.level(number).runs)
     }
@@ -136,8 +141,8 @@ impl Shape {
         self.level(number).capacity.ratio(self.capacity())
     }
 
-    /// The number of nominal batches that make a level full: the ratio, rounded to the nearest whole (halves down). At
-    /// least 2 unless the ratio is 1.5.
+    /// The number of nominal batches that make a level full: the ratio, rounded to the nearest
+    /// whole (halves down). At least 2 unless the ratio is 1.5.
     pub fn batches(&self, number: usize) -> u64 {
         let (capacity, batch) = (u128::from(self.level(number).capacity.0), u128::from(self.nominal_batch(number).0));
         let batches = (2 * capacity - batch).div_ceil(2 * batch);
@@ -146,9 +151,9 @@ impl Shape {
 
     /// `v_i`: runs that a lookup meets in the level at most, when merges have come to rest.
     ///
-    /// Batches are spread evenly over the slots, and the one that makes the level full is never written there. So a
-    /// level shows all its slots, or, if it has as many slots as batches (`s_i = 1`), one fewer: tiering with T slots
-    /// shows T-1 runs.
+    /// Batches are spread evenly over the slots, and the one that makes the level full is never
+    /// written there. So a level shows all its slots, or, if it has as many slots as batches
+    /// (`s_i = 1`), one fewer: tiering with T slots shows T-1 runs.
     pub fn visible_runs(&self, number: usize) -> u64 {
         u64::from(self.level(number).runs).min(self.batches(number) - 1)
     }
@@ -158,8 +163,9 @@ impl Shape {
         (1..=self.last()).map(|number| self.visible_runs(number)).sum()
     }
 
-    /// `H = Σ w_i log2(v_i / w_i)` in bits: the entropy of "which run is this entry in", in a full tree. Filters reach
-    /// `2^H · e^(-m ln²2)` false positives with `m` bits per entry, and codes of runs cannot be shorter on average.
+    /// `H = Σ w_i log2(v_i / w_i)` in bits: the entropy of "which run is this entry in", in a full
+    /// tree. Filters reach `2^H · e^(-m ln²2)` false positives with `m` bits per entry, and
+    /// codes of runs cannot be shorter on average.
     pub fn entropy(&self) -> f64 {
         let part = |number| self.share(number) * (self.visible_runs(number) as f64 / self.share(number)).log2();
         (1..=self.last()).map(part).sum()

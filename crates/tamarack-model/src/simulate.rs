@@ -1,18 +1,22 @@
 //! The [agenda](crate::agenda) on counts: what a tree does with a sequence of flushes, without an
 //! entry being written.
 //!
-//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes written per level,
-//! runs, space, and how the levels filled and emptied over time. It drives the same agenda as the engine, so it
-//! predicts what the engine will do. It assumes that no key is written twice, so that a compaction's
-//! output is as large as its inputs; or that keys are [drawn](Tree::drawing) again and again, by a
-//! known law; or is told [what is in the runs](Tree::holding).
+//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes
+//! written per level, runs, space, and how the levels filled and emptied over time. It drives the
+//! same agenda as the engine, so it predicts what the engine will do. It assumes that no key is
+//! written twice, so that a compaction's output is as large as its inputs; or that keys are
+//! [drawn](Tree::drawing) again and again, by a known law; or is told [what is in the
+//! runs](Tree::holding).
 //!
-//! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of time.
+//! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of
+//! time.
 //!
-//! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers who feel what merges cost.
+//! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers who feel
+//! what merges cost.
 //!
-//! Cost: a few microseconds per merge. Tests: `tests/suite/closed_forms.rs` compares with [`cost`](crate::cost),
-//! `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs` is about writers.
+//! Cost: a few microseconds per merge. Tests: `tests/suite/closed_forms.rs` compares with
+//! [`cost`](crate::cost), `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs` is
+//! about writers.
 
 mod data;
 mod keys;
@@ -38,8 +42,9 @@ pub use writers::{STEPS, Writers, Writing};
 pub enum Pace {
     /// All merges end before the next flush.
     Settled,
-    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills. What leads to the
-    /// smallest level goes first, flushes before all: the level that it empties is the first to be full again.
+    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills.
+    /// What leads to the smallest level goes first, flushes before all: the level that it
+    /// empties is the first to be full again.
     Concurrent {
         /// Buffers per buffer; above the write amplification, or debt grows without end.
         speed: f64,
@@ -59,7 +64,8 @@ pub struct Report {
     pub moves: u64,
     /// Changes of shape because the data grew or shrank.
     pub growths: u64,
-    /// Runs of each level, level 1 first, seen after each flush (when all merges had ended, if the pace is settled).
+    /// Runs of each level, level 1 first, seen after each flush (when all merges had ended, if the
+    /// pace is settled).
     pub runs: Vec<Seen>,
     /// Runs of the whole tree.
     pub runs_total: Seen,
@@ -97,7 +103,8 @@ pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pac
     Tree::new(policy, buffer).run(flushes, pace)
 }
 
-/// What flushes and merges write from now on if a tree changes its policy, in either way, and if it does not.
+/// What flushes and merges write from now on if a tree changes its policy, in either way, and if it
+/// does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// With the policy that it has.
@@ -111,7 +118,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Bytes that the change costs if the tree is carried over as data arrives; below 0 if it spares more than that.
+    /// Bytes that the change costs if the tree is carried over as data arrives; below 0 if it
+    /// spares more than that.
     pub fn extra_lazily(&self) -> f64 {
         self.lazily.as_f64() - self.kept.as_f64()
     }
@@ -122,9 +130,11 @@ impl Change {
     }
 }
 
-/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a tree of these runs, at rest, that has one policy and shape and is to have another.
-/// The change itself moves no byte; the tree is carried over by merges that arrivals call for, so most of it is paid as data comes, or [at once](Tree::reshape). `flushes` says what a
-/// tree of a given shape will flush, `bound` to which bound on space it keeps.
+/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a
+/// tree of these runs, at rest, that has one policy and shape and is to have another. The change
+/// itself moves no byte; the tree is carried over by merges that arrivals call for, so most of it
+/// is paid as data comes, or [at once](Tree::reshape). `flushes` says what a tree of a given shape
+/// will flush, `bound` to which bound on space it keeps.
 pub fn change(
     (from, shape): (&dyn Policy, &Shape),
     (to, new_shape): (&dyn Policy, &Shape),
@@ -200,7 +210,8 @@ impl<'a> Tree<'a> {
         Self::resume(policy, policy.shape(Bytes::ZERO, buffer), Occupancy::default())
     }
 
-    /// A tree that has these runs, and takes its next shapes from the policy. Nothing is in progress on it.
+    /// A tree that has these runs, and takes its next shapes from the policy. Nothing is in
+    /// progress on it.
     ///
     /// # Panics
     /// If it has runs in levels that the shape lacks.
@@ -223,15 +234,16 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// From now on, the tree keeps to this bound on space, by the rule that the engine has: it is looked at whenever something has arrived.
+    /// From now on, the tree keeps to this bound on space, by the rule that the engine has: it is
+    /// looked at whenever something has arrived.
     #[must_use]
     pub fn bounded(mut self, bound: SpaceBound) -> Self {
         self.bound = Some(bound);
         self
     }
 
-    /// From now on, what is flushed are draws of these keys, and a merge keeps one entry of each. What the tree holds is
-    /// taken to be some of them, each once.
+    /// From now on, what is flushed are draws of these keys, and a merge keeps one entry of each.
+    /// What the tree holds is taken to be some of them, each once.
     ///
     /// # Panics
     /// If anything is in progress.
@@ -333,8 +345,8 @@ impl<'a> Tree<'a> {
         self.follow();
     }
 
-    /// A sorted run comes from outside, younger than all that is there. Nothing is sealed or being flushed. Returns the level at which it
-    /// arrives, and begins what follows from that.
+    /// A sorted run comes from outside, younger than all that is there. Nothing is sealed or being
+    /// flushed. Returns the level at which it arrives, and begins what follows from that.
     pub fn ingest(&mut self, bytes: Bytes) -> usize {
         assert_eq!(self.sealed(), 0, "what is in buffers is older, and is flushed before a run is ingested");
         let level = planner::entrance(&self.shape, &self.occupancy, &self.in_progress, bytes);
@@ -359,7 +371,8 @@ impl<'a> Tree<'a> {
         request
     }
 
-    /// Begins what is to be done for the tree to take the form of its shape; for that, ends what is in the way.
+    /// Begins what is to be done for the tree to take the form of its shape; for that, ends what is
+    /// in the way.
     pub fn reshape(&mut self) {
         self.agenda.request_reshape();
         self.decided.clear();
@@ -381,7 +394,8 @@ impl<'a> Tree<'a> {
         self.follow();
     }
 
-    /// Asks the planner on this occasion, whatever is on the agenda, and begins what it says; the cause is then the last one in progress.
+    /// Asks the planner on this occasion, whatever is on the agenda, and begins what it says; the
+    /// cause is then the last one in progress.
     pub fn ask(&mut self, occasion: Occasion) -> bool {
         self.decided.clear();
         let plan = planner::next_compaction(&self.shape, &self.occupancy, &self.in_progress, occasion);

@@ -1,11 +1,11 @@
 //! Amounts with their units: what must not be confused has a type of its own.
 //!
-//! All sizes in this crate are **raw entry bytes**: keys and values as the user wrote them plus what an entry carries,
-//! before compression, without blocks, filters or checksums. So a shape means the same whatever the compression
-//! reaches.
+//! All sizes in this crate are **raw entry bytes**: keys and values as the user wrote them plus
+//! what an entry carries, before compression, without blocks, filters or checksums. So a shape
+//! means the same whatever the compression reaches.
 //!
-//! Sizes are written and read as `64MiB`: a number without spaces, then `B`, `KiB`, `MiB`, `GiB`, `TiB` or nothing for
-//! bytes. What is printed is exact, and reads back as the same size.
+//! Sizes are written and read as `64MiB`: a number without spaces, then `B`, `KiB`, `MiB`, `GiB`,
+//! `TiB` or nothing for bytes. What is printed is exact, and reads back as the same size.
 
 use std::fmt;
 use std::iter::Sum;

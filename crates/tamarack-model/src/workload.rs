@@ -16,7 +16,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// As many of each as these numbers say, in any unit. `None` if one of them is no number from 0 on, or nothing is above 0.
+    /// As many of each as these numbers say, in any unit. `None` if one of them is no number from 0
+    /// on, or nothing is above 0.
     pub fn of_parts(zero_result: f64, existing: f64, ranges: f64, updates: f64, range_entries: f64) -> Option<Self> {
         let sum = zero_result + existing + ranges + updates;
         let all = [zero_result, existing, ranges, updates, range_entries];

@@ -11,9 +11,10 @@
 //! orders-9.backup   a database of its own, as it was at one moment ──► orders-9.restored, a checkpoint of it, to go on with
 //! ```
 //!
-//! A checkpoint copies next to nothing: the files of tables get a second name, and are never changed by anybody. So it is quick, and takes space only as the first
-//! database replaces what the second one still has. It is no protection against a disk that dies: for that, copy its directory to another one, which is safe because
-//! nobody writes there.
+//! A checkpoint copies next to nothing: the files of tables get a second name, and are never
+//! changed by anybody. So it is quick, and takes space only as the first database replaces what the
+//! second one still has. It is no protection against a disk that dies: for that, copy its directory
+//! to another one, which is safe because nobody writes there.
 //!
 //! It makes the directories `orders.db`, `orders-….backup` and `orders-….restored` where it is run.
 
@@ -31,7 +32,8 @@ fn main() -> Result<()> {
         take(&db, number)?;
     }
 
-    // Each run of this program makes backups of its own; the number of entries ever written tells them apart.
+    // Each run of this program makes backups of its own; the number of entries ever written tells them
+    // apart.
     let backup = format!("orders-{}.backup", db.stats().visible_sequence);
     let done = AtomicBool::new(false);
     let report = thread::scope(|scope| {
@@ -64,7 +66,8 @@ fn main() -> Result<()> {
     let found = copy.verify(&mut |_, _| {})?;
     assert!(found.is_ok(), "{:?}", found.problems);
 
-    // All that had been acknowledged before is there, and of what was written meanwhile the beginning; no batch is there by half.
+    // All that had been acknowledged before is there, and of what was written meanwhile the beginning;
+    // no batch is there by half.
     let orders = copy.prefix("order/").count() as u64;
     assert!(orders >= begin + 10_000, "{orders} orders");
     assert_eq!(copy.prefix("bill/").count() as u64, orders, "an order and its bill were written together");

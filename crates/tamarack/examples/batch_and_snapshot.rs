@@ -1,12 +1,14 @@
-//! Money moves between accounts, and is neither made nor lost, whoever looks and whenever the machine stops.
+//! Money moves between accounts, and is neither made nor lost, whoever looks and whenever the
+//! machine stops.
 //!
 //! ```sh
 //! cargo run --example batch_and_snapshot
 //! ```
 //!
-//! * A *batch* is written as one: after a crash, and for other readers, all of it is there or nothing.
-//! * A *snapshot* is the database as it was at one moment: reading many keys through it gives one consistent picture, however long that takes and
-//!   whatever is written meanwhile.
+//! * A *batch* is written as one: after a crash, and for other readers, all of it is there or
+//!   nothing.
+//! * A *snapshot* is the database as it was at one moment: reading many keys through it gives one
+//!   consistent picture, however long that takes and whatever is written meanwhile.
 //!
 //! It makes the directory `accounts.db` where it is run.
 
@@ -32,7 +34,8 @@ fn main() -> Result<()> {
     db.close()
 }
 
-/// Both balances and the note change together. There are no transactions: between reading and writing here nobody else may transfer.
+/// Both balances and the note change together. There are no transactions: between reading and
+/// writing here nobody else may transfer.
 fn transfer(db: &Db, from: &str, to: &str, amount: i64) -> Result<()> {
     let now = db.snapshot();
     let mut batch = Batch::new();

@@ -1,4 +1,5 @@
-//! Shapes of a tree: what the same writes cost, and what the same lookups find, when levels and runs are others. The last shape is nobody's but ours.
+//! Shapes of a tree: what the same writes cost, and what the same lookups find, when levels and
+//! runs are others. The last shape is nobody's but ours.
 //!
 //! ```sh
 //! cargo run --release --example custom_shape
@@ -14,15 +15,16 @@
 //!              level 3  ████████████████████████
 //! ```
 //!
-//! It makes no directory: its databases live in memory, which is one more thing that an option can change.
+//! It makes no directory: its databases live in memory, which is one more thing that an option can
+//! change.
 
 use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
 const ENTRIES: u64 = 60_000;
 
-/// The buffer, then each level, small to large: how much it may hold, at least one and a half times the level before, and in how many runs. Data that the
-/// last level cannot hold makes that larger.
+/// The buffer, then each level, small to large: how much it may hold, at least one and a half times
+/// the level before, and in how many runs. Data that the last level cannot hold makes that larger.
 const OURS: &str = "custom:buffer 128KiB; level 512KiB in 4 runs; level 2560KiB in 3 runs; level 12MiB in 1 run";
 
 fn main() -> Result<()> {
@@ -69,7 +71,8 @@ fn show(policy: &str, db: &Db) -> Result<Costs> {
     }
     let written = stats.write_amplification().expect("buffers were flushed");
 
-    // Keys that are not there show what runs cost: each is asked by its filter, and one in about a hundred filters errs.
+    // Keys that are not there show what runs cost: each is asked by its filter, and one in about a
+    // hundred filters errs.
     for missing in ENTRIES..ENTRIES + 10_000 {
         assert!(db.get(key(missing))?.is_none());
     }

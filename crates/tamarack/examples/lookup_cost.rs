@@ -1,5 +1,5 @@
-//! What a cached lookup takes, to be counted in instructions: gets of keys that are there and of keys that are not, on a tree of
-//! so many runs, all of it in memory.
+//! What a cached lookup takes, to be counted in instructions: gets of keys that are there and of
+//! keys that are not, on a tree of so many runs, all of it in memory.
 //!
 //! ```sh
 //! cargo build --release --example lookup_cost
@@ -9,7 +9,8 @@
 //! done
 //! ```
 //!
-//! Divide what it collected by the number of lookups. Without arguments it makes a small tree and a few lookups, and prints what the counters of the database say of them.
+//! Divide what it collected by the number of lookups. Without arguments it makes a small tree and a
+//! few lookups, and prints what the counters of the database say of them.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! One key for each thing, made so that the order of keys answers the questions: the readings of many sensors over time.
+//! One key for each thing, made so that the order of keys answers the questions: the readings of
+//! many sensors over time.
 //!
 //! ```sh
 //! cargo run --example prefix_scan
@@ -11,7 +12,8 @@
 //!                    └ prefix("cellar/") ───┘
 //! ```
 //!
-//! Numbers in keys are stored with the most significant byte first: only then the order of their bytes is the order of the numbers.
+//! Numbers in keys are stored with the most significant byte first: only then the order of their
+//! bytes is the order of the numbers.
 //!
 //! It makes the directory `sensors.db` where it is run.
 
@@ -30,13 +32,15 @@ fn main() -> Result<()> {
     // All readings of one sensor, in the order of time.
     assert_eq!(db.prefix("cellar/").count(), 48);
 
-    // The last three, youngest first: the scan is asked from its other end, and reads no more than it is asked for.
+    // The last three, youngest first: the scan is asked from its other end, and reads no more than it
+    // is asked for.
     for entry in db.prefix("cellar/").rev().take(3) {
         let (key, degrees) = entry?;
         println!("cellar, hour {}: {} degrees", hour(&key), degrees.escape_ascii());
     }
 
-    // A part of the time. Bounds are as in Rust: the end of `a..b` does not count, that of `a..=b` does.
+    // A part of the time. Bounds are as in Rust: the end of `a..b` does not count, that of `a..=b`
+    // does.
     let morning: Result<Vec<_>> = db.scan(key("hall", 6)..key("hall", 12)).collect();
     let morning = morning?;
     println!("hall, {} readings from hour {} to {}", morning.len(), hour(&morning[0].0), hour(&morning[5].0));

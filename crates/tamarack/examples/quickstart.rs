@@ -4,13 +4,14 @@
 //! cargo run --example quickstart
 //! ```
 //!
-//! It makes the directory `quickstart.db` where it is run. Run it again and see the counter grow: what was stored is still there.
+//! It makes the directory `quickstart.db` where it is run. Run it again and see the counter grow:
+//! what was stored is still there.
 
 use tamarack::{Durability, Options, Result};
 
 fn main() -> Result<()> {
-    // Every put below returns only once it would survive a crash of the machine. The default, `Durability::Buffered`, is faster by far and survives
-    // the end of the process only.
+    // Every put below returns only once it would survive a crash of the machine. The default,
+    // `Durability::Buffered`, is faster by far and survives the end of the process only.
     let db = Options::new().durability(Durability::Sync).open("quickstart.db")?;
 
     // Keys and values are bytes; anything that can be seen as bytes will do.
@@ -23,7 +24,8 @@ fn main() -> Result<()> {
     assert_eq!(db.get("oak")?.as_deref(), Some(&b"9.80"[..]));
     assert!(db.get("beech")?.is_none());
 
-    // Scans are ordinary iterators, in the order of keys as bytes. Each item is a result, since each may have to read storage.
+    // Scans are ordinary iterators, in the order of keys as bytes. Each item is a result, since each
+    // may have to read storage.
     for entry in db.scan("a".."p") {
         let (key, value) = entry?;
         println!("{} costs {}", key.escape_ascii(), value.escape_ascii());

@@ -1,5 +1,5 @@
-//! What a cached scan takes, to be counted in instructions: steps over all of a tree of so many runs, or seeks and a few steps from there; forwards and
-//! backwards; all of it in memory.
+//! What a cached scan takes, to be counted in instructions: steps over all of a tree of so many
+//! runs, or seeks and a few steps from there; forwards and backwards; all of it in memory.
 //!
 //! ```sh
 //! cargo build --release --example scan_cost
@@ -9,10 +9,12 @@
 //! done
 //! ```
 //!
-//! The arguments are the number of runs, the size of entries (`small`: keys of 16 bytes and values of 100; `large`: 24 and 1024), the direction, how many
-//! entries each scan delivers (0: all there are), how many scans there are, and whether entries are `lent` or `copied`. Divide what was collected by the
-//! number that is printed. How often a scan allocates is the difference of what `valgrind --tool=memcheck` says of two runs with different numbers
-//! of scans. The direction `both`, without valgrind, prints the times of either and their ratio.
+//! The arguments are the number of runs, the size of entries (`small`: keys of 16 bytes and values
+//! of 100; `large`: 24 and 1024), the direction, how many entries each scan delivers (0: all there
+//! are), how many scans there are, and whether entries are `lent` or `copied`. Divide what was
+//! collected by the number that is printed. How often a scan allocates is the difference of what
+//! `valgrind --tool=memcheck` says of two runs with different numbers of scans. The direction
+//! `both`, without valgrind, prints the times of either and their ratio.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Books, found by their number, and by the year they were printed in: a second order of the same things, kept right by batches.
+//! Books, found by their number, and by the year they were printed in: a second order of the same
+//! things, kept right by batches.
 //!
 //! ```sh
 //! cargo run --example secondary_index
@@ -9,8 +10,9 @@
 //! year/1851/0042  → ""                        the index: all that is to be found is in the key
 //! ```
 //!
-//! A book and its entry in the index change in **one batch**: after a crash both have changed or neither has. They are read through **one snapshot**: a
-//! book that moves to another year while somebody looks is found in exactly one of them.
+//! A book and its entry in the index change in **one batch**: after a crash both have changed or
+//! neither has. They are read through **one snapshot**: a book that moves to another year while
+//! somebody looks is found in exactly one of them.
 //!
 //! It makes the directory `books.db` where it is run.
 
@@ -37,7 +39,8 @@ fn main() -> Result<()> {
     let early = db.scan("year/1800/".."year/1851/").count();
     assert_eq!(early, 1);
 
-    // One thread moves a book to and fro while another counts. Whatever the moment, the book is in one year, and what the index names is there.
+    // One thread moves a book to and fro while another counts. Whatever the moment, the book is in one
+    // year, and what the index names is there.
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let counter = scope.spawn(|| {
@@ -61,8 +64,8 @@ fn main() -> Result<()> {
     db.close()
 }
 
-/// Stores a book and what the index says of it; what the index said before goes. One thread at a time may do this for the same book: between reading and
-/// writing here nobody else may change it.
+/// Stores a book and what the index says of it; what the index said before goes. One thread at a
+/// time may do this for the same book: between reading and writing here nobody else may change it.
 fn store(db: &Db, number: u32, year: u32, title: &str) -> Result<()> {
     let mut batch = Batch::new();
     if let Some(old) = db.get(book(number))? {

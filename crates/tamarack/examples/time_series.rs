@@ -1,4 +1,5 @@
-//! Measurements of many machines over time: the newest are asked for, old ones are dropped, and the space they took is given back.
+//! Measurements of many machines over time: the newest are asked for, old ones are dropped, and the
+//! space they took is given back.
 //!
 //! ```sh
 //! cargo run --example time_series
@@ -12,8 +13,10 @@
 //!   └ deleted, in batches ──┘ └ stays ────────────┘
 //! ```
 //!
-//! Why not second first and machine second? Then all machines' readings of one moment would stand together, writing would be a little cheaper (keys ascend), and "the last hour
-//! of one machine" would have to skip all the others. Put first what questions fix, and last what they leave open.
+//! Why not second first and machine second? Then all machines' readings of one moment would stand
+//! together, writing would be a little cheaper (keys ascend), and "the last hour
+//! of one machine" would have to skip all the others. Put first what questions fix, and last what
+//! they leave open.
 //!
 //! It makes the directory `series.db` where it is run.
 
@@ -27,7 +30,8 @@ const KEEP_SECONDS: u64 = 600;
 
 fn main() -> Result<()> {
     let db = Db::open("series.db")?;
-    // One batch for each second: the readings of a moment are all there, or none of them, whatever happens.
+    // One batch for each second: the readings of a moment are all there, or none of them, whatever
+    // happens.
     for second in 0..SECONDS {
         let mut batch = Batch::new();
         for machine in 0..MACHINES {
@@ -44,7 +48,8 @@ fn main() -> Result<()> {
     let mean = last_minute.iter().map(|load| f64::from(*load)).sum::<f64>() / 60.0;
     println!("machine 7, last minute: {mean:.0} per mille on average");
 
-    // The newest reading of each machine: the last key of each, found from the other end, without reading what is before it.
+    // The newest reading of each machine: the last key of each, found from the other end, without
+    // reading what is before it.
     for machine in 0..3 {
         let newest = db.scan(key(machine, 0)..key(machine, u64::MAX)).next_back().transpose()?;
         let (newest, load) = newest.expect("every machine has readings");
@@ -52,14 +57,16 @@ fn main() -> Result<()> {
         assert_eq!(second(&newest), SECONDS - 1);
     }
 
-    // Retention. A delete is a write, too: a tombstone, which hides what is older. Batches keep it quick, and bound what one of them holds in memory.
+    // Retention. A delete is a write, too: a tombstone, which hides what is older. Batches keep it
+    // quick, and bound what one of them holds in memory.
     db.flush()?;
     let before = on_storage(&db);
     let dropped = retain(&db, SECONDS - KEEP_SECONDS)?;
     assert_eq!(dropped, MACHINES * (SECONDS - KEEP_SECONDS));
     assert_eq!(db.scan::<&[u8]>(..).count() as u64, MACHINES * KEEP_SECONDS);
 
-    // Tombstones and what they hide go when merges meet them: by and by while a database is written to, or now.
+    // Tombstones and what they hide go when merges meet them: by and by while a database is written to,
+    // or now.
     db.compact()?;
     println!("dropped {dropped} readings: {before} entries on storage before, {} after", on_storage(&db));
     assert_eq!(on_storage(&db), MACHINES * KEEP_SECONDS);
@@ -75,7 +82,8 @@ fn on_storage(db: &Db) -> u64 {
 fn retain(db: &Db, keep_from: u64) -> Result<u64> {
     let (mut batch, mut dropped) = (Batch::new(), 0);
     for machine in 0..MACHINES {
-        // The scan goes on in the picture that it began with: what is deleted behind it does not disturb it.
+        // The scan goes on in the picture that it began with: what is deleted behind it does not disturb
+        // it.
         for entry in db.scan(key(machine, 0)..key(machine, keep_from)) {
             batch.delete(&entry?.0);
             dropped += 1;

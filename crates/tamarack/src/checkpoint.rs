@@ -1,20 +1,28 @@
-//! Checkpoints: a database of its own in another directory, as of one moment, which shares the files of tables with the one that it was made of.
+//! Checkpoints: a database of its own in another directory, as of one moment, which shares the
+//! files of tables with the one that it was made of.
 //!
 //! ```text
 //! claim the directory ─▶ flush ─▶ pin the version ─▶ link its tables ─▶ manifest, synced ─▶ all names synced ─▶ CURRENT
 //! ```
 //!
-//! * **As of one moment.** After the flush, everything that was acknowledged before is in tables, and the version names them. What is flushed ends between two
-//!   commit groups, so no batch is divided. The checkpoint's manifest begins with that version: its tables, its shape, its merges in progress, which go on
-//!   there as after a crash. It has no log: what the other database has in its own is past that moment.
-//! * **Sharing.** A table's file never changes, so it may belong to two databases; each removes its own name of it, and the space is free
-//!   when both have. Whoever holds the version keeps the files' names here until they have theirs there.
-//! * **Copies.** Where the file system cannot give a file a name in that directory (it is another one, or knows no such names), the table is copied.
-//! * **Cut short.** `CURRENT` comes last, after all that it leads to is durable under its name. Without it a directory is no database. A checkpoint that fails takes
-//!   back what it made in the opposite order: were `CURRENT` there after a crash without what it leads to, that would be a database that is damaged.
+//! * **As of one moment.** After the flush, everything that was acknowledged before is in tables,
+//!   and the version names them. What is flushed ends between two commit groups, so no batch is
+//!   divided. The checkpoint's manifest begins with that version: its tables, its shape, its merges
+//!   in progress, which go on there as after a crash. It has no log: what the other database has in
+//!   its own is past that moment.
+//! * **Sharing.** A table's file never changes, so it may belong to two databases; each removes its
+//!   own name of it, and the space is free when both have. Whoever holds the version keeps the
+//!   files' names here until they have theirs there.
+//! * **Copies.** Where the file system cannot give a file a name in that directory (it is another
+//!   one, or knows no such names), the table is copied.
+//! * **Cut short.** `CURRENT` comes last, after all that it leads to is durable under its name.
+//!   Without it a directory is no database. A checkpoint that fails takes back what it made in the
+//!   opposite order: were `CURRENT` there after a crash without what it leads to, that would be a
+//!   database that is damaged.
 //!
-//! Both databases have the same id, to which the checksums in the shared files are bound, and each goes on counting tables, edits and entries from the
-//! same numbers. So files must not be carried from one to the other by hand: some would fit.
+//! Both databases have the same id, to which the checksums in the shared files are bound, and each
+//! goes on counting tables, edits and entries from the same numbers. So files must not be carried
+//! from one to the other by hand: some would fit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +42,8 @@ use crate::tree::version::Version;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The youngest sequence that it holds; never smaller in a later checkpoint of the same database.
+    /// The youngest sequence that it holds; never smaller in a later checkpoint of the same
+    /// database.
     pub sequence: u64,
     /// Tables whose files belong to both databases.
     pub tables_shared: u64,
@@ -62,7 +71,8 @@ impl<'a> Site<'a> {
     /// Makes the directory if it is not there, and keeps others away from it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if something stands in it, or it cannot be made; [`Error::Locked`] if another has it.
+    /// [`Error::InvalidArgument`] if something stands in it, or it cannot be made;
+    /// [`Error::Locked`] if another has it.
     pub(crate) fn claim(env: &'a dyn Env, dir: &'a Path) -> Result<Self> {
         prepare_directory(env, dir, true)?;
         refuse_unless_empty(env, dir)?;
@@ -73,10 +83,12 @@ impl<'a> Site<'a> {
         Ok(Self { env, dir, _lock: lock })
     }
 
-    /// Makes a database here of the version that `engine` has now, without what is in its log and buffers.
+    /// Makes a database here of the version that `engine` has now, without what is in its log and
+    /// buffers.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage refused. Then there is no database here: what was made of it is removed, as far as storage lets us.
+    /// [`Error::Io`] if storage refused. Then there is no database here: what was made of it is
+    /// removed, as far as storage lets us.
     pub(crate) fn fill(&self, engine: &Engine) -> Result<CheckpointReport> {
         let version = engine.tree.pin_scan().version.clone();
         let filled = self.fill_with(&engine.dir, &version);

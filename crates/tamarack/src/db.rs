@@ -25,7 +25,8 @@ use crate::structure::Stats;
 use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
-/// An open database. Cheap to clone; all clones are the same database, which closes when the last is dropped.
+/// An open database. Cheap to clone; all clones are the same database, which closes when the last
+/// is dropped.
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -50,7 +51,8 @@ pub struct Db {
 fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     let past = |key: &[u8]| key.iter().copied().chain([0]).collect::<Key>();
     let exactly = |key: &[u8]| Key::from(key);
-    // A bound may be longer than any key. It then stands right after its longest part that could be one, and edits need not keep all of it.
+    // A bound may be longer than any key. It then stands right after its longest part that could be
+    // one, and edits need not keep all of it.
     let bound = |key: &K, make: &dyn Fn(&[u8]) -> Key| match key.as_ref().get(..KEY_BYTES_MAX + 1) {
         Some(longer) => past(&longer[..KEY_BYTES_MAX]),
         None => make(key.as_ref()),
@@ -90,9 +92,10 @@ impl Options {
     /// Opens the database in `dir`, recovering what an earlier process left.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open elsewhere, also for reading only; [`Error::Corruption`] if files are damaged (nothing is changed then);
-    /// [`Error::Unsupported`] if it was written by a newer version; [`Error::InvalidArgument`] for options that cannot be, or
-    /// if there is no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
+    /// [`Error::Locked`] if it is open elsewhere, also for reading only; [`Error::Corruption`] if
+    /// files are damaged (nothing is changed then); [`Error::Unsupported`] if it was written by
+    /// a newer version; [`Error::InvalidArgument`] for options that cannot be, or if there is
+    /// no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         let opened = open::open(dir.as_ref(), &self.resolve()?).map_err(|error| match error {
             // There is no database yet that could have stopped.
@@ -102,18 +105,26 @@ impl Options {
         Ok(Db { engine: Arc::new(opened?) })
     }
 
-    /// Opens the database in `dir` for reading only: nothing on storage is changed, not even a byte, so it may be on a file system that cannot be written to. Any number of processes
-    /// can have a database open like this at the same time, but none while it is open for writing, and the other way round.
+    /// Opens the database in `dir` for reading only: nothing on storage is changed, not even a
+    /// byte, so it may be on a file system that cannot be written to. Any number of processes
+    /// can have a database open like this at the same time, but none while it is open for writing,
+    /// and the other way round.
     ///
-    /// What is in the log is read into memory, and stays there as long as the database is open: if the log holds more than [`Options::memory_bytes`], more than that is taken. A torn
-    /// end that a crash left is left out, told by [`Db::recovery`], and stays where it is; damage is an error as usual. No flushes, merges or other background work take place. All that
-    /// reads works as usual; all that would change something, as [`Db::put`], [`Db::flush`], [`Db::compact`] or [`Db::checkpoint`], is answered with [`Error::ReadOnly`].
+    /// What is in the log is read into memory, and stays there as long as the database is open: if
+    /// the log holds more than [`Options::memory_bytes`], more than that is taken. A torn
+    /// end that a crash left is left out, told by [`Db::recovery`], and stays where it is; damage
+    /// is an error as usual. No flushes, merges or other background work take place. All that
+    /// reads works as usual; all that would change something, as [`Db::put`], [`Db::flush`],
+    /// [`Db::compact`] or [`Db::checkpoint`], is answered with [`Error::ReadOnly`].
     ///
-    /// The options for writing have no effect, nor has [`Options::create_if_missing`]: no database is made. The lock file is shared if it is there. One that is missing (in a copy of
-    /// a database, say) is not made, and then nobody is kept away: do not open such a directory for writing meanwhile.
+    /// The options for writing have no effect, nor has [`Options::create_if_missing`]: no database
+    /// is made. The lock file is shared if it is there. One that is missing (in a copy of
+    /// a database, say) is not made, and then nobody is kept away: do not open such a directory for
+    /// writing meanwhile.
     ///
-    /// What is read after a crash need not have reached storage yet, until the database is opened for writing, which sees to that: should the machine stop before, some of what was written last may
-    /// be gone then after all, as far as its [`Durability`] allows.
+    /// What is read after a crash need not have reached storage yet, until the database is opened
+    /// for writing, which sees to that: should the machine stop before, some of what was written
+    /// last may be gone then after all, as far as its [`Durability`] allows.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -126,17 +137,21 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open for writing; [`Error::InvalidArgument`] if there is no database; else as [`Options::open`].
+    /// [`Error::Locked`] if it is open for writing; [`Error::InvalidArgument`] if there is no
+    /// database; else as [`Options::open`].
     pub fn open_read_only(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Ok(Db { engine: Arc::new(open::open_read_only(dir.as_ref(), &self.resolve()?)?) })
     }
 
-    /// Reads all files of the database in `dir`, which nobody has open, and checks them: every checksum and every invariant, and also what opening would refuse. Changes
+    /// Reads all files of the database in `dir`, which nobody has open, and checks them: every
+    /// checksum and every invariant, and also what opening would refuse. Changes
     /// nothing. `progress` is told the bytes of tables read so far and the bytes there are.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none; [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest
-    /// or the log cannot be read. Damage is not an error but part of the report, and so is a table that cannot be read.
+    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
+    /// [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest or the
+    /// log cannot be read. Damage is not an error but part of the report, and so is a table that
+    /// cannot be read.
     pub fn verify(&self, dir: impl AsRef<Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
         Ok(Examination::of(&self.resolve()?.env, dir.as_ref(), false, progress)?.report)
     }
@@ -173,13 +188,15 @@ impl Db {
         self.commit(Write::One { kind: EntryKind::Delete, key: key.as_ref(), value: &[] })
     }
 
-    /// Writes all of `batch` at once, with the durability the database was opened with. When it returns, later reads see it.
+    /// Writes all of `batch` at once, with the durability the database was opened with. When it
+    /// returns, later reads see it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a key over 64 KiB, or a value or batch over an eighth of the memory budget or 1 GiB; [`Error::Io`] if
-    /// storage refused, or has less space left than is kept for flushes and merges and the batch does not only delete (nothing was written; trying again
-    /// can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or before: then
-    /// it is unknown whether this write is there after reopening.
+    /// [`Error::InvalidArgument`] for a key over 64 KiB, or a value or batch over an eighth of the
+    /// memory budget or 1 GiB; [`Error::Io`] if storage refused, or has less space left than is
+    /// kept for flushes and merges and the batch does not only delete (nothing was written; trying
+    /// again can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or
+    /// before: then it is unknown whether this write is there after reopening.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.commit(Write::Many(batch))
     }
@@ -208,8 +225,9 @@ impl Db {
         Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
 
-    /// The values of `keys`, in their order, as of one moment; `None` for those that have none. What has to be read for them is read together: where the
-    /// device serves many reads at a time, this is faster than as many calls of [`Db::get`]. Keys may repeat.
+    /// The values of `keys`, in their order, as of one moment; `None` for those that have none.
+    /// What has to be read for them is read together: where the device serves many reads at a
+    /// time, this is faster than as many calls of [`Db::get`]. Keys may repeat.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -238,7 +256,8 @@ impl Db {
         found.inspect_err(|error| database.events.noticed(error))
     }
 
-    /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from both ends.
+    /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from
+    /// both ends.
     ///
     /// # Errors
     /// The iterator's items are errors where a table cannot be read; after one it ends.
@@ -254,15 +273,18 @@ impl Db {
         self.snapshot().prefix(prefix)
     }
 
-    /// The database as it is now, for as long as the snapshot lives. It holds space: what is overwritten or deleted
-    /// later is kept while it can see it.
+    /// The database as it is now, for as long as the snapshot lives. It holds space: what is
+    /// overwritten or deleted later is kept while it can see it.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::now(&self.engine.tree, &self.engine.dir)
     }
 
-    /// Begins to take sorted data straight into tables, past the log: the fastest way to load much of it. Entries are added in ascending order of keys, and become part of the database
-    /// all at once in the end, durably; until then nobody sees them, and writers and readers go on. They are younger than what was written before [`Ingest::finish`], and so replace the
-    /// values that their keys had. In an empty database they are written once and for all; above older data merges carry them down as usual.
+    /// Begins to take sorted data straight into tables, past the log: the fastest way to load much
+    /// of it. Entries are added in ascending order of keys, and become part of the database all
+    /// at once in the end, durably; until then nobody sees them, and writers and readers go on.
+    /// They are younger than what was written before [`Ingest::finish`], and so replace the
+    /// values that their keys had. In an empty database they are written once and for all; above
+    /// older data merges carry them down as usual.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -278,8 +300,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Stopped`] if writing has ended. [`Error::InvalidArgument`] after eight million ingests: each takes 2^32 of the 2^56 sequence numbers, and half of these
-    /// are kept for other writes.
+    /// [`Error::Stopped`] if writing has ended. [`Error::InvalidArgument`] after eight million
+    /// ingests: each takes 2^32 of the 2^56 sequence numbers, and half of these are kept for
+    /// other writes.
     pub fn ingest(&self) -> Result<Ingest> {
         Ingest::new(&self.engine)
     }
@@ -287,14 +310,16 @@ impl Db {
     /// Writes everything that is in memory to tables, and waits for that.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage refused; nothing is lost, and the flush is tried again in the background. [`Error::Stopped`] if writing has ended.
+    /// [`Error::Io`] if storage refused; nothing is lost, and the flush is tried again in the
+    /// background. [`Error::Stopped`] if writing has ended.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
     }
 
-    /// Merges everything into one run: what was overwritten or deleted, and is seen by no snapshot, is gone then and gives its
-    /// space back. Waits for that; writers and readers go on meanwhile. A tree is kept in its shape without this; it is for times
-    /// when space is short, or before long reading.
+    /// Merges everything into one run: what was overwritten or deleted, and is seen by no snapshot,
+    /// is gone then and gives its space back. Waits for that; writers and readers go on
+    /// meanwhile. A tree is kept in its shape without this; it is for times when space is
+    /// short, or before long reading.
     ///
     /// # Errors
     /// As [`Db::flush`]; [`Error::InvalidArgument`] while merges are paused.
@@ -303,7 +328,8 @@ impl Db {
         self.engine.scheduler.merge(KeyRange::ALL)
     }
 
-    /// As [`Db::compact`], for the keys in `range`: of these there is one version then, in one run. Its cost is what the range holds.
+    /// As [`Db::compact`], for the keys in `range`: of these there is one version then, in one run.
+    /// Its cost is what the range holds.
     ///
     /// # Errors
     /// As [`Db::compact`].
@@ -316,8 +342,10 @@ impl Db {
         self.engine.scheduler.merge(range)
     }
 
-    /// Waits until nothing is being flushed or merged, and nothing is called for: what has arrived is where the tree's shape wants it to be. Beside writers that do
-    /// not pause, that may never be. What a change of shape has left is called for by arrivals or by [`Db::reshape`], and not waited for otherwise.
+    /// Waits until nothing is being flushed or merged, and nothing is called for: what has arrived
+    /// is where the tree's shape wants it to be. Beside writers that do not pause, that may
+    /// never be. What a change of shape has left is called for by arrivals or by [`Db::reshape`],
+    /// and not waited for otherwise.
     ///
     /// # Errors
     /// As [`Db::compact`].
@@ -329,12 +357,17 @@ impl Db {
         }
     }
 
-    /// Gives the tree the shape of another policy, by the words that [`AdvancedOptions::policy`](crate::AdvancedOptions::policy) takes, also from then on. Readers and writers go on.
+    /// Gives the tree the shape of another policy, by the words that
+    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy) takes, also from then on.
+    /// Readers and writers go on.
     ///
-    /// This alone writes one record: runs get other levels, and no byte of theirs is moved. The tree can come to its new form in two ways:
+    /// This alone writes one record: runs get other levels, and no byte of theirs is moved. The
+    /// tree can come to its new form in two ways:
     ///
-    /// * **as data arrives**: the next batch that comes to a level takes along what is too much there. A level that nothing arrives at keeps its runs, for as long as that is so: with
-    ///   no writes, [`Db::wait_for_compactions`] has nothing to wait for, and lookups find the runs that there were. That is the cheaper way for a tree that is written to.
+    /// * **as data arrives**: the next batch that comes to a level takes along what is too much
+    ///   there. A level that nothing arrives at keeps its runs, for as long as that is so: with no
+    ///   writes, [`Db::wait_for_compactions`] has nothing to wait for, and lookups find the runs
+    ///   that there were. That is the cheaper way for a tree that is written to.
     /// * **at once**: by [`Db::reshape`], for a tree that is to be read in its new form soon.
     ///
     /// [`Db::estimate_reshape`] says before what either will cost.
@@ -356,8 +389,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused, and nothing has changed;
-    /// [`Error::Stopped`] if writing has ended.
+    /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused,
+    /// and nothing has changed; [`Error::Stopped`] if writing has ended.
     pub fn set_policy(&self, words: &str) -> Result<()> {
         let policy = parse_policy(words)?;
         let _changing = self.engine.design.lock();
@@ -367,13 +400,19 @@ impl Db {
         Ok(())
     }
 
-    /// Has the tree, as it is at the call, take the form of its shape now, and waits for that: no level but the last is full, and none has more runs than its shape allows. After [`Db::set_policy`], or after opening
-    /// with another [`AdvancedOptions::policy`](crate::AdvancedOptions::policy), that is the change made at once; for a tree that has its form it does nothing. Each byte is written at most once for
-    /// it, and levels whose runs suit the new shape are left alone, so it costs less than [`Db::compact`], which leaves one run.
+    /// Has the tree, as it is at the call, take the form of its shape now, and waits for that: no
+    /// level but the last is full, and none has more runs than its shape allows. After
+    /// [`Db::set_policy`], or after opening with another
+    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy), that is the change made at
+    /// once; for a tree that has its form it does nothing. Each byte is written at most once for
+    /// it, and levels whose runs suit the new shape are left alone, so it costs less than
+    /// [`Db::compact`], which leaves one run.
     ///
-    /// Writers and readers go on meanwhile. What is flushed or merged beside it may leave a level with a run too many, as it always may, until something arrives there, or until this is called again;
-    /// after [`Db::flush`] and [`Db::wait_for_compactions`], with no writers, nothing is. If the process ends before, merges that have begun are gone on with at the next open,
-    /// and the rest is left to arrivals, or to calling this again.
+    /// Writers and readers go on meanwhile. What is flushed or merged beside it may leave a level
+    /// with a run too many, as it always may, until something arrives there, or until this is
+    /// called again; after [`Db::flush`] and [`Db::wait_for_compactions`], with no writers,
+    /// nothing is. If the process ends before, merges that have begun are gone on with at the next
+    /// open, and the rest is left to arrivals, or to calling this again.
     ///
     /// # Errors
     /// As [`Db::compact`]; after an [`Error::Io`] it goes on in the background.
@@ -384,35 +423,46 @@ impl Db {
         }
     }
 
-    /// Says what a change to that policy would cost while `arriving_bytes` (raw bytes, what is in buffers now among them) are written: with the policy that the tree has, with the other one, and with
-    /// the other one at once. Nothing is changed for it; also for a database opened for reading only.
+    /// Says what a change to that policy would cost while `arriving_bytes` (raw bytes, what is in
+    /// buffers now among them) are written: with the policy that the tree has, with the other one,
+    /// and with the other one at once. Nothing is changed for it; also for a database opened
+    /// for reading only.
     ///
-    /// It is a simulation by the planner that will decide the merges, from the runs that there are. It takes what arrives to be entries whose keys are not there yet, and merges to end before
+    /// It is a simulation by the planner that will decide the merges, from the runs that there are.
+    /// It takes what arrives to be entries whose keys are not there yet, and merges to end before
     /// the next buffer is full: overwriting costs less.
     ///
     /// Cost: some microseconds for each buffer of `arriving_bytes`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no policy, and for more bytes than fill a million buffers.
+    /// [`Error::InvalidArgument`] for words that name no policy, and for more bytes than fill a
+    /// million buffers.
     pub fn estimate_reshape(&self, words: &str, arriving_bytes: u64) -> Result<ReshapeEstimate> {
         self.engine.scheduler.estimate_reshape(&*parse_policy(words)?, Bytes(arriving_bytes))
     }
 
-    /// Chooses other filters, by the words that [`AdvancedOptions::filter`](crate::AdvancedOptions::filter) takes, until the database is closed. The tables that there are get theirs in the background, without reading or
-    /// merging data, if they keep digests ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the others those keep their filters that are worth most, as far as the memory goes. Readers and writers go
-    /// on meanwhile. [`Db::wait_for_filter_rebuild`] waits for that.
+    /// Chooses other filters, by the words that
+    /// [`AdvancedOptions::filter`](crate::AdvancedOptions::filter) takes, until the database is
+    /// closed. The tables that there are get theirs in the background, without reading or
+    /// merging data, if they keep digests
+    /// ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the others
+    /// those keep their filters that are worth most, as far as the memory goes. Readers and writers
+    /// go on meanwhile. [`Db::wait_for_filter_rebuild`] waits for that.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has ended.
+    /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has
+    /// ended.
     pub fn set_filter(&self, words: &str) -> Result<()> {
         let choice = parse_filter(words)?;
         self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
     }
 
-    /// Waits until all tables have the filters that they are to have. Beside writers that do not pause, that may never be.
+    /// Waits until all tables have the filters that they are to have. Beside writers that do not
+    /// pause, that may never be.
     ///
     /// # Errors
-    /// [`Error::Io`] if a filter cannot be read; it is tried again in the background. [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
+    /// [`Error::Io`] if a filter cannot be read; it is tried again in the background.
+    /// [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
@@ -420,8 +470,8 @@ impl Db {
         }
     }
 
-    /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so do flushes: the
-    /// tree gets more runs than its shape wants, and reads get slower.
+    /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so
+    /// do flushes: the tree gets more runs than its shape wants, and reads get slower.
     pub fn pause_compactions(&self) -> CompactionPause {
         self.engine.scheduler.pause_compactions();
         CompactionPause { engine: self.engine.clone() }
@@ -435,16 +485,22 @@ impl Db {
         self.engine.commits.sync()
     }
 
-    /// Makes a database of its own in `dir`, a directory that is empty or not there yet, as this one is at one moment after the call: all commits up to some
-    /// one, in their order, those acknowledged before the call among them, and no part of a batch. When this returns it is complete and durable; it is
-    /// opened like any other, and the two have nothing to do with each other from then on.
+    /// Makes a database of its own in `dir`, a directory that is empty or not there yet, as this
+    /// one is at one moment after the call: all commits up to some one, in their order, those
+    /// acknowledged before the call among them, and no part of a batch. When this returns it is
+    /// complete and durable; it is opened like any other, and the two have nothing to do with
+    /// each other from then on.
     ///
-    /// Writes what is in memory to tables first, as [`Db::flush`], and waits for that. Then it takes no copy: the tables' files get a second name (a hard link) in `dir`, so
-    /// a checkpoint costs hardly any time and space at first, and more as this database replaces tables that the checkpoint still has.
-    /// Where files cannot have one, since `dir` is in another file system or that knows no links, they are copied, and the report says why. Readers, writers and merges
-    /// go on meanwhile; [`Db::close`] may, too: then it is made of what was flushed before, or not at all.
+    /// Writes what is in memory to tables first, as [`Db::flush`], and waits for that. Then it
+    /// takes no copy: the tables' files get a second name (a hard link) in `dir`, so
+    /// a checkpoint costs hardly any time and space at first, and more as this database replaces
+    /// tables that the checkpoint still has. Where files cannot have one, since `dir` is in
+    /// another file system or that knows no links, they are copied, and the report says why.
+    /// Readers, writers and merges go on meanwhile; [`Db::close`] may, too: then it is made of
+    /// what was flushed before, or not at all.
     ///
-    /// The moment `dir` has a file named `CURRENT`, the checkpoint is complete; a crash before leaves a directory without, which is to be removed.
+    /// The moment `dir` has a file named `CURRENT`, the checkpoint is complete; a crash before
+    /// leaves a directory without, which is to be removed.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -460,9 +516,12 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if something stands in `dir`, or it cannot be made because the directory above it is missing; [`Error::Locked`] if another checkpoint is
-    /// being made there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what is in memory cannot be written then, and [`Error::ReadOnly`] for the same reason. This database is
-    /// none the worse for it, and in `dir` is no database: what was made is removed, up to the directory and its lock file, and it can be tried again.
+    /// [`Error::InvalidArgument`] if something stands in `dir`, or it cannot be made because the
+    /// directory above it is missing; [`Error::Locked`] if another checkpoint is being made
+    /// there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what
+    /// is in memory cannot be written then, and [`Error::ReadOnly`] for the same reason. This
+    /// database is none the worse for it, and in `dir` is no database: what was made is
+    /// removed, up to the directory and its lock file, and it can be tried again.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.engine.database.health.check_running()?;
         let site = checkpoint::Site::claim(self.engine.env.as_ref(), dir.as_ref())?;
@@ -475,15 +534,16 @@ impl Db {
         Stats::of(&self.engine)
     }
 
-    /// The shape that the tree has now, its runs as the planner counts them, and the merges in progress: what a simulation goes on from.
+    /// The shape that the tree has now, its runs as the planner counts them, and the merges in
+    /// progress: what a simulation goes on from.
     #[doc(hidden)]
     pub fn planned(&self) -> (Shape, Occupancy, Vec<CompactionPlan>) {
         self.engine.scheduler.standing()
     }
 
-    /// Reads all tables, the manifest, and the log as far as it is durable, and checks them: every checksum and every invariant. [`Options::verify`] does that
-    /// for a database that cannot be opened. `progress` is told the bytes read so far and the bytes
-    /// there are.
+    /// Reads all tables, the manifest, and the log as far as it is durable, and checks them: every
+    /// checksum and every invariant. [`Options::verify`] does that for a database that cannot
+    /// be opened. `progress` is told the bytes read so far and the bytes there are.
     ///
     /// # Errors
     /// [`Error::Io`] if storage fails; damage is not an error but part of the report.
@@ -496,11 +556,14 @@ impl Db {
         &self.engine.recovery
     }
 
-    /// Makes everything durable, notes in the manifest where the log ends, and ends writing for all clones of this handle.
-    /// Clones, snapshots and iterators can still read; another process can open the database when the last of them is dropped.
+    /// Makes everything durable, notes in the manifest where the log ends, and ends writing for all
+    /// clones of this handle. Clones, snapshots and iterators can still read; another process
+    /// can open the database when the last of them is dropped.
     ///
-    /// Dropping the last handle without this closes the database as the end of the process would: nothing is lost that
-    /// its durability promised, but what fails meanwhile is not told, and recovery has less to check the log against. One that was opened for reading only is left as it is.
+    /// Dropping the last handle without this closes the database as the end of the process would:
+    /// nothing is lost that its durability promised, but what fails meanwhile is not told, and
+    /// recovery has less to check the log against. One that was opened for reading only is left as
+    /// it is.
     ///
     /// # Errors
     /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.

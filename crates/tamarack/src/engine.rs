@@ -1,7 +1,8 @@
 //! [`Engine`]: the parts of an open database, side by side.
 //!
-//! Opening makes one, [`crate::Db`] and its handles share it, statistics and verification look at it. Background work holds some of
-//! the parts, never this; so the background work ends when the last handle is dropped.
+//! Opening makes one, [`crate::Db`] and its handles share it, statistics and verification look at
+//! it. Background work holds some of the parts, never this; so the background work ends when the
+//! last handle is dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,8 @@ pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     })
 }
 
-/// Keeps away those who would write. Where there is no file to lock, nobody has the database open for writing: that would have made it.
+/// Keeps away those who would write. Where there is no file to lock, nobody has the database open
+/// for writing: that would have made it.
 pub(crate) fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     let path = FileName::Lock.path(dir);
     match env.lock_shared(&path) {
@@ -123,11 +125,13 @@ pub(crate) fn not_a_directory(dir: &Path) -> Error {
 /// What opening found.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
-    /// The ends of files (of the log, of the manifest) that a crash left torn and that were dropped. Nothing in them had been promised. A database that is open for reading only leaves
+    /// The ends of files (of the log, of the manifest) that a crash left torn and that were
+    /// dropped. Nothing in them had been promised. A database that is open for reading only leaves
     /// them out, and where they are.
     pub dropped: Vec<Dropped>,
     /// Entries read back from the log.
     pub entries_replayed: u64,
-    /// Files that nothing named, left by a crash, and removed; none if the database is open for reading only.
+    /// Files that nothing named, left by a crash, and removed; none if the database is open for
+    /// reading only.
     pub orphans_removed: Vec<PathBuf>,
 }

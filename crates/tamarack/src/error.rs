@@ -1,8 +1,9 @@
 //! The one error type.
 //!
-//! Few kinds, each with a different thing to do, and rich messages: what was being done, where, and what to do next. A
-//! kind is only split when callers would react differently. Errors can be cloned because one failure may have to
-//! be told to many: every writer of a commit group, or every writer after the log has failed.
+//! Few kinds, each with a different thing to do, and rich messages: what was being done, where, and
+//! what to do next. A kind is only split when callers would react differently. Errors can be cloned
+//! because one failure may have to be told to many: every writer of a commit group, or every writer
+//! after the log has failed.
 
 use std::fmt;
 use std::io;
@@ -20,8 +21,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Storage answered a call with an error. Whether trying again can help depends on `source`: after "disk full" it does once space is
-    /// freed; after an input/output error look at the device.
+    /// Storage answered a call with an error. Whether trying again can help depends on `source`:
+    /// after "disk full" it does once space is freed; after an input/output error look at the
+    /// device.
     Io {
         /// What was being done, such as "log: append".
         doing: &'static str,
@@ -63,15 +65,17 @@ pub enum Error {
         /// The format version that it has.
         version: u32,
     },
-    /// The database was opened for reading only, so nothing can be changed. Trying again does not help: open it with
-    /// [`Options::open`](crate::Options::open).
+    /// The database was opened for reading only, so nothing can be changed. Trying again does not
+    /// help: open it with [`Options::open`](crate::Options::open).
     ReadOnly {
         /// Its directory.
         dir: PathBuf,
     },
-    /// The database was closed through this or another handle. Writers get it as the cause of an [`Error::Stopped`].
+    /// The database was closed through this or another handle. Writers get it as the cause of an
+    /// [`Error::Stopped`].
     Closed,
-    /// The database takes no more writes because of an earlier failure; reads still work. Reopen it to find out what is durable.
+    /// The database takes no more writes because of an earlier failure; reads still work. Reopen it
+    /// to find out what is durable.
     Stopped {
         /// The failure that ended writing.
         cause: Arc<Error>,
@@ -84,14 +88,16 @@ impl Error {
         Self::Io { doing, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// True if storage had no space, so that the same thing can succeed once some was freed, without opening the database again.
+    /// True if storage had no space, so that the same thing can succeed once some was freed,
+    /// without opening the database again.
     pub fn is_storage_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
-    /// What a failed sync of a file means that is thrown away for it, so that another takes its place: nothing, if space was all that it lacked
-    /// (this error again); else the end of writing ([`Error::Stopped`]).
+    /// What a failed sync of a file means that is thrown away for it, so that another takes its
+    /// place: nothing, if space was all that it lacked (this error again); else the end of
+    /// writing ([`Error::Stopped`]).
     pub(crate) fn of_sync_of_something_new(self) -> Self {
         if self.is_storage_full() { self } else { self.ends_writing() }
     }

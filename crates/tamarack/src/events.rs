@@ -5,8 +5,9 @@
 //! flush, merge, writer, reader ── post ──► queue ── one worker of its own ──► Listener::on
 //! ```
 //!
-//! Posting takes a short lock and never calls the listener, so it may happen under any lock of the engine; without a listener it is one comparison. The worker
-//! holds no lock of the engine when it calls. What is not delivered when the database closes is delivered by whoever closes it.
+//! Posting takes a short lock and never calls the listener, so it may happen under any lock of the
+//! engine; without a listener it is one comparison. The worker holds no lock of the engine when it
+//! calls. What is not delivered when the database closes is delivered by whoever closes it.
 //!
 //! Tests: `tests/suite/events.rs`.
 
@@ -76,11 +77,13 @@ pub enum Event {
     },
     /// Writers are not held back any more.
     WriteThrottlingEnded,
-    /// A writer waits for a flush, because the buffers are full. Told once, until [`Event::WriteStallEnded`].
+    /// A writer waits for a flush, because the buffers are full. Told once, until
+    /// [`Event::WriteStallEnded`].
     WriteStallBegan,
     /// No writer waits for a flush any more.
     WriteStallEnded,
-    /// Less space is free than the reserve: puts are refused; see [`crate::AdvancedOptions::reserve_bytes`].
+    /// Less space is free than the reserve: puts are refused; see
+    /// [`crate::AdvancedOptions::reserve_bytes`].
     DiskSpaceLow {
         /// What is free, in bytes.
         free_bytes: u64,
@@ -118,7 +121,8 @@ pub enum Event {
         /// "flush" or "merge".
         doing: &'static str,
     },
-    /// The database takes no more writes until it is opened again: an [`Error::Stopped`]. Closing it is no such event.
+    /// The database takes no more writes until it is opened again: an [`Error::Stopped`]. Closing
+    /// it is no such event.
     WritingStopped {
         /// Why.
         error: Error,
@@ -130,14 +134,19 @@ pub enum Event {
     },
 }
 
-/// Whom a database tells what happens: [`crate::Options::listener`]. Any function that takes an `&Event` is one.
+/// Whom a database tells what happens: [`crate::Options::listener`]. Any function that takes an
+/// `&Event` is one.
 ///
-/// * It is called from a thread of its own, one event after another in their order; the last of them, while the database closes, from the thread that closes
-///   it. No lock of the database is held. Events come a little after what they tell.
-/// * While it runs, it delays other events and nothing else. Events beyond [`EVENTS_MAX`] that wait are dropped, which [`Event::Missed`] says.
-/// * It may read from the database and ask for its statistics. It must not write, flush, merge or close, since these can wait for background work, of which
-///   this is a part; nor drop the last handle.
-/// * If it panics, that is logged, and it is called for the next event as if nothing had been. (A process that is built to abort on panics ends.)
+/// * It is called from a thread of its own, one event after another in their order; the last of
+///   them, while the database closes, from the thread that closes it. No lock of the database is
+///   held. Events come a little after what they tell.
+/// * While it runs, it delays other events and nothing else. Events beyond [`EVENTS_MAX`] that wait
+///   are dropped, which [`Event::Missed`] says.
+/// * It may read from the database and ask for its statistics. It must not write, flush, merge or
+///   close, since these can wait for background work, of which this is a part; nor drop the last
+///   handle.
+/// * If it panics, that is logged, and it is called for the next event as if nothing had been. (A
+///   process that is built to abort on panics ends.)
 pub trait Listener: Send + Sync {
     /// Something happened.
     fn on(&self, event: &Event);

@@ -1,10 +1,11 @@
 //! What the fuzz targets do with their input, one function for each decoder of bytes from storage.
 //!
-//! Any input must be decoded without a panic and without memory that its length does not justify. What a decoder accepts must be
-//! consistent: different ways to read it give the same.
+//! Any input must be decoded without a panic and without memory that its length does not justify.
+//! What a decoder accepts must be consistent: different ways to read it give the same.
 //!
-//! The programs in `fuzz/` call these functions and nothing else, and so does the test that replays the kept corpora (`fuzz/corpus/`).
-//! To add a target: a function here, its line in [`TARGETS`], and a program of a few lines in `fuzz/fuzz_targets/`.
+//! The programs in `fuzz/` call these functions and nothing else, and so does the test that replays
+//! the kept corpora (`fuzz/corpus/`). To add a target: a function here, its line in [`TARGETS`],
+//! and a program of a few lines in `fuzz/fuzz_targets/`.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,8 @@ pub const LOG_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 /// An entry on its own.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
-/// A log segment. Its checksums are made to fit first, so that inputs get past them; the second of two recoveries finds what the first left.
+/// A log segment. Its checksums are made to fit first, so that inputs get past them; the second of
+/// two recoveries finds what the first left.
 pub fn wal(input: &[u8]) {
     let mut bytes = input.to_vec();
     record::reseal(&mut bytes, LOG_PLACE.0, LOG_PLACE.1);
@@ -103,8 +105,8 @@ pub fn table(input: &[u8]) {
 /// The database and the number of the manifests that inputs of [`manifest()`] become.
 pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
-/// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They are put into records with checksums that
-/// fit, and recovered.
+/// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They
+/// are put into records with checksums that fit, and recovered.
 pub fn manifest(input: &[u8]) {
     let (database, number) = MANIFEST_PLACE;
     let header = manifest::Header { number, database };

@@ -1,4 +1,5 @@
-//! An embedded, durable, ordered key-value store whose LSM-tree shapes itself to its workload, memory and device.
+//! An embedded, durable, ordered key-value store whose LSM-tree shapes itself to its workload,
+//! memory and device.
 //!
 //! ```no_run
 //! use tamarack::{Batch, Db};
@@ -16,9 +17,10 @@
 //!
 //! # What it promises
 //!
-//! A write is acknowledged once it has the [`Durability`] that was asked for. After any crash, what is there is a prefix of
-//! the order of commits that contains everything so acknowledged; a [`Batch`] is there whole or not at all. Everything read from storage is
-//! checked; damage gives an error that names the file and the offset, never a wrong answer.
+//! A write is acknowledged once it has the [`Durability`] that was asked for. After any crash, what
+//! is there is a prefix of the order of commits that contains everything so acknowledged; a
+//! [`Batch`] is there whole or not at all. Everything read from storage is checked; damage gives an
+//! error that names the file and the offset, never a wrong answer.
 //!
 //! # Cargo features
 //!
@@ -31,8 +33,8 @@
 //! | `planted-mistakes` | no | for tests: mistakes that others must notice |
 //! | `shuttle` | no | for tests: locks, atomics and threads of a schedule explorer |
 //!
-//! Opening a database whose blocks need a compression that is not compiled in succeeds; reading such a block is an
-//! [`Error`] that names the feature.
+//! Opening a database whose blocks need a compression that is not compiled in succeeds; reading
+//! such a block is an [`Error`] that names the feature.
 //!
 //! # How it is built
 //!

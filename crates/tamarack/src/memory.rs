@@ -1,4 +1,5 @@
-//! The account of one database's memory: what each part takes, and how much of the budget is left for the cache.
+//! The account of one database's memory: what each part takes, and how much of the budget is left
+//! for the cache.
 //!
 //! ```text
 //! budget │ buffers │ merges │ filters │ indexes │ iterators │ log, files │ held │ cache ······ │
@@ -7,24 +8,29 @@
 //!                                                        but a value or an iterator still needs
 //! ```
 //!
-//! Whoever takes memory for long holds a [`Charge`] beside it: making it adds to its part, dropping it subtracts. So the account cannot forget
-//! to give back, and what a user still holds stays charged for as long as it lives: a block carries its charge wherever it goes, a
-//! buffer's chunks are charged until the last cursor, value or flush lets go of them.
+//! Whoever takes memory for long holds a [`Charge`] beside it: making it adds to its part, dropping
+//! it subtracts. So the account cannot forget to give back, and what a user still holds stays
+//! charged for as long as it lives: a block carries its charge wherever it goes, a buffer's chunks
+//! are charged until the last cursor, value or flush lets go of them.
 //!
-//! Nobody is refused memory, and nobody waits for it. What gives way is the cache: whenever a part has grown by a grain, the cache is given what the others leave of the
-//! budget, down to a minimum. Flushes and merges have a reservation, so that in ordinary times they leave the cache alone. What bounds the other parts
-//! stands with them: buffers are sealed by size, and writers wait for flushes; the tables that merges build end early if
-//! building them takes much. Filters and indexes that outgrow the budget are shown as such, and answer all the same.
+//! Nobody is refused memory, and nobody waits for it. What gives way is the cache: whenever a part
+//! has grown by a grain, the cache is given what the others leave of the budget, down to a minimum.
+//! Flushes and merges have a reservation, so that in ordinary times they leave the cache alone.
+//! What bounds the other parts stands with them: buffers are sealed by size, and writers wait for
+//! flushes; the tables that merges build end early if building them takes much. Filters and indexes
+//! that outgrow the budget are shown as such, and answer all the same.
 //!
 //! # What is not charged
 //!
-//! What lives for one call (a block before it is decompressed, a table's end while it is opened), and the fixed parts of an open database: together
-//! the slack that [`crate::Options::memory_bytes`] states.
+//! What lives for one call (a block before it is decompressed, a table's end while it is opened),
+//! and the fixed parts of an open database: together the slack that
+//! [`crate::Options::memory_bytes`] states.
 //!
 //! # Cost
 //!
-//! One addition to a shared number for each block read, each 16 KiB to 2 MiB of a buffer, each read-ahead window: nothing for a lookup that the cache
-//! answers. Settling takes about a microsecond, once a grain (a 256th of the budget).
+//! One addition to a shared number for each block read, each 16 KiB to 2 MiB of a buffer, each
+//! read-ahead window: nothing for a lookup that the cache answers. Settling takes about a
+//! microsecond, once a grain (a 256th of the budget).
 //!
 //! Tests: here; `tests/memory/main.rs` beside a counting allocator.
 
@@ -47,7 +53,8 @@ pub enum Part {
     Filters,
     /// Top indexes of open tables.
     Indexes,
-    /// Blocks that were read for queries: those in the cache, those of indexes that stay in memory, and those that only a reader holds.
+    /// Blocks that were read for queries: those in the cache, those of indexes that stay in memory,
+    /// and those that only a reader holds.
     Blocks,
     /// Scans: their cursors, and what they have read ahead.
     Iterators,
@@ -61,8 +68,8 @@ pub enum Part {
 
 const PARTS: usize = 8;
 
-/// A buffer is sealed early if it takes so many times its size in raw bytes, and more than a quarter of the budget: so do buffers of entries of less
-/// than about 60 raw bytes.
+/// A buffer is sealed early if it takes so many times its size in raw bytes, and more than a
+/// quarter of the budget: so do buffers of entries of less than about 60 raw bytes.
 const MEMORY_PER_RAW_BYTE: u64 = 2;
 
 /// How a budget is divided, in bytes.
@@ -181,7 +188,8 @@ impl Account {
         self.settle();
     }
 
-    /// Counts so many bytes of the blocks among those that stay in memory, unless there were more than `max_bytes` of these then.
+    /// Counts so many bytes of the blocks among those that stay in memory, unless there were more
+    /// than `max_bytes` of these then.
     pub fn keep(&self, bytes: u64, max_bytes: u64) -> bool {
         let fits = |kept: u64| Some(kept + bytes).filter(|&kept| kept <= max_bytes);
         self.kept_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
@@ -197,7 +205,8 @@ impl Account {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory of blocks that the cache does not have any more, or never had, and that somebody still holds.
+    /// Memory of blocks that the cache does not have any more, or never had, and that somebody
+    /// still holds.
     pub fn pinned_bytes(&self) -> u64 {
         let cached = self.cache().map_or(0, |cache| cache.block_bytes());
         self.bytes(Part::Blocks).saturating_sub(cached + self.kept_bytes())
@@ -229,7 +238,8 @@ impl Account {
         self.room(0)
     }
 
-    /// How much one cursor of a merge reads at once at most, and a table that is built writes: little beside the budget, since there are many.
+    /// How much one cursor of a merge reads at once at most, and a table that is built writes:
+    /// little beside the budget, since there are many.
     pub fn piece_bytes(&self) -> usize {
         (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
     }
@@ -244,7 +254,8 @@ impl Account {
         self.bytes(Part::Merges) > self.budget.total_bytes / 4
     }
 
-    /// What building one table takes at most for its entries (their digests and fences): from then on it ends at the next key.
+    /// What building one table takes at most for its entries (their digests and fences): from then
+    /// on it ends at the next key.
     pub fn building_bytes_max(&self) -> u64 {
         (self.budget.total_bytes / 32).max(256 << 10)
     }
@@ -267,8 +278,9 @@ impl Account {
         self.cache.get().and_then(Weak::upgrade)
     }
 
-    /// Gives the cache what the others leave. It shrinks at once, but grows only for the sake of a sixteenth: each change costs it something of what it
-    /// remembers about blocks that it no longer has.
+    /// Gives the cache what the others leave. It shrinks at once, but grows only for the sake of a
+    /// sixteenth: each change costs it something of what it remembers about blocks that it no
+    /// longer has.
     fn settle(&self) {
         let Some(cache) = self.cache() else { return };
         // Whoever settles now sees nearly what we see; the next grain comes soon.
@@ -293,7 +305,8 @@ impl Account {
     fn add(&self, part: Part, bytes: u64) {
         let sum = &self.parts[part as usize];
         let now = sum.bytes.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-        // Compared with where the part was last settled, so that one that goes up and down by less settles nothing.
+        // Compared with where the part was last settled, so that one that goes up and down by less settles
+        // nothing.
         if now.abs_diff(sum.settled.load(Ordering::Relaxed)) > self.grain_bytes() {
             sum.settled.store(now, Ordering::Relaxed);
             self.settle();
@@ -344,7 +357,8 @@ pub struct Charged<T> {
 }
 
 impl<T> Charged<T> {
-    /// `value`, to be shared. What it takes (`bytes` says that, its own size included) is charged to `part` of the account, if there is one.
+    /// `value`, to be shared. What it takes (`bytes` says that, its own size included) is charged
+    /// to `part` of the account, if there is one.
     pub fn share(value: T, bytes: impl Fn(&T) -> usize, account: Option<&Arc<Account>>, part: Part) -> Arc<Self> {
         // With the two counters of the `Arc`.
         let beside = size_of::<Self>() - size_of::<T>() + 2 * size_of::<usize>();

@@ -2,8 +2,8 @@
 //!
 //! Each variant is asked for at the one place where the mistake would be made. Built with the
 //! feature `planted-mistakes`, as tests are, a thread can plant one for itself and for what runs on
-//! it, such as the workers of the simulator. Built without, the answer is a constant and the question
-//! costs nothing.
+//! it, such as the workers of the simulator. Built without, the answer is a constant and the
+//! question costs nothing.
 
 #[cfg(feature = "planted-mistakes")]
 use std::cell::Cell;

@@ -1,16 +1,19 @@
 //! Opening a database: recovery as a list of steps.
 //!
 //! 1. Make the directory if it is missing and may be made, and take the lock.
-//! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which sequence everything is in them.
-//! 3. Look at the directory: every table the manifest names must be there; a table that it does not name but that was made
-//!    after a later edit than it holds shows that edits were lost. Nothing but torn ends and stale manifests has been changed so far.
+//! 2. Recover the manifest (or make the first one): now we know which tables exist and up to which
+//!    sequence everything is in them.
+//! 3. Look at the directory: every table the manifest names must be there; a table that it does not
+//!    name but that was made after a later edit than it holds shows that edits were lost. Nothing
+//!    but torn ends and stale manifests has been changed so far.
 //! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
-//! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the log, or the
-//!    manifest, has what it holds.
+//! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the
+//!    log, or the manifest, has what it holds.
 //! 6. Put the parts together and start the background work.
 //!
-//! For reading only, the same steps look and change nothing: no directory is made, the lock is shared, torn ends and orphans stay, and the parts are put together without
-//! background work, so that nobody is there who could change something; the log and the manifest refuse it besides.
+//! For reading only, the same steps look and change nothing: no directory is made, the lock is
+//! shared, torn ends and orphans stay, and the parts are put together without background work, so
+//! that nobody is there who could change something; the log and the manifest refuse it besides.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -54,7 +57,8 @@ use crate::write::{CommitQueue, CommitSettings, IntervalSync, Reserve, ReserveBy
 /// The tree that is opened: every database has it, and this program knows no other.
 const TREE: TreeId = TreeId::DEFAULT;
 
-/// Lower index blocks may stay in memory up to this part of the cache's size, beside it. At blocks of 4 KiB, they take about a hundredth of the data.
+/// Lower index blocks may stay in memory up to this part of the cache's size, beside it. At blocks
+/// of 4 KiB, they take about a hundredth of the data.
 const INDEX_SHARE: u64 = 4;
 
 /// Opens the database in `dir`.
@@ -147,7 +151,8 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
     (account, cache, tables)
 }
 
-/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours stands is not touched unless it may become a database.
+/// Makes the directory, if it is missing and may be made. A directory in which nothing of ours
+/// stands is not touched unless it may become a database.
 pub(crate) fn prepare_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let wrong = |what| Err(Error::InvalidArgument(format!("{}: {what}", dir.display())));
     match env.list(dir) {
@@ -173,7 +178,8 @@ fn is_of_a_database(name: &OsString) -> bool {
     file.is_some_and(|file| file != FileName::Lock)
 }
 
-/// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may have ended right after.
+/// Makes the directory's own name durable. Not only by whoever made the directory: that attempt may
+/// have ended right after.
 pub(crate) fn sync_parent(env: &dyn Env, dir: &Path) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     env.sync_dir(parent, step::DATABASE_SYNC_PARENT)
@@ -278,8 +284,8 @@ impl Replay {
     }
 
     fn insert(&mut self, entry: Entry<'_>) {
-        // A record may begin with entries that were flushed: recovery seals where it likes, also inside of a batch, since
-        // what it read is durable as a whole.
+        // A record may begin with entries that were flushed: recovery seals where it likes, also inside of
+        // a batch, since what it read is durable as a whole.
         if entry.sequence <= self.last {
             return;
         }
@@ -314,7 +320,8 @@ fn recover_wal(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named it.
+        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named
+        // it.
         durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
         tail: options.tail,
     };
@@ -484,7 +491,8 @@ fn start_telling(engine: &mut Engine) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is missed.
+/// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is
+/// missed.
 fn note_birth(manifest: &Manifest, wal: &Wal, version: Arc<Version>) -> Result<Arc<Version>> {
     if version.wal_durable() > 0 {
         return Ok(version);
@@ -579,21 +587,23 @@ fn start_workers(
     Ok(Workers { merging: Arc::new(group), syncing })
 }
 
-/// What the cache leaves to buffers of that size: one that takes writes and one that is being flushed, with what ordinary entries take besides their raw
-/// bytes.
+/// What the cache leaves to buffers of that size: one that takes writes and one that is being
+/// flushed, with what ordinary entries take besides their raw bytes.
 pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
     memtable_bytes.saturating_mul(3)
 }
 
-/// So many full buffers fit the reserve: those that wait for their flush, and what their merging needs on the way.
+/// So many full buffers fit the reserve: those that wait for their flush, and what their merging
+/// needs on the way.
 const RESERVED_BUFFERS: u64 = 4;
 
-/// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny database stays small, large enough that reserving is rare.
+/// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny
+/// database stays small, large enough that reserving is rare.
 const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
 const LOG_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
 
-/// A commit group of several members has at most this many bytes: enough to share a sync among hundreds of small writes, small enough that
-/// nobody waits long for others' bytes.
+/// A commit group of several members has at most this many bytes: enough to share a sync among
+/// hundreds of small writes, small enough that nobody waits long for others' bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
 /// And at most this part of the memory budget: there are two of them, which keep that much memory.

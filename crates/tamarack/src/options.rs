@@ -1,12 +1,14 @@
-//! What a user can set. Nothing below `db` sees these types: each part gets the small struct it needs.
+//! What a user can set. Nothing below `db` sees these types: each part gets the small struct it
+//! needs.
 //!
 //! ```text
 //! two tables of rows ──► Options, AdvancedOptions: fields, methods, their documentation ── resolve ──► Resolved, with nothing left open
 //!                   └──► docs/OPTIONS.md
 //! ```
 //!
-//! A few things are public knobs; the rest is derived from them and can be overridden through [`AdvancedOptions`], at the risk of whoever does. To add an option, write
-//! its row, use its field in `Options::resolve`, and show in the tests below that default and range are what the row says.
+//! A few things are public knobs; the rest is derived from them and can be overridden through
+//! [`AdvancedOptions`], at the risk of whoever does. To add an option, write its row, use its field
+//! in `Options::resolve`, and show in the tests below that default and range are what the row says.
 
 mod rows;
 
@@ -31,10 +33,12 @@ use crate::write::batch::VALUE_BYTES_MAX;
 pub use rows::Row;
 use rows::{Unshown, options};
 
-/// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may take.
+/// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may
+/// take.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The filters of who asks for none: few false reads for little memory, and one cache line for each question.
+/// The filters of who asks for none: few false reads for little memory, and one cache line for each
+/// question.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 
 /// The policy of a new database, unless another is asked for.
@@ -243,7 +247,8 @@ impl Options {
             None => None,
         };
         let memtable_bytes = advanced.memtable_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
-        // All buffers that may be at once, with half as much again for what entries take besides their raw bytes.
+        // All buffers that may be at once, with half as much again for what entries take besides their raw
+        // bytes.
         let all_buffers = (immutable_memtables_max as u64 + 1).saturating_mul(memtable_bytes).saturating_mul(3) / 2;
         let budget_bytes = match self.memory_bytes {
             Some(bytes) => bytes,
@@ -409,7 +414,8 @@ mod tests {
         }
     }
 
-    /// The ends of ranges are where the rows say: what lies there is taken, what lies beyond is refused by name.
+    /// The ends of ranges are where the rows say: what lies there is taken, what lies beyond is
+    /// refused by name.
     #[test]
     fn ranges_are_what_the_tables_say() {
         let advanced = |advanced: AdvancedOptions| Options::new().advanced(advanced);

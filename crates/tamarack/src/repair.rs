@@ -6,27 +6,37 @@
 //!
 //! # What is kept
 //!
-//! Everything in files that are whole, and of damaged ones every block and every record that is. Nothing is made up: what is read afterwards was written, at that
-//! key. What is lost is said: files, ranges of keys, sequences. Where something is lost, the state is no prefix of the order of commits any more: what was written later
-//! is kept all the same, and in the lost ranges older versions of a key may come to light, also of keys that were deleted.
+//! Everything in files that are whole, and of damaged ones every block and every record that is.
+//! Nothing is made up: what is read afterwards was written, at that key. What is lost is said:
+//! files, ranges of keys, sequences. Where something is lost, the state is no prefix of the order
+//! of commits any more: what was written later is kept all the same, and in the lost ranges older
+//! versions of a key may come to light, also of keys that were deleted.
 //!
-//! * **The structure is known** if the manifest can be read to its end and no file shows that it has lost edits. Then runs and slices stay as they are; a slice of a damaged
-//!   table becomes one of a new table that holds what is left of it. Merges in progress end where they are; the planner begins others.
-//! * **Else it is made anew** out of all tables ([`arrange`]): where what is younger stands above follows from sequences; tables that share keys and sequences are
-//!   merged. The manifest's readable part still counts: what it says to be cut off or to have gone stays gone. Without it, nobody can know which tables a
-//!   merge had already replaced: keys that it had removed for good may come back. The report says so. An ingest that was interrupted when its tables were finished may be
-//!   taken for one that ended.
-//! * **A log that opening would refuse** becomes tables: each record that is whole, in the order of sequences. A record is a commit group, so that a batch is still there whole or not
-//!   at all. What is in tables already is not taken from the log.
+//! * **The structure is known** if the manifest can be read to its end and no file shows that it
+//!   has lost edits. Then runs and slices stay as they are; a slice of a damaged table becomes one
+//!   of a new table that holds what is left of it. Merges in progress end where they are; the
+//!   planner begins others.
+//! * **Else it is made anew** out of all tables ([`arrange`]): where what is younger stands above
+//!   follows from sequences; tables that share keys and sequences are merged. The manifest's
+//!   readable part still counts: what it says to be cut off or to have gone stays gone. Without it,
+//!   nobody can know which tables a merge had already replaced: keys that it had removed for good
+//!   may come back. The report says so. An ingest that was interrupted when its tables were
+//!   finished may be taken for one that ended.
+//! * **A log that opening would refuse** becomes tables: each record that is whole, in the order of
+//!   sequences. A record is a commit group, so that a batch is still there whole or not at all.
+//!   What is in tables already is not taken from the log.
 //!
 //! # What is changed, and in which order
 //!
-//! Nothing is overwritten or removed: files that are damaged or replaced get another name in the same directory (`NAME.lost`), which the engine ignores, so that who
-//! knows better can undo it. First everything new is made, under numbers that were never used, and is durable; then `CURRENT` goes aside. Until it is there again, opening refuses, and
-//! repairing again goes on where this was interrupted: the new manifest knows the latest edit.
+//! Nothing is overwritten or removed: files that are damaged or replaced get another name in the
+//! same directory (`NAME.lost`), which the engine ignores, so that who knows better can undo it.
+//! First everything new is made, under numbers that were never used, and is durable; then `CURRENT`
+//! goes aside. Until it is there again, opening refuses, and repairing again goes on where this was
+//! interrupted: the new manifest knows the latest edit.
 //!
-//! Tables that a repair makes name no edit as the one after which they were made (number 0). Those that an interrupted repair left are known by that, and not looked at
-//! again: what they hold is still where it came from.
+//! Tables that a repair makes name no edit as the one after which they were made (number 0). Those
+//! that an interrupted repair left are known by that, and not looked at again: what they hold is
+//! still where it came from.
 
 mod apply;
 mod arrange;
@@ -47,7 +57,8 @@ use crate::options::{Options, Resolved};
 use crate::verify::Examination;
 
 impl Options {
-    /// Says what [`Options::repair`] would do to the database in `dir`, which nobody has open, and what would be lost. Changes nothing.
+    /// Says what [`Options::repair`] would do to the database in `dir`, which nobody has open, and
+    /// what would be lost. Changes nothing.
     ///
     /// # Errors
     /// As [`Options::verify`]; [`Error::Corruption`] if there is nothing at all to go by.
@@ -55,8 +66,10 @@ impl Options {
         repair(&self.resolve()?, dir.as_ref(), false, progress)
     }
 
-    /// Salvages what is readable of the damaged database in `dir`, which nobody has open: afterwards it can be opened, and everything in it is whole. What
-    /// was replaced is kept under other names. Does nothing to a database that is not damaged. `progress` is told the bytes of tables read so far and the bytes there are.
+    /// Salvages what is readable of the damaged database in `dir`, which nobody has open:
+    /// afterwards it can be opened, and everything in it is whole. What was replaced is kept
+    /// under other names. Does nothing to a database that is not damaged. `progress` is told the
+    /// bytes of tables read so far and the bytes there are.
     ///
     /// If it fails, or the machine does, it can be called again.
     ///

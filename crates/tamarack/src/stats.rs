@@ -1,6 +1,8 @@
 //! Counters of what the engine did, at the bottom so that every layer can count.
 //!
-//! All but those of [lookups](LookupCounters), which are counted per thread, are plain relaxed atomics: they order nothing, and reading them while others write gives each figure as of about now.
+//! All but those of [lookups](LookupCounters), which are counted per thread, are plain relaxed
+//! atomics: they order nothing, and reading them while others write gives each figure as of about
+//! now.
 
 mod latency;
 mod lookups;

@@ -1,7 +1,8 @@
 //! The names of all places that change storage, in one list.
 //!
-//! Each mutating call to the environment carries one of these. Tests count them, omit them, delay them past each other and let each fail;
-//! a place that is missing here cannot be written, since a [`Step`] is made nowhere else.
+//! Each mutating call to the environment carries one of these. Tests count them, omit them, delay
+//! them past each other and let each fail; a place that is missing here cannot be written, since a
+//! [`Step`] is made nowhere else.
 
 use tamarack_env::Step;
 

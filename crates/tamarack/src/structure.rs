@@ -2,19 +2,23 @@
 //!
 //! # Units
 //!
-//! **Raw bytes** are those of entries: key, value, and 8 for each. Shapes, debts and write amplification are counted in them, since they mean the
-//! same whatever compression reaches. **File bytes** are what tables take on storage.
+//! **Raw bytes** are those of entries: key, value, and 8 for each. Shapes, debts and write
+//! amplification are counted in them, since they mean the same whatever compression reaches. **File
+//! bytes** are what tables take on storage.
 //!
 //! # What is exact, and what is not
 //!
-//! Levels, runs, jobs and buffers are of one moment. Counters go on meanwhile. A table that a merge has cut counts for its run as a fair part (a half if
-//! one side is gone, a third if both are), since where a cut falls among its entries is not known without reading it; so what merges in
+//! Levels, runs, jobs and buffers are of one moment. Counters go on meanwhile. A table that a merge
+//! has cut counts for its run as a fair part (a half if one side is gone, a third if both are),
+//! since where a cut falls among its entries is not known without reading it; so what merges in
 //! progress hold is an estimate.
 //!
-//! What lookups did is counted exactly in sum; what each run saw of them, and how long they took, is known of one in
-//! [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) only, which is chosen at random ([`RunLookups`]).
+//! What lookups did is counted exactly in sum; what each run saw of them, and how long they took,
+//! is known of one in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) only, which is chosen at
+//! random ([`RunLookups`]).
 //!
-//! Cost: one pass over all slices. Jobs and state are taken under the lock that background work is planned under, the pass is made without it.
+//! Cost: one pass over all slices. Jobs and state are taken under the lock that background work is
+//! planned under, the pass is made without it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +38,8 @@ use crate::tree::state::State;
 use crate::tree::table_file::TableFile;
 use crate::write::DiskStats;
 
-/// What a database looks like and what it did since it was opened. See the words of each field for its unit.
+/// What a database looks like and what it did since it was opened. See the words of each field for
+/// its unit.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// The words that name the policy, which gives the tree its shape: `leveling:T=10`.
@@ -47,30 +52,36 @@ pub struct Stats {
     pub levels: Vec<LevelStats>,
     /// Flushes and merges in progress, in the order in which they began.
     pub jobs: Vec<JobStats>,
-    /// Raw bytes that flushes and merges in progress have still to write, at most: what is garbage among them is not written. It does not
-    /// count what will be called for when they end.
+    /// Raw bytes that flushes and merges in progress have still to write, at most: what is garbage
+    /// among them is not written. It does not count what will be called for when they end.
     pub debt_bytes: u64,
-    /// How long it takes to write these, in seconds, if nothing is added: by the speed that flushes and merges had lately. `None` if that was not
-    /// measured since opening, or merges are held.
+    /// How long it takes to write these, in seconds, if nothing is added: by the speed that flushes
+    /// and merges had lately. `None` if that was not measured since opening, or merges are
+    /// held.
     pub debt_seconds: Option<f64>,
-    /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an average over the last of them, not above the limit that was
-    /// set ([`crate::AdvancedOptions::compaction_bytes_per_second`]). `None` if it was not measured since opening.
+    /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an
+    /// average over the last of them, not above the limit that was
+    /// set ([`crate::AdvancedOptions::compaction_bytes_per_second`]). `None` if it was not measured
+    /// since opening.
     pub compaction_bytes_per_second: Option<f64>,
     /// Merges are held; see [`crate::Db::pause_compactions`].
     pub compactions_paused: bool,
-    /// Why flushes or merges make no progress, if something keeps them; they are tried again by themselves unless writing has ended.
+    /// Why flushes or merges make no progress, if something keeps them; they are tried again by
+    /// themselves unless writing has ended.
     pub trouble: Option<String>,
     /// Why no more writes are taken until the database is opened again, if that is so.
     pub writing_stopped: Option<String>,
-    /// The disk's space, and whether puts are refused because of it. `None` if the disk has no limit, or none that could be found.
+    /// The disk's space, and whether puts are refused because of it. `None` if the disk has no
+    /// limit, or none that could be found.
     pub disk: Option<DiskStats>,
     /// What went wrong last in the background since opening, whether it was made up for or not.
     pub last_background_error: Option<String>,
     /// What the tables take on storage, by kind.
     pub space: SpaceStats,
-    /// Raw bytes in runs for each one that is live, at worst, once all merges in progress have ended: by the numbers of entries and tombstones in each run, as
-    /// if each stood for a key of an older run. 1 for an empty tree; infinite if everything may be deleted. If entries differ much in size it is an estimate.
-    /// What snapshots hold counts as live.
+    /// Raw bytes in runs for each one that is live, at worst, once all merges in progress have
+    /// ended: by the numbers of entries and tombstones in each run, as if each stood for a key
+    /// of an older run. 1 for an empty tree; infinite if everything may be deleted. If entries
+    /// differ much in size it is an estimate. What snapshots hold counts as live.
     pub space_amplification_worst: f64,
     /// What that may be; see [`crate::Options::space_amplification_max`].
     pub space_amplification_max: Option<f64>,
@@ -86,17 +97,21 @@ pub struct Stats {
     pub memory: MemoryStats,
     /// Size of the cache's content, blocks and single entries, in bytes.
     pub cache_bytes: u64,
-    /// The part of it that single entries take. How many were found there: [`LookupCounts::cached_entries`].
+    /// The part of it that single entries take. How many were found there:
+    /// [`LookupCounts::cached_entries`].
     pub cache_entry_bytes: u64,
     /// Blocks found in the cache since opening.
     pub cache_hits: u64,
     /// Blocks that were not there since opening.
     pub cache_misses: u64,
-    /// What was read from tables since opening, by who read it: data blocks and index blocks, as the environment was asked for them.
+    /// What was read from tables since opening, by who read it: data blocks and index blocks, as
+    /// the environment was asked for them.
     pub reads: ReadStats,
-    /// Memory that the filters of open tables take, in bytes. A table is opened when it is first read.
+    /// Memory that the filters of open tables take, in bytes. A table is opened when it is first
+    /// read.
     pub filter_bytes: u64,
-    /// What lookups (`get`, `contains` and `multi_get`, of snapshots too) did since opening. What runs saw of them: [`RunStats::lookups`].
+    /// What lookups (`get`, `contains` and `multi_get`, of snapshots too) did since opening. What
+    /// runs saw of them: [`RunStats::lookups`].
     pub lookups: LookupCounts,
     /// How many of these lookups were sampled: about one in [`crate::LOOKUPS_PER_SAMPLE`].
     pub lookups_sampled: u64,
@@ -132,7 +147,8 @@ pub struct Stats {
     pub moves: u64,
     /// Changes of shape since opening: growth, and other policies.
     pub reshapes: u64,
-    /// Filters of tables that were made anew from digests since opening, without reading data; see [`crate::Db::set_filter`].
+    /// Filters of tables that were made anew from digests since opening, without reading data; see
+    /// [`crate::Db::set_filter`].
     pub filters_rebuilt: u64,
     /// Stored filters of open tables, or units of elastic ones, that were read again since opening.
     pub filters_loaded: u64,
@@ -161,14 +177,16 @@ pub struct MemtableStats {
     pub memory_bytes: u64,
 }
 
-/// The memory that a database takes, in bytes, by part: what is charged to the one budget, as of about now.
+/// The memory that a database takes, in bytes, by part: what is charged to the one budget, as of
+/// about now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// What all parts together may take; see [`crate::Options::memory_bytes`].
     pub budget_bytes: u64,
     /// What all parts together take.
     pub total_bytes: u64,
-    /// How much that is over the budget, although the cache has given way: filters, indexes, or what readers hold have outgrown it.
+    /// How much that is over the budget, although the cache has given way: filters, indexes, or
+    /// what readers hold have outgrown it.
     pub over_bytes: u64,
     /// Buffers that take writes or wait for their flush.
     pub memtables_bytes: u64,
@@ -239,7 +257,8 @@ pub struct LevelStats {
     pub capacity_bytes: u64,
     /// How many runs the shape gives it, at least 1.
     pub run_slots: u32,
-    /// Its runs, young to old. Those of a merge into this level, its output included, stand here from its beginning.
+    /// Its runs, young to old. Those of a merge into this level, its output included, stand here
+    /// from its beginning.
     pub runs: Vec<RunStats>,
     /// Raw bytes that flushes and merges wrote into this level since opening.
     pub written_raw_bytes: u64,
@@ -262,11 +281,14 @@ pub struct RunStats {
     pub raw_bytes: u64,
     /// Its share of the bytes of its tables' files.
     pub file_bytes: u64,
-    /// Its share of the bits of its tables' filters that are in memory, or will be once the tables are opened.
+    /// Its share of the bits of its tables' filters that are in memory, or will be once the tables
+    /// are opened.
     pub filter_bits: u64,
-    /// The false positive rate that filters of so many bits promise; 1 without filters, and between if some of its tables have none.
+    /// The false positive rate that filters of so many bits promise; 1 without filters, and between
+    /// if some of its tables have none.
     pub filter_fpr: f64,
-    /// What became of lookups that came to its tables. Those of a table that a merge has cut are all of the table's.
+    /// What became of lookups that came to its tables. Those of a table that a merge has cut are
+    /// all of the table's.
     pub lookups: RunLookups,
 }
 
@@ -277,7 +299,8 @@ pub struct JobStats {
     pub is_flush: bool,
     /// Why it takes place, in the planner's words; for what was resumed, that it was.
     pub cause: String,
-    /// The numbers of the runs it takes, young to old. A flush takes a buffer, and perhaps a run of level 1.
+    /// The numbers of the runs it takes, young to old. A flush takes a buffer, and perhaps a run of
+    /// level 1.
     pub inputs: Vec<u64>,
     /// The level that its output stands in.
     pub target_level: usize,
@@ -291,22 +314,26 @@ pub struct JobStats {
     pub parts_waiting: usize,
 }
 
-/// What tables take on storage, in file bytes. Tables that are being written belong to none of these.
+/// What tables take on storage, in file bytes. Tables that are being written belong to none of
+/// these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStats {
     /// What belongs to the runs of the tree.
     pub live_bytes: u64,
-    /// Parts of the tree's tables that belong to no run any more: merges in progress have handed them over. They go with
-    /// the rest of their table.
+    /// Parts of the tree's tables that belong to no run any more: merges in progress have handed
+    /// them over. They go with the rest of their table.
     pub stale_bytes: u64,
-    /// Tables that are no part of the tree any more, but that a reader still holds, or that nobody has got to removing.
+    /// Tables that are no part of the tree any more, but that a reader still holds, or that nobody
+    /// has got to removing.
     pub pending_delete_bytes: u64,
 }
 
 impl Stats {
-    /// Raw bytes that flushes, merges and ingests wrote into levels since opening, for each raw byte of entries in the buffers flushed and the runs ingested since opening;
-    /// `None` if there were none. The log, which writes everything once more, is not counted; neither are runs that were moved. Raw over raw,
-    /// so that neither compression nor indexes matter, as the models count.
+    /// Raw bytes that flushes, merges and ingests wrote into levels since opening, for each raw
+    /// byte of entries in the buffers flushed and the runs ingested since opening;
+    /// `None` if there were none. The log, which writes everything once more, is not counted;
+    /// neither are runs that were moved. Raw over raw, so that neither compression nor indexes
+    /// matter, as the models count.
     pub fn write_amplification(&self) -> Option<f64> {
         let arrived = self.flushed_raw_bytes + self.ingested_raw_bytes;
         (arrived > 0).then(|| self.written_raw_bytes() as f64 / arrived as f64)
@@ -414,8 +441,8 @@ fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
 }
 
 impl LevelStats {
-    /// The share of its capacity that the level holds: 1 is full. More is no mistake: merges that lead here are counted from their beginning.
-    /// 0 for a level that the shape does not have.
+    /// The share of its capacity that the level holds: 1 is full. More is no mistake: merges that
+    /// lead here are counted from their beginning. 0 for a level that the shape does not have.
     pub fn occupancy(&self) -> f64 {
         if self.capacity_bytes == 0 { 0.0 } else { self.total().raw_bytes as f64 / self.capacity_bytes as f64 }
     }
@@ -430,7 +457,8 @@ impl LevelStats {
         self.runs.iter().filter(|run| run.in_compaction).count()
     }
 
-    /// Runs that no merge holds, above the number that the shape gives the level. They are merged when something arrives here.
+    /// Runs that no merge holds, above the number that the shape gives the level. They are merged
+    /// when something arrives here.
     pub fn runs_above_slots(&self) -> usize {
         (self.runs.len() - self.runs_in_compactions()).saturating_sub(self.run_slots as usize)
     }
@@ -486,9 +514,11 @@ fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
     run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
 }
 
-/// What the filters of a run's tables promise, on average over entries. Tables that have about as many bits for each entry are taken for one.
+/// What the filters of a run's tables promise, on average over entries. Tables that have about as
+/// many bits for each entry are taken for one.
 fn filter_fpr(run: &Run) -> f64 {
-    /// Sizes are told apart by this part of a bit per entry: in between, rates differ by less than 1 %.
+    /// Sizes are told apart by this part of a bit per entry: in between, rates differ by less than
+    /// 1 %.
     const PARTS: u64 = 64;
     let (mut all, mut passed) = (0, 0.0);
     let mut alike: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();

@@ -1,7 +1,9 @@
 //! Verification: everything on storage is read and checked.
 //!
-//! * Of a database that is open, what the current version names, and the log up to where it is durable ([`verify`]).
-//! * Of one that is not, all files ([`examine`]): also where opening would refuse the first damage that it meets. Repairing begins with the same examination.
+//! * Of a database that is open, what the current version names, and the log up to where it is
+//!   durable ([`verify`]).
+//! * Of one that is not, all files ([`examine`]): also where opening would refuse the first damage
+//!   that it meets. Repairing begins with the same examination.
 //!
 //! | what | where it is checked |
 //! |---|---|
@@ -37,15 +39,18 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of these tables.
     pub bytes: u64,
-    /// Entries of the log that are in no table yet. Of an open database they are in buffers too, and are not counted.
+    /// Entries of the log that are in no table yet. Of an open database they are in buffers too,
+    /// and are not counted.
     pub wal_entries: u64,
     /// Bytes of the log's segments that were checked.
     pub wal_bytes: u64,
     /// What is wrong: one error for each damaged place, or broken invariant.
     pub problems: Vec<Error>,
-    /// Ends of files that a crash left torn. Nothing in them was promised; opening the database cuts them off. Always empty for one that is open.
+    /// Ends of files that a crash left torn. Nothing in them was promised; opening the database
+    /// cuts them off. Always empty for one that is open.
     pub torn: Vec<Dropped>,
-    /// Files that nothing names, left by a crash; opening the database removes them. Always empty for one that is open.
+    /// Files that nothing names, left by a crash; opening the database removes them. Always empty
+    /// for one that is open.
     pub unnamed: Vec<PathBuf>,
 }
 
@@ -56,7 +61,8 @@ impl VerifyReport {
     }
 }
 
-/// Checks what the current version of an open database names, and its log as far as that is durable.
+/// Checks what the current version of an open database names, and its log as far as that is
+/// durable.
 pub(crate) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     let state = engine.tree.pin_scan();
     let mut report = VerifyReport::default();

@@ -1,15 +1,16 @@
-//! What the simulation predicts is what the engine does: bytes written into each level, merges, moves, changes of shape, and the runs of each level.
+//! What the simulation predicts is what the engine does: bytes written into each level, merges,
+//! moves, changes of shape, and the runs of each level.
 //!
-//! One agenda decides for both. What is compared here is all that lies between its decisions and storage: which sizes it is told, what is begun
-//! when, what is written, and what of it is counted.
+//! One agenda decides for both. What is compared here is all that lies between its decisions and
+//! storage: which sizes it is told, what is begun when, what is written, and what of it is counted.
 //!
 //! ```text
 //!   the same flushes ─┬─▶ engine: buffer ─▶ tables ─▶ merges ─▶ Stats and runs ─┐
 //!                     └─▶ simulate::Tree: counts ──────────────▶ Report and runs ─┴─▶ equal?
 //! ```
 //!
-//! Keys are unique and random, since the simulation takes a merge's output to be as large as its inputs; sizes are raw bytes. Trees
-//! grow from nothing to 1,000 buffers.
+//! Keys are unique and random, since the simulation takes a merge's output to be as large as its
+//! inputs; sizes are raw bytes. Trees grow from nothing to 1,000 buffers.
 //!
 //! # What is shown
 //!
@@ -24,14 +25,18 @@
 //! | `changes_of_policy` | end before the next flush | one per run | all is equal, after every flush |
 //! | `a_change_beside_writers` | at any step of their work at the change | two buffers each | at most 15 % more bytes |
 //!
-//! **Small tables** have a consequence of their own where buffers are tiny: tables at either end of the keys may overlap nothing of a smaller
-//! run, and are moved where the simulation lets them be written. Of a buffer of n entries, about one in n lies beyond either end of the others; with
+//! **Small tables** have a consequence of their own where buffers are tiny: tables at either end of
+//! the keys may overlap nothing of a smaller run, and are moved where the simulation lets them be
+//! written. Of a buffer of n entries, about one in n lies beyond either end of the others; with
 //! real buffers this is nothing.
 //!
-//! **Beside merges** what a flush meets depends on how far merges have come. As long as they meet their deadlines, and writers are slowed so that they do,
-//! they write what they would if they settled; that is what is compared. Late ones take more runs along, and mostly write less. By threads of the
-//! machine merges of so tiny buffers are late: writers are slowed in milliseconds, which are many buffers here. `TAMARACK_BUFFER_BYTES` gives that test
-//! larger ones: with 1,000,000 and `--release`, in a minute or two and about a gigabyte of memory, the difference was 0 to -3 %.
+//! **Beside merges** what a flush meets depends on how far merges have come. As long as they meet
+//! their deadlines, and writers are slowed so that they do, they write what they would if they
+//! settled; that is what is compared. Late ones take more runs along, and mostly write less. By
+//! threads of the machine merges of so tiny buffers are late: writers are slowed in milliseconds,
+//! which are many buffers here. `TAMARACK_BUFFER_BYTES` gives that test larger ones: with 1,000,000
+//! and `--release`, in a minute or two and about a gigabyte of memory, the difference was 0 to -3
+//! %.
 //!
 //! `-- --nocapture` shows the figures.
 
@@ -55,8 +60,8 @@ use tamarack_model::{Bytes, Occupancy, Shape};
 /// How many buffers a tree grows to.
 const BUFFERS: u64 = 1000;
 
-/// Of each kind of policy several, and shapes of nobody's: ratios that differ, slots that hold several batches, and a last level that has to be
-/// enlarged.
+/// Of each kind of policy several, and shapes of nobody's: ratios that differ, slots that hold
+/// several batches, and a last level that has to be enlarged.
 fn policies(buffer: u64) -> Vec<String> {
     let named = [
         "leveling:T=2",
@@ -146,7 +151,8 @@ impl Writer {
         Self { random: Random::new(0x9ced), entries: 0 }
     }
 
-    /// Fills a buffer with entries of odd sizes, as far as they fit `most`, and at least one. Returns the raw bytes.
+    /// Fills a buffer with entries of odd sizes, as far as they fit `most`, and at least one.
+    /// Returns the raw bytes.
     fn fill(&mut self, db: &Db, setting: &Setting, most: u64) -> Result<Bytes> {
         let mut bytes = 0;
         loop {
@@ -178,7 +184,8 @@ fn unique(number: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// Lets a tree grow whose merges all end before the next flush, and compares the runs after each. One flush in eight is of a buffer that was not full.
+/// Lets a tree grow whose merges all end before the next flush, and compares the runs after each.
+/// One flush in eight is of a buffer that was not full.
 fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
     let db = setting.open(Arc::new(SimEnv::new(7)))?;
     let policy = setting.policy();
@@ -295,7 +302,8 @@ fn percent(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:+.2} %", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
-/// The setting of trees whose merges are at work while writers write: 16 KB to a buffer, so that pages of files are filled, in about 20 entries.
+/// The setting of trees whose merges are at work while writers write: 16 KB to a buffer, so that
+/// pages of files are filled, in about 20 entries.
 fn busy(words: &str) -> Setting {
     Setting { memtable_bytes: BUSY_BUFFER, value_bytes: 500, threads: 2, ..Setting::tiny(words) }
 }
@@ -312,8 +320,8 @@ const SLOW: Device = Device {
     dirty_bytes_max: 1 << 40,
 };
 
-/// How much more an engine that merged beside its writers wrote than merges that settle. Printed beside it: what merges write that are 1.1 times as
-/// fast as they must be to keep up on average.
+/// How much more an engine that merged beside its writers wrote than merges that settle. Printed
+/// beside it: what merges write that are 1.1 times as fast as they must be to keep up on average.
 fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
     let simulated = |pace| simulate(&*setting.policy(), setting.buffer(), flushes, pace);
     let settled = simulated(Pace::Settled);
@@ -378,7 +386,8 @@ fn on_threads() -> Result<()> {
     Ok(())
 }
 
-/// A tree whose policy changes again and again, lazily and at once, settled: the same runs after every flush, and every entry is there.
+/// A tree whose policy changes again and again, lazily and at once, settled: the same runs after
+/// every flush, and every entry is there.
 #[test]
 fn changes_of_policy() -> Result<()> {
     let all = policies(1000);
@@ -435,8 +444,10 @@ fn changes_of_policy() -> Result<()> {
 /// How many histories with changes of policy are tried.
 const SEEDS: u64 = 20;
 
-/// The policy changes while writers write as fast as they are let, and at any step of merges: at most 1.15 times what was foreseen is written from then on
-/// until the tree is at rest. Foreseen is what is left of the merges in progress, and what the simulation writes from the runs that the tree will then have.
+/// The policy changes while writers write as fast as they are let, and at any step of merges: at
+/// most 1.15 times what was foreseen is written from then on until the tree is at rest. Foreseen is
+/// what is left of the merges in progress, and what the simulation writes from the runs that the
+/// tree will then have.
 #[test]
 fn a_change_beside_writers() -> Result<()> {
     let all = policies(BUSY_BUFFER);
@@ -484,7 +495,8 @@ fn a_change_beside_writers() -> Result<()> {
     Ok(())
 }
 
-/// What the simulation writes for these flushes after a change of policy, from the runs that the tree has once its merges in progress have ended.
+/// What the simulation writes for these flushes after a change of policy, from the runs that the
+/// tree has once its merges in progress have ended.
 fn foresee(standing: (Shape, Occupancy, Vec<CompactionPlan>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
     let (shape, occupancy, compactions) = standing;
     let occupancy = simulate::ended(occupancy, &compactions);

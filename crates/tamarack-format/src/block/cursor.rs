@@ -1,7 +1,8 @@
 //! [`BlockCursor`]: a walk over the entries of a block, in both directions.
 //!
-//! Keys are written as differences from the key before, so they can only be assembled forward. A step forward changes the one key that
-//! there is. A step backward that comes to another interval decodes all of it, up to where it goes, and keeps the keys:
+//! Keys are written as differences from the key before, so they can only be assembled forward. A
+//! step forward changes the one key that there is. A step backward that comes to another interval
+//! decodes all of it, up to where it goes, and keeps the keys:
 //!
 //! ```text
 //! block      │ restart  user:07  10 │ restart  user:12  3  5 │ …          a step back from user:15
@@ -9,13 +10,14 @@
 //! behind              user:07                                           the cursor stands on user:10, the last of them
 //! ```
 //!
-//! The steps that follow take one key after the other from the end, and decode and copy nothing. So a walk backward decodes each entry once, as
-//! one forward does.
+//! The steps that follow take one key after the other from the end, and decode and copy nothing. So
+//! a walk backward decodes each entry once, as one forward does.
 //!
 //! # What a step tells
 //!
-//! How many bytes the new key has in common with the old one ([`BlockCursor::shared`]), also from one block to the next: it is mostly written in the
-//! entry. And where the value is that a step backward has left ([`BlockCursor::left`]): who goes backward learns only from the entry
+//! How many bytes the new key has in common with the old one ([`BlockCursor::shared`]), also from
+//! one block to the next: it is mostly written in the entry. And where the value is that a step
+//! backward has left ([`BlockCursor::left`]): who goes backward learns only from the entry
 //! before whether an entry was the youngest of its key.
 //!
 //! Tests: `tests/suite/block.rs`, against a plain list; the fuzz target `block`.
@@ -30,16 +32,19 @@ use crate::prefixes::common_prefix;
 /// Room for the keys of most who go forward, so that it need not grow.
 const KEYS_BYTES_MIN: usize = 64;
 
-/// A place in a block, with the key assembled. It does not hold the block: every call must be given the one it was sought in.
+/// A place in a block, with the key assembled. It does not hold the block: every call must be given
+/// the one it was sought in.
 ///
 /// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     slot: Option<Slot>,
-    /// The key of the entry it stands on, or stood on last, from `key_start` on; before it those of `behind`, and perhaps one that was left.
+    /// The key of the entry it stands on, or stood on last, from `key_start` on; before it those of
+    /// `behind`, and perhaps one that was left.
     keys: Vec<u8>,
     key_start: usize,
-    /// Entries of the same interval that stand before it, in order, if a step backward has decoded them.
+    /// Entries of the same interval that stand before it, in order, if a step backward has decoded
+    /// them.
     behind: Vec<Behind>,
     shared: Option<usize>,
     /// From where to where the value stands that a step backward has left.
@@ -72,13 +77,15 @@ impl BlockCursor {
         self.slot.is_some()
     }
 
-    /// How many bytes its key has in common with the one that the last step left; `None` after a seek.
+    /// How many bytes its key has in common with the one that the last step left; `None` after a
+    /// seek.
     #[inline]
     pub fn shared(&self) -> Option<usize> {
         self.shared
     }
 
-    /// The value of the entry that the last step, which was one backward, left. `block` is the one it was in.
+    /// The value of the entry that the last step, which was one backward, left. `block` is the one
+    /// it was in.
     #[inline]
     pub fn left<'a>(&self, block: &'a Block) -> &'a [u8] {
         &block.payload[self.left.0..self.left.1]
@@ -123,7 +130,8 @@ impl BlockCursor {
                 Ordering::Greater => false,
             };
             if !is_before {
-                // It shares no more with the entry before than that one does with the place: else it would stand before the place as well.
+                // It shares no more with the entry before than that one does with the place: else it would stand
+                // before the place as well.
                 self.keys.extend_from_slice(&key[..head.shared]);
                 break;
             }
@@ -212,7 +220,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Reads the entry at `offset`; the key before it (empty at a restart) is all that is in `keys`.
+    /// Reads the entry at `offset`; the key before it (empty at a restart) is all that is in
+    /// `keys`.
     #[inline]
     fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.slot = None;
@@ -229,7 +238,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further steps.
+    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further
+    /// steps.
     fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.leave_behind();
         let left_bytes = self.keys.len();
@@ -242,7 +252,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes entries from the restart at `start` on, as long as they begin before `end` and `wanted` wants them. Gives where the last of them ends.
+    /// Decodes entries from the restart at `start` on, as long as they begin before `end` and
+    /// `wanted` wants them. Gives where the last of them ends.
     fn decode(
         &mut self,
         block: &Block,
@@ -267,7 +278,8 @@ impl BlockCursor {
         Ok(at)
     }
 
-    /// Goes to the last of the decoded entries, whose key is not yet cut from what follows; false if there is none.
+    /// Goes to the last of the decoded entries, whose key is not yet cut from what follows; false
+    /// if there is none.
     #[inline]
     fn take_behind(&mut self) -> bool {
         let Some(Behind { key_start, slot }) = self.behind.pop() else { return false };
@@ -291,8 +303,8 @@ fn long_slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
     block.slot(start)
 }
 
-/// As [`slot`], for most entries: a put or a tombstone whose lengths have one byte, or two for the value's, and whose sequence has at most seven.
-/// Nothing is said of others.
+/// As [`slot`], for most entries: a put or a tombstone whose lengths have one byte, or two for the
+/// value's, and whose sequence has at most seven. Nothing is said of others.
 #[inline]
 fn short_slot(block: &Block, start: usize) -> Option<Slot> {
     // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
@@ -343,7 +355,8 @@ fn close_gaps(word: u64) -> u64 {
     word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
 }
 
-/// How many bytes what follows the common bytes of two keys has in common beyond those that were counted: mostly none.
+/// How many bytes what follows the common bytes of two keys has in common beyond those that were
+/// counted: mostly none.
 #[inline]
 fn more_in_common(a: &[u8], b: &[u8]) -> usize {
     if a.first() == b.first() { common_prefix(a, b) } else { 0 }
@@ -352,7 +365,8 @@ fn more_in_common(a: &[u8], b: &[u8]) -> usize {
 /// Appends the suffix of an entry to the bytes that its key shares.
 #[inline]
 fn append_suffix(keys: &mut Vec<u8>, block: &Block, suffix: Range<usize>) {
-    // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without asking how many to copy.
+    // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without asking
+    // how many to copy.
     match block.payload[suffix.start..].first_chunk::<16>() {
         Some(chunk) if suffix.len() <= chunk.len() => {
             let end = keys.len() + suffix.len();

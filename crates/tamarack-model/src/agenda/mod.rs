@@ -235,8 +235,8 @@ impl Agenda {
         self.reshape = Some(Reshape { level: Some(1) });
     }
 
-    /// Whether a reshape was asked for and is not complete: a level is still to be looked at, one of
-    /// its compactions is in progress, or the tree is about to take a smaller shape.
+    /// Whether a reshape was asked for and is not complete: a level is still to be looked at, one
+    /// of its compactions is in progress, or the tree is about to take a smaller shape.
     pub fn is_reshaping(&self, now: &Situation<'_>) -> bool {
         let is_busy = || now.in_progress.iter().any(|merge| matches!(merge.cause, Cause::Reshape { .. }));
         self.reshape.is_some() && (self.has_levels_to_reshape() || is_busy() || self.smaller_shape(now).is_some())

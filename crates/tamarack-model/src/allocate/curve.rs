@@ -2,25 +2,30 @@
 //!
 //! # Prices
 //!
-//! Where the curve `p(b)` is convex, the best allocation has one **price** λ: each run takes bits as long as the next one lowers `w · p` by more than λ
-//! per bit, and λ is what makes all of it fit. A real curve is not convex everywhere: where one more probe begins to pay, it bends the wrong way a
-//! little; and a filter with less than a bit per entry, which must make one probe, is worse than a full bit for some runs and none for others. So prices
-//! are compared on the curve's *lower convex hull*, on which no run stops between two corners, except one: the last to be served.
+//! Where the curve `p(b)` is convex, the best allocation has one **price** λ: each run takes bits
+//! as long as the next one lowers `w · p` by more than λ per bit, and λ is what makes all of it
+//! fit. A real curve is not convex everywhere: where one more probe begins to pay, it bends the
+//! wrong way a little; and a filter with less than a bit per entry, which must make one probe, is
+//! worse than a full bit for some runs and none for others. So prices are compared on the curve's
+//! *lower convex hull*, on which no run stops between two corners, except one: the last to be
+//! served.
 //!
-//! If that one stops before its first corner, in the part that is worth little, its bits may serve better elsewhere, or bits of others better there: it is given
-//! nothing, quarters of what leads to the first corner, or all of that, and the runs that have filters settle again for what is left. And
-//! it is passed over, for the next ones, which may be small enough for what is left. In turn, each of
-//! the runs that were the last to reach their first corner is left without a filter, and its bits go
-//! to the others. What comes out is within 1.5 % of the best, mostly far closer: only one run is ever
-//! left below its first corner, where two would now and then be better.
+//! If that one stops before its first corner, in the part that is worth little, its bits may serve
+//! better elsewhere, or bits of others better there: it is given nothing, quarters of what leads to
+//! the first corner, or all of that, and the runs that have filters settle again for what is left.
+//! And it is passed over, for the next ones, which may be small enough for what is left. In turn,
+//! each of the runs that were the last to reach their first corner is left without a filter, and
+//! its bits go to the others. What comes out is within 1.5 % of the best, mostly far closer: only
+//! one run is ever left below its first corner, where two would now and then be better.
 
 use std::sync::OnceLock;
 
 use super::{Load, check, searches_in_vain, used};
 use crate::filter::{BITS_MAX, FilterKind, fpr};
 
-/// Between two points of a curve below each of these numbers of bits per entry: fine where a curve bends, and where one is as good as a straight line for a while, less so.
-/// Nowhere is the straight line between two points more than 0.2 % above the curve.
+/// Between two points of a curve below each of these numbers of bits per entry: fine where a curve
+/// bends, and where one is as good as a straight line for a while, less so. Nowhere is the straight
+/// line between two points more than 0.2 % above the curve.
 const STEPS: [(f64, f64); 3] = [(4.0, 1.0 / 32.0), (16.0, 1.0 / 8.0), (BITS_MAX, 1.0 / 4.0)];
 
 /// In so many steps a run that may go without a filter is tried with more.
@@ -35,8 +40,8 @@ const SKIPS: usize = 2;
 /// So many of the last runs that have reached their first corner are tried without a filter.
 const EXCHANGES: usize = 2;
 
-/// What filters of one kind reach for their bits. The first one of a kind takes some milliseconds to make; it is kept for all that come after, being the value of
-/// a function without arguments.
+/// What filters of one kind reach for their bits. The first one of a kind takes some milliseconds
+/// to make; it is kept for all that come after, being the value of a function without arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
     kind: FilterKind,
@@ -46,7 +51,8 @@ pub struct Curve {
 /// What a curve consists of.
 #[derive(Debug)]
 struct Points {
-    /// Points of the curve itself, by rising bits: bits per entry and rate. Single precision is more than they are worth, and half the memory.
+    /// Points of the curve itself, by rising bits: bits per entry and rate. Single precision is
+    /// more than they are worth, and half the memory.
     all: Box<[(f32, f32)]>,
     /// The corners of the hull, from 0 bits on: bits per entry.
     bits: Box<[f32]>,
@@ -70,7 +76,8 @@ struct Served<'a> {
 struct Best {
     cost: f64,
     allocated: Vec<f64>,
-    /// Where a run was given a part of what leads to its first corner: the others, that run, the part.
+    /// Where a run was given a part of what leads to its first corner: the others, that run, the
+    /// part.
     edge: Option<(Vec<usize>, usize, f64)>,
 }
 
@@ -134,7 +141,8 @@ impl Curve {
         self.kind
     }
 
-    /// The rate with so many bits per entry, from 0 on: that of [`crate::filter::promise`], looked up.
+    /// The rate with so many bits per entry, from 0 on: that of [`crate::filter::promise`], looked
+    /// up.
     pub fn rate(&self, bits_per_entry: f64) -> f64 {
         let past = self.points.all.partition_point(|(bits, _)| f64::from(*bits) <= bits_per_entry);
         let point = |at: usize| (f64::from(self.points.all[at].0), f64::from(self.points.all[at].1));
@@ -145,8 +153,9 @@ impl Curve {
         before.1 - slope(before, after) * (bits_per_entry - before.0)
     }
 
-    /// Bits per entry for each run, at most `bits` in all, with the fewest searches in vain; 0 where a run is better off without a filter. Less than
-    /// `bits` are used only if all have the most that are of use.
+    /// Bits per entry for each run, at most `bits` in all, with the fewest searches in vain; 0
+    /// where a run is better off without a filter. Less than `bits` are used only if all have
+    /// the most that are of use.
     ///
     /// # Panics
     /// If `bits` or a weight is negative or no number.
@@ -196,8 +205,8 @@ impl Curve {
         (count, Some(last))
     }
 
-    /// The allocation in which `last` has this part of what leads to its first corner, at most all of it, and `others` share
-    /// what is left; if they can.
+    /// The allocation in which `last` has this part of what leads to its first corner, at most all
+    /// of it, and `others` share what is left; if they can.
     fn edge(&self, runs: &[Load], others: &[usize], last: usize, part: f64, bits: f64) -> Option<Vec<f64>> {
         let allocated = if part < 1.0 {
             let left = bits - part * runs[last].entries() * self.corner(1);
@@ -221,7 +230,8 @@ impl Curve {
         f64::from(self.points.slopes[corner])
     }
 
-    /// Serves `takers`, who have reached corner `from`, by falling prices, until `bits` are given out.
+    /// Serves `takers`, who have reached corner `from`, by falling prices, until `bits` are given
+    /// out.
     fn serve<'a>(&'a self, runs: &'a [Load], takers: &[usize], from: usize, bits: f64) -> Served<'a> {
         let mut served = Served { curve: self, runs, corners: vec![0; runs.len()], between: None };
         if takers.is_empty() {
@@ -237,7 +247,8 @@ impl Curve {
         let per_bit = |at: usize| runs[at].weight / runs[at].entries();
         let (least, most) =
             takers.iter().map(|&at| per_bit(at)).fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
-        // Nobody buys at the high price, everybody all at the low one; a factor keeps both so despite rounding.
+        // Nobody buys at the high price, everybody all at the low one; a factor keeps both so despite
+        // rounding.
         let mut high = most * self.price(0) * 2.0;
         let mut low = least * self.price(self.points.slopes.len() - 1) / 2.0;
         let mut steps_between = usize::MAX;
@@ -295,7 +306,8 @@ mod tests {
     use super::*;
     use crate::filter::promise;
 
-    /// The hull begins without bits, its prices fall, and it is nowhere above the curve by more than the distance of points makes, nor far below from its first corner on.
+    /// The hull begins without bits, its prices fall, and it is nowhere above the curve by more
+    /// than the distance of points makes, nor far below from its first corner on.
     #[test]
     fn hull_is_below_the_curve() {
         for kind in FilterKind::OF_ONE_PIECE {

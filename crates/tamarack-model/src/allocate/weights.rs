@@ -1,15 +1,17 @@
 //! How often lookups pass a run in vain, from what they look for.
 //!
-//! A lookup goes from the youngest run to the oldest. One of an absent key passes all runs in vain. One that finds its key passes
-//! those that are younger than the run it finds it in, is not in vain there, and never comes to the older ones. So if a share `f` of lookups find
-//! something, and one of those finds it in run j with probability `t_j`,
+//! A lookup goes from the youngest run to the oldest. One of an absent key passes all runs in vain.
+//! One that finds its key passes those that are younger than the run it finds it in, is not in vain
+//! there, and never comes to the older ones. So if a share `f` of lookups find something, and one
+//! of those finds it in run j with probability `t_j`,
 //!
 //! ```text
 //! w_j = (1 - f) + f · Σ_{i older than j} t_i
 //! ```
 //!
-//! Monkey (§4.1, Eq. 13) puts all that is found into the largest level, and gives its runs one rate; with a weight for each of them, that is
-//! [`weights`] of [`in_oldest`]. Where the smaller levels are not small, [`by_entries`] is closer: any live entry may be asked for.
+//! Monkey (§4.1, Eq. 13) puts all that is found into the largest level, and gives its runs one
+//! rate; with a weight for each of them, that is [`weights`] of [`in_oldest`]. Where the smaller
+//! levels are not small, [`by_entries`] is closer: any live entry may be asked for.
 //!
 //! What lookups really look for can be seen instead ([`Seen`]). [`Asked`] is either.
 
@@ -44,7 +46,8 @@ pub struct SeenRun {
     pub bytes: Bytes,
     /// So many lookups were looked at while it was there, wherever they went.
     pub lookups: f64,
-    /// The share of them that came to the run: nothing younger had decided, and one of its tables might have the key.
+    /// The share of them that came to the run: nothing younger had decided, and one of its tables
+    /// might have the key.
     pub came: f64,
     /// The share of them that came in vain.
     pub in_vain: f64,
@@ -52,18 +55,23 @@ pub struct SeenRun {
 
 /// What was seen of lookups, by the runs that they came to.
 ///
-/// A run that is there has the weight that was seen. One that is not there yet will hold what has not been written yet. If lookups go on asking for the same entries, whatever comes on top of them, all
-/// that buffers do not have passes it in vain; if they go on asking for entries of the same age, as much as passes what now lies where it will lie. It is given the mean of both, which
-/// is right for lookups of any entry while a tree doubles, and never wrong by more than half of what it could weigh. All of that as far as a run there covers their keys, which runs at the same depth tell: where runs
-/// have keys of their own, as when keys come in order, few lookups come to each.
+/// A run that is there has the weight that was seen. One that is not there yet will hold what has
+/// not been written yet. If lookups go on asking for the same entries, whatever comes on top of
+/// them, all that buffers do not have passes it in vain; if they go on asking for entries of the
+/// same age, as much as passes what now lies where it will lie. It is given the mean of both, which
+/// is right for lookups of any entry while a tree doubles, and never wrong by more than half of
+/// what it could weigh. All of that as far as a run there covers their keys, which runs at the same
+/// depth tell: where runs have keys of their own, as when keys come in order, few lookups come to
+/// each.
 ///
-/// So that few lookups do not decide much, [`BELIEF`] of them that nobody made come to each run and pass it in vain: what was not seen at all is Monkey's allocation for
-/// lookups that find nothing.
+/// So that few lookups do not decide much, [`BELIEF`] of them that nobody made come to each run and
+/// pass it in vain: what was not seen at all is Monkey's allocation for lookups that find nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// The share of lookups that were not found in buffers.
     past_memtables: f64,
-    /// Of runs, young to old: where each ends, the share of lookups which its tables cover, and its weight.
+    /// Of runs, young to old: where each ends, the share of lookups which its tables cover, and its
+    /// weight.
     runs: Vec<(Bytes, f64, f64)>,
 }
 
@@ -71,9 +79,11 @@ pub struct Seen {
 pub const BELIEF: f64 = 16.0;
 
 impl Asked {
-    /// For runs that are all there are, young to old: how often a lookup passes each in vain. Runs that are alike have the sum of their weights: `g` of them with the weight `w` each take the same
-    /// bits per entry, and what they gain is what one run of all their entries with the weight `g · w` gains. (That is exact where no lookup finds anything; else weights fall a little from run to run, and
-    /// they have the mean.)
+    /// For runs that are all there are, young to old: how often a lookup passes each in vain. Runs
+    /// that are alike have the sum of their weights: `g` of them with the weight `w` each take the
+    /// same bits per entry, and what they gain is what one run of all their entries with the
+    /// weight `g · w` gains. (That is exact where no lookup finds anything; else weights fall a
+    /// little from run to run, and they have the mean.)
     pub fn weights(&self, runs: &[Extent]) -> Vec<f64> {
         match self {
             Self::Found(found) => {
@@ -81,7 +91,8 @@ impl Asked {
                 let targets = by_entries(&entries);
                 let oldest = weights(&targets, *found);
                 let weight = |((run, target), oldest): ((&Extent, f64), f64)| {
-                    // The oldest of those that are alike has that weight; of each other, what is found in its elder sisters passes it too.
+                    // The oldest of those that are alike has that weight; of each other, what is found in its elder
+                    // sisters passes it too.
                     run.runs as f64 * oldest + found * target * (run.runs - 1) as f64 / 2.0
                 };
                 runs.iter().zip(targets).zip(oldest).map(weight).collect()
@@ -100,7 +111,8 @@ impl Asked {
 }
 
 impl Seen {
-    /// Of `lookups`, a share of which was not found in buffers, and of the runs that are there, young to old.
+    /// Of `lookups`, a share of which was not found in buffers, and of the runs that are there,
+    /// young to old.
     pub fn new(lookups: f64, past_memtables: f64, runs: &[SeenRun]) -> Self {
         let believed = |share: f64, lookups: f64, belief: f64| (share * lookups + BELIEF * belief) / (lookups + BELIEF);
         let past_memtables = believed(past_memtables, lookups, 1.0);
@@ -118,9 +130,11 @@ impl Seen {
         Self { past_memtables, runs }
     }
 
-    /// The weight of a run that is to be merged of these, which are named by their place, young to old; `None` of none.
+    /// The weight of a run that is to be merged of these, which are named by their place, young to
+    /// old; `None` of none.
     ///
-    /// What passes the oldest of them in vain has passed all of them; and where the others cover other keys, as much comes to the one run for these.
+    /// What passes the oldest of them in vain has passed all of them; and where the others cover
+    /// other keys, as much comes to the one run for these.
     pub fn merged(&self, members: &[usize]) -> Option<f64> {
         let (_, covered, weight) = self.runs[*members.last()?];
         let all: f64 = members.iter().map(|&at| self.runs[at].1).sum();
@@ -139,9 +153,11 @@ impl Seen {
     }
 }
 
-/// For each run, young to old: the weight for a share `found` of lookups that find something, in a run with probability `targets`.
+/// For each run, young to old: the weight for a share `found` of lookups that find something, in a
+/// run with probability `targets`.
 ///
-/// Monkey's `v`, the ratio of lookups that find something to those that do not, is `found / (1 - found)`.
+/// Monkey's `v`, the ratio of lookups that find something to those that do not, is `found / (1 -
+/// found)`.
 ///
 /// # Panics
 /// If `found` is not in `[0, 1]`.
@@ -162,13 +178,15 @@ pub fn weights(targets: &[f64], found: f64) -> Vec<f64> {
     weights
 }
 
-/// Where a key is found that is one of all entries, each as likely: in each run by its part of them.
+/// Where a key is found that is one of all entries, each as likely: in each run by its part of
+/// them.
 pub fn by_entries(entries: &[u64]) -> Vec<f64> {
     let all: f64 = entries.iter().map(|count| *count as f64).sum();
     entries.iter().map(|count| if all > 0.0 { *count as f64 / all } else { 0.0 }).collect()
 }
 
-/// Where a key is found that is in the largest level: in one of the oldest `of` runs of `runs`, each as likely. The paper's assumption.
+/// Where a key is found that is in the largest level: in one of the oldest `of` runs of `runs`,
+/// each as likely. The paper's assumption.
 ///
 /// # Panics
 /// If `of` is 0 or more than `runs`.
@@ -189,7 +207,8 @@ mod tests {
         assert_eq!(all_found, [0.75, 0.5, 0.0]);
     }
 
-    /// Lookups of which half find their key in the second of three runs, and half nothing; all runs cover all keys.
+    /// Lookups of which half find their key in the second of three runs, and half nothing; all runs
+    /// cover all keys.
     #[test]
     fn what_was_seen() {
         let run = |bytes, came, in_vain| SeenRun { bytes: Bytes(bytes), lookups: 1e6, came, in_vain };
@@ -216,7 +235,8 @@ mod tests {
         near(Asked::Seen(Seen::default()).weights(&[]), &[]);
     }
 
-    /// The weights of the paper's assumption: 1 above the largest level, and 1 - f·j/a for the j-th youngest of its a runs.
+    /// The weights of the paper's assumption: 1 above the largest level, and 1 - f·j/a for the j-th
+    /// youngest of its a runs.
     #[test]
     fn largest_level() {
         let found = 2.0 / 3.0;

@@ -1,11 +1,14 @@
-//! Autumn's closed forms: trees whose size ratios grow by `1/c` from level to level towards the small ones
-//! ([`Garnering`](crate::policy::Garnering)).
+//! Autumn's closed forms: trees whose size ratios grow by `1/c` from level to level towards the
+//! small ones ([`Garnering`](crate::policy::Garnering)).
 //!
-//! Everything here follows from Eq. 5: full levels in proportion to `T^i / c^(i(2L-1-i)/2)`, one run each. Shapes, [`super::update`] and
-//! [`crate::allocate`] say the same of any tree; `tests/suite/autumn.rs` holds these forms to them.
+//! Everything here follows from Eq. 5: full levels in proportion to `T^i / c^(i(2L-1-i)/2)`, one
+//! run each. Shapes, [`super::update`] and [`crate::allocate`] say the same of any tree;
+//! `tests/suite/autumn.rs` holds these forms to them.
 //!
-//! Symbols are the paper's, but for its B, the memtable's size: data is counted in buffers here. Where the paper puts (T-1)/T for the share of the last
-//! level, which holds for c = 1 and many levels, the exact share stands here: for T = 2 and c = 0.8 that is 11 % more filter memory than Eq. 8 says.
+//! Symbols are the paper's, but for its B, the memtable's size: data is counted in buffers here.
+//! Where the paper puts (T-1)/T for the share of the last level, which holds for c = 1 and many
+//! levels, the exact share stands here: for T = 2 and c = 0.8 that is 11 % more filter memory than
+//! Eq. 8 says.
 
 use crate::allocate::LN2_SQUARED;
 
@@ -21,8 +24,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// `L` for a last level of so many buffers: the least whole number with `C_L` at least that. The paper puts N (T-1)/T there, and in Eq. 6 drops a
-    /// factor of √2.
+    /// `L` for a last level of so many buffers: the least whole number with `C_L` at least that.
+    /// The paper puts N (T-1)/T there, and in Eq. 6 drops a factor of √2.
     ///
     /// # Panics
     /// If `last` is infinite or no number.
@@ -47,14 +50,15 @@ impl Tree {
         self.ratio.powi(level as i32) / self.scaling.powf(i * (2.0 * levels - 1.0 - i) / 2.0)
     }
 
-    /// `N / N_L`, the data for each byte of the last level: `Σ c^(j(j-1)/2) T^-j`. That is also the space amplification at worst (section 3.1, which calls it
-    /// O((T+1)/T)): all that is younger may be new versions of what the last level holds. Less than T/(T-1).
+    /// `N / N_L`, the data for each byte of the last level: `Σ c^(j(j-1)/2) T^-j`. That is also the
+    /// space amplification at worst (section 3.1, which calls it O((T+1)/T)): all that is
+    /// younger may be new versions of what the last level holds. Less than T/(T-1).
     pub fn over_last(&self) -> f64 {
         (0..self.levels).map(|above| self.share_above(above)).sum()
     }
 
-    /// The rates that make `R` block reads of a lookup that finds nothing, level 1 first: Eq. 9 and 10 with the exact sum. They hold while none of
-    /// them is above 1.
+    /// The rates that make `R` block reads of a lookup that finds nothing, level 1 first: Eq. 9 and
+    /// 10 with the exact sum. They hold while none of them is above 1.
     pub fn rates(&self, reads: f64) -> Vec<f64> {
         let last = reads / self.over_last();
         (1..=self.levels).map(|level| last * self.share_above(self.levels - level)).collect()
@@ -70,14 +74,16 @@ impl Tree {
         (1..=self.levels).zip(self.rates(reads)).map(bits).sum::<f64>() / self.over_last()
     }
 
-    /// The least bits per entry with which every level has a filter: below it, the last has none. It is largest for T = 2 and c = 1, 1/ln 2 = 1.44 bits (the
-    /// paper's 1.52 is of a sum of two terms).
+    /// The least bits per entry with which every level has a filter: below it, the last has none.
+    /// It is largest for T = 2 and c = 1, 1/ln 2 = 1.44 bits (the paper's 1.52 is of a sum of
+    /// two terms).
     pub fn threshold(&self) -> f64 {
         self.memory(self.over_last())
     }
 
-    /// Writes in level i for each byte that passes through, `(r_i - 1) / 2`: what is in a level is rewritten with each batch that arrives, but not by the
-    /// one that fills it. The paper has `O(r_i)`. For ratios that are not whole, see [`super::update`].
+    /// Writes in level i for each byte that passes through, `(r_i - 1) / 2`: what is in a level is
+    /// rewritten with each batch that arrives, but not by the one that fills it. The paper has
+    /// `O(r_i)`. For ratios that are not whole, see [`super::update`].
     pub fn writes(&self, level: u32) -> f64 {
         (self.ratio_of(level) - 1.0) / 2.0
     }

@@ -1,18 +1,22 @@
-//! What hashing costs a lookup, and what it saves to hash once (Zhu, Mun, Raman, Athanassoulis: *Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern
-//! Storage Devices*, DaMoN 2021).
+//! What hashing costs a lookup, and what it saves to hash once (Zhu, Mun, Raman, Athanassoulis:
+//! *Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices*, DaMoN 2021).
 //!
-//! A lookup that asks a filter makes a digest of the key and probes. If all filters of a tree are asked with one digest, it is made once:
+//! A lookup that asks a filter makes a digest of the key and probes. If all filters of a tree are
+//! asked with one digest, it is made once:
 //!
 //! ```text
 //! each filter its own    Σ asked_j · (T_H + T_P) + reads · T_D + runs · T_N + T_R
 //! one digest for all     T_H + Σ asked_j · T_P + reads · T_D + runs · T_N + T_R
 //! ```
 //!
-//! where `asked_j` says how often a lookup comes to the filter of run j, `reads` how many blocks it reads, and `runs` to how many runs it comes. `T_N` and `T_R` are what a lookup takes
-//! besides for each run and by itself; the paper leaves them out (they are 0 in [`Times::of_paper`]). The difference of the two lines is the same without them, but the gain is a share of
-//! the whole: where all is in memory they are as large as the rest. A processor also does several things at a time, so that a hash takes less of a lookup's time than it takes
-//! by itself ([`Overlap`]). The sums are exact sums over runs
-//! ([`Lookup`]); the paper's closed forms (Eq. 4 to 9) are for full trees of one size ratio and one rate ([`Closed`]), and corrected where tests against the sums
+//! where `asked_j` says how often a lookup comes to the filter of run j, `reads` how many blocks it
+//! reads, and `runs` to how many runs it comes. `T_N` and `T_R` are what a lookup takes besides for
+//! each run and by itself; the paper leaves them out (they are 0 in [`Times::of_paper`]). The
+//! difference of the two lines is the same without them, but the gain is a share of the whole:
+//! where all is in memory they are as large as the rest. A processor also does several things at a
+//! time, so that a hash takes less of a lookup's time than it takes by itself ([`Overlap`]). The
+//! sums are exact sums over runs ([`Lookup`]); the paper's closed forms (Eq. 4 to 9) are for full
+//! trees of one size ratio and one rate ([`Closed`]), and corrected where tests against the sums
 //! showed misprints.
 
 use super::lookup;
@@ -52,18 +56,20 @@ pub struct Lookup {
     pub reads: f64,
 }
 
-/// What of a hash that is made for a filter takes no time, because the processor does other things of the lookup meanwhile; in the same unit. Not in the paper.
+/// What of a hash that is made for a filter takes no time, because the processor does other things
+/// of the lookup meanwhile; in the same unit. Not in the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlap {
     /// `T_O`: if the filter says no, and the lookup goes on to the next run.
     pub no: f64,
-    /// `T_S`: if it says perhaps. The processor, which guesses that it will, begins to search before the hash is there.
+    /// `T_S`: if it says perhaps. The processor, which guesses that it will, begins to search
+    /// before the hash is there.
     pub perhaps: f64,
 }
 
 impl Lookup {
-    /// Over runs, young to old, with these rates, where a share `found` of lookups find something, in run j with probability `targets[j]`. Runs without a
-    /// filter have the rate 1.
+    /// Over runs, young to old, with these rates, where a share `found` of lookups find something,
+    /// in run j with probability `targets[j]`. Runs without a filter have the rate 1.
     pub fn over(rates: &[f64], targets: &[f64], found: f64) -> Self {
         let mut reached = 1.0;
         let (mut asked, mut runs, mut later_perhaps) = (0.0, 0.0, 0.0);
@@ -84,7 +90,8 @@ impl Lookup {
         self.asked * times.hash + self.apart_from_hashing(times)
     }
 
-    /// The time if one digest serves all; it is made in any case, before it is known whether there is a filter to ask. Eq. 7.
+    /// The time if one digest serves all; it is made in any case, before it is known whether there
+    /// is a filter to ask. Eq. 7.
     pub fn hashed_once(&self, times: &Times) -> f64 {
         times.hash + self.apart_from_hashing(times)
     }
@@ -93,13 +100,15 @@ impl Lookup {
         self.asked * times.probe + self.reads * times.block + self.runs * times.run + times.lookup
     }
 
-    /// The share of the time that one digest for all saves; 0 if nothing takes any time. Eq. 8 and 9.
+    /// The share of the time that one digest for all saves; 0 if nothing takes any time. Eq. 8 and
+    /// 9.
     pub fn gain(&self, times: &Times) -> f64 {
         let by_each = self.hashed_by_each(times);
         if by_each == 0.0 { 0.0 } else { 1.0 - self.hashed_once(times) / by_each }
     }
 
-    /// The time that one digest for all saves, with hashes that overlap with the rest of the lookup; that of the first filter is made in any case.
+    /// The time that one digest for all saves, with hashes that overlap with the rest of the
+    /// lookup; that of the first filter is made in any case.
     pub fn saved(&self, times: &Times, overlap: &Overlap) -> f64 {
         (self.asked - 1.0) * (times.hash - overlap.no) - self.later_perhaps * (overlap.perhaps - overlap.no)
     }
@@ -125,7 +134,8 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// `x = Σ_{i=2..L} Σ_{j<i} β_j`: how many levels a mean lookup does not come to, since it found its key before.
+    /// `x = Σ_{i=2..L} Σ_{j<i} β_j`: how many levels a mean lookup does not come to, since it found
+    /// its key before.
     fn spared(&self) -> f64 {
         let (t, levels) = (self.ratio, f64::from(self.levels));
         (1.0 - self.empty) / (t - 1.0) * (1.0 - levels * (t - 1.0) / (t.powf(levels) - 1.0))
@@ -146,8 +156,9 @@ impl Closed {
         Lookup { asked, runs: asked, later_perhaps: reads - self.first_perhaps(1.0), reads }
     }
 
-    /// What a mean lookup does with `runs` visible runs in each level, Eq. 5 and 6, which have T of them; with the false positives that a lookup meets in younger runs of the
-    /// level in which it finds its key, which they leave out.
+    /// What a mean lookup does with `runs` visible runs in each level, Eq. 5 and 6, which have T of
+    /// them; with the false positives that a lookup meets in younger runs of the level in which
+    /// it finds its key, which they leave out.
     pub fn tiering(&self, runs: f64) -> Lookup {
         let found = 1.0 - self.empty;
         // Levels that a mean lookup goes through in vain.
@@ -192,7 +203,8 @@ mod tests {
         }
     }
 
-    /// The gain is that of hashing once less often than filters are asked: Eq. 8, `(L - 1 - x) T_H / cost`.
+    /// The gain is that of hashing once less often than filters are asked: Eq. 8, `(L - 1 - x) T_H
+    /// / cost`.
     #[test]
     fn gain_is_the_papers() {
         let closed = Closed { ratio: 10.0, levels: 4, empty: 0.5, rate: 0.01 };

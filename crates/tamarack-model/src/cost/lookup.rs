@@ -1,7 +1,8 @@
 //! What lookups cost in blocks, summed over the runs that there are: exact for every tree.
 //!
-//! Runs are searched from the youngest to the oldest, so all lists here are in that order. A filter that answers "perhaps" costs one block
-//! read; a run without a filter always does. Runs of one slice of keys each are meant: one table of a run is looked at.
+//! Runs are searched from the youngest to the oldest, so all lists here are in that order. A filter
+//! that answers "perhaps" costs one block read; a run without a filter always does. Runs of one
+//! slice of keys each are meant: one table of a run is looked at.
 
 use crate::allocate::weights::weights;
 
@@ -10,8 +11,9 @@ pub fn zero_result(rates: &[f64]) -> f64 {
     rates.iter().sum()
 }
 
-/// Block reads of a lookup that finds its key, in run j with probability `targets[j]`: one, and what the younger runs' filters cost. The
-/// mean over the largest level of Monkey's Eq. 9 (which is of the oldest run).
+/// Block reads of a lookup that finds its key, in run j with probability `targets[j]`: one, and
+/// what the younger runs' filters cost. The mean over the largest level of Monkey's Eq. 9 (which is
+/// of the oldest run).
 pub fn existing(rates: &[f64], targets: &[f64]) -> f64 {
     1.0 + in_vain(rates, targets, 1.0)
 }
@@ -27,7 +29,8 @@ fn in_vain(rates: &[f64], targets: &[f64], found: f64) -> f64 {
     rates.iter().zip(weights(targets, found)).map(|(rate, weight)| rate * weight).sum()
 }
 
-/// Block reads of a scan of `entries`, `per_block` to a block, over `runs` runs: `Q = entries / per_block + Σ v_i`. Monkey, Eq. 11.
+/// Block reads of a scan of `entries`, `per_block` to a block, over `runs` runs: `Q = entries /
+/// per_block + Σ v_i`. Monkey, Eq. 11.
 pub fn range(entries: f64, per_block: f64, runs: f64) -> f64 {
     entries / per_block + runs
 }

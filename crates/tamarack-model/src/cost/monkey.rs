@@ -1,12 +1,14 @@
 //! Monkey's closed forms: what optimal filters reach in trees of one size ratio, leveled or tiered.
 //!
-//! They hold in the limit of many levels; [`crate::allocate`] and [`super::lookup`] are exact for any tree, and are what everything
-//! else here uses. These are for understanding, and for searches that try thousands of designs. How far off they are for few levels is told by
-//! `tests/suite/monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
+//! They hold in the limit of many levels; [`crate::allocate`] and [`super::lookup`] are exact for
+//! any tree, and are what everything else here uses. These are for understanding, and for searches
+//! that try thousands of designs. How far off they are for few levels is told by `tests/suite/
+//! monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
 //!
-//! Symbols are the paper's: `T` size ratio, `L` levels, `a` visible runs of a level (1 for leveling, T - 1 for tiering), `m` filter bits per entry,
-//! `v` lookups that find something for each one that does not, `L_u` levels without filters. Misprints of the paper are corrected: tests hold each form to
-//! the exact sums.
+//! Symbols are the paper's: `T` size ratio, `L` levels, `a` visible runs of a level (1 for
+//! leveling, T - 1 for tiering), `m` filter bits per entry, `v` lookups that find something for
+//! each one that does not, `L_u` levels without filters. Misprints of the paper are corrected:
+//! tests hold each form to the exact sums.
 
 use crate::allocate::LN2_SQUARED;
 
@@ -57,7 +59,8 @@ impl Tree {
         (levels - 1e-9).ceil().max(1.0) as u32
     }
 
-    /// `M_th / N` of Eq. 8: bits per entry from which on all levels have filters, if no lookup finds anything.
+    /// `M_th / N` of Eq. 8: bits per entry from which on all levels have filters, if no lookup
+    /// finds anything.
     pub fn threshold(&self) -> f64 {
         self.ratio.ln() / ((self.ratio - 1.0) * LN2_SQUARED)
     }
@@ -71,8 +74,8 @@ impl Tree {
         (unfiltered as u32).min(levels)
     }
 
-    /// `R` of Eq. 7: block reads of a lookup that finds nothing; no more than there are runs, `a L`,
-    /// which the equation itself exceeds for few bits and few levels.
+    /// `R` of Eq. 7: block reads of a lookup that finds nothing; no more than there are runs, `a
+    /// L`, which the equation itself exceeds for few bits and few levels.
     pub fn zero_result(&self, bits_per_entry: f64, levels: u32) -> f64 {
         let unfiltered = f64::from(self.unfiltered(bits_per_entry, levels));
         if unfiltered >= f64::from(levels) {
@@ -87,7 +90,8 @@ impl Tree {
         self.runs() * f64::from(levels) * (-bits_per_entry * LN2_SQUARED).exp()
     }
 
-    /// The rates of levels 1 to `levels` that make `R` block reads of a lookup that finds nothing, with the least memory: Eq. 32 and 33, exact for full levels.
+    /// The rates of levels 1 to `levels` that make `R` block reads of a lookup that finds nothing,
+    /// with the least memory: Eq. 32 and 33, exact for full levels.
     ///
     /// # Panics
     /// If `reads` is not above 0.
@@ -103,15 +107,16 @@ impl Tree {
         (1..=levels).map(rate).collect()
     }
 
-    /// `M_th^L` and `M_th^(L-1)` of Eq. 18, in bits per entry, if a share `found` of lookups find something: above the first all levels have filters, between
-    /// them all but the largest.
+    /// `M_th^L` and `M_th^(L-1)` of Eq. 18, in bits per entry, if a share `found` of lookups find
+    /// something: above the first all levels have filters, between them all but the largest.
     pub fn thresholds_mixed(&self, found: f64) -> (f64, f64) {
         let t = self.ratio;
         let largest = (t.ln() / (t - 1.0) - self.weight_of_largest(found).ln() / t) / LN2_SQUARED;
         (largest, t.ln() / (t * (t - 1.0) * LN2_SQUARED))
     }
 
-    /// `Z` of Eq. 19 and 20: block reads of a lookup, of which a share `found` = v / (v+1) find something, in the largest level.
+    /// `Z` of Eq. 19 and 20: block reads of a lookup, of which a share `found` = v / (v+1) find
+    /// something, in the largest level.
     pub fn mixed(&self, bits_per_entry: f64, levels: u32, found: f64) -> f64 {
         let (t, a) = (self.ratio, self.runs());
         let (all, all_but_largest) = self.thresholds_mixed(found);
@@ -130,7 +135,8 @@ impl Tree {
         self.factor() * filtered + without
     }
 
-    /// `W` of Eq. 10: block writes and reads of an update, `per_block` entries to a block, where a write costs `write_cost` reads.
+    /// `W` of Eq. 10: block writes and reads of an update, `per_block` entries to a block, where a
+    /// write costs `write_cost` reads.
     pub fn update(&self, levels: u32, per_block: f64, write_cost: f64) -> f64 {
         let t = self.ratio;
         let writes = match self.merging {

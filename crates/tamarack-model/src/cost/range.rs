@@ -1,18 +1,22 @@
-//! What scans cost beside updates: runs that a scan meets, times that an entry is rewritten, and the bound that no numbers of runs get below. MOOSE, sections 3.2 and 3.3.
+//! What scans cost beside updates: runs that a scan meets, times that an entry is rewritten, and
+//! the bound that no numbers of runs get below. MOOSE, sections 3.2 and 3.3.
 //!
-//! More runs in a level spare writes and cost seeks. For given ratios, the product of the two sums is least for `n_i = k √r_i`, whatever k is:
+//! More runs in a level spare writes and cost seeks. For given ratios, the product of the two sums
+//! is least for `n_i = k √r_i`, whatever k is:
 //!
 //! ```text
 //! Σ n_i · Σ r_i / n_i  ≥  (Σ √r_i)²  ≥  L² (N_L / F)^(1/L)  ≥  (e/2 · ln(N_L / F))²
 //!                      Eq. 7         Eq. 8                  at r = e² = 7.4
 //! ```
 //!
-//! These count slots and `r/n` rewritings, as the paper does. What is really paid are [visible runs](Shape::visible_runs) and
-//! [`writes_per_entry`](super::update::writes_per_entry), which are less.
+//! These count slots and `r/n` rewritings, as the paper does. What is really paid are [visible
+//! runs](Shape::visible_runs) and [`writes_per_entry`](super::update::writes_per_entry), which are
+//! less.
 //!
 //! # Blocks of a short scan
 //!
-//! Monkey's Eq. 11 counts one block for each run, and what the entries fill. For short scans of entries of which only a few fill a block, that is too little: [`blocks`] is the exact sum.
+//! Monkey's Eq. 11 counts one block for each run, and what the entries fill. For short scans of
+//! entries of which only a few fill a block, that is too little: [`blocks`] is the exact sum.
 //!
 //! ```text
 //! run j       │ a  c  f │ k  m  p │ s …        a scan from g: the index leads to the first block, where nothing is at or after g, and so to the second
@@ -20,8 +24,9 @@
 //!                      └ fence of the second block: as much of k as tells it from f
 //! ```
 //!
-//! A key that stands before a fence is looked for in the block before it, which one in b gaps between neighbours ends; the share of such a gap that lies before the fence is
-//! [`before_fence`]. Fences are as short as can be, so that depends on what keys are made of.
+//! A key that stands before a fence is looked for in the block before it, which one in b gaps
+//! between neighbours ends; the share of such a gap that lies before the fence is [`before_fence`].
+//! Fences are as short as can be, so that depends on what keys are made of.
 
 use crate::shape::Shape;
 
@@ -30,14 +35,19 @@ use crate::shape::Shape;
 pub struct Met {
     /// Entries.
     pub entries: f64,
-    /// The part of all keys that it covers: 1 of a run, less of one that a merge has handed over in part, or has not written to its end.
+    /// The part of all keys that it covers: 1 of a run, less of one that a merge has handed over in
+    /// part, or has not written to its end.
     pub covers: f64,
 }
 
-/// Data blocks that a scan reads without a cache: `Σ (1 + (1 - e_j/D) g_j / b) + (s - 1) (E/D) / b`, with E entries in all these runs, D of them `live` (each key once), of which it goes on from
-/// any, as likely as any other, until it has returned `scanned` of them, at least 1; b entries to a block, at least 1, and keys of random digits of this `base` ([`before_fence`]).
+/// Data blocks that a scan reads without a cache: `Σ (1 + (1 - e_j/D) g_j / b) + (s - 1) (E/D) /
+/// b`, with E entries in all these runs, D of them `live` (each key once), of which it goes on from
+/// any, as likely as any other, until it has returned `scanned` of them, at least 1; b entries to a
+/// block, at least 1, and keys of random digits of this `base` ([`before_fence`]).
 ///
-/// In each run it seeks the first key, and reads on as far as needed; entries that younger versions hide are passed like others. What buffers hold is taken for nothing. Keys are taken to be evenly spread over all runs.
+/// In each run it seeks the first key, and reads on as far as needed; entries that younger versions
+/// hide are passed like others. What buffers hold is taken for nothing. Keys are taken to be evenly
+/// spread over all runs.
 pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) -> f64 {
     let seek = |run: &Met| {
         let density = run.entries / run.covers;
@@ -50,17 +60,22 @@ pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) 
     met().map(seek).sum::<f64>() + passed / per_block
 }
 
-/// Whole entries to a block of so many bytes; less than one if an entry has a larger block of its own.
+/// Whole entries to a block of so many bytes; less than one if an entry has a larger block of its
+/// own.
 pub fn entries_per_block(block_bytes: f64, entry_bytes: f64) -> f64 {
     let ratio = block_bytes / entry_bytes;
     if ratio < 1.0 { ratio } else { ratio.floor() }
 }
 
-/// Of keys that lie between the last entry of a block and the first of the next, how many lie before the fence between them, and so lead to the first of the two. Of `entries` random keys of digits of this
-/// base, at least 2; 256 for random bytes, 16 for hexadecimal digits. A fence is the beginning of the second block's first key, up to the first digit in which it differs from the key before.
+/// Of keys that lie between the last entry of a block and the first of the next, how many lie
+/// before the fence between them, and so lead to the first of the two. Of `entries` random keys of
+/// digits of this base, at least 2; 256 for random bytes, 16 for hexadecimal digits. A fence is the
+/// beginning of the second block's first key, up to the first digit in which it differs from the
+/// key before.
 ///
-/// Summed over the digit d in which these two differ, which is also that in which the key that is sought differs from the second: with `a = n / B^d` keys to a cell of d digits,
-/// `(1 - e^-a)/a - (1 - e^-aB)/(aB) - e^-a (1 - e^-aB) / (B (1 - e^-a)) + e^-aB`.
+/// Summed over the digit d in which these two differ, which is also that in which the key that is
+/// sought differs from the second: with `a = n / B^d` keys to a cell of d digits, `(1 - e^-a)/a -
+/// (1 - e^-aB)/(aB) - e^-a (1 - e^-aB) / (B (1 - e^-a)) + e^-aB`.
 pub fn before_fence(entries: f64, base: f64) -> f64 {
     let mut share = 0.0;
     let mut cell = entries / base;
@@ -79,17 +94,20 @@ pub fn slots(shape: &Shape) -> f64 {
     shape.levels().iter().map(|level| f64::from(level.runs)).sum()
 }
 
-/// Times that an entry is rewritten on its way, up to a factor: `Σ r_i / n_i`. MOOSE, Eq. 2 without 1/B.
+/// Times that an entry is rewritten on its way, up to a factor: `Σ r_i / n_i`. MOOSE, Eq. 2 without
+/// 1/B.
 pub fn rewritings(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| shape.magnification(level)).sum()
 }
 
-/// The least product of [`slots`] and [`rewritings`] with these ratios and any numbers of runs, not only whole ones: `(Σ √r_i)²`. MOOSE, Eq. 7.
+/// The least product of [`slots`] and [`rewritings`] with these ratios and any numbers of runs, not
+/// only whole ones: `(Σ √r_i)²`. MOOSE, Eq. 7.
 pub fn least_product(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| shape.ratio(level).sqrt()).sum::<f64>().powi(2)
 }
 
-/// The least product of a tree of so many levels, the last of them so many times the buffer: `L² (N_L / F)^(1/L)`, reached by equal ratios. MOOSE, Eq. 8.
+/// The least product of a tree of so many levels, the last of them so many times the buffer: `L²
+/// (N_L / F)^(1/L)`, reached by equal ratios. MOOSE, Eq. 8.
 pub fn least_product_of_levels(levels: u32, last: f64) -> f64 {
     f64::from(levels).powi(2) * last.powf(1.0 / f64::from(levels))
 }
@@ -131,7 +149,8 @@ mod tests {
             Self { keys, fences, per_block }
         }
 
-        /// The blocks that are read to go from the first key at `from` or after to the `passed`th after it.
+        /// The blocks that are read to go from the first key at `from` or after to the `passed`th
+        /// after it.
         fn read(&self, from: u64, passed: usize) -> usize {
             let first = self.fences.partition_point(|fence| *fence <= from) - 1;
             let last =
@@ -140,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Runs are really laid out in blocks with fences, and scanned; with random bytes and hexadecimal digits, at several densities, each key once and in two runs.
+    /// Runs are really laid out in blocks with fences, and scanned; with random bytes and
+    /// hexadecimal digits, at several densities, each key once and in two runs.
     #[test]
     fn blocks_are_those_of_runs_that_are_laid_out() {
         const SCANS: usize = 20_000;
@@ -170,7 +190,8 @@ mod tests {
             for _ in 0..SCANS {
                 let first = (random(&mut state) % (live.len() - scanned) as u64) as usize;
                 let (from, last) = (live[first], live[first + scanned - 1]);
-                // A run stands on its first entry that is not before the last one returned; hidden versions of that are not passed any more.
+                // A run stands on its first entry that is not before the last one returned; hidden versions of that
+                // are not passed any more.
                 let passed = |run: &Stored| {
                     run.keys.partition_point(|key| *key < last) - run.keys.partition_point(|key| *key < from)
                 };

@@ -1,7 +1,8 @@
 //! What space costs: bytes on storage for each byte that is live, at worst.
 //!
-//! The worst workload updates the same keys over and over, so that all runs hold versions of the keys of one, the
-//! largest. Where it deletes, or writes smaller values, less than that run is live: [`worst_of`].
+//! The worst workload updates the same keys over and over, so that all runs hold versions of the
+//! keys of one, the largest. Where it deletes, or writes smaller values, less than that run is
+//! live: [`worst_of`].
 
 use crate::occupancy::{Occupancy, Run};
 use crate::shape::Shape;
@@ -11,8 +12,8 @@ use crate::units::{Bytes, Entries};
 /// visible runs of the last level is live. MOOSE, Eq. 15, has slots, of which the last is never
 /// filled where each takes one batch: tiering with T slots shows T - 1 runs.
 ///
-/// Trees are not always full, and a tree that has just grown has as good as nothing in its last level: [`worst_now`]
-/// can be larger for a while.
+/// Trees are not always full, and a tree that has just grown has as good as nothing in its last
+/// level: [`worst_now`] can be larger for a while.
 pub fn worst_amplification(shape: &Shape) -> f64 {
     let runs = shape.visible_runs(shape.last()).max(1) as f64;
     shape.capacity().as_f64() / shape.holds().as_f64() * runs
@@ -20,9 +21,9 @@ pub fn worst_amplification(shape: &Shape) -> f64 {
 
 /// Upper bound on [`worst_amplification`] for a last level that has this share of all and `k √r`
 /// runs, rounded, at least 1, and for a level above it that is at least twice the next (or none):
-/// `max(1, k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level L-1 has at least half of all
-/// that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which makes
-/// a lower bound.
+/// `max(1, k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level L-1 has at least half of
+/// all that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which
+/// makes a lower bound.
 pub fn worst_amplification_at_most(share: f64, runs_for_root: f64) -> f64 {
     (runs_for_root * (2.0 * share / (1.0 - share)).sqrt() + 0.5).max(1.0) / share
 }
@@ -38,7 +39,8 @@ pub fn worst_now(occupancy: &Occupancy) -> f64 {
 pub struct Content {
     /// Raw bytes.
     pub bytes: Bytes,
-    /// Entries, tombstones included; 0 where they are not known, and then younger entries are taken to be as large.
+    /// Entries, tombstones included; 0 where they are not known, and then younger entries are taken
+    /// to be as large.
     pub entries: Entries,
     /// Tombstones among them.
     pub tombstones: Entries,
@@ -81,14 +83,18 @@ impl Content {
     }
 }
 
-/// Entries of two runs are taken to be as large if their averages differ by at most one part of so many: those of one kind differ by chance.
+/// Entries of two runs are taken to be as large if their averages differ by at most one part of so
+/// many: those of one kind differ by chance.
 const ALIKE: f64 = 8.0;
 
-/// The amplification that is possible with these runs, young to old; 1 if there is nothing, and infinite if all may be deleted.
+/// The amplification that is possible with these runs, young to old; 1 if there is nothing, and
+/// infinite if all may be deleted.
 ///
-/// At least so much is live as any one run has, less what younger runs may have made of its keys: each tombstone takes one entry of average size from it, and
-/// each other entry, if those are smaller by more than an eighth, the difference. So it is exact for the worst workload if entries are of one size, and an
-/// estimate if not. A run's own tombstones are not live either, but for those of the oldest run: these would be gone if nothing needed them.
+/// At least so much is live as any one run has, less what younger runs may have made of its keys:
+/// each tombstone takes one entry of average size from it, and each other entry, if those are
+/// smaller by more than an eighth, the difference. So it is exact for the worst workload if entries
+/// are of one size, and an estimate if not. A run's own tombstones are not live either, but for
+/// those of the oldest run: these would be gone if nothing needed them.
 pub fn worst_of(runs: &[Content]) -> f64 {
     let all: f64 = runs.iter().map(|run| run.bytes.as_f64()).sum();
     if all == 0.0 {
@@ -128,7 +134,8 @@ mod tests {
         assert_eq!(worst_now(&Occupancy::default()), 1.0);
     }
 
-    /// Hundred entries of 10 bytes; then deletes and small values of them, and what the formula makes of that.
+    /// Hundred entries of 10 bytes; then deletes and small values of them, and what the formula
+    /// makes of that.
     #[test]
     fn deletes_and_small_values_count() {
         let run = |entries, tombstones, value| Content {

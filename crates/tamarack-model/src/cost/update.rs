@@ -1,31 +1,32 @@
 //! What writes cost: how often each entry is written, level by level.
 //!
-//! In level i, of `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and the last sends all
-//! down. A run that is filled by `k` batches writes `1 + 2 + … + k` batches, since each arrival rewrites the run. For a
-//! ratio of whole numbers, with s = r/n whole, that gives
+//! In level i, of `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and the
+//! last sends all down. A run that is filled by `k` batches writes `1 + 2 + … + k` batches, since
+//! each arrival rewrites the run. For a ratio of whole numbers, with s = r/n whole, that gives
 //!
 //! ```text
 //! A_i = (s_i + 1) / 2 - 1 / n_i          leveling: (T-1)/2      tiering: (T-1)/T
 //! ```
 //!
-//! **Level 1** has one more term. The batch that fills a level is not written there, but a flush has to be written
-//! somewhere: once, as a run of its own, `1 / r_1` of all entries. So tiering writes each entry exactly once in level
-//! 1, and leveling (T-1)/2 + 1/T times.
+//! **Level 1** has one more term. The batch that fills a level is not written there, but a flush
+//! has to be written somewhere: once, as a run of its own, `1 / r_1` of all entries. So tiering
+//! writes each entry exactly once in level 1, and leveling (T-1)/2 + 1/T times.
 
 //!
-//! **Along the way.** The mean hides that a leveled level writes little while it is nearly empty and most when it is
-//! nearly full; [`Filling`] says how much at which point.
+//! **Along the way.** The mean hides that a leveled level writes little while it is nearly empty
+//! and most when it is nearly full; [`Filling`] says how much at which point.
 
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// How many bytes merges write in a level for each byte that passes through it, the flush into level 1 included: `A_i`,
-/// and `1/r_1` more for level 1.
+/// How many bytes merges write in a level for each byte that passes through it, the flush into
+/// level 1 included: `A_i`, and `1/r_1` more for level 1.
 pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
     let batches = shape.batches(level);
     let runs = shape.visible_runs(level).max(1);
     let (short, longer_runs) = ((batches - 1) / runs, (batches - 1) % runs);
-    // Not in whole numbers: a tiny buffer under a large level makes more batches than have a square in 64 bits.
+    // Not in whole numbers: a tiny buffer under a large level makes more batches than have a square in
+    // 64 bits.
     let merged =
         longer_runs as f64 * triangle((short + 1) as f64) + (runs - longer_runs) as f64 * triangle(short as f64);
     let flushed_alone = if level == 1 { 1.0 } else { 0.0 };
@@ -34,19 +35,21 @@ pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
 
 /// How many bytes are written for each byte that passes through the whole tree: `Σ A_i + 1/r_1`.
 ///
-/// An entry that is in a full tree has on average not yet passed through its last level; for the write amplification of
-/// a tree that grows, simulate it.
+/// An entry that is in a full tree has on average not yet passed through its last level; for the
+/// write amplification of a tree that grows, simulate it.
 pub fn writes_per_entry_total(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| writes_per_entry(shape, level)).sum()
 }
 
-/// What merges write in one level while it fills; its numbers are taken from the shape once, to be asked often.
+/// What merges write in one level while it fills; its numbers are taken from the shape once, to be
+/// asked often.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
     capacity: Bytes,
     batch: f64,
     writes_per_entry: f64,
-    /// Batches that each visible run takes, of those that are written; broken if they cannot be spread evenly.
+    /// Batches that each visible run takes, of those that are written; broken if they cannot be
+    /// spread evenly.
     per_run: f64,
     /// What makes the writes of such runs those of whole batches; 1 if they are spread evenly.
     uneven: f64,
@@ -68,9 +71,9 @@ impl Filling {
         Self { capacity, batch, writes_per_entry, per_run, uneven, merged }
     }
 
-    /// Bytes that will have arrived when the level is full, if it holds so many now and nominal batches follow: the
-    /// first number of them that brings it within half a batch of its capacity. The capacity itself, if all batches are
-    /// nominal and the ratio is whole.
+    /// Bytes that will have arrived when the level is full, if it holds so many now and nominal
+    /// batches follow: the first number of them that brings it within half a batch of its
+    /// capacity. The capacity itself, if all batches are nominal and the ratio is whole.
     pub fn full_at(&self, held: f64) -> f64 {
         let missing = self.capacity.as_f64() - self.batch / 2.0 - held;
         held + (missing / self.batch).ceil().max(0.0) * self.batch
@@ -81,8 +84,9 @@ impl Filling {
         self.writes_per_entry
     }
 
-    /// Bytes that were written in the level from when it was empty until it holds so many; between batches, as if bytes
-    /// came one by one. A level that is full, or more, has written no more than before its last batch came.
+    /// Bytes that were written in the level from when it was empty until it holds so many; between
+    /// batches, as if bytes came one by one. A level that is full, or more, has written no more
+    /// than before its last batch came.
     pub fn written(&self, held: f64) -> f64 {
         if self.per_run == 0.0 {
             return self.merged;
@@ -104,8 +108,8 @@ mod tests {
     use super::*;
     use crate::shape::Level;
 
-    /// A level that fills batch by batch has written, after each, what runs of so many batches need; and when it is
-    /// full, what [`writes_per_entry()`] says.
+    /// A level that fills batch by batch has written, after each, what runs of so many batches
+    /// need; and when it is full, what [`writes_per_entry()`] says.
     #[test]
     fn filling_adds_up() {
         let shape: Shape = "buffer 1\nlevel 12 in 3 runs\nlevel 72 in 1 run".parse().expect("a shape");

@@ -1,4 +1,5 @@
-//! The words that name a filter: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`, `elastic:bits=10`.
+//! The words that name a filter: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`,
+//! `elastic:bits=10`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,12 +34,14 @@ pub enum Allocation {
         /// From 0 on.
         v: f64,
     },
-    /// The same for such lookups as there were, by how often they passed each part of the tree in vain.
+    /// The same for such lookups as there were, by how often they passed each part of the tree in
+    /// vain.
     Observed,
 }
 
 impl Allocation {
-    /// The share of lookups that it takes to find something; `None` for [`Allocation::Observed`], which goes by what was seen.
+    /// The share of lookups that it takes to find something; `None` for [`Allocation::Observed`],
+    /// which goes by what was seen.
     pub fn found(self) -> Option<f64> {
         match self {
             Self::Uniform | Self::Monkey => Some(0.0),
@@ -62,7 +65,8 @@ impl FilterChoice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
 
-/// With more bits per entry than this the best filters err less than once in 10¹³ lookups, and digests of 64 bits begin to be what limits.
+/// With more bits per entry than this the best filters err less than once in 10¹³ lookups, and
+/// digests of 64 bits begin to be what limits.
 pub const BITS_MAX: f64 = 64.0;
 
 /// More lookups than this that find something, for each one that does not, are as good as all.

@@ -1,28 +1,35 @@
-//! When a level is full, when a run is, and which runs an arriving batch is merged with: rules 1 and 3.
+//! When a level is full, when a run is, and which runs an arriving batch is merged with: rules 1
+//! and 3.
 //!
-//! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as full once it is
-//! within half a nominal batch of its capacity: then it holds the nearest whole number of batches, and one that is 2 %
-//! short is not merged again.
+//! **Half a batch.** Batches vary in size, so nothing is ever filled to the byte. A level counts as
+//! full once it is within half a nominal batch of its capacity: then it holds the nearest whole
+//! number of batches, and one that is 2 % short is not merged again.
 //!
-//! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that fills it is never
-//! written there. The youngest run's slot is an equal part of what older runs leave of that: (capacity - ¾ batch -
-//! older runs) / (slots - older runs); the run is full when it is larger than that less half a batch. With nominal
-//! batches and a whole number s of them to a slot, that is when it holds s batches. If s is not whole (10 batches in 7
-//! slots), comparing each run with capacity / slots would round every run down to one batch and need nine slots; the
-//! fair slot gives 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little small, and runs of odd
-//! sizes that a change of shape left.
+//! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that
+//! fills it is never written there. The youngest run's slot is an equal part of what older runs
+//! leave of that: (capacity - ¾ batch - older runs) / (slots - older runs); the run is full when it
+//! is larger than that less half a batch. With nominal batches and a whole number s of them to a
+//! slot, that is when it holds s batches. If s is not whole (10 batches in 7 slots), comparing each
+//! run with capacity / slots would round every run down to one batch and need nine slots; the
+//! fair slot gives 1, 1, 1, 2, 1, 2, 1. The same rule absorbs batches that are always a little
+//! small, and runs of odd sizes that a change of shape left.
 //!
-//! Three quarters, and not one batch: otherwise two slots for eight batches (3.5 each) would be a tie between 3, 4 and
-//! 4, 3, to be decided by the odd bytes of a batch. With a quarter to either side no whole numbers meet in a tie.
+//! Three quarters, and not one batch: otherwise two slots for eight batches (3.5 each) would be a
+//! tie between 3, 4 and 4, 3, to be decided by the odd bytes of a batch. With a quarter to either
+//! side no whole numbers meet in a tie.
 //!
-//! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or not. Hence a level
-//! never has more runs than slots, unless merges in progress kept a run from being taken, or a change of shape left
-//! more runs. Then the next batch takes as many of the youngest runs along as it needs for the slots to suffice.
+//! **Slots are kept.** A batch that finds no free slot is merged with the youngest run, full or
+//! not. Hence a level never has more runs than slots, unless merges in progress kept a run from
+//! being taken, or a change of shape left more runs. Then the next batch takes as many of the
+//! youngest runs along as it needs for the slots to suffice.
 //!
-//! **Small runs give up their slots.** A batch that is merged with runs takes along the next older ones, too, while each is less than a third of
-//! what is merged. Batches that are spread evenly never leave such runs: the run before has k batches when the youngest has k + 1 at most, and they vary. They are what a
-//! level kept that has grown since, as MOOSE's last level does again and again: its oldest run would keep a slot for ever with the few bytes that the level once had, and
-//! all that came later would be rewritten with the other runs. Taking it along costs less than a third more, once.
+//! **Small runs give up their slots.** A batch that is merged with runs takes along the next older
+//! ones, too, while each is less than a third of what is merged. Batches that are spread evenly
+//! never leave such runs: the run before has k batches when the youngest has k + 1 at most, and
+//! they vary. They are what a level kept that has grown since, as MOOSE's last level does again and
+//! again: its oldest run would keep a slot for ever with the few bytes that the level once had, and
+//! all that came later would be rewritten with the other runs. Taking it along costs less than a
+//! third more, once.
 
 use crate::planner::standing::Slot;
 use crate::shape::Shape;
@@ -39,7 +46,8 @@ pub(super) fn is_level_overfull(shape: &Shape, number: usize, bytes: u64) -> boo
     2 * u128::from(bytes) > 2 * u128::from(capacity) + u128::from(batch)
 }
 
-/// With how many of its youngest runs a batch of so many bytes is merged that arrives at a level and does not fill it.
+/// With how many of its youngest runs a batch of so many bytes is merged that arrives at a level
+/// and does not fill it.
 pub(super) fn runs_to_join(shape: &Shape, number: usize, runs: &[Slot], batch: u64) -> usize {
     let slots = shape.level(number).runs as usize;
     let for_slots = (runs.len() + 1).saturating_sub(slots);
@@ -85,7 +93,8 @@ mod tests {
         runs.iter().rev().map(|run| run.bytes / batch).collect()
     }
 
-    /// Examples: whole and broken numbers of batches in a slot, and batches that are always too small.
+    /// Examples: whole and broken numbers of batches in a slot, and batches that are always too
+    /// small.
     #[test]
     fn batches_are_spread_over_slots() {
         assert_eq!(filled(1000, 1, 100), [9]);
@@ -97,7 +106,8 @@ mod tests {
         assert_eq!(filled(2000, 20, 90), [[1; 18].as_slice(), &[2, 1]].concat());
     }
 
-    /// For every ratio and number of slots: as many runs as [`Shape::visible_runs`] says, as even as can be.
+    /// For every ratio and number of slots: as many runs as [`Shape::visible_runs`] says, as even
+    /// as can be.
     #[test]
     fn spreading_is_even() {
         for capacity in (150..=6000).step_by(50) {

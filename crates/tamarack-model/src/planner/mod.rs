@@ -1,9 +1,9 @@
 //! The planner: what is merged next, decided by one pure function for every shape.
 //!
-//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a [`CompactionPlan`] that names its
-//! cause, or nothing. The planner sees numbers only: no policy, no key, no file, no clock. The engine asks it what to
-//! do, and the [simulation](crate::simulate) asks the same functions what would be done, so a prediction is made by the
-//! code that will run.
+//! In: a [`Shape`], an [`Occupancy`], the merges in progress, and the [`Occasion`]. Out: a
+//! [`CompactionPlan`] that names its cause, or nothing. The planner sees numbers only: no policy,
+//! no key, no file, no clock. The engine asks it what to do, and the [simulation](crate::simulate)
+//! asks the same functions what would be done, so a prediction is made by the code that will run.
 //!
 //! ```text
 //!   buffer      ▪ sealed
@@ -17,44 +17,52 @@
 //!
 //! # The six rules
 //!
-//! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full (the active run),
-//!    else opens a new one. When a level is full, all of it becomes one batch for the next level; if the arriving batch
-//!    is the one that fills it, everything goes straight down instead of being written here first: through as many
-//!    levels as that fills, in one merge.
-//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle, else as a run of its own, also
-//!    if the level is full with it. So what fills level 1 is written once, and goes down with the rest by a merge; a
-//!    flush is never a merge of gigabytes.
-//! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which also says how
-//!    batches are spread over slots.
-//! 4. **Examined on arrival.** A level is looked at only when something arrives at it ([`Occasion::Arrived`]). What a
-//!    change of shape left over waits for the next arrival. The other occasions are requests from outside.
-//! 5. **Concurrency.** Merges run at once when they share no run. An arrival at a level whose active run is in a merge
-//!    opens a younger run, and the slot count may be exceeded meanwhile; the next arrival that finds those runs idle
-//!    takes them along. What would have to go on down through a level waits while something is still on its way into
-//!    that level: if it did not, a busy level might never come to be emptied.
-//! 6. **Growth and change** are another shape, and [`relabel()`]. When what comes down would fill the last level, the
-//!    tree has [outgrown] its shape; the caller then takes a larger one, relabels, and asks again. A tree that is not
-//!    given a larger shape stays correct, and merges what comes into its last level.
+//! 1. **Arrival.** A batch that arrives at a level goes into its youngest run if that is not full
+//!    (the active run), else opens a new one. When a level is full, all of it becomes one batch for
+//!    the next level; if the arriving batch is the one that fills it, everything goes straight down
+//!    instead of being written here first: through as many levels as that fills, in one merge.
+//! 2. **Flush.** A flush writes one run of level 1: into the active run if that is idle, else as a
+//!    run of its own, also if the level is full with it. So what fills level 1 is written once, and
+//!    goes down with the rest by a merge; a flush is never a merge of gigabytes.
+//! 3. **Full** means: within half a nominal batch. See the page of the private module `full`, which
+//!    also says how batches are spread over slots.
+//! 4. **Examined on arrival.** A level is looked at only when something arrives at it
+//!    ([`Occasion::Arrived`]). What a change of shape left over waits for the next arrival. The
+//!    other occasions are requests from outside.
+//! 5. **Concurrency.** Merges run at once when they share no run. An arrival at a level whose
+//!    active run is in a merge opens a younger run, and the slot count may be exceeded meanwhile;
+//!    the next arrival that finds those runs idle takes them along. What would have to go on down
+//!    through a level waits while something is still on its way into that level: if it did not, a
+//!    busy level might never come to be emptied.
+//! 6. **Growth and change** are another shape, and [`relabel()`]. When what comes down would fill
+//!    the last level, the tree has [outgrown] its shape; the caller then takes a larger one,
+//!    relabels, and asks again. A tree that is not given a larger shape stays correct, and merges
+//!    what comes into its last level.
 //!
-//! A run that comes from outside (ingested, sorted already) is a batch like any other: it arrives at its [`entrance`], and
-//! rule 1 says what becomes of it there. Its arrival is two occasions, [`Occasion::Arrived`] (again where it stands then,
-//! if that made the tree grow) and [`Occasion::Ingested`], since it stands in the tree before it is merged with anything.
+//! A run that comes from outside (ingested, sorted already) is a batch like any other: it arrives
+//! at its [`entrance`], and rule 1 says what becomes of it there. Its arrival is two occasions,
+//! [`Occasion::Arrived`] (again where it stands then, if that made the tree grow) and
+//! [`Occasion::Ingested`], since it stands in the tree before it is merged with anything.
 //!
-//! **At once.** A change of shape is carried over as data arrives. Who wants it now has every level looked at, from small to large, as if something had arrived there
-//! ([`Occasion::Reshape`]): a full one goes down by rule 1, and where there are more runs than slots the youngest run counts as a batch that has just come, which takes along as
-//! many of the next older ones as it needs for the slots to suffice. What went down is not looked at again where it came to rest, so no byte is written twice, and a tree that has
-//! the form of its shape writes none.
+//! **At once.** A change of shape is carried over as data arrives. Who wants it now has every level
+//! looked at, from small to large, as if something had arrived there ([`Occasion::Reshape`]): a
+//! full one goes down by rule 1, and where there are more runs than slots the youngest run counts
+//! as a batch that has just come, which takes along as many of the next older ones as it needs for
+//! the slots to suffice. What went down is not looked at again where it came to rest, so no byte is
+//! written twice, and a tree that has the form of its shape writes none.
 //!
 //! # What the caller guarantees
 //!
-//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it [`finish`]es, and then
-//! asks again: for the level where the output stands, and for level 1, where a batch may have had to wait for that
-//! merge. Flushes finish in the order in which they began. `in_progress` lists merges in the order in which they began.
-//! If a change of shape has meanwhile taken away the level where something arrived, the last level is looked at: it stands there.
+//! It [`begin`]s a merge at once when it accepts it, keeps it among those in progress until it
+//! [`finish`]es, and then asks again: for the level where the output stands, and for level 1, where
+//! a batch may have had to wait for that merge. Flushes finish in the order in which they began.
+//! `in_progress` lists merges in the order in which they began. If a change of shape has meanwhile
+//! taken away the level where something arrived, the last level is looked at: it stands there.
 //!
-//! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs. Tests:
-//! `tests/expectations/*.txt` teach each rule with an example; `tests/suite/twin.rs` compares with a slow obvious tree of
-//! single entries; `tests/suite/histories.rs` checks invariants over random shapes, relabels and concurrent merges.
+//! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs.
+//! Tests: `tests/expectations/*.txt` teach each rule with an example; `tests/suite/twin.rs`
+//! compares with a slow obvious tree of single entries; `tests/suite/histories.rs` checks
+//! invariants over random shapes, relabels and concurrent merges.
 
 mod full;
 mod plan;
@@ -81,9 +89,10 @@ pub fn flush(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan
     CompactionPlan { cause: Cause::Flush, inputs: youngest_idle(&runs, join), buffer, target: 1 }
 }
 
-/// The level at which a run of this many bytes arrives that comes from outside, sorted already: the smallest that is not
-/// full with it, but none below a level that holds something, as it is younger than all that is there. Where no level
-/// holds it, it takes the last one that it may, and the planner carries it on from there.
+/// The level at which a run of this many bytes arrives that comes from outside, sorted already: the
+/// smallest that is not full with it, but none below a level that holds something, as it is younger
+/// than all that is there. Where no level holds it, it takes the last one that it may, and the
+/// planner carries it on from there.
 pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], bytes: Bytes) -> usize {
     let standing = Standing::new(occupancy, in_progress);
     let is_occupied = |level: &usize| !standing.level(*level).is_empty();
@@ -97,11 +106,12 @@ pub fn entrance(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionP
 
 /// The merge that this occasion calls for, if any; it has not begun yet.
 ///
-/// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again at their next
-/// arrival; a request should be repeated once a merge has finished.
+/// `None` also when a merge in progress holds a run that is needed. Levels are then looked at again
+/// at their next arrival; a request should be repeated once a merge has finished.
 ///
 /// # Panics
-/// If the tree has runs in levels that the shape does not have (it was not relabelled), or a run is in two merges.
+/// If the tree has runs in levels that the shape does not have (it was not relabelled), or a run is
+/// in two merges.
 pub fn next_compaction(
     shape: &Shape,
     occupancy: &Occupancy,
@@ -136,8 +146,8 @@ pub fn next_compaction(
     }
 }
 
-/// Whether what has arrived at this level must go on and fills the last one, so that the tree needs a larger shape
-/// before it is merged.
+/// Whether what has arrived at this level must go on and fills the last one, so that the tree needs
+/// a larger shape before it is merged.
 pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], arrived: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
     let arrived = arrived.min(shape.last());
@@ -145,8 +155,10 @@ pub fn outgrown(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionP
         && (arrived == shape.last() || descend(shape, &standing, arrived).is_some_and(|down| down.fills_last))
 }
 
-/// Whether a level has the form that the shape gives it: no more runs than slots, and not full unless it is the last. Merges in progress count as if they had ended, and what is being
-/// flushed into runs of its own as if it had not come. Where one does not, and nothing is in progress, there is a merge for [`Occasion::Reshape`].
+/// Whether a level has the form that the shape gives it: no more runs than slots, and not full
+/// unless it is the last. Merges in progress count as if they had ended, and what is being
+/// flushed into runs of its own as if it had not come. Where one does not, and nothing is in
+/// progress, there is a merge for [`Occasion::Reshape`].
 pub fn fits(shape: &Shape, occupancy: &Occupancy, in_progress: &[CompactionPlan], level: usize) -> bool {
     let standing = Standing::new(occupancy, in_progress);
     let level = level.min(shape.last());
@@ -173,8 +185,8 @@ fn has_to_go(shape: &Shape, standing: &Standing<'_>, level: usize) -> bool {
     level < shape.last() && is_full(shape, standing, level)
 }
 
-/// All of a level, straight down to where it does not fill a level any more. `None` if it is the last level, or has to
-/// wait.
+/// All of a level, straight down to where it does not fill a level any more. `None` if it is the
+/// last level, or has to wait.
 fn descend(shape: &Shape, standing: &Standing<'_>, from: usize) -> Option<Descent> {
     let mut inputs = all_idle(&standing.level(from))?;
     let mut batch = standing.bytes(from);
@@ -207,7 +219,8 @@ fn compact(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, cause:
     Some(CompactionPlan { cause, inputs, buffer: Bytes::ZERO, target })
 }
 
-/// All runs from the oldest on that nobody touches into one, if they are several: in the level of the oldest, or the next that is not full with it.
+/// All runs from the oldest on that nobody touches into one, if they are several: in the level of
+/// the oldest, or the next that is not full with it.
 fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) -> Option<CompactionPlan> {
     let deepest = occupancy.deepest();
     let (mut inputs, mut bytes) = (Vec::new(), 0);
@@ -229,7 +242,8 @@ fn fold_oldest(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>) ->
     Some(CompactionPlan { cause: Cause::SpaceBound, inputs, buffer: Bytes::ZERO, target })
 }
 
-/// A run that came from outside with those that a batch of its size would have been merged with when it arrived: rule 1.
+/// A run that came from outside with those that a batch of its size would have been merged with
+/// when it arrived: rule 1.
 fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested: RunId) -> Option<CompactionPlan> {
     let (target, _) = occupancy.runs().find(|(_, run)| run.id == ingested)?;
     let runs = standing.level(target);
@@ -249,7 +263,8 @@ fn join(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, ingested:
     })
 }
 
-/// A level takes the form that the shape gives it, by rule 1 as if its youngest run had just come. `None` if it has that form, or a run that is needed is in a merge.
+/// A level takes the form that the shape gives it, by rule 1 as if its youngest run had just come.
+/// `None` if it has that form, or a run that is needed is in a merge.
 fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<CompactionPlan> {
     let (inputs, target) = if has_to_go(shape, standing, level) {
         let down = descend(shape, standing, level)?;
@@ -263,8 +278,8 @@ fn reshape(shape: &Shape, standing: &Standing<'_>, level: usize) -> Option<Compa
     Some(CompactionPlan { cause: Cause::Reshape { level }, inputs, buffer: Bytes::ZERO, target })
 }
 
-/// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below, the run and all older
-/// ones become one.
+/// One step towards the end of a run's tombstones: its level goes down, or, if nothing is below,
+/// the run and all older ones become one.
 fn sink(shape: &Shape, occupancy: &Occupancy, standing: &Standing<'_>, due: RunId) -> Option<CompactionPlan> {
     let (level, _) = occupancy.runs().find(|(_, run)| run.id == due)?;
     let (inputs, target) = if level < occupancy.deepest() {

@@ -1,13 +1,14 @@
 //! [`CompactionPlan`]: one decision of the planner, as a value that can be printed and compared; and what it does to an
 //! occupancy.
 //!
-//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That moves no bytes and
-//! keeps the order of age: the inputs are neighbours, and between their old levels and the new one nothing else is
-//! left. It is needed as soon as two merges run at once. Suppose that level 1's runs a, b, c are being merged into
-//! level 2, and kept their label; then d, e, f fill level 1, and are merged into level 2 as well. If that one ends
-//! first, its output stands in level 2, *below* a, b, c in level 1, which are older: readers would take the older value
-//! for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already, below d, e, f and all that
-//! comes of them.
+//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That
+//! moves no bytes and keeps the order of age: the inputs are neighbours, and between their old
+//! levels and the new one nothing else is left. It is needed as soon as two merges run at once.
+//! Suppose that level 1's runs a, b, c are being merged into level 2, and kept their label; then d,
+//! e, f fill level 1, and are merged into level 2 as well. If that one ends first, its output
+//! stands in level 2, *below* a, b, c in level 1, which are older: readers would take the older
+//! value for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already,
+//! below d, e, f and all that comes of them.
 //!
 //! A merge **finishes** by its output taking the place of its inputs ([`finish`]).
 
@@ -21,9 +22,11 @@ use crate::units::Bytes;
 pub struct CompactionPlan {
     /// Why.
     pub cause: Cause,
-    /// The runs, young to old; neighbours in the order of age. Empty only for a flush that becomes a run of its own.
+    /// The runs, young to old; neighbours in the order of age. Empty only for a flush that becomes
+    /// a run of its own.
     pub inputs: Vec<RunId>,
-    /// What comes from a sealed buffer, which is younger than all inputs; zero unless this is a flush.
+    /// What comes from a sealed buffer, which is younger than all inputs; zero unless this is a
+    /// flush.
     pub buffer: Bytes,
     /// The level where the output will stand.
     pub target: usize,
@@ -34,8 +37,8 @@ pub struct CompactionPlan {
 pub enum Cause {
     /// A buffer was sealed.
     Flush,
-    /// A level was found full when something arrived at it, and so were, with what comes down, all levels until
-    /// `through`.
+    /// A level was found full when something arrived at it, and so were, with what comes down, all
+    /// levels until `through`.
     Full {
         /// The level that was looked at.
         level: usize,
@@ -53,12 +56,14 @@ pub enum Cause {
     },
     /// The tree takes more space than it may.
     SpaceBound,
-    /// The user asked for the tree to take the form of its shape now, and this level had another: it was full, or had more runs than slots.
+    /// The user asked for the tree to take the form of its shape now, and this level had another:
+    /// it was full, or had more runs than slots.
     Reshape {
         /// The level that was looked at.
         level: usize,
     },
-    /// This run came from outside, and the level where it arrived has an active run for it, or no slot.
+    /// This run came from outside, and the level where it arrived has an active run for it, or no
+    /// slot.
     Ingested {
         /// The run.
         run: RunId,
@@ -82,10 +87,11 @@ pub enum Occasion {
         /// The run.
         run: RunId,
     },
-    /// See [`Cause::SpaceBound`]. All runs from the oldest on that no merge holds become one; whether that is enough is for who asks to see
-    /// ([`bound`](crate::bound)).
+    /// See [`Cause::SpaceBound`]. All runs from the oldest on that no merge holds become one;
+    /// whether that is enough is for who asks to see ([`bound`](crate::bound)).
     SpaceBound,
-    /// See [`Cause::Reshape`]. Asked for every level, small to large, until each [fits](super::fits).
+    /// See [`Cause::Reshape`]. Asked for every level, small to large, until each
+    /// [fits](super::fits).
     Reshape {
         /// The level.
         level: usize,
@@ -98,15 +104,16 @@ pub enum Occasion {
 }
 
 impl CompactionPlan {
-    /// Whether the output is the one input as it is, under another label: nothing need be written. A single run is
-    /// rewritten only to rid it of something.
+    /// Whether the output is the one input as it is, under another label: nothing need be written.
+    /// A single run is rewritten only to rid it of something.
     pub fn is_move(&self) -> bool {
         self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. })
     }
 
-    /// Whether only a range of keys is merged. Its inputs stay runs of their levels, less that range, which the oldest
-    /// of them takes up. How many bytes that is cannot be known from counts, so here it changes nothing; and until it
-    /// has finished, its runs are in a merge where they stand, so it should be done in small ranges.
+    /// Whether only a range of keys is merged. Its inputs stay runs of their levels, less that
+    /// range, which the oldest of them takes up. How many bytes that is cannot be known from
+    /// counts, so here it changes nothing; and until it has finished, its runs are in a merge
+    /// where they stand, so it should be done in small ranges.
     pub fn is_partial(&self) -> bool {
         self.cause == Cause::CompactRange
     }
@@ -135,7 +142,8 @@ pub fn begin(occupancy: &mut Occupancy, merge: &CompactionPlan) {
     occupancy.level_mut(merge.target).splice(place..place, moved);
 }
 
-/// The occupancy once `merge`, which had begun, has finished. `output` is `None` if nothing was left to keep.
+/// The occupancy once `merge`, which had begun, has finished. `output` is `None` if nothing was
+/// left to keep.
 ///
 /// # Panics
 /// If the inputs do not stand side by side in the merge's target level.

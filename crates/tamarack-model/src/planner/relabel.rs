@@ -8,24 +8,27 @@
 //! level 4                        ▭▭▭▭▭▭▭▭▭▭        so, before it, did what was older
 //! ```
 //!
-//! What just fills its level keeps it, since the next arrival sends it straight down, merged with all else that goes
-//! there. To relabel it would move several runs into slots that are meant for larger ones: ten runs of a full tiered
-//! level would take all ten slots of the next level, with a tenth of the bytes.
+//! What just fills its level keeps it, since the next arrival sends it straight down, merged with
+//! all else that goes there. To relabel it would move several runs into slots that are meant for
+//! larger ones: ten runs of a full tiered level would take all ten slots of the next level, with a
+//! tenth of the bytes.
 //!
-//! Afterwards a level may have more runs than slots, or sizes that fit badly. That is mended when something arrives
-//! there, not before, unless somebody [asks for it](super::Occasion::Reshape).
+//! Afterwards a level may have more runs than slots, or sizes that fit badly. That is mended when
+//! something arrives there, not before, unless somebody [asks for it](super::Occasion::Reshape).
 
 use crate::occupancy::Occupancy;
 use crate::planner::full::is_level_overfull;
 use crate::planner::plan::CompactionPlan;
 use crate::shape::Shape;
 
-/// The same runs under the levels of another shape, and the merges in progress with their new target levels.
+/// The same runs under the levels of another shape, and the merges in progress with their new
+/// target levels.
 ///
-/// From old to young, the runs of a level keep their level if the new shape's level holds them (is not more than full
-/// with them); else they take the next larger level that does. What was past the new last level joins it. None passes
-/// another: where only a passed level would hold them, they join the level above which they stood. The inputs of a
-/// merge in progress all stand in one level, so they and it move together.
+/// From old to young, the runs of a level keep their level if the new shape's level holds them (is
+/// not more than full with them); else they take the next larger level that does. What was past the
+/// new last level joins it. None passes another: where only a passed level would hold them, they
+/// join the level above which they stood. The inputs of a merge in progress all stand in one level,
+/// so they and it move together.
 pub fn relabel(
     occupancy: &Occupancy,
     in_progress: &[CompactionPlan],

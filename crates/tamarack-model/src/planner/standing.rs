@@ -1,4 +1,5 @@
-//! How the levels will stand once all merges in progress have finished: what the planner decides on.
+//! How the levels will stand once all merges in progress have finished: what the planner decides
+//! on.
 //!
 //! ```text
 //! level 2   │ r9 r8 r7 + r4 │ r3 │      three runs on their way into r4, and a static one
@@ -30,7 +31,8 @@ pub(super) enum State {
     Idle(RunId),
     /// The output of a merge in progress, in the place of its inputs.
     Busy,
-    /// The output of a flush in progress that will be a run of its own, younger than all that is there.
+    /// The output of a flush in progress that will be a run of its own, younger than all that is
+    /// there.
     Coming,
 }
 
@@ -73,7 +75,8 @@ impl<'a> Standing<'a> {
         self.occupancy.level_bytes(number).0
     }
 
-    /// The inputs of a merge stand side by side in its target level, so its youngest input finds all.
+    /// The inputs of a merge stand side by side in its target level, so its youngest input finds
+    /// all.
     fn compaction_that_begins_with(&self, run: RunId, target: usize) -> Option<&'a CompactionPlan> {
         let mut whole = self.in_progress.iter().filter(|merge| merge.target == target && !merge.is_partial());
         whole.find(|merge| merge.inputs.first() == Some(&run))
@@ -84,15 +87,16 @@ impl<'a> Standing<'a> {
         self.in_progress.iter().any(|merge| merge.is_partial() && merge.inputs.contains(&run))
     }
 
-    /// Flushes on their way into runs of their own, young to old: the one that began last is the youngest.
+    /// Flushes on their way into runs of their own, young to old: the one that began last is the
+    /// youngest.
     fn coming(&self, number: usize) -> impl Iterator<Item = Slot> {
         let flushes = self.in_progress.iter().filter(move |merge| merge.inputs.is_empty() && merge.target == number);
         flushes.rev().map(|flush| Slot { bytes: flush.buffer.0, state: State::Coming })
     }
 }
 
-/// The ids of all these runs, if nobody touches any of them. Flushes that are still coming are not among them: they are
-/// younger, and stay behind.
+/// The ids of all these runs, if nobody touches any of them. Flushes that are still coming are not
+/// among them: they are younger, and stay behind.
 pub(super) fn all_idle(slots: &[Slot]) -> Option<Vec<RunId>> {
     let mut runs = Vec::with_capacity(slots.len());
     for slot in slots {

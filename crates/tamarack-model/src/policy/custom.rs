@@ -1,5 +1,5 @@
-//! A custom shape, as a policy: the shape that somebody wrote down, for as much data as it holds; for more, the same
-//! with a larger last level.
+//! A custom shape, as a policy: the shape that somebody wrote down, for as much data as it holds;
+//! for more, the same with a larger last level.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ impl Custom {
 }
 
 impl Policy for Custom {
-    /// The given shape, whatever the buffer: the shape says how large that should be. Its last level is doubled as
-    /// often as needed.
+    /// The given shape, whatever the buffer: the shape says how large that should be. Its last
+    /// level is doubled as often as needed.
     fn shape(&self, data: Bytes, _buffer: Bytes) -> Shape {
         let mut levels = self.shape.levels().to_vec();
         enlarge(&mut levels, enough(data));

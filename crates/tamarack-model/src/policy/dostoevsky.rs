@@ -1,5 +1,5 @@
-//! Dostoevsky's (T, K, Z): K visible runs in each level but the last, Z in the last. Leveling is K = Z = 1, tiering K =
-//! Z = T-1, lazy leveling K = T-1, Z = 1.
+//! Dostoevsky's (T, K, Z): K visible runs in each level but the last, Z in the last. Leveling is K
+//! = Z = 1, tiering K = Z = T-1, lazy leveling K = T-1, Z = 1.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ impl Dostoevsky {
         Ok(Self { ratio, inner, last })
     }
 
-    /// How many slots show this many runs. T slots show T-1: the batch that would take the last one sends all down. For
-    /// fewer, slots and visible runs are the same.
+    /// How many slots show this many runs. T slots show T-1: the batch that would take the last one
+    /// sends all down. For fewer, slots and visible runs are the same.
     fn slots(&self, visible: u32) -> u32 {
         if visible == self.ratio - 1 { self.ratio } else { visible }
     }
@@ -37,7 +37,8 @@ impl Dostoevsky {
 
 impl Policy for Dostoevsky {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
-        // T = 2 has one visible run at most; leveling and tiering are the same tree then, and its levels are written with one slot.
+        // T = 2 has one visible run at most; leveling and tiering are the same tree then, and its levels
+        // are written with one slot.
         let slots = |visible| if self.ratio == 2 { 1 } else { self.slots(visible) };
         geometric(data, buffer, self.ratio, |last| slots(if last { self.last } else { self.inner }))
     }

@@ -1,6 +1,7 @@
-//! Garnering (Autumn, section 3.1): leveling whose size ratios grow towards the small levels. The last level is T times
-//! the one above, that one T/c times the next, then T/c², and so on: `C_i / C_(i-1) = T / c^(L-i)`, Eq. 4. So levels
-//! are fewer, √(log N) of them instead of log N, and a lookup or scan meets fewer runs; level 1 is rewritten most.
+//! Garnering (Autumn, section 3.1): leveling whose size ratios grow towards the small levels. The
+//! last level is T times the one above, that one T/c times the next, then T/c², and so on: `C_i /
+//! C_(i-1) = T / c^(L-i)`, Eq. 4. So levels are fewer, √(log N) of them instead of log N, and a
+//! lookup or scan meets fewer runs; level 1 is rewritten most.
 //!
 //! ```text
 //!            T=2, c=0.8              all in buffers
@@ -10,11 +11,13 @@
 //! 4 levels    3.9  12.2   30.5   61
 //! ```
 //!
-//! All capacities grow with the number of levels. When the last level is full, one more level makes level i larger by
-//! c^(-i), and what was full is not full any more: so a new level moves nothing at first. That is Autumn's *delayed last-level compaction*; it needs
-//! no rule of its own, since [`relabel`](crate::planner::relabel) leaves runs where they fit.
+//! All capacities grow with the number of levels. When the last level is full, one more level makes
+//! level i larger by c^(-i), and what was full is not full any more: so a new level moves nothing
+//! at first. That is Autumn's *delayed last-level compaction*; it needs no rule of its own, since
+//! [`relabel`](crate::planner::relabel) leaves runs where they fit.
 //!
-//! With `first` slots in level 1, flushes stay runs of their own there until its slots are taken (section 3.2); with as many as its ratio, level 1 is tiered.
+//! With `first` slots in level 1, flushes stay runs of their own there until its slots are taken
+//! (section 3.2); with as many as its ratio, level 1 is tiered.
 
 use std::fmt;
 
@@ -23,7 +26,8 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `garnering:T=2,c=0.8`, Autumn's defaults, which hold where one is left out; with a first level of up to four runs, `garnering:T=2,c=0.8,first=4`.
+/// `garnering:T=2,c=0.8`, Autumn's defaults, which hold where one is left out; with a first level
+/// of up to four runs, `garnering:T=2,c=0.8,first=4`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Garnering {
     ratio: u32,
@@ -35,8 +39,9 @@ pub struct Garnering {
 const SCALING_MIN: f64 = 0.1;
 
 impl Garnering {
-    /// With the size ratio `T` of the last two levels, ratios that grow by `1/c` from level to level above them, and up to `first` run slots in level 1 (no
-    /// more than batches that fill it, though).
+    /// With the size ratio `T` of the last two levels, ratios that grow by `1/c` from level to
+    /// level above them, and up to `first` run slots in level 1 (no more than batches that fill
+    /// it, though).
     ///
     /// # Errors
     /// If the ratio is below 2, `c` is not from 0.1 to 1, or `first` is 0.
@@ -47,7 +52,8 @@ impl Garnering {
         Ok(Self { ratio, scaling, first })
     }
 
-    /// The levels of a tree of so many: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None` if they cannot be counted.
+    /// The levels of a tree of so many: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None` if they
+    /// cannot be counted.
     fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
         // `power` is T^i in whole numbers, so that c = 1 is leveling to the last byte; `stretch` the rest.
         let (mut power, mut stretch) = (buffer.0, 1.0);

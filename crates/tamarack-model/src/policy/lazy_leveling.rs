@@ -1,5 +1,5 @@
-//! Lazy leveling: tiered, but for the last level, which is one run. Most entries are in the last level, so that is
-//! where fewer runs save most; most writes are spared in the levels above.
+//! Lazy leveling: tiered, but for the last level, which is one run. Most entries are in the last
+//! level, so that is where fewer runs save most; most writes are spared in the levels above.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Leveling: one run per level. Fewest runs to search, most writes: each entry is rewritten about (T-1)/2 times in each
-//! level.
+//! Leveling: one run per level. Fewest runs to search, most writes: each entry is rewritten about
+//! (T-1)/2 times in each level.
 
 use std::fmt;
 

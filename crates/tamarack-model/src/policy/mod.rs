@@ -1,5 +1,5 @@
-//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its parameters) to a
-//! [`Shape`](crate::Shape), and nothing else.
+//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its
+//! parameters) to a [`Shape`](crate::Shape), and nothing else.
 //!
 //! | words | ratio of each level | run slots |
 //! |---|---|---|
@@ -12,16 +12,18 @@
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
-//! The parameters of the last three named ones have these values where they are left out, as in their papers: `moose` is `moose:last=0.8,k=1`, `garnering:T=5`
-//! has c = 0.8 (Autumn, section 4.2.1), and `qlsm-bush` is `qlsm-bush:T=2,X=2`. What is printed has all of them.
+//! The parameters of the last three named ones have these values where they are left out, as in
+//! their papers: `moose` is `moose:last=0.8,k=1`, `garnering:T=5` has c = 0.8 (Autumn, section
+//! 4.2.1), and `qlsm-bush` is `qlsm-bush:T=2,X=2`. What is printed has all of them.
 //!
-//! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and the words are parsed
-//! here, from one list.
+//! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and
+//! the words are parsed here, from one list.
 //!
-//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than the data size: a
-//! shape that holds exactly as much is full. So the shapes come in steps, and asking for a shape for what the present
-//! one holds gives the next step. Some texts choose one level fewer, because they sum all capacities; a tree that sends
-//! full levels straight down never gets that full.
+//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than
+//! the data size: a shape that holds exactly as much is full. So the shapes come in steps, and
+//! asking for a shape for what the present one holds gives the next step. Some texts choose one
+//! level fewer, because they sum all capacities; a tree that sends full levels straight down never
+//! gets that full.
 //!
 //! To add one: a file with a type that implements [`Policy`], a line in [`parse`], expectations in
 //! `tests/expectations/`, a row in `docs/FORMULAS.md`.
@@ -63,8 +65,9 @@ use words::Words;
 /// ```
 ///
 /// # Errors
-/// If there is no such policy, or a parameter is missing, unknown or out of its range, or `custom:` is not followed by
-/// a shape in one line. A shape in a file is not found here: read the file, and use [`Custom`].
+/// If there is no such policy, or a parameter is missing, unknown or out of its range, or `custom:`
+/// is not followed by a shape in one line. A shape in a file is not found here: read the file, and
+/// use [`Custom`].
 pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
     if let Some(shape) = words.strip_prefix("custom:") {
         return Ok(Box::new(Custom::read(shape)?));
@@ -181,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for what a shape holds
-    /// gives the next step.
+    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for
+    /// what a shape holds gives the next step.
     #[test]
     fn shapes_come_in_steps() {
         let buffer = Bytes(1 << 20);
@@ -198,7 +201,8 @@ mod tests {
         }
     }
 
-    /// Names for the same tree give trees that behave the same: as many visible runs in every level.
+    /// Names for the same tree give trees that behave the same: as many visible runs in every
+    /// level.
     #[test]
     fn dostoevsky_contains_the_others() {
         let visible = |words: &str| {

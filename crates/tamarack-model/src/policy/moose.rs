@@ -1,5 +1,5 @@
-//! MOOSE: a last level that holds a given share of all, and above it the ratios and numbers of runs that searching and
-//! rewriting cost least with (sections 3.3 and 3.4).
+//! MOOSE: a last level that holds a given share of all, and above it the ratios and numbers of runs
+//! that searching and rewriting cost least with (sections 3.3 and 3.4).
 //!
 //! ```text
 //! moose:last=0.8,k=1, with a last level of 10,000 buffers
@@ -12,10 +12,11 @@
 //! level 5     10000      4.8     2
 //! ```
 //!
-//! For given ratios, `n_i = k √r_i` runs make the product of what scans and updates cost least, and `k` chooses between the two; see
-//! [`structure`](super::structure) for the ratios.
+//! For given ratios, `n_i = k √r_i` runs make the product of what scans and updates cost least, and
+//! `k` chooses between the two; see [`structure`](super::structure) for the ratios.
 //!
-//! **Growth** enlarges the last level first: when it is full, it holds a quarter more (whole buffers), and the levels above are made anew for that.
+//! **Growth** enlarges the last level first: when it is full, it holds a quarter more (whole
+//! buffers), and the levels above are made anew for that.
 
 use std::fmt;
 
@@ -33,7 +34,8 @@ pub struct Moose {
 }
 
 impl Moose {
-    /// With this share of all capacity in the last level, and `k √r` runs in a level of size ratio `r`, rounded, at least 1 and at most one for each batch.
+    /// With this share of all capacity in the last level, and `k √r` runs in a level of size ratio
+    /// `r`, rounded, at least 1 and at most one for each batch.
     ///
     /// # Errors
     /// If `last` is not from 0.5 to 0.99, or `k` not from 0.01 to 100.

@@ -1,5 +1,7 @@
-//! QLSM-Bush: tiered, but for the last level, with size ratios that grow twofold in the exponent: from the last level up T, T^X, T^(X²), and so on. So few levels hold
-//! much, and each entry is rewritten least of all, once per level; and small levels have so many runs that reading them is dear.
+//! QLSM-Bush: tiered, but for the last level, with size ratios that grow twofold in the exponent:
+//! from the last level up T, T^X, T^(X²), and so on. So few levels hold much, and each entry is
+//! rewritten least of all, once per level; and small levels have so many runs that reading them is
+//! dear.
 //!
 //! ```text
 //! qlsm-bush:T=2,X=2      r             runs          buffers in all
@@ -7,7 +9,8 @@
 //! 4 levels         256,  16, 4, 2     256, 16, 4, 1  32,768
 //! ```
 //!
-//! All capacities grow with the number of levels, as [Garnering's](super::Garnering) do, so that another level moves nothing at first.
+//! All capacities grow with the number of levels, as [Garnering's](super::Garnering) do, so that
+//! another level moves nothing at first.
 
 use std::fmt;
 
@@ -24,7 +27,8 @@ pub struct QlsmBush {
 }
 
 impl QlsmBush {
-    /// With the size ratio `T` of the last level, and for each level above it the ratio of the level below to the power `X`.
+    /// With the size ratio `T` of the last level, and for each level above it the ratio of the
+    /// level below to the power `X`.
     ///
     /// # Errors
     /// If the ratio is below 2, or `X` is not from 1 (which is lazy leveling) to 16.
@@ -69,7 +73,8 @@ mod tests {
     use super::*;
     use crate::policy::LazyLeveling;
 
-    /// MOOSE's baseline, 11 GB over a buffer of 2 MB: {256,16,4,2}; half full, it shows 128 + 8 + 2 + 1 = 139 runs, the block reads of a scan that Table 5 has for workload A.
+    /// MOOSE's baseline, 11 GB over a buffer of 2 MB: {256,16,4,2}; half full, it shows 128 + 8 + 2
+    /// + 1 = 139 runs, the block reads of a scan that Table 5 has for workload A.
     #[test]
     fn the_papers_baseline() {
         let shape = QlsmBush::new(2, 2).expect("a policy").shape(Bytes(11_000_000_000), Bytes(2_000_000));

@@ -5,8 +5,9 @@ use std::fmt;
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// A family of shapes. Its [`Display`](fmt::Display) form are the words that [`parse`](super::parse) reads back. It can
-/// be shared between threads: it is a few numbers that never change.
+/// A family of shapes. Its [`Display`](fmt::Display) form are the words that
+/// [`parse`](super::parse) reads back. It can be shared between threads: it is a few numbers that
+/// never change.
 pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     /// The smallest shape of this family that holds more than `data` bytes (at most [`DATA_MAX`]).
     ///
@@ -15,8 +16,8 @@ pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape;
 }
 
-/// The largest data size that shapes are made for, 128 TiB; what is larger is taken for this. With the largest ratio,
-/// 2^16, all capacities together can still be counted in 64 bits.
+/// The largest data size that shapes are made for, 128 TiB; what is larger is taken for this. With
+/// the largest ratio, 2^16, all capacities together can still be counted in 64 bits.
 pub const DATA_MAX: Bytes = Bytes(1 << 47);
 
 /// What a shape has to hold more than, for so much data.
@@ -24,8 +25,8 @@ pub(super) fn enough(data: Bytes) -> Bytes {
     data.min(Bytes(DATA_MAX.0 - 1))
 }
 
-/// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than `data`. `runs` says
-/// how many slots a level has, given whether it is the last one.
+/// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than
+/// `data`. `runs` says how many slots a level has, given whether it is the last one.
 pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bool) -> u32) -> Shape {
     let enough = enough(data);
     let mut levels = Vec::new();
@@ -37,9 +38,9 @@ pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bo
     Shape::new(buffer, levels).unwrap_or_else(|error| panic!("ratio {ratio}, buffer {buffer}, data {data}: {error}"))
 }
 
-/// The first shape that holds more than `data` of a family in which all capacities depend on the number of levels.
-/// `levels` gives them for a number of levels, or `None` if they cannot be counted in 64 bits; then the last one that can be has its last level doubled
-/// as often as needed.
+/// The first shape that holds more than `data` of a family in which all capacities depend on the
+/// number of levels. `levels` gives them for a number of levels, or `None` if they cannot be
+/// counted in 64 bits; then the last one that can be has its last level doubled as often as needed.
 pub(super) fn by_number_of_levels(data: Bytes, buffer: Bytes, levels: impl Fn(u32) -> Option<Vec<Level>>) -> Shape {
     let enough = enough(data);
     let mut found = levels(1).expect("a single level can be counted");

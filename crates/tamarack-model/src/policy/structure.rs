@@ -1,7 +1,9 @@
-//! How a tree's levels above the last are divided, so that searching and rewriting them costs least: MOOSE's dynamic program (section 3.4, Eq. 12), corrected.
+//! How a tree's levels above the last are divided, so that searching and rewriting them costs
+//! least: MOOSE's dynamic program (section 3.4, Eq. 12), corrected.
 //!
-//! Given the buffer `F`, the last level `N_L`, and what all levels above it hold together, `U` (a whole number of buffers), the ratios `r_1 .. r_(L-2)` are
-//! whole numbers, at least 2, level L-1 takes all that is left, and the sum of what each level costs is least:
+//! Given the buffer `F`, the last level `N_L`, and what all levels above it hold together, `U` (a
+//! whole number of buffers), the ratios `r_1 .. r_(L-2)` are whole numbers, at least 2, level L-1
+//! takes all that is left, and the sum of what each level costs is least:
 //!
 //! ```text
 //! F                                                                                                      N_L
@@ -9,39 +11,47 @@
 //!          └──────────────────────────── U in all ─────────────────────────────────────────────┘
 //! ```
 //!
-//! The paper's cost of a level is `√r`: for `n = √r` runs, that is both the runs that a scan meets there and the times that an entry is rewritten
-//! ([`LevelCost::Root`]). Where the workload is known, [`LevelCost::Mixed`] is nearer to what it pays.
+//! The paper's cost of a level is `√r`: for `n = √r` runs, that is both the runs that a scan meets
+//! there and the times that an entry is rewritten ([`LevelCost::Root`]). Where the workload is
+//! known, [`LevelCost::Mixed`] is nearer to what it pays.
 //!
-//! **As printed**, Eq. 12 lets up to two thirds of a level go uncharged (what is left is added to a level whose cost stays the same), and so returns lopsided
-//! trees. Here what is left is a level of its own, and at least twice the one above; the last level is at least one and a half times that, or it would be no level of a
-//! [shape](crate::shape).
+//! **As printed**, Eq. 12 lets up to two thirds of a level go uncharged (what is left is added to a
+//! level whose cost stays the same), and so returns lopsided trees. Here what is left is a level of
+//! its own, and at least twice the one above; the last level is at least one and a half times that,
+//! or it would be no level of a [shape](crate::shape).
 //!
 //! # How it is found
 //!
-//! What follows depends on two numbers: the product of the ratios so far, and what the levels so far hold. Products are taken in
-//! ascending order; for each one, the cheapest way to it is kept for every sum that differs by more than 1/4096 of `U` (so up to U = 4096 the
-//! program is exact, and above it is off by less than a thousandth, since a sum that is so little larger changes the
-//! remaining ratios as little). What cannot lead to less than the best structure that is known is dropped: its cost so far, and the least that is possible from
-//! there.
+//! What follows depends on two numbers: the product of the ratios so far, and what the levels so
+//! far hold. Products are taken in ascending order; for each one, the cheapest way to it is kept
+//! for every sum that differs by more than 1/4096 of `U` (so up to U = 4096 the program is exact,
+//! and above it is off by less than a thousandth, since a sum that is so little larger changes the
+//! remaining ratios as little). What cannot lead to less than the best structure that is known is
+//! dropped: its cost so far, and the least that is possible from there.
 //!
-//! **The least from a product on.** Whatever a structure has there, it ends in one of two ways. Either level L-1 comes next; or there is a level of some
-//! product Q, at or after this one, then one of a whole ratio x, then level L-1:
+//! **The least from a product on.** Whatever a structure has there, it ends in one of two ways.
+//! Either level L-1 comes next; or there is a level of some product Q, at or after this one, then
+//! one of a whole ratio x, then level L-1:
 //!
 //! ```text
 //! product ──── levels between ────▶ Q ──x──▶ xQ ──▶ level L-1 = U - held ──▶ N_L       xQ + Q ≤ held ≤ xQ + 2Q
 //! ```
 //!
-//! since levels until Q hold Q and less than twice that. So what ends there costs is known within a few percent of Q, though level L-1 takes what is left; how
-//! it is best divided between the last two ratios follows from convexity. Between the product and Q, real ratios can cost no less than equal ones, as many as
-//! are best. Both are functions of one number, tabled over cells of products that differ by 1/64; the least over Q is a sum for each pair of cells. Where the last level is much larger than all others, level L-1 may take nearly all of them, and a simpler
-//! bound is as good: one number of levels with equal ratios until level L-1.
+//! since levels until Q hold Q and less than twice that. So what ends there costs is known within a
+//! few percent of Q, though level L-1 takes what is left; how it is best divided between the last
+//! two ratios follows from convexity. Between the product and Q, real ratios can cost no less than
+//! equal ones, as many as are best. Both are functions of one number, tabled over cells of products
+//! that differ by 1/64; the least over Q is a sum for each pair of cells. Where the last level is
+//! much larger than all others, level L-1 may take nearly all of them, and a simpler bound is as
+//! good: one number of levels with equal ratios until level L-1.
 //!
 //! **The search begins from a structure** of ratios that are nearly alike, and keeps it until it
 //! finds a cheaper one. So there is an answer wherever one exists that is easily found, also
 //! where the search, which takes ways of nearly the same sum for one, meets none as cheap.
 //!
-//! Tests: `tests/suite/moose.rs`: brute force up to N/F = 2,000; random trees up to 3 · 10^10 are sound,
-//! and cost no more than ratios that are alike. Speed: `cargo run --release -p tamarack-model --example structure_speed`.
+//! Tests: `tests/suite/moose.rs`: brute force up to N/F = 2,000; random trees up to 3 · 10^10 are
+//! sound, and cost no more than ratios that are alike. Speed: `cargo run --release -p
+//! tamarack-model --example structure_speed`.
 
 use std::collections::BTreeMap;
 
@@ -50,11 +60,13 @@ use std::collections::BTreeMap;
 pub enum LevelCost {
     /// `√r`: MOOSE, section 3.4.
     Root,
-    /// What a workload pays for a level with as many runs as are best for it, a whole number from 1 to `r`: `min_n (range · n + update · r / n)`.
+    /// What a workload pays for a level with as many runs as are best for it, a whole number from 1
+    /// to `r`: `min_n (range · n + update · r / n)`.
     Mixed {
         /// Cost of one more run, for an operation: the share of scans (MOOSE's s), above 0.
         range: f64,
-        /// Cost of one more rewriting of each entry, for an operation: the share of updates over entries to a block (u/B), above 0.
+        /// Cost of one more rewriting of each entry, for an operation: the share of updates over
+        /// entries to a block (u/B), above 0.
         update: f64,
     },
 }
@@ -72,7 +84,8 @@ impl LevelCost {
         }
     }
 
-    /// Not more than [`of`](Self::of), rising with the ratio, and convex in its logarithm: the same with any number of runs from 1 to r.
+    /// Not more than [`of`](Self::of), rising with the ratio, and convex in its logarithm: the same
+    /// with any number of runs from 1 to r.
     fn at_least(self, ratio: f64) -> f64 {
         match self {
             Self::Root => ratio.sqrt(),
@@ -84,8 +97,9 @@ impl LevelCost {
     }
 }
 
-/// Capacities of levels 1 to L-1 in buffers, for a last level of `last` buffers, if they hold `above` together. Empty if there is no structure that keeps to the rules, as
-/// for less than two: then the tree has one level.
+/// Capacities of levels 1 to L-1 in buffers, for a last level of `last` buffers, if they hold
+/// `above` together. Empty if there is no structure that keeps to the rules, as for less than two:
+/// then the tree has one level.
 ///
 /// # Panics
 /// If `last` or a part of the cost is not a number above 0.
@@ -115,7 +129,8 @@ struct Search {
     cost: LevelCost,
     /// Cells of products to a factor e.
     cells_per_e: f64,
-    /// The cheapest structure that is known, the answer in the end. What costs more is not followed.
+    /// The cheapest structure that is known, the answer in the end. What costs more is not
+    /// followed.
     best: Structure,
     /// All ways that were looked at: the capacity of their last level, and the way that it
     /// continues. The first has no level yet.
@@ -133,11 +148,12 @@ struct Structure {
     left: u64,
 }
 
-/// Below this many times all levels above it, the last level is near to them: level L-1 cannot take nearly all of them then, or the last were too close to it.
+/// Below this many times all levels above it, the last level is near to them: level L-1 cannot take
+/// nearly all of them then, or the last were too close to it.
 const NEAR: f64 = 3.0;
 
-/// So many cells of products are one factor e, where the last level is near to the others and where it is not. With twice as many, bounds are closer to the
-/// truth and take as much longer.
+/// So many cells of products are one factor e, where the last level is near to the others and where
+/// it is not. With twice as many, bounds are closer to the truth and take as much longer.
 const CELLS_NEAR: f64 = 64.0;
 const CELLS_FAR: f64 = 16.0;
 
@@ -199,7 +215,8 @@ impl Search {
         self.done.len() - 1
     }
 
-    /// Takes the structure that this way makes if the next level is L-1, if none is known that costs as little.
+    /// Takes the structure that this way makes if the next level is L-1, if none is known that
+    /// costs as little.
     fn end_here(&mut self, product: u64, way: Way, index: usize) {
         let cost = way.cost + self.finish(product, way.sum);
         if cost < self.best.cost {
@@ -278,8 +295,10 @@ impl Search {
         ((self.above / 3).max(1) as f64).ln().mul_add(self.cells_per_e, 1.0) as usize
     }
 
-    /// The least cost of one level or several from a product of these to level L-1, in real numbers, and of the last, where level L-1 may take nearly all. For
-    /// each number of levels, equal ratios are best, since costs are convex; in the number of levels, the sum is convex, too.
+    /// The least cost of one level or several from a product of these to level L-1, in real
+    /// numbers, and of the last, where level L-1 may take nearly all. For each number of
+    /// levels, equal ratios are best, since costs are convex; in the number of levels, the sum is
+    /// convex, too.
     fn rest(&self, first: u64, last: u64) -> f64 {
         let from = last as f64;
         // All levels until this one hold less than twice as much as it.
@@ -300,7 +319,8 @@ impl Search {
         found
     }
 
-    /// For each cell of products, the same where the last level is not much larger than all others, so that how much level L-1 takes decides; see the page.
+    /// For each cell of products, the same where the last level is not much larger than all others,
+    /// so that how much level L-1 takes decides; see the page.
     fn rests(&self) -> Vec<f64> {
         let cells = self.cells();
         let between = self.between(cells);
@@ -312,8 +332,8 @@ impl Search {
         (0..cells).map(rest).collect()
     }
 
-    /// For each number of cells, the least cost of the levels between products that are so far apart: none within one cell, else ratios of at least 2 whose
-    /// number is best.
+    /// For each number of cells, the least cost of the levels between products that are so far
+    /// apart: none within one cell, else ratios of at least 2 whose number is best.
     fn between(&self, cells: usize) -> Vec<f64> {
         let mut count = 1.0;
         let cost = |ratio: f64, count: f64| count * self.cost.at_least(ratio.powf(1.0 / count));
@@ -322,8 +342,8 @@ impl Search {
             _ if self.products(distance).1 < 2.0 => f64::INFINITY,
             _ => {
                 let ratio = self.products(distance - 1).0.max(2.0);
-                // With f the cost by the logarithm y of a ratio, the derivative of (n+1) f(y/(n+1)) - n f(y/n) is f'(y/(n+1)) - f'(y/n), not above 0: one level
-                // more that pays goes on doing so.
+                // With f the cost by the logarithm y of a ratio, the derivative of (n+1) f(y/(n+1)) - n f(y/n) is
+                // f'(y/(n+1)) - f'(y/n), not above 0: one level more that pays goes on doing so.
                 while cost(ratio, count + 1.0) < cost(ratio, count) {
                     count += 1.0;
                 }
@@ -357,8 +377,8 @@ impl Search {
         found
     }
 
-    /// The least cost of level L-1 and the last, after a level of so many buffers, if all until that one hold so many. Of both ratios, equal ones are best,
-    /// since costs are convex.
+    /// The least cost of level L-1 and the last, after a level of so many buffers, if all until
+    /// that one hold so many. Of both ratios, equal ones are best, since costs are convex.
     fn end(&self, (least, most): (f64, f64), (held_least, held_most): (f64, f64)) -> f64 {
         let above = self.above as f64;
         let left_least = (above - held_most).max(2.0 * least);
@@ -396,7 +416,8 @@ impl Search {
         }
     }
 
-    /// Adds a way to those of the same product, unless there is a cheaper one of about the same sum.
+    /// Adds a way to those of the same product, unless there is a cheaper one of about the same
+    /// sum.
     fn keep(&self, ways: &mut Vec<Way>, way: Way) {
         let class = |way: &Way| u128::from(way.sum) * SUMS / u128::from(self.above);
         match ways.iter_mut().find(|other| class(other) == class(&way)) {

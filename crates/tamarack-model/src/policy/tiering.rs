@@ -1,5 +1,5 @@
-//! Tiering: as many run slots in a level as batches arrive before it is full. Each entry is written once per level, and
-//! a lookup meets up to T-1 runs in each.
+//! Tiering: as many run slots in a level as batches arrive before it is full. Each entry is written
+//! once per level, and a lookup meets up to T-1 runs in each.
 
 use std::fmt;
 

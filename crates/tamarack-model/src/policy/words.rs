@@ -38,7 +38,8 @@ impl<'a> Words<'a> {
         Ok(values)
     }
 
-    /// Refuses all but these parameters: each of `needed` must be there once, each of `optional` may be.
+    /// Refuses all but these parameters: each of `needed` must be there once, each of `optional`
+    /// may be.
     pub(super) fn check(&self, needed: &[&str], optional: &[&str]) -> Result<(), PolicyError> {
         let times = |wanted: &&str| self.parameters.iter().filter(|(key, _)| key == wanted).count();
         let known = |(key, _): &(&str, &str)| needed.iter().chain(optional).any(|one| one == key);
@@ -107,7 +108,8 @@ impl PolicyError {
     }
 }
 
-/// The largest size ratio: 2^16 times [`DATA_MAX`](super::DATA_MAX) can still be counted in 64 bits.
+/// The largest size ratio: 2^16 times [`DATA_MAX`](super::DATA_MAX) can still be counted in 64
+/// bits.
 const RATIO_MAX: u32 = 1 << 16;
 
 /// Refuses what is no size ratio.

@@ -6,8 +6,9 @@
 //! what the tree held before, each key once                  a share of all keys; of the draws, those that it lacks are added
 //! ```
 //!
-//! So a merge adds up draws, and asks how many keys they are. By Zipf's law the r-th most frequent key has a share in proportion to `r^-θ`; with θ = 0 all
-//! are alike. Keys of nearly the same share are counted together, 16 groups for each doubling of the rank, so the sum is short for any n.
+//! So a merge adds up draws, and asks how many keys they are. By Zipf's law the r-th most frequent
+//! key has a share in proportion to `r^-θ`; with θ = 0 all are alike. Keys of nearly the same share
+//! are counted together, 16 groups for each doubling of the rank, so the sum is short for any n.
 //!
 //! Test: below, against sets of keys that are really drawn and merged.
 
@@ -36,7 +37,8 @@ pub(super) struct Held {
 }
 
 impl Keys {
-    /// So many keys, at least 1, whose entries have so many raw bytes, drawn by Zipf's law with exponent `theta`; 0 draws all alike.
+    /// So many keys, at least 1, whose entries have so many raw bytes, drawn by Zipf's law with
+    /// exponent `theta`; 0 draws all alike.
     pub fn drawn(entries: u64, entry_bytes: u64, theta: f64) -> Self {
         let mut groups = Vec::new();
         let mut first = 1_u64;
@@ -117,8 +119,9 @@ mod tests {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Keys are really drawn and merged, as the simulation begins and ends merges: each run has as many as it says, or nearly. Drawn alike and by Zipf's
-    /// law, from an empty tree and from one that holds all keys.
+    /// Keys are really drawn and merged, as the simulation begins and ends merges: each run has as
+    /// many as it says, or nearly. Drawn alike and by Zipf's law, from an empty tree and from
+    /// one that holds all keys.
     #[test]
     fn runs_have_as_many_keys_as_are_drawn() {
         const ENTRIES: u64 = 20_000;

@@ -1,10 +1,11 @@
-//! Writers beside merges, in virtual time: what the [pace](crate::pace) does to them, and what becomes of a tree without
-//! it.
+//! Writers beside merges, in virtual time: what the [pace](crate::pace) does to them, and what
+//! becomes of a tree without it.
 //!
-//! A device writes at a constant rate, for the jobs with the least room, as many as there are workers. Writers offer bytes at a constant rate, also
-//! while they are throttled; what is not let in yet waits in a line. One **unit of time** is what the device needs to
-//! write one buffer, and amounts are counted in buffers: so every rate here is a fraction of the device's speed, and
-//! what comes out holds for any device. Time goes in steps of 1/[`STEPS`] of a unit.
+//! A device writes at a constant rate, for the jobs with the least room, as many as there are
+//! workers. Writers offer bytes at a constant rate, also while they are throttled; what is not let
+//! in yet waits in a line. One **unit of time** is what the device needs to write one buffer, and
+//! amounts are counted in buffers: so every rate here is a fraction of the device's speed, and what
+//! comes out holds for any device. Time goes in steps of 1/[`STEPS`] of a unit.
 //!
 //! Not part of it: what a writer's own work costs, and reads.
 
@@ -12,20 +13,23 @@ use super::Tree;
 use crate::pace::{Job, Load, Pacer, Plan};
 use crate::units::Bytes;
 
-/// Steps in one unit of time: of 4 MiB each with buffers of 64 MiB, a few milliseconds of an ordinary device.
+/// Steps in one unit of time: of 4 MiB each with buffers of 64 MiB, a few milliseconds of an
+/// ordinary device.
 pub const STEPS: u32 = 16;
 
 /// Those who write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Writers {
-    /// Bytes offered for each byte that the device can write. What a tree digests in the long run is 1 / its write
-    /// amplification.
+    /// Bytes offered for each byte that the device can write. What a tree digests in the long run
+    /// is 1 / its write amplification.
     pub offered: f64,
     /// Buffers that may be in use: the active one, and those that wait or are being flushed.
     pub buffers: u64,
-    /// Workers, which share the device's speed evenly; each has a job of its own, and the first jobs have one.
+    /// Workers, which share the device's speed evenly; each has a job of its own, and the first
+    /// jobs have one.
     pub workers: usize,
-    /// Whether writers are throttled, or else let in at will until all buffers are full, and then stopped.
+    /// Whether writers are throttled, or else let in at will until all buffers are full, and then
+    /// stopped.
     pub throttled: bool,
 }
 
@@ -42,8 +46,9 @@ pub struct Writing {
     pub floor_longest: f64,
     /// Buffers in use, at most; a buffer counts as much as is in it.
     pub buffers_most: f64,
-    /// For each level, level 1 first: by how many runs it was above its slots, at most. A merge in progress counts as
-    /// the one run that it will be, so a tree that meets all deadlines has none.
+    /// For each level, level 1 first: by how many runs it was above its slots, at most. A merge in
+    /// progress counts as the one run that it will be, so a tree that meets all deadlines has
+    /// none.
     pub above_slots: Vec<usize>,
     /// The same where a level may also have as many runs as the last change of shape left there.
     pub above_left: Vec<usize>,
@@ -59,12 +64,14 @@ struct Scene {
     /// For how long the one has lasted, and the other.
     stopped: f64,
     at_floor: f64,
-    /// For each level, level 1 first: runs that it has had ever since the last change of shape, at least.
+    /// For each level, level 1 first: runs that it has had ever since the last change of shape, at
+    /// least.
     left: Vec<usize>,
 }
 
 impl Tree<'_> {
-    /// Lets writers fill buffers of these sizes, one after the other. What is in progress at the end stays so.
+    /// Lets writers fill buffers of these sizes, one after the other. What is in progress at the
+    /// end stays so.
     pub fn write(&mut self, writers: &Writers, buffers: &[Bytes]) -> Writing {
         let step = 1.0 / f64::from(STEPS);
         let (mut scene, mut writing) = (Scene::default(), Writing::default());

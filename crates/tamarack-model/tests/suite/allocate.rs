@@ -1,6 +1,7 @@
 //! The allocator of filter memory, held against optima that were found in other ways.
 //!
-//! `TAMARACK_SEED` repeats one seed of a randomised test, `TAMARACK_ROUNDS` changes how many are tried.
+//! `TAMARACK_SEED` repeats one seed of a randomised test, `TAMARACK_ROUNDS` changes how many are
+//! tried.
 
 use crate::random::{Random, seeds};
 use tamarack_model::allocate::{
@@ -9,7 +10,8 @@ use tamarack_model::allocate::{
 use tamarack_model::units::Entries;
 use tamarack_model::{FilterKind, filter};
 
-/// A random tree: few or many runs, of sizes within some orders of magnitude, some equal; weights of 1, or any.
+/// A random tree: few or many runs, of sizes within some orders of magnitude, some equal; weights
+/// of 1, or any.
 fn random_tree(random: &mut Random) -> Vec<Load> {
     let most = if random.below(10) == 0 { 300 } else { 20 };
     let runs = 1 + random.below(most);
@@ -32,10 +34,12 @@ fn ideal_cost(runs: &[Load], bits: &[f64]) -> f64 {
     searches_in_vain(runs, bits.iter().map(|bits| ideal_rate(*bits)))
 }
 
-/// The optimum on the ideal curve by the dual problem, without sorting or a closed form: the largest of a concave function of the
-/// price, found by ternary search. By strong duality it is the least cost; it is computed in another way, and from below.
+/// The optimum on the ideal curve by the dual problem, without sorting or a closed form: the
+/// largest of a concave function of the price, found by ternary search. By strong duality it is the
+/// least cost; it is computed in another way, and from below.
 fn dual_optimum(runs: &[Load], bits: f64) -> f64 {
-    // For price e^x: each run by itself minimises w p + price n b, where p = e^(-b c), by p = min(1, price n / (w c)).
+    // For price e^x: each run by itself minimises w p + price n b, where p = e^(-b c), by p = min(1,
+    // price n / (w c)).
     let dual = |x: f64| -> f64 {
         let price = x.exp();
         let each = runs.iter().filter(|run| run.weight > 0.0).map(|run| {
@@ -53,8 +57,9 @@ fn dual_optimum(runs: &[Load], bits: f64) -> f64 {
     dual((low + high) / 2.0)
 }
 
-/// On the ideal curve, the allocation costs what the dual problem says is the least possible, to 10⁻⁶; it uses the bits that there are, and
-/// where all runs have filters it is the identity R = 2^H · e^(-m ln²2).
+/// On the ideal curve, the allocation costs what the dual problem says is the least possible, to
+/// 10⁻⁶; it uses the bits that there are, and where all runs have filters it is the identity R =
+/// 2^H · e^(-m ln²2).
 #[test]
 fn ideal_is_the_optimum() {
     let mut with_all_filtered = 0;
@@ -82,8 +87,8 @@ fn ideal_is_the_optimum() {
     assert!(with_all_filtered > 0 || std::env::var_os("TAMARACK_SEED").is_some());
 }
 
-/// Runs of very different sizes: what the large one takes part in must not swallow what the small one
-/// does. Without bits nothing is given out.
+/// Runs of very different sizes: what the large one takes part in must not swallow what the small
+/// one does. Without bits nothing is given out.
 #[test]
 fn ideal_does_not_cancel() {
     for (large, small) in [(1e15, 1.0), (1e15, 3.0), (1e12, 7.0), (1e18, 1.0)] {
@@ -122,7 +127,8 @@ fn brute_force(curve: &Curve, runs: &[Load], bits: f64) -> f64 {
     least
 }
 
-/// On real curves, with their whole numbers of probes, no allocation of a fine grid beats the allocator by more than 1 % on small trees.
+/// On real curves, with their whole numbers of probes, no allocation of a fine grid beats the
+/// allocator by more than 1 % on small trees.
 #[test]
 fn real_curves_are_within_a_hundredth_of_brute_force() {
     for kind in FilterKind::OF_ONE_PIECE {
@@ -152,8 +158,8 @@ fn real_curves_are_within_a_hundredth_of_brute_force() {
     }
 }
 
-/// The least cost on a fine grid for up to three runs of any sizes: the largest has all that the others
-/// leave.
+/// The least cost on a fine grid for up to three runs of any sizes: the largest has all that the
+/// others leave.
 fn fine_brute_force(curve: &Curve, runs: &[Load], bits: f64) -> f64 {
     let grid: Vec<f64> =
         (0..64).map(|step| f64::from(step) / 16.0).chain((16..112).map(|step| f64::from(step) / 4.0)).collect();
@@ -177,8 +183,8 @@ fn fine_brute_force(curve: &Curve, runs: &[Load], bits: f64) -> f64 {
 }
 
 /// Two and three runs of any sizes and weights, with few bits as well: within 1.5 % of a fine grid.
-/// Of 8,000 such trees 17 are above 1 %: there it would be better if two runs stayed below the first
-/// corner, with about a bit for each entry.
+/// Of 8,000 such trees 17 are above 1 %: there it would be better if two runs stayed below the
+/// first corner, with about a bit for each entry.
 #[test]
 fn small_trees_are_close_to_a_fine_grid() {
     let load = |(entries, weight): (u64, f64)| Load { entries: Entries(entries), weight };
@@ -211,7 +217,8 @@ fn small_trees_are_close_to_a_fine_grid() {
     }
 }
 
-/// Monkey's Algorithms 2 to 4: bits are moved between pairs of runs, fewer and fewer at a time, while that lowers the sum of rates.
+/// Monkey's Algorithms 2 to 4: bits are moved between pairs of runs, fewer and fewer at a time,
+/// while that lowers the sum of rates.
 fn autotune(runs: &[Load], bits: f64) -> Vec<f64> {
     let rate = |run: &Load, bits: f64| ideal_rate(bits / run.entries.0 as f64);
     let mut given = vec![0.0; runs.len()];
@@ -255,7 +262,8 @@ fn autotune_agrees() {
     }
 }
 
-/// An allocation for the lookups that there are is never worse for them than one for lookups of absent keys, and better for most.
+/// An allocation for the lookups that there are is never worse for them than one for lookups of
+/// absent keys, and better for most.
 #[test]
 fn weights_never_hurt() {
     let curve = Curve::new(FilterKind::Bloom);

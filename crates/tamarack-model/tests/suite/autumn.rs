@@ -1,4 +1,5 @@
-//! Garnering against Autumn's formulas: capacities, levels, filters, writes, and the delayed compaction of the last level.
+//! Garnering against Autumn's formulas: capacities, levels, filters, writes, and the delayed
+//! compaction of the last level.
 
 use tamarack_model::allocate::{self, Load};
 use tamarack_model::cost::autumn::Tree;
@@ -15,7 +16,8 @@ fn garnering(ratio: u32, scaling: f64) -> Garnering {
     Garnering::new(ratio, scaling, 1).expect("a policy")
 }
 
-/// Every combination of `T`, `c`, a buffer (odd sizes among them), and data from one buffer to ten million.
+/// Every combination of `T`, `c`, a buffer (odd sizes among them), and data from one buffer to ten
+/// million.
 fn grid() -> impl Iterator<Item = (u32, f64, Bytes, Bytes)> {
     let trees = RATIOS.into_iter().flat_map(|ratio| SCALINGS.map(|scaling| (ratio, scaling)));
     trees.flat_map(|(ratio, scaling)| {
@@ -66,8 +68,8 @@ fn without_scaling_it_is_leveling() {
     }
 }
 
-/// Levels grow with the square root of the logarithm: for ten thousand times the data, leveling with T = 2 has 13 or 14 more, Garnering with c = 0.8 from 6 to 2, fewer the
-/// larger the tree is.
+/// Levels grow with the square root of the logarithm: for ten thousand times the data, leveling
+/// with T = 2 has 13 or 14 more, Garnering with c = 0.8 from 6 to 2, fewer the larger the tree is.
 #[test]
 fn levels_grow_slowly() {
     let levels = |scaling, exponent| f64::from(Tree::levels_for(2.0, scaling, 10_f64.powi(exponent)));
@@ -83,8 +85,9 @@ fn levels_grow_slowly() {
     }
 }
 
-/// Section 3.1, delayed last-level compaction: whatever the tree holds, another level moves no run to another level, and
-/// with ratios that grow by half a batch at least, nothing is full afterwards.
+/// Section 3.1, delayed last-level compaction: whatever the tree holds, another level moves no run
+/// to another level, and with ratios that grow by half a batch at least, nothing is full
+/// afterwards.
 #[test]
 fn another_level_moves_nothing() {
     for (ratio, scaling, buffer, data) in grid() {
@@ -108,7 +111,8 @@ fn another_level_moves_nothing() {
     }
 }
 
-/// Eq. 9 and 10 are what the allocator finds, which knows of no policy; Eq. 8 is the memory that it was given.
+/// Eq. 9 and 10 are what the allocator finds, which knows of no policy; Eq. 8 is the memory that it
+/// was given.
 #[test]
 fn rates_come_out_of_the_allocator() {
     for (ratio, scaling, _, data) in grid().filter(|(.., buffer, _)| buffer.0 == 77_777) {
@@ -138,7 +142,8 @@ fn rates_come_out_of_the_allocator() {
     }
 }
 
-/// Section 3.2: "the first level consists of 0.18 % of total data, and the write amplification from the first level consists of 30 % of the total".
+/// Section 3.2: "the first level consists of 0.18 % of total data, and the write amplification from
+/// the first level consists of 30 % of the total".
 #[test]
 fn the_papers_first_level() {
     let tree = Tree { ratio: 2.0, scaling: 0.8, levels: 6 };
@@ -150,8 +155,9 @@ fn the_papers_first_level() {
     );
 }
 
-/// Filters for all levels take 1.44 bits per entry at most, with T = 2 and c = 1, and fewer the smaller c is; the paper's (T-1)/T for the share of the last
-/// level, in Eq. 8, is 11 % too little for T = 2, c = 0.8.
+/// Filters for all levels take 1.44 bits per entry at most, with T = 2 and c = 1, and fewer the
+/// smaller c is; the paper's (T-1)/T for the share of the last level, in Eq. 8, is 11 % too little
+/// for T = 2, c = 0.8.
 #[test]
 fn the_papers_thresholds() {
     let threshold = |ratio, scaling| Tree { ratio, scaling, levels: 28 }.threshold();
@@ -181,9 +187,10 @@ fn space_is_the_share_of_the_last_level() {
     }
 }
 
-/// Of a tree of three levels that fills and empties again and again, the simulation writes what [`update`] says: exactly for whole ratios, within 12 % for
-/// broken ones (level i counts as full with a whole number of batches), and within 3 % on average. The form of real numbers, `Σ (r_i - 1) / 2` and the flush that
-/// fills level 1, is as near.
+/// Of a tree of three levels that fills and empties again and again, the simulation writes what
+/// [`update`] says: exactly for whole ratios, within 12 % for broken ones (level i counts as full
+/// with a whole number of batches), and within 3 % on average. The form of real numbers, `Σ (r_i -
+/// 1) / 2` and the flush that fills level 1, is as near.
 #[test]
 fn writes_are_those_of_the_simulation() {
     let (mut off, mut closed_off) = (Vec::new(), Vec::new());

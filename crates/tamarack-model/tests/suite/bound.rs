@@ -1,8 +1,8 @@
-//! The bound on space, held by merges: random histories of flushes, ingested runs, changes of policy and requests, merged at once or by merges that end in any
-//! order.
+//! The bound on space, held by merges: random histories of flushes, ingested runs, changes of
+//! policy and requests, merged at once or by merges that end in any order.
 //!
-//! What must hold: at rest, no tree is above its bound; and merges that name the bound as their cause write no more than the page of
-//! [`bound`](tamarack_model::bound) says, whatever the policy.
+//! What must hold: at rest, no tree is above its bound; and merges that name the bound as their
+//! cause write no more than the page of [`bound`](tamarack_model::bound) says, whatever the policy.
 
 use tamarack_model::Bytes;
 use tamarack_model::bound::{SPACE_BOUND_MIN, SpaceBound};
@@ -77,8 +77,8 @@ fn random_bound(random: &mut Random) -> SpaceBound {
     SpaceBound::new(most).expect("a bound")
 }
 
-/// If all merges end before the next flush, the tree is within the bound after each; and for each byte that comes, at most bound / (bound - 1) are written
-/// because of it.
+/// If all merges end before the next flush, the tree is within the bound after each; and for each
+/// byte that comes, at most bound / (bound - 1) are written because of it.
 #[test]
 fn a_settled_tree_is_within_its_bound() {
     let policies = POLICIES.map(|words| policy::parse(words).expect("a policy"));
@@ -117,7 +117,8 @@ fn a_settled_tree_is_within_its_bound() {
     assert!(some_merged > 50, "{some_merged} histories had merges for the bound");
 }
 
-/// If merges end in any order, and much later, the tree is within the bound once it has come to rest; and twice as much is written for it at most.
+/// If merges end in any order, and much later, the tree is within the bound once it has come to
+/// rest; and twice as much is written for it at most.
 #[test]
 fn a_busy_tree_comes_to_rest_within_its_bound() {
     let policies = POLICIES.map(|words| policy::parse(words).expect("a policy"));

@@ -1,10 +1,13 @@
-//! Simulation and closed forms agree: writes per entry and visible runs, for a grid of T, K, Z and L.
+//! Simulation and closed forms agree: writes per entry and visible runs, for a grid of T, K, Z and
+//! L.
 //!
-//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then exactly the flushes that
-//! fill its own last level once. Each of its levels then has been filled and emptied a whole number of times, and what
-//! was written to it can be compared to the last byte.
+//! Each tree gets one level more than it needs, so large that nothing ever leaves it, and then
+//! exactly the flushes that fill its own last level once. Each of its levels then has been filled
+//! and emptied a whole number of times, and what was written to it can be compared to the last
+//! byte.
 //!
-//! Further: broken ratios, batches of varying size, and merges that run at once, each with how far it may be off.
+//! Further: broken ratios, batches of varying size, and merges that run at once, each with how far
+//! it may be off.
 
 use tamarack_model::cost::{space, update};
 use tamarack_model::policy::{self, Custom, Policy};
@@ -69,8 +72,8 @@ fn check(shape: &Shape) {
     assert_eq!(report.written[last], report.flushed, "everything has come down, once:\n{shape}");
 }
 
-/// For every T from 2 to 10, all K and Z (with T slots for T-1 visible runs), and as many levels as hold 1000 buffers,
-/// three at least: exact.
+/// For every T from 2 to 10, all K and Z (with T slots for T-1 visible runs), and as many levels as
+/// hold 1000 buffers, three at least: exact.
 #[test]
 fn dostoevsky_is_exact() {
     for ratio in 2..=10_u64 {
@@ -91,8 +94,9 @@ fn dostoevsky_is_exact() {
     }
 }
 
-/// The formulas as they are printed for whole `s`, against those of the crate, which hold for any: `A_i = (s_i + 1)/2 -
-/// 1/n_i`, once more `1/r_1` in level 1, and `v_i = n_i`, one fewer if a slot takes one batch.
+/// The formulas as they are printed for whole `s`, against those of the crate, which hold for any:
+/// `A_i = (s_i + 1)/2 - 1/n_i`, once more `1/r_1` in level 1, and `v_i = n_i`, one fewer if a slot
+/// takes one batch.
 fn check_printed(shape: &Shape) {
     for level in (1..shape.last()).filter(|level| shape.magnification(*level).fract() == 0.0) {
         let (runs, absorbs) = (f64::from(shape.level(level).runs), shape.magnification(level));
@@ -104,9 +108,10 @@ fn check_printed(shape: &Shape) {
     }
 }
 
-/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches, and never above the
-/// formula. Several runs in the last level lack one batch to be full, which is a share of 1/r of it; a single run lacks
-/// it too, but is then that much smaller itself, so it cancels out.
+/// Space when the tree is as full as it gets: exact where a slot takes a whole number of batches,
+/// and never above the formula. Several runs in the last level lack one batch to be full, which is
+/// a share of 1/r of it; a single run lacks it too, but is then that much smaller itself, so it
+/// cancels out.
 fn check_space(shape: &Shape) {
     let policy = Custom::new(shape.clone());
     let mut tree = Tree::resume(&policy, shape.clone(), tamarack_model::Occupancy::default());
@@ -116,7 +121,8 @@ fn check_space(shape: &Shape) {
     }
     let last = shape.last();
     let (found, formula) = (space::worst_now(tree.occupancy()), space::worst_amplification(shape));
-    // The batch that would make the level full is not there; a slot of one batch was not counted either.
+    // The batch that would make the level full is not there; a slot of one batch was not counted
+    // either.
     let is_short = shape.level(last).runs > 1 && shape.magnification(last) > 1.0;
     let lacking = if is_short { 1.0 / shape.ratio(last) } else { 0.0 };
     assert!(found <= formula + 1e-9, "{found} of at most {formula}:\n{shape}{}", tree.occupancy());
@@ -129,8 +135,8 @@ fn check_space(shape: &Shape) {
     }
 }
 
-/// Whole ratios that differ from level to level, any number of slots: still exact, since batches are nominal and spread
-/// evenly.
+/// Whole ratios that differ from level to level, any number of slots: still exact, since batches
+/// are nominal and spread evenly.
 #[test]
 fn whole_ratios_are_exact() {
     for seed in seeds(300) {
@@ -147,9 +153,9 @@ fn whole_ratios_are_exact() {
     }
 }
 
-/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are missed by up to half a
-/// batch. The sum over all levels is within a fifth of the formula for ratios from 2 up, and within a twentieth on
-/// average.
+/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are
+/// missed by up to half a batch. The sum over all levels is within a fifth of the formula for
+/// ratios from 2 up, and within a twentieth on average.
 #[test]
 fn broken_ratios_are_close() {
     let (mut sum, rounds) = (0.0, 200);
@@ -172,9 +178,9 @@ fn broken_ratios_are_close() {
     assert!(sum / (rounds as f64) < 0.05, "{}", sum / rounds as f64);
 }
 
-/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by less than 3 %, at
-/// every size of the tree from 20 to 3000 buffers. In smaller ones a single batch that goes the other way weighs more;
-/// there it holds on average.
+/// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by
+/// less than 3 %, at every size of the tree from 20 to 3000 buffers. In smaller ones a single batch
+/// that goes the other way weighs more; there it holds on average.
 #[test]
 fn batches_may_vary() {
     for words in POLICIES {
@@ -198,8 +204,9 @@ fn batches_may_vary() {
     }
 }
 
-/// Where a ratio is halfway between whole numbers, as 2.5, varying batches decide between two and three of them, which makes all that follows another. How much is
-/// written changes by less than 12 % for that, in trees of 300 buffers and more, and by 5 % on average.
+/// Where a ratio is halfway between whole numbers, as 2.5, varying batches decide between two and
+/// three of them, which makes all that follows another. How much is written changes by less than 12
+/// % for that, in trees of 300 buffers and more, and by 5 % on average.
 #[test]
 fn batches_may_vary_with_uneven_ratios() {
     for words in UNEVEN {
@@ -221,9 +228,9 @@ fn batches_may_vary_with_uneven_ratios() {
     }
 }
 
-/// Batches that are all 5 % too small, or too large, change nothing at all where slots take a whole number of batches.
-/// Where they do not, the odd batch of a level comes into another of its runs, and so earlier or later; when the last level
-/// is full, as much has been written.
+/// Batches that are all 5 % too small, or too large, change nothing at all where slots take a whole
+/// number of batches. Where they do not, the odd batch of a level comes into another of its runs,
+/// and so earlier or later; when the last level is full, as much has been written.
 #[test]
 fn batches_may_all_be_off() {
     for words in POLICIES {
@@ -244,22 +251,23 @@ fn batches_may_all_be_off() {
     }
 }
 
-/// What a report says of a tree that grows: nothing is lost on the way, and each level's share of the writes can be
-/// found by hand.
+/// What a report says of a tree that grows: nothing is lost on the way, and each level's share of
+/// the writes can be found by hand.
 #[test]
 fn a_report_adds_up() {
     let report = simulate(named("tiering:T=4").as_ref(), Bytes(1), &[Bytes(1); 63], Pace::Settled);
     for sample in &report.samples {
         assert_eq!(sample.levels.iter().map(|(_, bytes)| bytes.0).sum::<u64>(), sample.flushes);
     }
-    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once in the next. But every fourth of
-    // the 15 fills level 2, and goes straight to level 3.
+    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once
+    // in the next. But every fourth of the 15 fills level 2, and goes straight to level 3.
     assert_eq!(report.written, [Bytes(63), Bytes(12 * 4), Bytes(3 * 16)]);
     assert_eq!((report.compactions, report.moves, report.growths), (15, 0, 2));
     assert_eq!((report.runs_total.most, report.write_amplification()), (9.0, 159.0 / 63.0));
 }
 
-/// Merges that run at once change the total bytes written by less than 15 %, if they are half again as fast as needed.
+/// Merges that run at once change the total bytes written by less than 15 %, if they are half again
+/// as fast as needed.
 #[test]
 fn concurrent_merges_write_about_as_much() {
     for words in POLICIES.into_iter().chain(UNEVEN) {
@@ -288,9 +296,11 @@ fn change_after_growth(from: &str, to: &str) -> Change {
     simulate::change(now, then, tree.occupancy(), None, |_| vec![buffer; 600])
 }
 
-/// A change to the policy that a tree has costs nothing; from leveling to tiering it spares writes, and back it costs them. Whatever changes into what, no more is
-/// written than the new policy would have written had the tree always had it, and all that was there once more, but for a twentieth. At once, merges write what was there once at most,
-/// and what comes after that costs no more than it does lazily at most.
+/// A change to the policy that a tree has costs nothing; from leveling to tiering it spares writes,
+/// and back it costs them. Whatever changes into what, no more is written than the new policy would
+/// have written had the tree always had it, and all that was there once more, but for a twentieth.
+/// At once, merges write what was there once at most, and what comes after that costs no more than
+/// it does lazily at most.
 #[test]
 fn changes_write_everything_once_more_at_most() {
     let all = || POLICIES.into_iter().chain(UNEVEN);

@@ -1,4 +1,5 @@
-//! Priced designs against what is known otherwise: exact sums over single runs, Monkey's and Autumn's closed forms, the identity of the best filters, and a tree by hand.
+//! Priced designs against what is known otherwise: exact sums over single runs, Monkey's and
+//! Autumn's closed forms, the identity of the best filters, and a tree by hand.
 
 use tamarack_model::allocate::weights::by_entries;
 use tamarack_model::cost::{autumn, lookup, monkey, space, update};
@@ -91,7 +92,8 @@ fn costs_are_sums_over_runs() {
     }
 }
 
-/// Ideal curves aside, filters of whole probes come within a few percent of `2^H e^(-m ln²2)`, whatever the shape; equal bits do not.
+/// Ideal curves aside, filters of whole probes come within a few percent of `2^H e^(-m ln²2)`,
+/// whatever the shape; equal bits do not.
 #[test]
 fn filters_are_as_good_as_can_be() {
     for words in POLICIES {
@@ -148,7 +150,8 @@ fn seconds_by_hand() {
     let none = of([1.0, 0.0, 0.0, 0.0], 0.0, "none");
     assert_eq!((none.cost.zero_result_reads, none.cost.seconds_per_op, none.filter_bits), (4.0, 8.0, 0.0));
     assert!(none.levels.iter().all(|level| (level.fpr, level.bits_per_entry) == (1.0, 0.0)));
-    // Four filters asked with one digest; and one and a thousandth of blocks, each a second to seek and one to read.
+    // Four filters asked with one digest; and one and a thousandth of blocks, each a second to seek and
+    // one to read.
     let bloom = of([1.0, 0.0, 0.0, 0.0], 0.0, "bloom:bits=10,allocation=uniform");
     near(bloom.cost.seconds_per_op, 0.25 + 4.0 * 0.5 + 2.0 * bloom.cost.zero_result_reads, 1e-9, "absent");
     // Four seeks, two at once, four blocks; then 80 entries, 40 to a block.

@@ -1,9 +1,10 @@
 //! The rules of the planner (files 1 to 13) and of the agenda (from 14 on) as readable files:
 //! `tests/expectations/*.txt`, each a lesson with one tree.
 //!
-//! A line that begins with `> ` is a command, and what follows it, indented, is what came of it: each merge with its
-//! cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment the test writes what
-//! came of the commands into the files, and a review of the difference takes the place of the comparison.
+//! A line that begins with `> ` is a command, and what follows it, indented, is what came of it:
+//! each merge with its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in
+//! the environment the test writes what came of the commands into the files, and a review of the
+//! difference takes the place of the comparison.
 //!
 //! | command | effect |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Filters that runs get when they are built, in trees that grow by simulation: beside the optimum at every moment, and within the budget.
+//! Filters that runs get when they are built, in trees that grow by simulation: beside the optimum
+//! at every moment, and within the budget.
 
 use std::collections::HashMap;
 
@@ -88,7 +89,8 @@ fn give(bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashMap<RunId, f64>)
     }
 }
 
-/// While a tree grows from one buffer to a thousand, the bits in use never pass the budget; lookups search little more in vain than the best allocation of the moment would let them, on
+/// While a tree grows from one buffer to a thousand, the bits in use never pass the budget; lookups
+/// search little more in vain than the best allocation of the moment would let them, on
 /// average, and much less than with equal bits for all.
 #[test]
 fn growing_trees_are_near_the_optimum() {

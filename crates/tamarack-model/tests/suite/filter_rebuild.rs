@@ -1,4 +1,5 @@
-//! Which tables get other filters: within the budget at every step, never for the worse, and nothing twice.
+//! Which tables get other filters: within the budget at every step, never for the worse, and
+//! nothing twice.
 
 use tamarack_model::allocate::LN2_SQUARED;
 use tamarack_model::allocate::weights::Asked;
@@ -109,7 +110,9 @@ fn choice(kind: FilterKind, bits_per_entry: f64, allocation: Allocation) -> Filt
     FilterChoice::Each { kind, bits_per_entry, allocation }
 }
 
-/// Of random trees: no step takes the sum above what it was or what the budget allows, none is left to be done afterwards, the budget holds then, and if it held before, no lookup is the worse for it.
+/// Of random trees: no step takes the sum above what it was or what the budget allows, none is left
+/// to be done afterwards, the budget holds then, and if it held before, no lookup is the worse for
+/// it.
 #[test]
 fn budgets_hold_at_every_step() {
     let (mut acted, mut rested) = (0, 0);
@@ -160,7 +163,8 @@ fn budgets_hold_at_every_step() {
     assert!(acted > 1000 && rested > 20, "{acted} and {rested}");
 }
 
-/// Filters that are a little from where they should be are left alone; a change that is worth it, and one of the kind, are carried out whole.
+/// Filters that are a little from where they should be are left alone; a change that is worth it,
+/// and one of the kind, are carried out whole.
 #[test]
 fn nothing_is_done_for_little() {
     let asked = Asked::Found(0.0);
@@ -194,7 +198,8 @@ fn nothing_is_done_for_little() {
         assert_eq!(again(&runs), [], "{entries} entries");
         runs[1].tables[0].in_use = Some((FilterKind::Blocked, before));
     }
-    // The smallest run has little part in what is searched in vain: a tenth less for it is not worth it, half is.
+    // The smallest run has little part in what is searched in vain: a tenth less for it is not worth
+    // it, half is.
     runs[1] = run(3, 500_000, bits(&runs[1].tables[0]) / 500_000.0, FilterKind::Blocked);
     let before = bits(&runs[0].tables[0]);
     for (part, count) in [(0.9, 0), (0.5, 1)] {

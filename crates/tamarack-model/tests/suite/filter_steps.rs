@@ -1,4 +1,5 @@
-//! Elastic filters: what the decider decides is best, keeps to its memory, changes nothing for nothing, and follows lookups whose hot tables change.
+//! Elastic filters: what the decider decides is best, keeps to its memory, changes nothing for
+//! nothing, and follows lookups whose hot tables change.
 
 use crate::random::{Random, seeds};
 use tamarack_model::access_frequency::{AccessFrequency, half_life};
@@ -92,7 +93,8 @@ fn best(tables: &[Table], bits: u64) -> f64 {
     (0..=first.stored).filter_map(with).fold(0.0, f64::max)
 }
 
-/// With units of one size nothing saves more; with units of several sizes what is missing is less than one unit that found no room saves. The memory is never exceeded.
+/// With units of one size nothing saves more; with units of several sizes what is missing is less
+/// than one unit that found no room saves. The memory is never exceeded.
 #[test]
 fn nothing_saves_more() {
     for seed in seeds(2000) {
@@ -118,7 +120,8 @@ fn nothing_saves_more() {
     }
 }
 
-/// What is in memory stays, unless something that finds room in its place saves [`HOLD`] times as much for each bit; what is decided twice changes nothing.
+/// What is in memory stays, unless something that finds room in its place saves [`HOLD`] times as
+/// much for each bit; what is decided twice changes nothing.
 #[test]
 fn what_is_there_stays() {
     let mut kept = 0;
@@ -147,7 +150,8 @@ fn what_is_there_stays() {
     assert!(kept > 40, "{kept} of 2000 would have been changed otherwise");
 }
 
-/// Nothing known: every run is taken to be asked alike, so units go to where they are cheap, as Monkey has it.
+/// Nothing known: every run is taken to be asked alike, so units go to where they are cheap, as
+/// Monkey has it.
 #[test]
 fn without_samples_small_runs_come_first() {
     let table = |entries: u64, of_run: f64| Table {
@@ -197,7 +201,8 @@ impl Simulation {
         }
     }
 
-    /// Absent keys are asked for by a Zipfian law of exponent 0.99; neighbours of so many are in one place, which is drawn.
+    /// Absent keys are asked for by a Zipfian law of exponent 0.99; neighbours of so many are in
+    /// one place, which is drawn.
     fn place_hot_keys(&mut self, neighbours: u64) {
         let mut shares = vec![0.0; self.tables.len()];
         let mut rank = 0.0_f64;
@@ -210,7 +215,8 @@ impl Simulation {
         self.shares = shares.iter().map(|share| share / all).collect();
     }
 
-    /// So many sampled lookups, and a decision: searches in vain for each lookup from then on, and how many units were loaded.
+    /// So many sampled lookups, and a decision: searches in vain for each lookup from then on, and
+    /// how many units were loaded.
     fn step(&mut self, samples: u64) -> (f64, u32) {
         let mut here = vec![0; self.tables.len()];
         for _ in 0..samples {
@@ -250,8 +256,9 @@ impl Simulation {
     }
 }
 
-/// Zipfian lookups, whose hot keys then move: fewer searches in vain than filters of the same memory that are alike, close to the best that could be known, again
-/// after two half-lives, and hardly a unit is loaded while nothing changes.
+/// Zipfian lookups, whose hot keys then move: fewer searches in vain than filters of the same
+/// memory that are alike, close to the best that could be known, again after two half-lives, and
+/// hardly a unit is loaded while nothing changes.
 #[test]
 fn follows_the_hot_tables() {
     for (count, bits_per_entry, neighbours) in

@@ -1,13 +1,15 @@
-//! Random histories: shapes, flushes of odd sizes, merges that run at once and end in any order, changes of shape in
-//! mid-history, and requests of every cause.
+//! Random histories: shapes, flushes of odd sizes, merges that run at once and end in any order,
+//! changes of shape in mid-history, and requests of every cause.
 //!
 //! What must hold after every step:
 //!
-//! * **nothing is lost, nothing passes another**: each run knows the first and last flush whose entries are in it; from
-//!   old to young through the whole tree, these ranges follow each other without a gap, merges in progress or not;
-//! * **no run is in two merges**, and the inputs of each merge stand side by side in its target level;
-//! * **slots are kept**: when all merges have ended, a level has at most as many runs as slots, or as many as the last
-//!   change of shape left there;
+//! * **nothing is lost, nothing passes another**: each run knows the first and last flush whose
+//!   entries are in it; from old to young through the whole tree, these ranges follow each other
+//!   without a gap, merges in progress or not;
+//! * **no run is in two merges**, and the inputs of each merge stand side by side in its target
+//!   level;
+//! * **slots are kept**: when all merges have ended, a level has at most as many runs as slots, or
+//!   as many as the last change of shape left there;
 //! * **at once**: asked level by level, a tree at rest takes the form of its shape;
 //! * **nothing is stuck**: when all merges have ended, level 1 is not full, unless it is the last.
 
@@ -107,7 +109,8 @@ impl World {
         }
     }
 
-    /// As a tree does that is asked for its shape at once; returns how many merges that took. Of what was at rest, each run is in one of them at most.
+    /// As a tree does that is asked for its shape at once; returns how many merges that took. Of
+    /// what was at rest, each run is in one of them at most.
     fn reshape(&mut self) -> u64 {
         let (mut compactions, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
         while level <= self.shape.last() {
@@ -224,7 +227,8 @@ fn invariants_hold_in_random_histories() {
     }
 }
 
-/// Whatever a change of shape has left, and whatever is in progress then: looked at from small to large, each level takes the form of its shape, and no run is written twice.
+/// Whatever a change of shape has left, and whatever is in progress then: looked at from small to
+/// large, each level takes the form of its shape, and no run is written twice.
 #[test]
 fn a_tree_takes_the_form_of_its_shape() {
     let mut compactions = 0;
@@ -255,8 +259,8 @@ fn a_tree_takes_the_form_of_its_shape() {
     assert!(compactions > 500, "{compactions} merges");
 }
 
-/// With all merges run to completion after each step, a level never has more runs than slots, but for what a change of
-/// shape left.
+/// With all merges run to completion after each step, a level never has more runs than slots, but
+/// for what a change of shape left.
 #[test]
 fn slots_are_kept_at_rest() {
     for seed in seeds(150) {
@@ -277,9 +281,9 @@ fn slots_are_kept_at_rest() {
     }
 }
 
-/// What concurrent merges left in excess of the slots goes away by ordinary arrivals, once merges are given the time to
-/// end. (Not in a tree of one level, where nothing but flushes arrives, which join one run at most; it has to grow
-/// first.)
+/// What concurrent merges left in excess of the slots goes away by ordinary arrivals, once merges
+/// are given the time to end. (Not in a tree of one level, where nothing but flushes arrives, which
+/// join one run at most; it has to grow first.)
 #[test]
 fn excess_goes_away() {
     for seed in seeds(100) {
@@ -292,7 +296,8 @@ fn excess_goes_away() {
             world.check();
         }
         world.settle();
-        // A full cycle of every level but the last: each level is emptied, or gets a batch that takes the excess along.
+        // A full cycle of every level but the last: each level is emptied, or gets a batch that takes the
+        // excess along.
         let cycle: u64 = (1..shape.last()).map(|level| shape.level(level).capacity.0).sum::<u64>() / shape.buffer().0;
         for _ in 0..=2 * cycle + 1 {
             world.flush(shape.buffer().0);

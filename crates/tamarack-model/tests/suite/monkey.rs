@@ -1,4 +1,5 @@
-//! Monkey's closed forms beside exact sums over the runs of full trees: where they agree, and how far off they are for few levels.
+//! Monkey's closed forms beside exact sums over the runs of full trees: where they agree, and how
+//! far off they are for few levels.
 
 use tamarack_model::allocate::weights::{in_oldest, weights};
 use tamarack_model::allocate::{Load, ideal, ideal_rate, uniform};
@@ -33,8 +34,9 @@ fn exact(tree: &Tree, levels: u32, bits_per_entry: f64) -> f64 {
 const LEVELING: fn(f64) -> Tree = |ratio| Tree { ratio, merging: Merging::Leveling };
 const TIERING: fn(f64) -> Tree = |ratio| Tree { ratio, merging: Merging::Tiering };
 
-/// Eq. 7: with many levels the closed form is the exact sum, with filters on all levels and without on the largest ones; for few levels it is too high by as much as is
-/// said here, at 5 bits per entry.
+/// Eq. 7: with many levels the closed form is the exact sum, with filters on all levels and without
+/// on the largest ones; for few levels it is too high by as much as is said here, at 5 bits per
+/// entry.
 #[test]
 fn zero_result_is_the_limit() {
     for tree in [LEVELING(2.0), LEVELING(4.0), LEVELING(10.0), TIERING(3.0), TIERING(6.0)] {
@@ -52,7 +54,8 @@ fn zero_result_is_the_limit() {
     }
 }
 
-/// Eq. 8 and what follows: below the threshold, as many levels go without filters as the exact allocation leaves without.
+/// Eq. 8 and what follows: below the threshold, as many levels go without filters as the exact
+/// allocation leaves without.
 #[test]
 fn unfiltered_levels() {
     for tree in [LEVELING(2.0), LEVELING(5.0), TIERING(4.0)] {
@@ -66,7 +69,8 @@ fn unfiltered_levels() {
     }
 }
 
-/// Eq. 32 and 33: the rates for a given cost are those that the exact allocation of their memory has.
+/// Eq. 32 and 33: the rates for a given cost are those that the exact allocation of their memory
+/// has.
 #[test]
 fn rates_for_a_cost() {
     for tree in [LEVELING(2.0), LEVELING(4.0), TIERING(3.0)] {
@@ -100,7 +104,8 @@ fn uniform_is_the_baseline() {
     assert!((tree.zero_result_uniform(10.0, 5) / sum - 1.0).abs() < 1e-9);
 }
 
-/// Eq. 18 to 20: with lookups that find something in the largest level, all of whose runs have one rate, the closed form is the exact sum.
+/// Eq. 18 to 20: with lookups that find something in the largest level, all of whose runs have one
+/// rate, the closed form is the exact sum.
 #[test]
 fn mixed_is_the_limit() {
     for tree in [LEVELING(2.0), LEVELING(4.0), LEVELING(10.0), TIERING(3.0), TIERING(6.0)] {
@@ -124,8 +129,8 @@ fn mixed_is_the_limit() {
     }
 }
 
-/// A weight for each run of a tiered largest level does better than the paper's one rate for all of them: by 4 % for T = 6, two lookups of three finding something,
-/// 5 bits per entry.
+/// A weight for each run of a tiered largest level does better than the paper's one rate for all of
+/// them: by 4 % for T = 6, two lookups of three finding something, 5 bits per entry.
 #[test]
 fn weights_for_each_run_do_better() {
     let tree = TIERING(6.0);
@@ -158,8 +163,9 @@ fn levels_of_whole_logarithms() {
     }
 }
 
-/// What optimal filters need to cost as little as equal ones with 10 bits per entry do, with T = 2 and ten levels: 8.1 bits if nothing is found, 4.1 if everything is found in the
-/// largest level, which then goes without. (Monkey §6 says 6 and 4 in its text.)
+/// What optimal filters need to cost as little as equal ones with 10 bits per entry do, with T = 2
+/// and ten levels: 8.1 bits if nothing is found, 4.1 if everything is found in the largest level,
+/// which then goes without. (Monkey §6 says 6 and 4 in its text.)
 #[test]
 fn memory_for_the_cost_of_ten_bits() {
     let runs = runs(&LEVELING(2.0), 10);

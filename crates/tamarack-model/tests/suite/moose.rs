@@ -21,7 +21,8 @@ const COSTS: [LevelCost; 5] = [
     LevelCost::Mixed { range: 0.01, update: 0.98 / 40.0 },
 ];
 
-/// Every structure there is: Eq. 12 as corrected, without a shortcut. What is left after levels of the capacity `from` or less.
+/// Every structure there is: Eq. 12 as corrected, without a shortcut. What is left after levels of
+/// the capacity `from` or less.
 fn brute(from: u64, left: u64, last: f64, cost: LevelCost) -> f64 {
     let mut least = f64::INFINITY;
     if left >= 2 * from && last >= 1.5 * left as f64 {
@@ -161,8 +162,8 @@ fn what_is_known_is_never_lost() {
     assert!(shape.last() >= 8 && shape.visible_runs_total() < 30, "{shape}");
 }
 
-/// Random trees with up to 10^8 buffers above the last level, 3 · 10^10 in all, for any share of the
-/// last level; with the cost of a random workload, which takes longer, up to 60,000 above it.
+/// Random trees with up to 10^8 buffers above the last level, 3 · 10^10 in all, for any share of
+/// the last level; with the cost of a random workload, which takes longer, up to 60,000 above it.
 #[test]
 fn large_trees_are_sound() {
     for seed in seeds(150) {
@@ -178,8 +179,8 @@ fn large_trees_are_sound() {
     }
 }
 
-/// Through the policy, from 1,000 buffers to 3 · 10^10, for any share: the number of levels is about
-/// ln(above)/2 more than one, so no step of growth leaves a tree with a single level.
+/// Through the policy, from 1,000 buffers to 3 · 10^10, for any share: the number of levels is
+/// about ln(above)/2 more than one, so no step of growth leaves a tree with a single level.
 #[test]
 fn growing_trees_never_lose_their_levels() {
     for seed in seeds(150) {
@@ -193,7 +194,8 @@ fn growing_trees_never_lose_their_levels() {
     }
 }
 
-/// Shapes are what the formulas say: the last level's share, whole ratios, and `n_i` rounded and bounded.
+/// Shapes are what the formulas say: the last level's share, whole ratios, and `n_i` rounded and
+/// bounded.
 #[test]
 fn shapes_are_the_formulas() {
     for (share, regulator) in SHARES.into_iter().flat_map(|share| [0.3, 1.0, 2.0].map(|regulator| (share, regulator))) {
@@ -228,14 +230,16 @@ fn default() -> Moose {
     Moose::new(0.8, 1.0).expect("a policy")
 }
 
-/// The tree of MOOSE's defaults, {7,7,7,6,5} with {3,3,3,2,2} runs (Figures 3 and 6 show its like), for about 12,500 buffers.
+/// The tree of MOOSE's defaults, {7,7,7,6,5} with {3,3,3,2,2} runs (Figures 3 and 6 show its like),
+/// for about 12,500 buffers.
 #[test]
 fn the_papers_default_tree() {
     let shape = default().with_last(10_000, Bytes(1));
     let ratios: Vec<f64> = (1..=shape.last()).map(|level| shape.ratio(level).round()).collect();
     let runs: Vec<u32> = shape.levels().iter().map(|level| level.runs).collect();
     assert_eq!((ratios, runs), (vec![7.0, 7.0, 7.0, 6.0, 5.0], vec![3, 3, 3, 2, 2]));
-    // Eq. 15. The paper's 2.5 by Eq. 16 is not the bound that it is said to be; with n_L rounded to 2 it is what there is.
+    // Eq. 15. The paper's 2.5 by Eq. 16 is not the bound that it is said to be; with n_L rounded to 2
+    // it is what there is.
     assert_eq!(format!("{:.2}", space::worst_amplification(&shape)), "2.50");
     // Around it the optimum is flat: the same ratios are within half a percent of the best.
     for last in (9_600..=10_400).step_by(100) {
@@ -247,8 +251,8 @@ fn the_papers_default_tree() {
     }
 }
 
-/// Eq. 7 and 8: no numbers of runs and no ratios get below; `n_i = √r_i` reaches the first in real numbers, equal ratios the second; over numbers of
-/// levels it is least at r = e².
+/// Eq. 7 and 8: no numbers of runs and no ratios get below; `n_i = √r_i` reaches the first in real
+/// numbers, equal ratios the second; over numbers of levels it is least at r = e².
 #[test]
 fn no_shape_gets_below_the_bound() {
     let all = [
@@ -296,8 +300,9 @@ fn the_default_is_near_the_bound() {
     }
 }
 
-/// Eq. 15 and 16. `k N / √(N_L (N - N_L))`, the paper's bound, is a lower one, since level L-1 is less than all above the last; it is more than half of them, so √2
-/// times that is an upper one, and with n_L rounded half a run more.
+/// Eq. 15 and 16. `k N / √(N_L (N - N_L))`, the paper's bound, is a lower one, since level L-1 is
+/// less than all above the last; it is more than half of them, so √2 times that is an upper one,
+/// and with n_L rounded half a run more.
 #[test]
 fn space_is_bounded() {
     for (share, regulator) in SHARES.into_iter().flat_map(|share| [0.05, 0.1, 0.3, 0.5, 1.0, 2.0].map(|k| (share, k))) {
@@ -331,8 +336,10 @@ fn space_is_bounded() {
     );
 }
 
-/// Of trees of MOOSE's shapes that fill and empty again and again: the simulation writes what [`update`] says, within a twentieth and within 1.5 % on average where the last level
-/// is twice the one above it or more (ratios of the last two levels are broken, and levels are full with whole batches), and shows as many runs, give or take one.
+/// Of trees of MOOSE's shapes that fill and empty again and again: the simulation writes what
+/// [`update`] says, within a twentieth and within 1.5 % on average where the last level
+/// is twice the one above it or more (ratios of the last two levels are broken, and levels are full
+/// with whole batches), and shows as many runs, give or take one.
 #[test]
 fn costs_are_those_of_the_simulation() {
     let (mut off, mut count) = (0.0, 0.0);
@@ -362,8 +369,9 @@ fn costs_are_those_of_the_simulation() {
     assert!(off / count < 0.015, "{}", off / count);
 }
 
-/// A tree that grows to ten thousand buffers writes about as much as a full one, though its last level is never emptied: its runs take turns at growing. It
-/// never shows more runs than slots, and as many levels as its shape.
+/// A tree that grows to ten thousand buffers writes about as much as a full one, though its last
+/// level is never emptied: its runs take turns at growing. It never shows more runs than slots, and
+/// as many levels as its shape.
 #[test]
 fn growing_costs_as_much() {
     let report = simulate(&default(), Bytes(1000), &vec![Bytes(1000); 10_000], Pace::Settled);
@@ -381,8 +389,8 @@ fn growing_costs_as_much() {
     assert!(of_last(&report) < 0.75 * of_last(&leveled), "{} {}", of_last(&report), of_last(&leveled));
 }
 
-/// Eq. 9 and 10: rates in proportion to `N_i / n_i` are the allocator's, and make the zero-result cost that is least for the shape, `2^H e^(-m ln²2)`; Eq. 11 is the same for
-/// `n_i = k √r_i`.
+/// Eq. 9 and 10: rates in proportion to `N_i / n_i` are the allocator's, and make the zero-result
+/// cost that is least for the shape, `2^H e^(-m ln²2)`; Eq. 11 is the same for `n_i = k √r_i`.
 #[test]
 fn zero_result_lookups() {
     let ln2_squared = std::f64::consts::LN_2.powi(2);
@@ -422,7 +430,8 @@ fn zero_result_lookups() {
     }
 }
 
-/// A tree that grows may get fewer levels: what has just arrived at the last one then stands in another, and that is looked at.
+/// A tree that grows may get fewer levels: what has just arrived at the last one then stands in
+/// another, and that is looked at.
 #[test]
 fn growth_may_take_levels_away() {
     let leveling = policy::parse("leveling:T=2").expect("a policy");

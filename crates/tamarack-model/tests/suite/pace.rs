@@ -1,8 +1,9 @@
-//! What the pace of writers achieves, by simulation on counts: merges meet their deadlines, and writers are slowed
-//! evenly and never stopped; beside the same tree whose writers are let in at will.
+//! What the pace of writers achieves, by simulation on counts: merges meet their deadlines, and
+//! writers are slowed evenly and never stopped; beside the same tree whose writers are let in at
+//! will.
 //!
-//! All of it is in fractions of the device's speed, so it holds for slow and fast devices. The tables in the
-//! documentation of [`tamarack_model::pace`] are figures from here.
+//! All of it is in fractions of the device's speed, so it holds for slow and fast devices. The
+//! tables in the documentation of [`tamarack_model::pace`] are figures from here.
 
 use tamarack_model::cost::update;
 use tamarack_model::policy::{self, Policy};
@@ -14,7 +15,8 @@ use crate::random::{Random, seeds};
 const POLICIES: [&str; 5] =
     ["leveling:T=10", "tiering:T=4", "tiering:T=10", "lazy-leveling:T=5", "dostoevsky:T=10,K=3,Z=1"];
 
-/// Growth changes the sizes of all levels of these, and for MOOSE their run slots: a level may be left with more runs than it has slots from then on.
+/// Growth changes the sizes of all levels of these, and for MOOSE their run slots: a level may be
+/// left with more runs than it has slots from then on.
 const MADE_ANEW: [&str; 2] = ["garnering:T=2,c=0.8", "moose:last=0.8,k=1"];
 
 const BUFFER: Bytes = Bytes(1 << 20);
@@ -33,8 +35,8 @@ struct Story {
 }
 
 impl Story {
-    /// Writers that offer `load` of what the tree digests on average; throttled, with this many workers, or let in at
-    /// will beside one.
+    /// Writers that offer `load` of what the tree digests on average; throttled, with this many
+    /// workers, or let in at will beside one.
     fn new(words: &str, sizes: &[Bytes], load: f64, buffers: u64, pace: Option<usize>) -> Self {
         let policy: Box<dyn Policy> = policy::parse(words).expect(words);
         let settled = simulate(policy.as_ref(), BUFFER, sizes, Pace::Settled).write_amplification();
@@ -67,8 +69,8 @@ impl Story {
         self.writing.mean_rate() / self.offered
     }
 
-    /// Runs above slots in any level but the first, where the flush that fills the level is a run beyond its slots by
-    /// rule; and in that.
+    /// Runs above slots in any level but the first, where the flush that fills the level is a run
+    /// beyond its slots by rule; and in that.
     fn above_slots(&self) -> usize {
         self.above()[1..].iter().copied().max().unwrap_or(0)
     }
@@ -94,8 +96,8 @@ impl Story {
         );
     }
 
-    /// Nobody was stopped or at the floor; no merge was late, so nothing was written that merges between flushes would
-    /// not have written, and no level had a run too many.
+    /// Nobody was stopped or at the floor; no merge was late, so nothing was written that merges
+    /// between flushes would not have written, and no level had a run too many.
     fn assert_smooth(&self) {
         self.print();
         let Self { name, writing, .. } = self;
@@ -110,9 +112,10 @@ fn equal(buffers: usize) -> Vec<Bytes> {
     vec![BUFFER; buffers]
 }
 
-/// At 90 % of what the tree digests on average, with two buffers: no put ever meets less than seven tenths of the
-/// rate that is offered. What is behind for that is made up for later: the line is at most one part in 25 of what has
-/// been written, and that is what is missing from the mean when the run ends in the middle of it.
+/// At 90 % of what the tree digests on average, with two buffers: no put ever meets less than seven
+/// tenths of the rate that is offered. What is behind for that is made up for later: the line is at
+/// most one part in 25 of what has been written, and that is what is missing from the mean when the
+/// run ends in the middle of it.
 #[test]
 fn nine_tenths_of_the_load() {
     for words in POLICIES {
@@ -128,9 +131,10 @@ fn nine_tenths_of_the_load() {
     }
 }
 
-/// Writers as fast as the device: what they get is as even, and the device is never idle. In the worst cycle of a tree,
-/// when the last level is about to be full, it is within 3 % of what no rule could exceed: the merge into the last level
-/// writes `r - 1` batches while one batch comes in, besides what levels above need.
+/// Writers as fast as the device: what they get is as even, and the device is never idle. In the
+/// worst cycle of a tree, when the last level is about to be full, it is within 3 % of what no rule
+/// could exceed: the merge into the last level writes `r - 1` batches while one batch comes in,
+/// besides what levels above need.
 #[test]
 fn as_fast_as_they_can() {
     for (words, workers) in POLICIES.into_iter().flat_map(|words| [1, 2, 4].map(|workers| (words, workers))) {
@@ -152,9 +156,11 @@ fn as_fast_as_they_can() {
     }
 }
 
-/// Where growth makes all levels anew, merges meet their deadlines as well, though the pace was made for levels that stay: nobody is stopped, nothing is written that merges between flushes
-/// would not have written, no level has more runs than its slots or than growth left there, and two buffers suffice. It is less even: Garnering's writers are at the floor for one step with four workers, and
-/// MOOSE's slowest unit of time has 0.58 of what is offered.
+/// Where growth makes all levels anew, merges meet their deadlines as well, though the pace was
+/// made for levels that stay: nobody is stopped, nothing is written that merges between flushes
+/// would not have written, no level has more runs than its slots or than growth left there, and two
+/// buffers suffice. It is less even: Garnering's writers are at the floor for one step with four
+/// workers, and MOOSE's slowest unit of time has 0.58 of what is offered.
 #[test]
 fn levels_that_are_made_anew() {
     let cases = [
@@ -194,8 +200,9 @@ fn two_buffers_are_enough() {
     }
 }
 
-/// Buffers that are sealed up to a tenth before they are full, so that levels are full with another number of bytes than
-/// foreseen: still no stop and no floor. At most one merge is late, and its level has one run too many for a while.
+/// Buffers that are sealed up to a tenth before they are full, so that levels are full with another
+/// number of bytes than foreseen: still no stop and no floor. At most one merge is late, and its
+/// level has one run too many for a while.
 #[test]
 fn buffers_of_varying_size() {
     let all = POLICIES.into_iter().chain(MADE_ANEW);
@@ -216,9 +223,9 @@ fn buffers_of_varying_size() {
     }
 }
 
-/// Shapes of any kind, that grow by doubling their last level, which leaves merges there of many times what the mean
-/// says: nobody is stopped, the buffers' limit holds within a tenth of a buffer, and no level has more than one run too
-/// many.
+/// Shapes of any kind, that grow by doubling their last level, which leaves merges there of many
+/// times what the mean says: nobody is stopped, the buffers' limit holds within a tenth of a
+/// buffer, and no level has more than one run too many.
 #[test]
 fn any_shape() {
     for seed in seeds(12) {
@@ -241,8 +248,8 @@ fn any_shape() {
     }
 }
 
-/// Without the throttle, and with twice the buffers, leveled trees stop their writers for several units of time, and
-/// trees that are overrun pile up runs. So the tests above can fail.
+/// Without the throttle, and with twice the buffers, leveled trees stop their writers for several
+/// units of time, and trees that are overrun pile up runs. So the tests above can fail.
 #[test]
 fn at_will_is_worse() {
     for words in ["leveling:T=10", "dostoevsky:T=10,K=3,Z=1"] {

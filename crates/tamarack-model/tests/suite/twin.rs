@@ -1,9 +1,10 @@
-//! A slow, obvious twin of planner and simulation: a tree of single entries, written down as the rules are told,
-//! compared after every flush.
+//! A slow, obvious twin of planner and simulation: a tree of single entries, written down as the
+//! rules are told, compared after every flush.
 //!
-//! The twin shares no code with the crate but the shape. Its runs are lists of entry numbers, so it also sees what the
-//! crate's counts cannot: that nothing is lost, and that within the whole tree every entry of a younger run is younger
-//! than every entry of an older one. Flushes vary in size from nothing to twice the buffer.
+//! The twin shares no code with the crate but the shape. Its runs are lists of entry numbers, so it
+//! also sees what the crate's counts cannot: that nothing is lost, and that within the whole tree
+//! every entry of a younger run is younger than every entry of an older one. Flushes vary in size
+//! from nothing to twice the buffer.
 
 use tamarack_model::planner;
 use tamarack_model::policy::Custom;
@@ -12,8 +13,8 @@ use tamarack_model::{Bytes, Level, Shape};
 
 use crate::random::{Random, seeds};
 
-/// Levels of runs of entry numbers; level 1 first, runs **old to young**, which is the other way round than in the
-/// crate.
+/// Levels of runs of entry numbers; level 1 first, runs **old to young**, which is the other way
+/// round than in the crate.
 struct Twin {
     shape: Shape,
     levels: Vec<Vec<Vec<u64>>>,
@@ -62,15 +63,16 @@ impl Twin {
         }
     }
 
-    /// A batch becomes one run of a level, with at most so many of the youngest runs there. A single run that comes
-    /// from above and joins no other is not written again.
+    /// A batch becomes one run of a level, with at most so many of the youngest runs there. A
+    /// single run that comes from above and joins no other is not written again.
     fn arrive(&mut self, level: usize, mut batch: Vec<Vec<u64>>, most: usize) {
         let slots = self.shape.level(level).runs as usize;
         let active = self.has_active_run(level);
         let runs = &mut self.levels[level - 1];
         let mut taken = 0;
         let size = |runs: &[Vec<u64>]| runs.iter().map(Vec::len).sum::<usize>();
-        // Into the active run, as many as it takes to have a slot, and then those that are small beside what is merged.
+        // Into the active run, as many as it takes to have a slot, and then those that are small beside
+        // what is merged.
         while taken < most
             && ((taken == 0 && active)
                 || runs.len() >= slots
@@ -145,8 +147,8 @@ fn agrees_with_the_twin() {
     }
 }
 
-/// What a report says of runs, writes and space is what the twin sees: its largest run and all its entries counted one by
-/// one after each flush.
+/// What a report says of runs, writes and space is what the twin sees: its largest run and all its
+/// entries counted one by one after each flush.
 #[test]
 fn reports_agree_with_the_twin() {
     for seed in seeds(200) {

@@ -1,6 +1,7 @@
 //! [`Ledger`]: what the entries in the cache take, in bytes.
 //!
-//! The cache itself knows only the sum of all weights. The ledger is told of each entry that is put in, and hears of all that goes: evicted, replaced or never taken in.
+//! The cache itself knows only the sum of all weights. The ledger is told of each entry that is put
+//! in, and hears of all that goes: evicted, replaced or never taken in.
 
 #![expect(
     clippy::disallowed_types,

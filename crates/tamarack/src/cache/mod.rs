@@ -1,41 +1,53 @@
 //! The cache: blocks and single entries that were read lately, within one budget of bytes.
 //!
-//! **Blocks** stand under their table and offset: data blocks, and index blocks as their fences. **Entries** stand under their table and the digest of their key: a block that is kept for one
-//! hot entry wastes most of its memory, and where hot keys are scattered, as they mostly are, nearly all blocks would be like that.
+//! **Blocks** stand under their table and offset: data blocks, and index blocks as their fences.
+//! **Entries** stand under their table and the digest of their key: a block that is kept for one
+//! hot entry wastes most of its memory, and where hot keys are scattered, as they mostly are,
+//! nearly all blocks would be like that.
 //!
-//! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared lock of one shard. What stays
-//! is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block too large for a shard is not kept. Two threads that
-//! miss the same block at once both read it: that costs a read, not an answer, and nobody waits for another's I/O. What is kept of a table that is gone is
-//! not asked for any more, and goes like other things that nobody asks for.
+//! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared
+//! lock of one shard. What stays is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block
+//! too large for a shard is not kept. Two threads that miss the same block at once both read it:
+//! that costs a read, not an answer, and nobody waits for another's I/O. What is kept of a table
+//! that is gone is not asked for any more, and goes like other things that nobody asks for.
 //!
 //! # Why a cached entry is right
 //!
-//! A cached entry is the **youngest version of its key in its table**. A table never changes and its number is never used twice, so that remains true
-//! whatever is written, merged, handed over or cut: those change which tables are asked, and that is decided before the cache is. A lookup that asks
-//! a table would find first, among the key's versions there, the youngest one up to the lookup's own sequence. So the cached entry may answer if
+//! A cached entry is the **youngest version of its key in its table**. A table never changes and
+//! its number is never used twice, so that remains true whatever is written, merged, handed over or
+//! cut: those change which tables are asked, and that is decided before the cache is. A lookup that
+//! asks a table would find first, among the key's versions there, the youngest one up to the
+//! lookup's own sequence. So the cached entry may answer if
 //!
 //! * its key is the one that is looked up (two keys may have one digest), and
 //! * its sequence is not above the lookup's (a snapshot may be older than it).
 //!
-//! Else the table is searched as if there were no such entry. That a key has **no** version in a table remains true as well, for all who ask. It is cached where a filter
-//! was wrong: hot keys would pay for that again and again. And an entry may be put in only if it is the youngest: by a lookup that sees everything in the table, for
-//! which it is the first version, or which finds none. Tombstones are entries like others.
+//! Else the table is searched as if there were no such entry. That a key has **no** version in a
+//! table remains true as well, for all who ask. It is cached where a filter was wrong: hot keys
+//! would pay for that again and again. And an entry may be put in only if it is the youngest: by a
+//! lookup that sees everything in the table, for which it is the first version, or which finds
+//! none. Tombstones are entries like others.
 //!
 //! # What is kept of a block that was read for a lookup
 //!
 //! The entry, or that there is none, unless the block is worth more ([`BlockCache::admit`]):
 //!
-//! * all tables in use would fit into the cache: then no memory is wasted, and a block saves the reads of its other entries;
+//! * all tables in use would fit into the cache: then no memory is wasted, and a block saves the
+//!   reads of its other entries;
 //! * the entry takes more than half of the block's memory;
 //! * another entry of the block was wanted lately (`neighbours.rs`): its keys are hot together.
 //!
-//! From then on both compete for the same bytes, and what is not asked for goes; that is how the memory divides itself. An entry is asked for first, so a block is kept for
-//! what its other entries are worth. A block of an index serves every lookup that misses below it, and stays. Rules were compared on traces (`bench/reads`, `admission`;
-//! report in `bench/results`): scattered and adjacent hot keys, uniform, recent and shifting ones, scans among them; 4 entries in a block, and 35. With a cache of 6 % of the data this
-//! one reads at most 7 % more blocks than the best on fourteen of sixteen traces, and 19 % more where it does worst; blocks alone, entries alone, always both, and two caches of
-//! fixed sizes read 46 % to 108 % more somewhere.
+//! From then on both compete for the same bytes, and what is not asked for goes; that is how the
+//! memory divides itself. An entry is asked for first, so a block is kept for what its other
+//! entries are worth. A block of an index serves every lookup that misses below it, and stays.
+//! Rules were compared on traces (`bench/reads`, `admission`; report in `bench/results`): scattered
+//! and adjacent hot keys, uniform, recent and shifting ones, scans among them; 4 entries in a
+//! block, and 35. With a cache of 6 % of the data this one reads at most 7 % more blocks than the
+//! best on fourteen of sixteen traces, and 19 % more where it does worst; blocks alone, entries
+//! alone, always both, and two caches of fixed sizes read 46 % to 108 % more somewhere.
 //!
-//! Tests: here; `tests/suite/entries.rs` compares a database of tiny caches with a model, and shows that each of the rules above is needed.
+//! Tests: here; `tests/suite/entries.rs` compares a database of tiny caches with a model, and shows
+//! that each of the rules above is needed.
 
 mod entry;
 mod ledger;
@@ -60,7 +72,8 @@ use crate::mistake::{self, Mistake};
 /// What a block and its bookkeeping take on average; only used to size the cache's tables.
 const USUAL_BLOCK_BYTES: u64 = 4096;
 
-/// What an item takes on average, where blocks and small entries are mixed; only used to size the cache's tables: it remembers the names of half as many that were evicted.
+/// What an item takes on average, where blocks and small entries are mixed; only used to size the
+/// cache's tables: it remembers the names of half as many that were evicted.
 const USUAL_ITEM_BYTES: u64 = 1024;
 
 /// What the cache itself needs per item: its place and the slots that remember evicted ones.
@@ -69,14 +82,16 @@ const ITEM_BYTES: u64 = 96;
 /// What an item takes in the vector of its shard: its state and two links besides.
 const SLOT_BYTES: usize = size_of::<Name>() + size_of::<Kept>() + 16;
 
-/// Of so many blocks that the cache could hold, it remembers for one which entry it was read for. Fewer make it blind for keys that are hot together, more let
-/// chance bring keys together that are not: an eighth was best on traces.
+/// Of so many blocks that the cache could hold, it remembers for one which entry it was read for.
+/// Fewer make it blind for keys that are hot together, more let chance bring keys together that are
+/// not: an eighth was best on traces.
 const BLOCKS_PER_NEIGHBOUR: u64 = 8;
 
 /// It never remembers more: 1 MiB, enough for a cache of 4 GiB.
 const NEIGHBOURS_MAX: usize = 1 << 17;
 
-/// Independent parts of the cache, so that threads seldom meet. There are fewer when the cache holds few items.
+/// Independent parts of the cache, so that threads seldom meet. There are fewer when the cache
+/// holds few items.
 const SHARDS: usize = 16;
 
 /// Counters are spread over so many cache lines.
@@ -148,12 +163,14 @@ pub enum Finding<'a> {
     Youngest(Entry<'a>),
     /// There is no version of its key in the table, although a filter had let hope.
     Absent,
-    /// Something else: an older version; or nothing, but no filter was asked, or not everything was in sight.
+    /// Something else: an older version; or nothing, but no filter was asked, or not everything was
+    /// in sight.
     Other,
 }
 
-/// Hits and misses of some of the blocks, on a cache line of their own. Threads that count in the same
-/// stripe at the same time mostly share the block as well, and with it the line of its reference count.
+/// Hits and misses of some of the blocks, on a cache line of their own. Threads that count in the
+/// same stripe at the same time mostly share the block as well, and with it the line of its
+/// reference count.
 #[derive(Default)]
 #[repr(align(64))]
 struct Counters {
@@ -201,7 +218,8 @@ impl BlockCache {
         found
     }
 
-    /// The first version of the query's key that a search of `table` would find, or that it would find none, if that is here.
+    /// The first version of the query's key that a search of `table` would find, or that it would
+    /// find none, if that is here.
     #[inline]
     pub fn entry(&self, table: TableId, query: &Query<'_>) -> Option<CachedEntry> {
         // Where all blocks fit, there are none.
@@ -225,7 +243,8 @@ impl BlockCache {
         self.keep(Name::block(table, offset), Kept::Index(fences));
     }
 
-    /// Keeps of a block that was just read for `query`, which had that `finding` there, what is worth more: the block or the finding.
+    /// Keeps of a block that was just read for `query`, which had that `finding` there, what is
+    /// worth more: the block or the finding.
     pub fn admit(&self, table: TableId, offset: u64, block: &SharedBlock, query: &Query<'_>, finding: Finding<'_>) {
         let (name, digest) = (Name::block(table, offset), query.digest());
         let is_wanted = self.neighbours.other_was_wanted(Mix.hash_one(name), digest) || self.holds_all();
@@ -283,8 +302,10 @@ impl BlockCache {
     }
 }
 
-/// Its weight counts [`ITEM_BYTES`] for each item, its tables take what they take: what of them is more than that is nobody's share. Blocks are on the account for as
-/// long as anybody has them. Entries are while they are here: one that a value holds longer takes little more than a copy of the value would.
+/// Its weight counts [`ITEM_BYTES`] for each item, its tables take what they take: what of them is
+/// more than that is nobody's share. Blocks are on the account for as long as anybody has them.
+/// Entries are while they are here: one that a value holds longer takes little more than a copy of
+/// the value would.
 impl Elastic for BlockCache {
     fn block_bytes(&self) -> u64 {
         self.items.weight().saturating_sub(ITEM_BYTES * self.items.len() as u64 + self.ledger.entry_bytes())
@@ -365,8 +386,9 @@ impl Hasher for MixHasher {
 
 #[cfg(test)]
 mod tests {
-    //! The cache finds what was put in, keeps to its capacity, and counts; a cached entry answers for its own key in its own table and for those who may see
-    //! it, and what is kept of a block follows the rules.
+    //! The cache finds what was put in, keeps to its capacity, and counts; a cached entry answers
+    //! for its own key in its own table and for those who may see it, and what is kept of a
+    //! block follows the rules.
 
     use super::*;
     use crate::entry::{EntryKind, Sequence};
@@ -508,8 +530,9 @@ mod tests {
         }
     }
 
-    /// What items take, with the tables of the cache, is about what they weigh: entries of 1 KiB, and smaller ones. Of tiny ones it can be more, when the
-    /// vectors of the shards have just doubled.
+    /// What items take, with the tables of the cache, is about what they weigh: entries of 1 KiB,
+    /// and smaller ones. Of tiny ones it can be more, when the vectors of the shards have just
+    /// doubled.
     #[test]
     fn weights_are_what_items_take() {
         for value_bytes in [1000, 100, 8] {

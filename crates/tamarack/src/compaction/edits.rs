@@ -1,4 +1,5 @@
-//! The changes by which jobs begin, advance and end: what of a decision becomes part of the tree, and in which edit.
+//! The changes by which jobs begin, advance and end: what of a decision becomes part of the tree,
+//! and in which edit.
 //!
 //! ```text
 //! merge    begin    inputs move to the level they lead to │ an empty output beside them │ merge begun
@@ -27,18 +28,19 @@ pub(super) fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Ch
     (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: tree.id(), levels })
 }
 
-/// The tree takes this shape, which `blob` stores with its policy: its runs get other levels, and no
-/// byte is moved.
+/// The tree takes this shape, which `blob` stores with its policy: its runs get other levels, and
+/// no byte is moved.
 pub fn reshaped(tree: &TreeVersion, blob: ShapeBlob, shape: &Shape) -> Vec<Change> {
     let (relabelled_runs, _) = planner::relabel(&tree.occupancy(), &[], shape);
     let set = Change::ShapeSet { tree: tree.id(), shape: blob };
     [set].into_iter().chain(relabelled(tree, &relabelled_runs)).collect()
 }
 
-/// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty, behind them.
+/// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty,
+/// behind them.
 ///
-/// The inputs must move at the beginning. If they kept their level, a younger merge into the same level could end first, and its output would
-/// stand below them, who are older.
+/// The inputs must move at the beginning. If they kept their level, a younger merge into the same
+/// level could end first, and its output would stand below them, who are older.
 pub(super) fn begun(
     tree: &TreeVersion,
     merge: &planner::CompactionPlan,
@@ -81,7 +83,8 @@ pub(super) fn ended(tree: TreeId, merge: CompactionId) -> Change {
     Change::CompactionEnded { tree, merge }
 }
 
-/// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is left of them. Runs that hold nothing else go.
+/// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is
+/// left of them. Runs that hold nothing else go.
 pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tables: &[TableMeta]) -> Vec<Change> {
     let mut changes: Vec<Change> = added(tree.id(), tables).collect();
     changes.extend((!tree.are_ages_mixed()).then_some(Change::AgesMixed { tree: tree.id() }));

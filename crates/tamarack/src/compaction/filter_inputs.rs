@@ -1,9 +1,12 @@
 //! [`FilterInputs`]: the runs of a tree as the filter decider sees them ([`tamarack_model::filter_plan`]): tables with the filters that they have and could have, and what lookups ask of the runs.
 //!
-//! With `allocation=observed` a run weighs as much as sampled lookups passed it in vain lately: in the last one or two periods of `crate::stats`, about half a million lookups. The output of a compaction
-//! takes over what the oldest of its inputs saw. A database that was just opened has seen nothing, which is the same as `allocation=monkey`.
+//! With `allocation=observed` a run weighs as much as sampled lookups passed it in vain lately: in
+//! the last one or two periods of `crate::stats`, about half a million lookups. The output of a
+//! compaction takes over what the oldest of its inputs saw. A database that was just opened has
+//! seen nothing, which is the same as `allocation=monkey`.
 //!
-//! Decides nothing and changes nothing. Tests: `tests/suite/allocation.rs`, `tests/suite/observed.rs`.
+//! Decides nothing and changes nothing. Tests: `tests/suite/allocation.rs`,
+//! `tests/suite/observed.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +23,8 @@ use crate::tree::run::Run;
 use crate::tree::table_file::TableFile;
 use crate::tree::version::TreeVersion;
 
-/// From so many sampled lookups on, filters change for what was observed. Fewer are noise; new tables go by them all the same.
+/// From so many sampled lookups on, filters change for what was observed. Fewer are noise; new
+/// tables go by them all the same.
 const KNOWN_SAMPLES: u64 = 1024;
 
 /// The runs of a tree and their filters.
@@ -38,7 +42,9 @@ pub(super) struct FilterInputs {
 }
 
 impl FilterInputs {
-    /// Of the runs as they are. Entries that a compaction in progress has handed over still count with its inputs if `whole_inputs`: the tables stay until the last one is, and so do their filters.
+    /// Of the runs as they are. Entries that a compaction in progress has handed over still count
+    /// with its inputs if `whole_inputs`: the tables stay until the last one is, and so do their
+    /// filters.
     pub(super) fn of(tree: &TreeVersion, allocation: Allocation, lookups: &LookupCounters, whole_inputs: bool) -> Self {
         let levels = tree.levels().iter().zip(1..);
         let all: Vec<(usize, &Arc<Run>)> =
@@ -68,7 +74,8 @@ impl FilterInputs {
         Self { runs, ids, files, asked, is_known }
     }
 
-    /// The runs as they will be when a job is done, and the place of its output among them. Its tables are one, of which nothing but the entries is known.
+    /// The runs as they will be when a job is done, and the place of its output among them. Its
+    /// tables are one, of which nothing but the entries is known.
     pub(super) fn after(self, tree: &TreeVersion, task: &Task) -> (Vec<RunFilters>, Asked, usize) {
         let (members, buffer) = match task {
             Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.buffer)),
@@ -111,7 +118,8 @@ pub(super) fn new_run(level: usize, bytes: Bytes, entries: u64) -> RunFilters {
     RunFilters { level, bytes, seen: None, tables: vec![table] }
 }
 
-/// The tables of a run, but for those that are `known` already: while a compaction goes on, a table may be in two runs.
+/// The tables of a run, but for those that are `known` already: while a compaction goes on, a table
+/// may be in two runs.
 fn tables_of(run: &Run, is_whole: bool, known: &mut BTreeSet<u64>) -> (Vec<Arc<TableFile>>, Vec<TableFilters>) {
     let (mut files, mut tables): (Vec<Arc<TableFile>>, Vec<TableFilters>) = Default::default();
     for slice in run.slices().iter() {

@@ -8,25 +8,36 @@
 //!
 //! # When it decides
 //!
-//! For a new run: when its job is opened, from the tree as it will be. Compactions may take long; what is flushed and compacted above them meanwhile was reckoned with.
+//! For a new run: when its job is opened, from the tree as it will be. Compactions may take long;
+//! what is flushed and compacted above them meanwhile was reckoned with.
 //!
-//! For the tables that exist: after every edit and every choice, and with elastic filters also after every eighth of a half-life of sampled lookups. The changes that an earlier decision left are
-//! forgotten then. While compactions are paused, or something has arrived that the planner has not looked at, it waits (the tree may be about to grow); elastic filters do not, since lookups go on.
+//! For the tables that exist: after every edit and every choice, and with elastic filters also
+//! after every eighth of a half-life of sampled lookups. The changes that an earlier decision left
+//! are forgotten then. While compactions are paused, or something has arrived that the planner has
+//! not looked at, it waits (the tree may be about to grow); elastic filters do not, since lookups
+//! go on.
 //!
 //! # How it carries out
 //!
-//! Filters that shrink without reading anything do so in the step that decides. All others come one after the other, from a table's digests or its file, in steps of some milliseconds. A table that
-//! is not open is only told what to open with. A filter that cannot be read is tried again after a pause. A table whose digests are damaged is reported as corruption; it keeps the filter it has, or
-//! goes without if that is too large. A unit of an elastic filter that cannot be read is left to the next decision.
+//! Filters that shrink without reading anything do so in the step that decides. All others come one
+//! after the other, from a table's digests or its file, in steps of some milliseconds. A table that
+//! is not open is only told what to open with. A filter that cannot be read is tried again after a
+//! pause. A table whose digests are damaged is reported as corruption; it keeps the filter it has,
+//! or goes without if that is too large. A unit of an elastic filter that cannot be read is left to
+//! the next decision.
 //!
-//! A worker of its own does this, beside flushes and compactions; neither waits for the other. Nothing of it is durable: opening the database decides anew.
+//! A worker of its own does this, beside flushes and compactions; neither waits for the other.
+//! Nothing of it is durable: opening the database decides anew.
 //!
 //! # The budget
 //!
-//! The sum of all filters keeps to the budget, but for: half a cache line of each table; the filter that a step replaces, and those that lookups in progress still ask; what inputs of
-//! compactions have until their tables go; and, after an edit that took entries away or the choice of a smaller budget, what the next steps have not come to.
+//! The sum of all filters keeps to the budget, but for: half a cache line of each table; the filter
+//! that a step replaces, and those that lookups in progress still ask; what inputs of compactions
+//! have until their tables go; and, after an edit that took entries away or the choice of a smaller
+//! budget, what the next steps have not come to.
 //!
-//! Tests: `tests/suite/retune.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`, `tests/suite/observed.rs`.
+//! Tests: `tests/suite/retune.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`,
+//! `tests/suite/observed.rs`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
@@ -64,7 +75,8 @@ pub struct FilterRebuild {
     workshop: Arc<Workshop>,
     counters: Arc<Counters>,
     worker: OnceLock<Arc<dyn Worker>>,
-    /// What was chosen. Held while a choice is made, so that new tables, jobs and the loop change over together.
+    /// What was chosen. Held while a choice is made, so that new tables, jobs and the loop change
+    /// over together.
     chosen: Mutex<Chosen>,
     /// Held for a step.
     state: Mutex<State>,
@@ -137,7 +149,8 @@ impl FilterRebuild {
         self.chosen.lock().filter
     }
 
-    /// Chooses other filters, for existing tables and for new ones, which keep digests or not. Of two concurrent choices one is the last for all of them.
+    /// Chooses other filters, for existing tables and for new ones, which keep digests or not. Of
+    /// two concurrent choices one is the last for all of them.
     ///
     /// # Errors
     /// [`Error::Stopped`] if writing has ended.
@@ -158,7 +171,8 @@ impl FilterRebuild {
         self.for_new(shape, tree, |inputs| inputs.after(tree, task))
     }
 
-    /// The filter for a table of a run that is built outside and will be the youngest of the tree, at such a level of `shape`.
+    /// The filter for a table of a run that is built outside and will be the youngest of the tree,
+    /// at such a level of `shape`.
     pub(super) fn for_youngest(
         &self,
         shape: &Shape,
@@ -312,10 +326,12 @@ impl FilterRebuild {
         self.chosen.lock().is_elastic()
     }
 
-    /// Waits until all tables have the filters that they are to have. `view` gives what is decided on; `None` while that is not known, or compactions are paused.
+    /// Waits until all tables have the filters that they are to have. `view` gives what is decided
+    /// on; `None` while that is not known, or compactions are paused.
     ///
     /// # Errors
-    /// [`Error::Io`] if a filter cannot be read; it is tried again. [`Error::Stopped`] if writing has ended.
+    /// [`Error::Io`] if a filter cannot be read; it is tried again. [`Error::Stopped`] if writing
+    /// has ended.
     pub(super) fn wait(&self, view: impl Fn() -> Option<View>, is_paused: impl Fn() -> bool) -> Result<()> {
         self.state.lock().trouble = None;
         self.wake();

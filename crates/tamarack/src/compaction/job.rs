@@ -1,4 +1,5 @@
-//! A job: one merge of the planner's, carried out in pieces and steps. A flush is the job whose youngest input is a sealed buffer.
+//! A job: one merge of the planner's, carried out in pieces and steps. A flush is the job whose
+//! youngest input is a sealed buffer.
 //!
 //! ```text
 //!             handed over          not yet
@@ -8,13 +9,16 @@
 //!  output  │ ███████ █████ │                     │  finished tables, each a slice
 //! ```
 //!
-//! A job is divided into [`Piece`]s of its keys, so that several workers can carry it out at once. A piece either moves slices that overlap
-//! nothing, or copies: entries in order, without the versions that nobody can see any more, and without tombstones that have
-//! nothing left to delete in any older run. A [`Part`] is what is left of a piece, and, while it is worked on, the cursors and the table
-//! being written. Nothing but the part's range survives a crash, a failure or a handover; the cursors are opened anew, on the runs as they
-//! then are, so that tables that are used up can go.
+//! A job is divided into [`Piece`]s of its keys, so that several workers can carry it out at once.
+//! A piece either moves slices that overlap nothing, or copies: entries in order, without the
+//! versions that nobody can see any more, and without tombstones that have nothing left to delete
+//! in any older run. A [`Part`] is what is left of a piece, and, while it is worked on, the cursors
+//! and the table being written. Nothing but the part's range survives a crash, a failure or a
+//! handover; the cursors are opened anew, on the runs as they then are, so that tables that are
+//! used up can go.
 //!
-//! This module reads runs and writes tables. What becomes part of the tree, and when, is decided in `scheduler`.
+//! This module reads runs and writes tables. What becomes part of the tree, and when, is decided in
+//! `scheduler`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,9 +48,10 @@ const STEP_BYTES: u64 = 1 << 20;
 const STEP_TIME: Duration = Duration::from_millis(4);
 const LOOK_BYTES: u64 = 64 << 10;
 
-/// A whole table that is moved although its neighbours could be joined with it has at least this part of the size that the output's tables get: runs should
-/// not come to consist of crumbs. The smaller the part, the less is copied of what is written in the order of keys: tables are joined once, as levels grow, and
-/// then moved.
+/// A whole table that is moved although its neighbours could be joined with it has at least this
+/// part of the size that the output's tables get: runs should not come to consist of crumbs. The
+/// smaller the part, the less is copied of what is written in the order of keys: tables are joined
+/// once, as levels grow, and then moved.
 const WHOLE_SHARE: u64 = 16;
 
 /// A part of a table that is moved is at least this part of that size: it keeps the whole file.
@@ -55,7 +60,8 @@ const CUT_SHARE: u64 = 4;
 /// What a job does.
 #[derive(Clone, Debug)]
 pub(super) enum Task {
-    /// Makes a run of a sealed buffer, together with the active run of level 1 if that is to take it.
+    /// Makes a run of a sealed buffer, together with the active run of level 1 if that is to take
+    /// it.
     Flush {
         /// The buffer.
         immutable: Arc<ImmutableMemtable>,
@@ -67,7 +73,8 @@ pub(super) enum Task {
         /// Its number.
         id: CompactionId,
     },
-    /// Makes one run of a range of keys of several, in the place of the oldest. Each handover is complete by itself, so no version knows of it.
+    /// Makes one run of a range of keys of several, in the place of the oldest. Each handover is
+    /// complete by itself, so no version knows of it.
     Range {
         /// The runs, young to old; those that have become empty are gone.
         inputs: Arc<[RunId]>,
@@ -200,7 +207,8 @@ impl Inputs {
             + self.runs.iter().map(|run| run.raw_bytes()).sum::<u64>()
     }
 
-    /// Divides the keys of `ranges` into pieces. `rewrite` says that nothing is to be moved as it is.
+    /// Divides the keys of `ranges` into pieces. `rewrite` says that nothing is to be moved as it
+    /// is.
     pub(super) fn pieces(
         &self,
         ranges: &[KeyRange],
@@ -245,7 +253,8 @@ impl Inputs {
     }
 }
 
-/// A piece that copies has at least so many tables' worth of bytes: each costs reading a block twice per input, and extra space.
+/// A piece that copies has at least so many tables' worth of bytes: each costs reading a block
+/// twice per input, and extra space.
 const PIECE_TABLES: u64 = 4;
 
 /// All keys of a buffer; `None` if it is empty.
@@ -276,7 +285,8 @@ impl Part {
         Self { job, task, range, moved, table_bytes, filter, copied: 0, has_begun: false, written: 0, open: None }
     }
 
-    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is the tree's present version.
+    /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is
+    /// the tree's present version.
     pub(super) fn copy(
         &mut self,
         env: &dyn Env,
@@ -289,8 +299,9 @@ impl Part {
         }
         let open = self.open.as_mut().expect("opened above");
         let can_hand_over = !matches!(self.task, Task::Flush { .. });
-        // Asked for anew at each step, so that a part that waits for its turn keeps no tables of other runs. What older runs hold of a key only becomes
-        // less: nothing that is younger than the inputs is put below them while they are being merged.
+        // Asked for anew at each step, so that a part that waits for its turn keeps no tables of other
+        // runs. What older runs hold of a key only becomes less: nothing that is younger than the
+        // inputs is put below them while they are being merged.
         let older = Inputs::of(&self.task, tree).older;
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);

@@ -109,8 +109,8 @@ impl Job {
         planner::CompactionPlan { cause: self.cause, inputs, buffer, target }
     }
 
-    /// Takes a part to work on. Of those that have begun there are at most `open_max`, since each needs space for a table of each input; they
-    /// take turns.
+    /// Takes a part to work on. Of those that have begun there are at most `open_max`, since each
+    /// needs space for a table of each input; they take turns.
     pub(super) fn take(&mut self, open_max: usize) -> Part {
         let begun = self.taken + self.parts.iter().filter(|part| part.has_begun).count();
         let is_wanted = |part: &Part| part.has_begun != (begun < open_max);

@@ -1,4 +1,5 @@
-//! Background work on the tree: carrying data from where it is to where it should be, in steps of a few milliseconds.
+//! Background work on the tree: carrying data from where it is to where it should be, in steps of a
+//! few milliseconds.
 //!
 //! ```text
 //! scheduler   carries out what the agenda decides: begins jobs, hands their parts to workers, installs their edits
@@ -16,8 +17,8 @@
 //!   progress  what is going on, as plain values for statistics
 //! ```
 //!
-//! A flush makes a run of level 1 from a sealed buffer, a merge makes one run of several; they are the same kind of job. Neither is ever waited
-//! for by a reader.
+//! A flush makes a run of level 1 from a sealed buffer, a merge makes one run of several; they are
+//! the same kind of job. Neither is ever waited for by a reader.
 
 mod access_frequency;
 mod edits;

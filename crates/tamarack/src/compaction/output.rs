@@ -1,7 +1,8 @@
 //! [`Output`]: the tables that a job writes, one after another, cut between keys.
 //!
-//! Entries go in, in entry order; a table that has reached its size is finished before the next key, never between versions of one.
-//! Until an edit names them the tables are orphans: a job that fails removes them, a crash leaves them to the next open.
+//! Entries go in, in entry order; a table that has reached its size is finished before the next
+//! key, never between versions of one. Until an edit names them the tables are orphans: a job that
+//! fails removes them, a crash leaves them to the next open.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ pub struct Output {
 }
 
 impl Workshop {
-    /// A workshop whose tables get their numbers from `manifest`. What building them takes is charged to `account`.
+    /// A workshop whose tables get their numbers from `manifest`. What building them takes is
+    /// charged to `account`.
     pub fn new(settings: OutputSettings, env: Arc<dyn Env>, manifest: Arc<Manifest>, account: Arc<Account>) -> Self {
         let digests = AtomicBool::new(settings.digests);
         Self { settings, env, manifest, account, digests }
@@ -87,7 +89,8 @@ impl Workshop {
         &self.settings.dir
     }
 
-    /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of the file. Its tables carry `filter`.
+    /// An output without tables, which goes on in another when one has `table_bytes`, in bytes of
+    /// the file. Its tables carry `filter`.
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> Output {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
         let (workshop, unsynced) = (self.clone(), VecDeque::new());
@@ -126,8 +129,8 @@ impl Output {
         full && (key != self.last_key || mistake::is_planted(Mistake::CutBetweenVersions))
     }
 
-    /// Has files written and synced by a worker of their own, while the next ones are built. So many finished tables wait for their sync: by then the device has written most
-    /// of them.
+    /// Has files written and synced by a worker of their own, while the next ones are built. So
+    /// many finished tables wait for their sync: by then the device has written most of them.
     ///
     /// # Errors
     /// [`Error::Io`] if there is no thread for it.
@@ -147,7 +150,8 @@ impl Output {
         &self.last_key
     }
 
-    /// Adds an entry to the table being built, or begins one with it. After an error the output is to be discarded.
+    /// Adds an entry to the table being built, or begins one with it. After an error the output is
+    /// to be discarded.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.open.is_none() {
             let (id, table) = self.workshop.create_table(self.filter)?;
@@ -162,11 +166,12 @@ impl Output {
         self.open.as_mut().expect("opened above").add(entry)
     }
 
-    /// Finishes the table being built, if there is one: it is durable then (unless it may wait for that), but not its name.
+    /// Finishes the table being built, if there is one: it is durable then (unless it may wait for
+    /// that), but not its name.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written, or a sync found no space: all that was made is to be discarded and made anew. [`Error::Stopped`] if
-    /// a sync failed in another way.
+    /// [`Error::Io`] if it could not be written, or a sync found no space: all that was made is to
+    /// be discarded and made anew. [`Error::Stopped`] if a sync failed in another way.
     pub fn finish_table(&mut self) -> Result<()> {
         if let Some(table) = self.open.take() {
             let (meta, file) = table.finish_unsynced()?;
@@ -192,14 +197,16 @@ impl Output {
             let table = self.unsynced.pop_front().expect("there are more than that");
             match &self.writer {
                 Some(writer) => writer.sync(table),
-                // No edit names the table yet. Another with another number takes its place, and nothing is built on this one.
+                // No edit names the table yet. Another with another number takes its place, and nothing is built on
+                // this one.
                 None => table.sync().map_err(Error::of_sync_of_something_new)?,
             }
         }
         Ok(())
     }
 
-    /// The finished tables, whose names are made durable: ready to be named by an edit. After that edit, call [`Output::installed`].
+    /// The finished tables, whose names are made durable: ready to be named by an edit. After that
+    /// edit, call [`Output::installed`].
     ///
     /// # Errors
     /// [`Error::Stopped`] if the names could not be made durable.
@@ -208,7 +215,8 @@ impl Output {
         let dir = &self.workshop.settings.dir;
         if !self.finished.is_empty() {
             let synced = self.workshop.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
-            // The directory cannot be thrown away, and which of its names are durable now is unknown; also of tables that others are making.
+            // The directory cannot be thrown away, and which of its names are durable now is unknown; also of
+            // tables that others are making.
             synced.map_err(|error| Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
         }
         Ok(&self.finished)

@@ -1,6 +1,7 @@
 //! [`GoingOn`]: what background work is going on, as plain values, for statistics and for whoever wants to see how far it is.
 //!
-//! Taken at one moment, under the scheduler's lock: jobs, runs and buffers fit together. Decides nothing and changes nothing.
+//! Taken at one moment, under the scheduler's lock: jobs, runs and buffers fit together. Decides
+//! nothing and changes nothing.
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ pub struct GoingOn {
     pub jobs: Vec<JobProgress>,
     /// Merges are held where they are.
     pub paused: bool,
-    /// Raw bytes per second that flushes and merges copy while they are busy and may; `None` if that was never measured.
+    /// Raw bytes per second that flushes and merges copy while they are busy and may; `None` if
+    /// that was never measured.
     pub speed: Option<f64>,
     /// How much space the tree may take for each byte that is live.
     pub space_bound: Option<SpaceBound>,

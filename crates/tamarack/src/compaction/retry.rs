@@ -1,7 +1,8 @@
 //! [`Retry`]: what becomes of a job that failed.
 //!
-//! After an error that ends writing ([`Error::Stopped`]) there is no next time. After any other failure the job's files are removed, whoever waits
-//! for the activity is told, and the job is begun anew after a pause, by itself, however often it is woken meanwhile.
+//! After an error that ends writing ([`Error::Stopped`]) there is no next time. After any other
+//! failure the job's files are removed, whoever waits for the activity is told, and the job is
+//! begun anew after a pause, by itself, however often it is woken meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,8 @@ impl Retry {
         (self.env.now() < pause_until).then_some(pause_until)
     }
 
-    /// Ends an attempt that failed with `error`; without a [`Retry::pause`] afterwards there will be no other.
+    /// Ends an attempt that failed with `error`; without a [`Retry::pause`] afterwards there will
+    /// be no other.
     pub fn failed(&self, outputs: impl IntoIterator<Item = Output>, error: Error) {
         tracing::error!(%error, activity = ?self.activity, "a background job failed");
         if let Error::Stopped { .. } = error {

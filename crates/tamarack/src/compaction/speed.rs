@@ -32,13 +32,15 @@ impl CopySpeed {
         Self { meter: Meter::default(), limit, compactions_from: Duration::ZERO }
     }
 
-    /// Raw bytes per second that jobs copy while there is something to do, within the limit; `None` if that was never measured.
+    /// Raw bytes per second that jobs copy while there is something to do, within the limit; `None`
+    /// if that was never measured.
     pub(super) fn get(&self) -> Option<f64> {
         let limit = self.limit.map_or(f64::INFINITY, |rate| rate as f64);
         self.meter.speed.map(|speed| speed.min(limit))
     }
 
-    /// A job has copied some bytes, and it is now so late. `memtable_bytes` is the size of a memtable.
+    /// A job has copied some bytes, and it is now so late. `memtable_bytes` is the size of a
+    /// memtable.
     pub(super) fn copied(&mut self, bytes: u64, is_flush: bool, memtable_bytes: u64, now: Duration) {
         let least = METER_BYTES.min(memtable_bytes / METER_BUFFER_SHARE).max(1);
         self.meter.copied(bytes, least, now);
@@ -65,7 +67,8 @@ impl Meter {
         let since = *self.since.get_or_insert(now);
         self.bytes += bytes;
         let time = now.saturating_sub(since);
-        // The first step is a measure by itself: until then writers are let in at will, and may fill all buffers.
+        // The first step is a measure by itself: until then writers are let in at will, and may fill all
+        // buffers.
         let window = if self.speed.is_none() { Duration::from_nanos(1) } else { METER_WINDOW };
         if time >= window && self.bytes >= least {
             let speed = self.bytes as f64 / time.as_secs_f64();
@@ -86,7 +89,8 @@ impl Meter {
     }
 }
 
-/// How many bytes must have been copied before the measure counts, or a share of a buffer if that is less: where it is fewer, the time is that of syncs.
+/// How many bytes must have been copied before the measure counts, or a share of a buffer if that
+/// is less: where it is fewer, the time is that of syncs.
 const METER_BYTES: u64 = 64 << 10;
 const METER_BUFFER_SHARE: u64 = 8;
 
@@ -100,7 +104,8 @@ const METER_MEASURES: u32 = 8;
 mod tests {
     use super::*;
 
-    /// Writers are held to what was measured, so what takes time but copies nothing must not be taken for a speed: it would stop them.
+    /// Writers are held to what was measured, so what takes time but copies nothing must not be
+    /// taken for a speed: it would stop them.
     #[test]
     fn syncs_alone_are_no_speed() {
         let at = Duration::from_millis;

@@ -21,7 +21,8 @@ pub enum Hashed {
     Once,
     /// For each filter that it asks.
     ByEach,
-    /// For each filter that it asks, and its digest is made besides: what that takes more than [`Hashed::Once`] is what a hash takes there.
+    /// For each filter that it asks, and its digest is made besides: what that takes more than
+    /// [`Hashed::Once`] is what a hash takes there.
     Besides,
 }
 
@@ -34,14 +35,16 @@ pub enum Part {
     Probe,
     /// Which table of a run, which block of a table.
     Index,
-    /// Getting a block (or an entry that the cache keeps by itself), from the cache or from storage, and searching it; copying or pinning the value.
+    /// Getting a block (or an entry that the cache keeps by itself), from the cache or from
+    /// storage, and searching it; copying or pinning the value.
     Block,
 }
 
 /// All parts, in the order of [`take_parts`].
 pub const PARTS: [Part; 4] = [Part::Hash, Part::Probe, Part::Index, Part::Block];
 
-/// Of each part: the ticks of the clock, and how often it was entered (each time costs two looks at the clock).
+/// Of each part: the ticks of the clock, and how often it was entered (each time costs two looks at
+/// the clock).
 pub type Parts = [(u64, u64); PARTS.len()];
 
 /// Tells the time in ticks of any length.
@@ -113,7 +116,8 @@ pub fn begin(part: Part) -> Begun {
     Begun(MEASURED.with(|measured| measured.clock.get()).map(|clock| (part, clock, clock())))
 }
 
-/// What to ask the next filter with, of the lookup that began last: `digest`, once the key has been hashed as often as it is to be.
+/// What to ask the next filter with, of the lookup that began last: `digest`, once the key has been
+/// hashed as often as it is to be.
 #[inline]
 pub fn digest_for_filter(key: &[u8], digest: Digest) -> Digest {
     let (hash, is_first) = MEASURED.with(|measured| (measured.hash.get(), measured.is_first.replace(false)));
@@ -168,8 +172,9 @@ pub fn murmur_hash_64a(key: &[u8], seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The verification value that SMHasher publishes for MurmurHash64A: the first four bytes of the hash of the hashes of the keys {}, {0}, {0, 1} … of
-    /// 0 to 255 bytes, with seeds 256 down to 1.
+    /// The verification value that SMHasher publishes for MurmurHash64A: the first four bytes of
+    /// the hash of the hashes of the keys {}, {0}, {0, 1} … of 0 to 255 bytes, with seeds 256
+    /// down to 1.
     #[test]
     fn murmur_is_the_published_one() {
         let bytes: Vec<u8> = (0..=255).collect();

@@ -1,8 +1,9 @@
 //! The memory of one buffer: chunks that are only added to, and freed together.
 //!
-//! Allocating is one `fetch_add` on the current chunk. Only when that chunk is full is a lock taken, to add the next
-//! one, so that concurrent inserts hardly ever wait for each other. Nothing is freed or moved before the arena is dropped:
-//! that is what lets readers follow pointers without any protection.
+//! Allocating is one `fetch_add` on the current chunk. Only when that chunk is full is a lock
+//! taken, to add the next one, so that concurrent inserts hardly ever wait for each other. Nothing
+//! is freed or moved before the arena is dropped: that is what lets readers follow pointers without
+//! any protection.
 //!
 //! ```text
 //!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──older──► chunk ──► null
@@ -12,10 +13,11 @@
 //!   chunk = [ header | entry | entry | ... | used ►   free        ]
 //! ```
 //!
-//! A chunk is an eighth of what is allocated already, but at least [`CHUNK_BYTES_MIN`]; once [`HUGE_FROM_BYTES`] are allocated, it is nearly a huge
-//! page ([`CHUNK_BYTES_MAX`]) and asks to be one. A buffer of a few entries stays small, and a large one has at most that much allocated
-//! and unused in each of its two regions. What would take more than a quarter of a chunk gets a chunk of its own, of exactly its size, and
-//! the current one stays in use.
+//! A chunk is an eighth of what is allocated already, but at least [`CHUNK_BYTES_MIN`]; once
+//! [`HUGE_FROM_BYTES`] are allocated, it is nearly a huge page ([`CHUNK_BYTES_MAX`]) and asks to be
+//! one. A buffer of a few entries stays small, and a large one has at most that much allocated
+//! and unused in each of its two regions. What would take more than a quarter of a chunk gets a
+//! chunk of its own, of exactly its size, and the current one stays in use.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::{align_of, size_of};
@@ -29,11 +31,12 @@ use crate::memory::Charge;
 
 /// The first chunk: four pages.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// The largest ordinary chunk: a huge page, but for a cache line in which an allocator that keeps its notes between allocations has room for
-/// them, so that the next chunk can stand on the next huge page.
+/// The largest ordinary chunk: a huge page, but for a cache line in which an allocator that keeps
+/// its notes between allocations has room for them, so that the next chunk can stand on the next
+/// huge page.
 const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES - 64;
-/// With so much allocated chunks are of the largest kind. Smaller buffers fit the caches nearly as well without, and should not grow by
-/// a quarter at once.
+/// With so much allocated chunks are of the largest kind. Smaller buffers fit the caches nearly as
+/// well without, and should not grow by a quarter at once.
 const HUGE_FROM_BYTES: usize = 8 << 20;
 /// What every allocation is aligned to, in bytes.
 pub(super) const ALIGN_BYTES: usize = 8;
@@ -60,10 +63,12 @@ pub(super) enum Region {
     Cold,
 }
 
-/// What stands at the start of every chunk. On a cache line of its own, since every insert writes to it.
+/// What stands at the start of every chunk. On a cache line of its own, since every insert writes
+/// to it.
 #[repr(C, align(64))]
 struct Chunk {
-    /// Bytes taken, this header included; past `size_bytes` if several were after its last bytes at once.
+    /// Bytes taken, this header included; past `size_bytes` if several were after its last bytes at
+    /// once.
     used_bytes: AtomicUsize,
     size_bytes: usize,
     older: *mut Chunk,
@@ -82,7 +87,8 @@ impl Arena {
         }
     }
 
-    /// `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], which nobody else gets and which stays until the arena is dropped.
+    /// `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], which nobody else gets and
+    /// which stays until the arena is dropped.
     pub(super) fn allocate(&self, bytes: usize, region: Region) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {
@@ -102,7 +108,8 @@ impl Arena {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were handed out, and what chunks lost at their ends: all but what is free in the current chunks.
+    /// Bytes that were handed out, and what chunks lost at their ends: all but what is free in the
+    /// current chunks.
     pub(super) fn used_bytes(&self) -> u64 {
         let free = |current: &AtomicPtr<Chunk>| {
             let chunk = NonNull::new(current.load(Ordering::Acquire));
@@ -120,8 +127,9 @@ impl Arena {
         let range = bytes.as_ptr_range();
         let mut chunk = self.newest.load(Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: `chunk` came from `newest` or from `older`, so `add_chunk` wrote its header before publishing it, and
-            // chunks live as long as `self`. `size_bytes` and `older` are never written again.
+            // SAFETY: `chunk` came from `newest` or from `older`, so `add_chunk` wrote its header before
+            // publishing it, and chunks live as long as `self`. `size_bytes` and `older` are never
+            // written again.
             let (size_bytes, older) = unsafe { ((*chunk).size_bytes, (*chunk).older) };
             let start = chunk.cast::<u8>().cast_const();
             if start <= range.start && range.end <= start.wrapping_add(size_bytes) {
@@ -135,15 +143,16 @@ impl Arena {
     /// Takes `bytes` from `chunk` if there is one and it has them.
     fn take(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         let chunk = NonNull::new(chunk)?;
-        // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives as long as the arena; the
-        // shared reference covers the header only, which is changed through its atomic alone.
+        // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives as long
+        // as the arena; the shared reference covers the header only, which is changed through its
+        // atomic alone.
         let header = unsafe { chunk.as_ref() };
         // Look first, so that a large request does not use up what is left for smaller ones.
         if header.used_bytes.load(Ordering::Relaxed) + bytes > header.size_bytes {
             return None;
         }
-        // Relaxed is enough: the sum alone decides who gets which bytes. It cannot wrap: only threads that looked just before
-        // can be turned away here, each once.
+        // Relaxed is enough: the sum alone decides who gets which bytes. It cannot wrap: only threads that
+        // looked just before can be turned away here, each once.
         let start = header.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         if start + bytes > header.size_bytes {
             return None;
@@ -179,7 +188,8 @@ impl Arena {
         }
     }
 
-    /// Allocates a chunk and puts it into the list. The caller holds the lock of `charge`, so chunks are added one at a time.
+    /// Allocates a chunk and puts it into the list. The caller holds the lock of `charge`, so
+    /// chunks are added one at a time.
     fn add_chunk(&self, size_bytes: usize, charge: &mut Charge) -> NonNull<Chunk> {
         charge.grow(size_bytes);
         let layout = Self::layout(size_bytes);
@@ -207,7 +217,8 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut chunk = self.newest.load(Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: every chunk is in the list once, with its header written; `&mut self` means that nobody uses it any more.
+            // SAFETY: every chunk is in the list once, with its header written; `&mut self` means that nobody
+            // uses it any more.
             let Chunk { size_bytes, older, .. } = unsafe { chunk.read() };
             // SAFETY: allocated by `add_chunk` with this very layout, and freed only here.
             unsafe { dealloc(chunk.cast(), Self::layout(size_bytes)) };
@@ -221,7 +232,8 @@ impl Drop for Arena {
 mod tests {
     use super::*;
 
-    /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the chunk's end.
+    /// Allocations of all sizes are aligned, do not overlap, and are found by `contains`, until the
+    /// chunk's end.
     #[test]
     fn allocations_are_aligned_and_apart() {
         let arena = Arena::new(Charge::default());

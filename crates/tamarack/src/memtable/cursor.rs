@@ -1,8 +1,9 @@
 //! [`MemtableCursor`]: a walk over a buffer, for scans and flushes.
 //!
-//! Going forward is one step along the lowest links; going back is a search, since nodes do not know what is before them. The
-//! cursor never waits for inserts. Each step sees what is in the buffer then: all that was inserted before the step, and of what is inserted
-//! meanwhile some. Whoever wants one moment filters by sequence.
+//! Going forward is one step along the lowest links; going back is a search, since nodes do not
+//! know what is before them. The cursor never waits for inserts. Each step sees what is in the
+//! buffer then: all that was inserted before the step, and of what is inserted meanwhile some.
+//! Whoever wants one moment filters by sequence.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -24,8 +25,9 @@ pub struct MemtableCursor {
     buffer: Arc<Memtable>,
 }
 
-// SAFETY: the pointer leads into the buffer's arena, which the `Arc` keeps alive and in place wherever the cursor goes, and
-// whose nodes may be read by any thread; `Memtable` is `Send` and `Sync`.
+// SAFETY: the pointer leads into the buffer's arena, which the `Arc` keeps alive and in place
+// wherever the cursor goes, and whose nodes may be read by any thread; `Memtable` is `Send` and
+// `Sync`.
 unsafe impl Send for MemtableCursor {}
 // SAFETY: as above; a shared cursor only reads.
 unsafe impl Sync for MemtableCursor {}
@@ -40,7 +42,8 @@ impl MemtableCursor {
     }
 
     fn node_at(&self, at: Option<NonNull<Head>>) -> Option<Node<'_>> {
-        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `buffer`, whose arena lives at least as long as the borrow of `self`.
+        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `buffer`, whose arena lives at least
+        // as long as the borrow of `self`.
         at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
     }
 

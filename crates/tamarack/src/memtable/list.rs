@@ -1,5 +1,5 @@
-//! The skip list: nodes in entry order, each linked at level 0 and at every higher level with half the probability of the
-//! one below. Nodes are added, never removed or changed.
+//! The skip list: nodes in entry order, each linked at level 0 and at every higher level with half
+//! the probability of the one below. Nodes are added, never removed or changed.
 //!
 //! ```text
 //!   level 2   start ────────────────────────► d ─────────────────► end
@@ -7,18 +7,21 @@
 //!   level 0   start ───► a ─► b ───► c ─────► d ───► e ─► f ─────► end
 //! ```
 //!
-//! **Reading** takes no lock and never waits: a search runs along the highest level as long as that does not lead past its place, then
-//! goes down a level. With a probability of one half it goes forward about log2(n) / 2 times. Because links carry their successor's prefix,
-//! only nodes it stands on are touched, not those it turns away from, and the upper half of the way lies in few nodes that the
-//! caches hold.
+//! **Reading** takes no lock and never waits: a search runs along the highest level as long as that
+//! does not lead past its place, then goes down a level. With a probability of one half it goes
+//! forward about log2(n) / 2 times. Because links carry their successor's prefix, only nodes it
+//! stands on are touched, not those it turns away from, and the upper half of the way lies in few
+//! nodes that the caches hold.
 //!
-//! **Inserting** writes the node, finds what comes before it at each level, and links it from level 0 upward with
-//! compare-and-swap; where that fails, somebody linked another node there, and it looks again from the same predecessor. A node is in the list once it is
-//! linked at level 0; higher links only make it quicker to find.
+//! **Inserting** writes the node, finds what comes before it at each level, and links it from level
+//! 0 upward with compare-and-swap; where that fails, somebody linked another node there, and it
+//! looks again from the same predecessor. A node is in the list once it is linked at level 0;
+//! higher links only make it quicker to find.
 //!
-//! **Sequences** of ascending inserts find their place without a search: the list remembers a recent insert and what stood before it at each
-//! level (`finger`). The finger is a guess. It is read and written without order between its levels, and trusted only as far as
-//! each level proves that the new node belongs right behind it.
+//! **Sequences** of ascending inserts find their place without a search: the list remembers a
+//! recent insert and what stood before it at each level (`finger`). The finger is a guess. It is
+//! read and written without order between its levels, and trusted only as far as each level proves
+//! that the new node belongs right behind it.
 
 use std::array;
 use std::ptr;
@@ -32,7 +35,8 @@ use crate::memory::Charge;
 
 /// With a million nodes one reaches level 20; more nodes make the highest level longer, slowly.
 const HEIGHT_MAX: usize = 20;
-/// One in so many inserts points the finger to itself without being asked to, so that a beginning sequence is noticed.
+/// One in so many inserts points the finger to itself without being asked to, so that a beginning
+/// sequence is noticed.
 const FINGER_SAMPLE: u64 = 16;
 
 /// An ordered list of the nodes of one arena.
@@ -41,9 +45,11 @@ pub(super) struct List {
     arena: Arena,
     /// Links of the start, highest level first.
     start: [Link; HEIGHT_MAX],
-    /// Levels in use. Only a hint: above it, everything leads from the start to the end, or will in a moment no longer do so.
+    /// Levels in use. Only a hint: above it, everything leads from the start to the end, or will in
+    /// a moment no longer do so.
     height: AtomicUsize,
-    /// For each level, a node that is linked there and after which a sequence of inserts goes on; null for the start.
+    /// For each level, a node that is linked there and after which a sequence of inserts goes on;
+    /// null for the start.
     finger: [AtomicPtr<Head>; HEIGHT_MAX],
 }
 
@@ -148,8 +154,9 @@ impl List {
         Some(unsafe { tower.node() })
     }
 
-    /// Finds the neighbours of `place`: the links of what comes before it, and the node at or after it. Tells `visit`, for each level in use
-    /// from the highest down, where the search left it: at or before the last node before `place`.
+    /// Finds the neighbours of `place`: the links of what comes before it, and the node at or after
+    /// it. Tells `visit`, for each level in use from the highest down, where the search left
+    /// it: at or before the last node before `place`.
     #[inline]
     fn search<'a>(
         &'a self,
@@ -158,7 +165,8 @@ impl List {
     ) -> (Tower<'a>, Option<Node<'a>>) {
         let mut tower = self.start();
         for level in (1..self.height.load(Ordering::Relaxed)).rev() {
-            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level has that level and all below.
+            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level has that level and
+            // all below.
             while let Some(next) = unsafe { surely_before(tower, level, place) } {
                 tower = next.tower();
             }
@@ -180,8 +188,8 @@ impl List {
         (tower, next)
     }
 
-    /// Links `node` at `level`, right before the first node that is not before `place`. `tower` is linked at that level and before
-    /// `place`. Returns what `node` follows now.
+    /// Links `node` at `level`, right before the first node that is not before `place`. `tower` is
+    /// linked at that level and before `place`. Returns what `node` follows now.
     fn link<'a>(&self, node: Node<'a>, place: &Place<'_>, level: usize, mut tower: Tower<'a>) -> Tower<'a> {
         loop {
             // SAFETY: the caller says that `tower` has this level; what is reached there has it too.
@@ -194,7 +202,8 @@ impl List {
                 Some(next) if level == 0 => assert_differ(node, next),
                 _ => {}
             }
-            // SAFETY: `level` is below the node's height, and nobody reaches it at this level before the next line links it.
+            // SAFETY: `level` is below the node's height, and nobody reaches it at this level before the next
+            // line links it.
             unsafe { node.tower().prepare(level, successor) };
             // SAFETY: as for the successor.
             if unsafe { tower.link(level) }.insert(successor, node) {
@@ -206,7 +215,8 @@ impl List {
     /// If the finger shows where `place` is, at all levels below `height`, puts that into `before`.
     fn follow_finger<'a>(&'a self, place: &Place<'_>, height: usize, before: &mut Predecessors<'a>) -> Finger {
         for (level, before) in before.iter_mut().enumerate().take(height) {
-            // SAFETY: the finger holds nodes of this list, stored with Release after they were linked at that level.
+            // SAFETY: the finger holds nodes of this list, stored with Release after they were linked at that
+            // level.
             let node = unsafe { Node::from_ptr(self.finger[level].load(Ordering::Acquire)) };
             let tower = node.map_or(self.start(), Node::tower);
             // SAFETY: a node in the finger's level is linked there; the start has all levels.
@@ -220,7 +230,8 @@ impl List {
         Finger::Right
     }
 
-    /// Points the finger to `node` at the levels it has, and above to what comes before it, as far as that is given.
+    /// Points the finger to `node` at the levels it has, and above to what comes before it, as far
+    /// as that is given.
     fn point_finger(&self, node: Node<'_>, height: usize, before: &[Tower<'_>]) {
         for finger in &self.finger[..height] {
             finger.store(node.as_ptr(), Ordering::Release);
@@ -242,8 +253,8 @@ enum Finger {
     Elsewhere,
 }
 
-/// What follows at that level, if that is certain to be before `place`. When another thread is inserting right here, it may be before
-/// `place` all the same.
+/// What follows at that level, if that is certain to be before `place`. When another thread is
+/// inserting right here, it may be before `place` all the same.
 ///
 /// # Safety
 /// As for [`Tower::link`].
@@ -259,7 +270,8 @@ unsafe fn surely_before<'a>(tower: Tower<'a>, level: usize, place: &Place<'_>) -
     if prefix < place.prefix { next } else { next.filter(|node| node.is_before(place)) }
 }
 
-/// The contract of [`List::insert`], where it can be checked for nothing: equal nodes become neighbours.
+/// The contract of [`List::insert`], where it can be checked for nothing: equal nodes become
+/// neighbours.
 fn assert_differ(node: Node<'_>, next: Node<'_>) {
     if next.prefix() == node.prefix() {
         let (new, old) = (node.entry(), next.entry());

@@ -1,8 +1,9 @@
 //! The buffer (memtable): the newest entries, in memory, in order.
 //!
-//! Entries go in, one at a time, from any number of threads; queries and cursors read them meanwhile without waiting. Nothing is
-//! ever removed or overwritten: a newer version of a key is one more entry, and when the buffer is large enough it is sealed (by whoever owns it;
-//! the buffer does not know), flushed as a run, and dropped whole.
+//! Entries go in, one at a time, from any number of threads; queries and cursors read them
+//! meanwhile without waiting. Nothing is ever removed or overwritten: a newer version of a key is
+//! one more entry, and when the buffer is large enough it is sealed (by whoever owns it; the buffer
+//! does not know), flushed as a run, and dropped whole.
 //!
 //! ```text
 //!   insert ──► counts ──► arena: a node with a copy of the entry ──► list: linked into entry order
@@ -17,22 +18,25 @@
 //! # What holds
 //!
 //! - An entry is seen by every read that begins after its insert returned, and once seen, stays.
-//! - The buffer knows nothing of visibility: it answers for any sequence, also one whose commit is not finished. Readers choose a
-//!   sequence that is.
+//! - The buffer knows nothing of visibility: it answers for any sequence, also one whose commit is
+//!   not finished. Readers choose a sequence that is.
 //! - [`Memtable::memory_bytes`] is what was asked of the allocator, to the byte.
-//! - The `unsafe` code of the engine is here and nowhere else. Its ground: memory is not freed or moved before the buffer is dropped,
-//!   everything in a node but its links is written before the node is published, and every public type that points into the arena
-//!   holds the buffer by an `Arc` or a borrow.
+//! - The `unsafe` code of the engine is here and nowhere else. Its ground: memory is not freed or
+//!   moved before the buffer is dropped, everything in a node but its links is written before the
+//!   node is published, and every public type that points into the arena holds the buffer by an
+//!   `Arc` or a borrow.
 //!
 //! # Cost
 //!
-//! An entry takes 56 bytes on average besides its key and value: two links of 16 bytes each, prefix, stamp and lengths. Ascending inserts find their
-//! place at once; others in a search of O(log n), as does a step back of a cursor. `bench/buffer` measures both.
+//! An entry takes 56 bytes on average besides its key and value: two links of 16 bytes each,
+//! prefix, stamp and lengths. Ascending inserts find their place at once; others in a search of
+//! O(log n), as does a step back of a cursor. `bench/buffer` measures both.
 //!
 //! # How it is tested
 //!
-//! `tests` compares random histories with a `BTreeMap`, inserts from several threads under readers that check the order, and explores
-//! schedules of a small case (feature `shuttle`); `tests/allocations/buffer.rs` compares the memory with a counting allocator. Thread and
+//! `tests` compares random histories with a `BTreeMap`, inserts from several threads under readers
+//! that check the order, and explores schedules of a small case (feature `shuttle`);
+//! `tests/allocations/buffer.rs` compares the memory with a counting allocator. Thread and
 //! address sanitizer find nothing in them.
 
 #![expect(unsafe_code, reason = "an arena with lock-free readers; each block says why it is sound")]
@@ -106,14 +110,16 @@ impl Memtable {
     /// Adds a copy of `entry`. Any thread may do so at any time, and may read meanwhile.
     ///
     /// # Panics
-    /// If the buffer has an entry with the same key and sequence, the key is longer than 65,536 bytes, the value is longer than 1 GiB, or the
-    /// sequence is larger than [`Sequence::MAX`](crate::entry::Sequence::MAX).
+    /// If the buffer has an entry with the same key and sequence, the key is longer than 65,536
+    /// bytes, the value is longer than 1 GiB, or the sequence is larger than
+    /// [`Sequence::MAX`](crate::entry::Sequence::MAX).
     pub fn insert(&self, entry: Entry<'_>) {
         let number = self.counts.add(&entry);
         self.list.insert(entry, number);
     }
 
-    /// Shows `visit` the versions of the query's key up to its sequence, youngest first, until it breaks.
+    /// Shows `visit` the versions of the query's key up to its sequence, youngest first, until it
+    /// breaks.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut at = self.list.at_or_after(&Place::new(query.key(), query.sequence()));
         while let Some(node) = at.filter(|node| node.key() == query.key()) {
@@ -123,13 +129,14 @@ impl Memtable {
         ControlFlow::Continue(())
     }
 
-    /// A cursor over all entries, in both directions. It sees at least what was inserted before each of its steps.
+    /// A cursor over all entries, in both directions. It sees at least what was inserted before
+    /// each of its steps.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(self.clone())
     }
 
-    /// Makes a value that [`Memtable::get`] showed outlive the borrow of the buffer. Looks at every chunk of the arena to make sure that
-    /// the value is there: about 80 in a buffer of 64 MiB.
+    /// Makes a value that [`Memtable::get`] showed outlive the borrow of the buffer. Looks at every
+    /// chunk of the arena to make sure that the value is there: about 80 in a buffer of 64 MiB.
     ///
     /// # Panics
     /// If `value` is not empty and does not lie in this buffer.
@@ -157,7 +164,8 @@ impl Memtable {
         self.list.arena().allocated_bytes()
     }
 
-    /// Bytes that entries take, with their links: [`Memtable::memory_bytes`] without what is free in the last chunks.
+    /// Bytes that entries take, with their links: [`Memtable::memory_bytes`] without what is free
+    /// in the last chunks.
     pub fn used_bytes(&self) -> u64 {
         self.list.arena().used_bytes()
     }

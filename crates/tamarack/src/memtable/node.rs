@@ -7,22 +7,27 @@
 //!   16 B each                           8        8       4 + 4               then up to a multiple of 8
 //! ```
 //!
-//! Links go downward in memory from the node, so that the entry is found without knowing how many there are, and what most
-//! searches touch (the lower links, the prefix, the first bytes of the key) stands together.
+//! Links go downward in memory from the node, so that the entry is found without knowing how many
+//! there are, and what most searches touch (the lower links, the prefix, the first bytes of the
+//! key) stands together.
 //!
-//! A **prefix** is the first eight bytes of a key as a big-endian number, padded with zeros: prefixes that differ are in the order of their
-//! keys. A link carries the prefix of the node it leads to, so that a search decides most steps without touching that node.
+//! A **prefix** is the first eight bytes of a key as a big-endian number, padded with zeros:
+//! prefixes that differ are in the order of their keys. A link carries the prefix of the node it
+//! leads to, so that a search decides most steps without touching that node.
 //!
 //! # A link's two words are read one after the other, yet never mislead
 //!
-//! Successors of a link only ever get smaller (nodes are put in between, never taken out), and so do its prefixes, since they are lowered
-//! with `fetch_min`. An insert changes the successor first and the prefix afterwards; a search reads the prefix first and the successor afterwards.
-//! So what a search reads as successor is the node of that prefix or one that came *before* it in order, later in time. Hence, for a
-//! prefix *p* that was read and a key searched for:
+//! Successors of a link only ever get smaller (nodes are put in between, never taken out), and so
+//! do its prefixes, since they are lowered with `fetch_min`. An insert changes the successor first
+//! and the prefix afterwards; a search reads the prefix first and the successor afterwards. So what
+//! a search reads as successor is the node of that prefix or one that came *before* it in order,
+//! later in time. Hence, for a prefix *p* that was read and a key searched for:
 //!
-//! - *p* below the key's prefix: the successor stands before the key as well; the search may go on to it unseen.
-//! - *p* above: the successor may already be one that stands before the key. The search goes down a level too early, which costs a few
-//!   steps but loses nothing; at the lowest level it must look at the successor itself (`List::search` does).
+//! - *p* below the key's prefix: the successor stands before the key as well; the search may go on
+//!   to it unseen.
+//! - *p* above: the successor may already be one that stands before the key. The search goes down a
+//!   level too early, which costs a few steps but loses nothing; at the lowest level it must look
+//!   at the successor itself (`List::search` does).
 //! - equal: the successor's own key decides.
 
 use std::cmp::Ordering as Order;
@@ -40,15 +45,17 @@ const KEY_BYTES_MAX: usize = 1 << 16;
 /// The largest value of an entry, in bytes.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// Nodes with so many links, one in 16, stand in chunks of their own: a search spends all but its last steps on them. With 500,000
-/// entries of 116 bytes in random order, a simulated buffer for 2,048 page addresses misses 28 % less often than without.
+/// Nodes with so many links, one in 16, stand in chunks of their own: a search spends all but its
+/// last steps on them. With 500,000 entries of 116 bytes in random order, a simulated buffer for
+/// 2,048 page addresses misses 28 % less often than without.
 const TALL: usize = 5;
 
 /// The way to the next node at one level.
 #[derive(Debug)]
 pub(super) struct Link {
     successor: AtomicPtr<Head>,
-    /// The successor's prefix, or for a moment that of an earlier, larger successor; [`u64::MAX`] if there was never one.
+    /// The successor's prefix, or for a moment that of an earlier, larger successor; [`u64::MAX`]
+    /// if there was never one.
     prefix: AtomicU64,
 }
 
@@ -69,7 +76,8 @@ const _: () = assert!(align_of::<Head>() <= ALIGN_BYTES && size_of::<Link>().is_
 /// A node of a list whose arena outlives `'a`. All of it but the links is immutable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a> {
-    /// Points to a written `Head` with its links below and its key and value above it, with provenance over all of them.
+    /// Points to a written `Head` with its links below and its key and value above it, with
+    /// provenance over all of them.
     head: NonNull<Head>,
     arena: PhantomData<&'a Arena>,
 }
@@ -82,7 +90,8 @@ pub(super) struct Tower<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
-/// A place in entry order that is searched for: just before the version of `key` with that sequence.
+/// A place in entry order that is searched for: just before the version of `key` with that
+/// sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'k> {
     pub(super) prefix: u64,
@@ -105,7 +114,8 @@ impl Link {
 
     /// The prefix to decide with; must be read before [`Link::successor`].
     pub(super) fn prefix(&self) -> u64 {
-        // Acquire: the successor that is read afterwards must be at least as new as the one this prefix belongs to.
+        // Acquire: the successor that is read afterwards must be at least as new as the one this prefix
+        // belongs to.
         self.prefix.load(Ordering::Acquire)
     }
 
@@ -145,9 +155,10 @@ impl<'a> Node<'a> {
             key_bytes: key.len() as u32,
             value_bytes: value.len() as u32,
         };
-        // SAFETY: nobody else knows this memory yet. Head, key and value follow each other within what was allocated above
-        // `links_bytes`, and the other links within `links_bytes` below; both start at multiples of `ALIGN_BYTES`, which suffices for
-        // a `Head` and a `Link` (asserted above). Source and target of the copies cannot overlap: the target was just allocated.
+        // SAFETY: nobody else knows this memory yet. Head, key and value follow each other within what was
+        // allocated above `links_bytes`, and the other links within `links_bytes` below; both start
+        // at multiples of `ALIGN_BYTES`, which suffices for a `Head` and a `Link` (asserted above).
+        // Source and target of the copies cannot overlap: the target was just allocated.
         unsafe {
             for level in 1..height {
                 head.cast::<Link>().sub(level).write(Link::end());
@@ -163,7 +174,8 @@ impl<'a> Node<'a> {
     /// The node again from what [`Node::as_ptr`] gave; None from null.
     ///
     /// # Safety
-    /// The pointer is null or came from a node whose arena outlives `'a`, and the caller synchronised with whoever wrote the node.
+    /// The pointer is null or came from a node whose arena outlives `'a`, and the caller
+    /// synchronised with whoever wrote the node.
     pub(super) unsafe fn from_ptr(pointer: *mut Head) -> Option<Self> {
         NonNull::new(pointer).map(|head| Self { head, arena: PhantomData })
     }
@@ -178,7 +190,8 @@ impl<'a> Node<'a> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch is a hint without effect on what a program sees, and the instruction is part of every x86-64.
+            // SAFETY: a prefetch is a hint without effect on what a program sees, and the instruction is part
+            // of every x86-64.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.head.as_ptr().cast::<i8>()) };
         }
     }
@@ -224,13 +237,15 @@ impl<'a> Node<'a> {
     }
 
     fn head(self) -> &'a Head {
-        // SAFETY: `self.head` points to a written `Head` that lives as long as the arena; it is changed through its atomics only.
+        // SAFETY: `self.head` points to a written `Head` that lives as long as the arena; it is changed
+        // through its atomics only.
         unsafe { self.head.as_ref() }
     }
 
     fn bytes(self, from: usize, len: u32) -> &'a [u8] {
-        // SAFETY: `Node::write` put `key_bytes + value_bytes` bytes behind the head and nobody writes them again; the callers
-        // above stay within those. The pointer has the provenance of the whole allocation, not only of the head.
+        // SAFETY: `Node::write` put `key_bytes + value_bytes` bytes behind the head and nobody writes them
+        // again; the callers above stay within those. The pointer has the provenance of the whole
+        // allocation, not only of the head.
         unsafe {
             let start = self.head.add(1).cast::<u8>().add(from);
             std::slice::from_raw_parts(start.as_ptr(), len as usize)
@@ -261,8 +276,8 @@ impl<'a> Tower<'a> {
     /// `level` is below the height of the node or of the list's start.
     #[inline]
     pub(super) unsafe fn link(self, level: usize) -> &'a Link {
-        // SAFETY: the caller says that there are that many links; all are written before the tower is known to anyone, and are
-        // changed through their atomics only.
+        // SAFETY: the caller says that there are that many links; all are written before the tower is known
+        // to anyone, and are changed through their atomics only.
         unsafe { self.lowest.sub(level).as_ref() }
     }
 
@@ -276,8 +291,8 @@ impl<'a> Tower<'a> {
         let link = unsafe { self.link(level) };
         // Acquire, so that what the inserting thread wrote into the node is seen.
         let pointer = link.successor.load(Ordering::Acquire);
-        // SAFETY: links hold nodes of the list's own arena, published with Release by `Link::insert` or written by
-        // `Tower::prepare` before their node was published so.
+        // SAFETY: links hold nodes of the list's own arena, published with Release by `Link::insert` or
+        // written by `Tower::prepare` before their node was published so.
         unsafe { Node::from_ptr(pointer) }
     }
 
@@ -306,8 +321,9 @@ fn prefix(key: &[u8]) -> u64 {
 /// Compares keys whose prefixes are equal.
 #[inline]
 fn compare_past_prefix(a: &[u8], b: &[u8]) -> Order {
-    // A key shorter than eight bytes has nothing past its prefix. If it meets a longer one, the two agree in all bytes of the
-    // shorter and the longer goes on with zeros: then, as between two short keys, the length decides.
+    // A key shorter than eight bytes has nothing past its prefix. If it meets a longer one, the two
+    // agree in all bytes of the shorter and the longer goes on with zeros: then, as between two
+    // short keys, the length decides.
     let (past_a, past_b) = (a.get(8..).unwrap_or(&[]), b.get(8..).unwrap_or(&[]));
     if let (Some(a), Some(b)) = (past_a.first_chunk::<8>(), past_b.first_chunk::<8>()) {
         let order = u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
@@ -322,7 +338,8 @@ fn compare_past_prefix(a: &[u8], b: &[u8]) -> Order {
 mod tests {
     use super::*;
 
-    /// Prefix and the rest together order keys as slices do, around zeros and lengths of 7 to 17 in particular.
+    /// Prefix and the rest together order keys as slices do, around zeros and lengths of 7 to 17 in
+    /// particular.
     #[test]
     fn prefixes_keep_the_order_of_keys() {
         let mut keys: Vec<Vec<u8>> = vec![vec![]];

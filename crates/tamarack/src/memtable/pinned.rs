@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::Memtable;
 
-/// A value in a buffer. Keeps the whole buffer alive, flushed or not, so it is not meant to be kept for long.
+/// A value in a buffer. Keeps the whole buffer alive, flushed or not, so it is not meant to be kept
+/// for long.
 #[derive(Clone)]
 pub struct PinnedValue {
     /// Bytes in the arena of `_buffer`.
@@ -15,8 +16,8 @@ pub struct PinnedValue {
     _buffer: Arc<Memtable>,
 }
 
-// SAFETY: the bytes are never written again, and the `Arc` keeps them alive and in place wherever the value goes; `Memtable` is
-// `Send` and `Sync`.
+// SAFETY: the bytes are never written again, and the `Arc` keeps them alive and in place wherever
+// the value goes; `Memtable` is `Send` and `Sync`.
 unsafe impl Send for PinnedValue {}
 // SAFETY: as above.
 unsafe impl Sync for PinnedValue {}
@@ -25,7 +26,8 @@ impl PinnedValue {
     /// # Panics
     /// If `value` does not lie in `buffer`.
     pub(super) fn new(buffer: Arc<Memtable>, value: &[u8]) -> Self {
-        // An empty value may stand at the very end of a chunk, or be a constant for "none"; any address will do for it.
+        // An empty value may stand at the very end of a chunk, or be a constant for "none"; any address
+        // will do for it.
         let value = if value.is_empty() { &[] } else { value };
         let inside = value.is_empty() || buffer.list.arena().contains(value);
         assert!(inside, "a value of {} bytes that does not lie in the buffer cannot be pinned by it", value.len());
@@ -37,8 +39,9 @@ impl Deref for PinnedValue {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the slice was valid when it was given to `new`, and lies in the arena, or is empty. Safe code can only have got
-        // a slice of the arena as key or value of an entry; those are initialised, and not written or freed while the buffer lives.
+        // SAFETY: the slice was valid when it was given to `new`, and lies in the arena, or is empty. Safe
+        // code can only have got a slice of the arena as key or value of an entry; those are
+        // initialised, and not written or freed while the buffer lives.
         unsafe { self.value.as_ref() }
     }
 }

@@ -34,7 +34,8 @@ impl Random {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// Keys that try the comparison: empty, short, of few letters with zeros among them, with long shared beginnings, and any.
+    /// Keys that try the comparison: empty, short, of few letters with zeros among them, with long
+    /// shared beginnings, and any.
     fn key(&mut self) -> Vec<u8> {
         let len = self.below(20);
         match self.below(5) {
@@ -164,7 +165,8 @@ mod threads_and_models {
         (0..60).for_each(history);
     }
 
-    /// Shows that the whole order is right after many inserts that ascend, descend, and come from two interleaved sequences.
+    /// Shows that the whole order is right after many inserts that ascend, descend, and come from
+    /// two interleaved sequences.
     #[test]
     fn orders_sequences() {
         let orders: [fn(u64) -> u64; 4] = [|n| n, |n| 5000 - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
@@ -236,8 +238,9 @@ mod threads_and_models {
         });
     }
 
-    /// Four threads insert, in one order or scattered, while two walk over the buffer in both directions: every walk is in order, and
-    /// no thread misses what it inserted itself. At the end everything is there.
+    /// Four threads insert, in one order or scattered, while two walk over the buffer in both
+    /// directions: every walk is in order, and no thread misses what it inserted itself. At the
+    /// end everything is there.
     #[test]
     fn many_threads_insert_and_read() {
         const EACH: u64 = 4000;
@@ -293,8 +296,9 @@ mod schedules {
 
     use super::*;
 
-    /// Two threads insert neighbours, sharing prefixes or not, while a third reads: what a reader has seen stays, in order; an
-    /// insert that returned is found; at the end everything is there.
+    /// Two threads insert neighbours, sharing prefixes or not, while a third reads: what a reader
+    /// has seen stays, in order; an insert that returned is found; at the end everything is
+    /// there.
     fn small_case() {
         let buffer = Arc::new(Memtable::new());
         let writers: Vec<_> = (0..2_u64)

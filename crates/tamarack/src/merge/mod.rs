@@ -1,5 +1,5 @@
-//! Bringing sorted sources together, and deciding what of them is kept. Pure: no I/O of its own, knows no level and no
-//! run. Scans and jobs share it; buffers and tables implement [`Source`].
+//! Bringing sorted sources together, and deciding what of them is kept. Pure: no I/O of its own,
+//! knows no level and no run. Scans and jobs share it; buffers and tables implement [`Source`].
 
 pub mod retain;
 pub mod source;

@@ -1,13 +1,15 @@
 //! [`Retain`]: which versions of a key a flush or a merge must keep.
 //!
-//! In go the entries of a merge's inputs in entry order, and the sequences that must stay readable; out comes, for each
-//! entry, whether it is written to the output. Pure and streaming: no lookahead, no I/O.
+//! In go the entries of a merge's inputs in entry order, and the sequences that must stay readable;
+//! out comes, for each entry, whether it is written to the output. Pure and streaming: no
+//! lookahead, no I/O.
 //!
 //! # What must stay readable
 //!
-//! The sequences of all registered snapshots, and the visible sequence of the moment when the list was taken (readers
-//! that come later read there or above). For each of them the youngest version at or below it must stay, and all versions above the
-//! largest, which nobody can see yet. Everything else is hidden for ever:
+//! The sequences of all registered snapshots, and the visible sequence of the moment when the list
+//! was taken (readers that come later read there or above). For each of them the youngest version
+//! at or below it must stay, and all versions above the largest, which nobody can see yet.
+//! Everything else is hidden for ever:
 //!
 //! ```text
 //!   versions of one key     12    9    7    4    3            readable: 5, 10
@@ -21,25 +23,27 @@
 //!
 //! # Tombstones
 //!
-//! A tombstone that is not hidden is dropped only if it lies at or below *every* readable sequence, so that it hides all older versions
-//! of its key among the inputs and none of these is kept, and if nothing older than the inputs can hold the key, anywhere in the tree. Otherwise
-//! dropping it would bring an older version back.
+//! A tombstone that is not hidden is dropped only if it lies at or below *every* readable sequence,
+//! so that it hides all older versions of its key among the inputs and none of these is kept, and
+//! if nothing older than the inputs can hold the key, anywhere in the tree. Otherwise dropping it
+//! would bring an older version back.
 //!
 //! # Kinds that are reserved
 //!
-//! Only a put or a delete hides what is older. A merge operand needs what is older; whether a value pointer and an expiring put do is not
-//! settled, so they hide nothing. Entries of these three kinds are dropped when hidden themselves. A range delete concerns other keys than its
-//! own and is always kept.
+//! Only a put or a delete hides what is older. A merge operand needs what is older; whether a value
+//! pointer and an expiring put do is not settled, so they hide nothing. Entries of these three
+//! kinds are dropped when hidden themselves. A range delete concerns other keys than its own and is
+//! always kept.
 //!
 //! # Cost
 //!
-//! Per entry one comparison of its key with the previous one, and a binary search in the list for versions that have a younger sibling. No
-//! allocation but a buffer for the longest key.
+//! Per entry one comparison of its key with the previous one, and a binary search in the list for
+//! versions that have a younger sibling. No allocation but a buffer for the longest key.
 //!
 //! # Tests
 //!
-//! Random histories: every readable sequence reads the same before and after, and the kept set is exactly the one that the definition
-//! above, written down naively, gives.
+//! Random histories: every readable sequence reads the same before and after, and the kept set is
+//! exactly the one that the definition above, written down naively, gives.
 
 use crate::entry::{Entry, EntryKind, Sequence};
 
@@ -57,16 +61,18 @@ pub struct Retain {
 }
 
 impl Retain {
-    /// Keeps what the sequences in `readable` (in any order) must be able to read. The list must contain the visible sequence; without any
-    /// sequence everything is kept.
+    /// Keeps what the sequences in `readable` (in any order) must be able to read. The list must
+    /// contain the visible sequence; without any sequence everything is kept.
     pub fn new(mut readable: Vec<Sequence>) -> Self {
         readable.sort_unstable();
         readable.dedup();
         Self { readable, key: Vec::new(), last: None, hider: None }
     }
 
-    /// Whether `entry` must be kept. Entries must be given in entry order, all that the inputs hold. `older_may_exist` says whether anything
-    /// older than the inputs might hold `entry.key`, and must only answer false if that is certain; it is asked for few tombstones only.
+    /// Whether `entry` must be kept. Entries must be given in entry order, all that the inputs
+    /// hold. `older_may_exist` says whether anything older than the inputs might hold
+    /// `entry.key`, and must only answer false if that is certain; it is asked for few tombstones
+    /// only.
     pub fn keep(&mut self, entry: &Entry<'_>, older_may_exist: impl FnOnce() -> bool) -> bool {
         self.follow(entry);
         let hidden = self.is_hidden(entry.sequence);
@@ -195,8 +201,9 @@ mod tests {
         (not_yet_visible || readable.iter().any(|&reader| read_by(reader))) && (older_may_exist || !is_last_tombstone)
     }
 
-    /// What a reader makes of a key: all that it meets from the youngest version it may see down to the first put or delete, or to what lies
-    /// below. An absent key is an empty list, however it came to be absent.
+    /// What a reader makes of a key: all that it meets from the youngest version it may see down to
+    /// the first put or delete, or to what lies below. An absent key is an empty list, however
+    /// it came to be absent.
     fn fold(versions: &[Version], key: &[u8], reader: Sequence, older_may_exist: bool) -> Vec<Vec<u8>> {
         let mut met = Vec::new();
         for version in versions.iter().filter(|v| v.key == key && v.sequence <= reader) {

@@ -36,7 +36,8 @@ impl Version {
     }
 }
 
-/// A sorted vector as a [`Source`]. Can be told to fail, and counts how often it is asked for its entry.
+/// A sorted vector as a [`Source`]. Can be told to fail, and counts how often it is asked for its
+/// entry.
 pub(crate) struct SortedSource {
     versions: Vec<Version>,
     at: Option<usize>,
@@ -160,7 +161,8 @@ impl Random {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// One of few keys: empty, short, around eight bytes long with the same beginning, and with bytes 0 and 255.
+    /// One of few keys: empty, short, around eight bytes long with the same beginning, and with
+    /// bytes 0 and 255.
     pub(crate) fn key(&mut self) -> Vec<u8> {
         let start = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
         let end = *self.pick(&[&b""[..], b"a", b"b", b"bb", &[0], &[255]]);

@@ -1,11 +1,13 @@
 //! [`MergedSource`]: many sources as one, by a k-way merge, in both directions.
 //!
-//! In go sorted sources, listed young to old; out comes one [`Source`] that yields all their entries in entry order. It
-//! drops nothing: what of a key's versions a reader sees is decided in `read`, what a merge keeps in [`super::retain`].
+//! In go sorted sources, listed young to old; out comes one [`Source`] that yields all their
+//! entries in entry order. It drops nothing: what of a key's versions a reader sees is decided in
+//! `read`, what a merge keeps in [`super::retain`].
 //!
 //! # A tree of losers
 //!
-//! The sources play a tournament (Knuth, vol. 3, section 5.4.1). Each match keeps its loser, and its winner goes on to the next one:
+//! The sources play a tournament (Knuth, vol. 3, section 5.4.1). Each match keeps its loser, and
+//! its winner goes on to the next one:
 //!
 //! ```text
 //!   winner                   2 at a1
@@ -16,14 +18,14 @@
 //!   sources         0     1           2     3
 //! ```
 //!
-//! When the winner's source moves on, only the matches between its leaf and the root are played again: log₂(k) comparisons,
-//! each with a loser whose place in memory is known beforehand.
+//! When the winner's source moves on, only the matches between its leaf and the root are played
+//! again: log₂(k) comparisons, each with a loser whose place in memory is known beforehand.
 //!
 //! # Offset-value codes
 //!
-//! A match compares two integers instead of two keys (Do and Graefe, "Robust and efficient sorting with offset-value coding"). The
-//! code of a key tells how it differs from the key it last lost to: in which column of six bytes the first difference is, and what
-//! stands in that column.
+//! A match compares two integers instead of two keys (Do and Graefe, "Robust and efficient sorting
+//! with offset-value coding"). The code of a key tells how it differs from the key it last lost to:
+//! in which column of six bytes the first difference is, and what stands in that column.
 //!
 //! ```text
 //!   bits 56..64   254 - number of the column                 later is nearer, so smaller
@@ -36,37 +38,41 @@
 //!   key           user:0     010023     b        column 1, "010023"       neither was compared with the other
 //! ```
 //!
-//! Of two keys that come after the same third one, the one with the smaller code comes first, and the other one's code holds for
-//! its difference from that one, too: its column is where they differ. All losers that the moved source can meet have lost to the entry it
-//! stood on, so that what its new key has in common with its old one is all that a step must know, and sources mostly know it
-//! ([`Source::shared`]). Only if two codes are
-//! equal are the keys compared; the loser's column then comes later, so that this happens to a key at most once for each of its columns.
+//! Of two keys that come after the same third one, the one with the smaller code comes first, and
+//! the other one's code holds for its difference from that one, too: its column is where they
+//! differ. All losers that the moved source can meet have lost to the entry it stood on, so that
+//! what its new key has in common with its old one is all that a step must know, and sources mostly
+//! know it ([`Source::shared`]). Only if two codes are
+//! equal are the keys compared; the loser's column then comes later, so that this happens to a key
+//! at most once for each of its columns.
 //!
-//! A source that wins twice in a row has met all that could have beaten it. While its codes stay below the smallest of theirs (the `challenge`),
-//! it goes on winning, and a step is one comparison.
+//! A source that wins twice in a row has met all that could have beaten it. While its codes stay
+//! below the smallest of theirs (the `challenge`), it goes on winning, and a step is one
+//! comparison.
 //!
 //! # Invariants
 //!
-//! * Going forward, every source but the winner stands on its first entry after the winner's, or nowhere if it has none;
-//!   going backward, on its last entry before it.
+//! * Going forward, every source but the winner stands on its first entry after the winner's, or
+//!   nowhere if it has none; going backward, on its last entry before it.
 //! * The code of each loser is relative to the entry that won its match.
-//! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If a caller breaks that, the
-//!   younger source comes first going forward and last going backward.
+//! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If
+//!   a caller breaks that, the younger source comes first going forward and last going backward.
 //! * Sources may gain entries while the cursor stands (the active buffer does), but lose none.
-//! * A source that waits ([`Source::waits_at`]) plays with the place where it does, and wins only on the way to
-//!   [`MergedSource::settle`].
+//! * A source that waits ([`Source::waits_at`]) plays with the place where it does, and wins only
+//!   on the way to [`MergedSource::settle`].
 //!
 //! # Cost
 //!
-//! A step compares log₂(k) pairs of integers without a branch that depends on the data, or one if the same source wins again. It copies nothing and allocates
-//! nothing. Where a source does not know what its keys have in common, as when it goes on to another table, the whole tournament
+//! A step compares log₂(k) pairs of integers without a branch that depends on the data, or one if
+//! the same source wins again. It copies nothing and allocates nothing. Where a source does not
+//! know what its keys have in common, as when it goes on to another table, the whole tournament
 //! is played. A change of direction seeks every source but the winner: scans from both ends
 //! therefore use two cursors instead.
 //!
 //! # Tests
 //!
-//! Random sources against one sorted vector, random walks of seeks and steps in both directions, failing sources, and a count of
-//! how often the sources are asked.
+//! Random sources against one sorted vector, random walks of seeks and steps in both directions,
+//! failing sources, and a count of how often the sources are asked.
 
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
@@ -81,14 +87,15 @@ pub struct MergedSource<S> {
     codes: Codes,
     /// The source that stands on the merged cursor's entry; `None` if the cursor stands nowhere.
     winner: Option<usize>,
-    /// As long as the winner's codes are below this, it goes on winning: the smallest code of those in its matches, or 0 if that is not known.
+    /// As long as the winner's codes are below this, it goes on winning: the smallest code of those
+    /// in its matches, or 0 if that is not known.
     challenge: u64,
     /// The source that the last step moved.
     moved: usize,
     /// Some source waited when all played last. Who begins to wait makes all play.
     some_wait: bool,
-    /// The loser of each match, as many as sources; the first is not used. The winner of match i plays in match i / 2, and source i enters in match
-    /// (i + sources) / 2.
+    /// The loser of each match, as many as sources; the first is not used. The winner of match i
+    /// plays in match i / 2, and source i enters in match (i + sources) / 2.
     losers: Vec<Player>,
     /// Space for building the tree.
     players: Vec<Player>,
@@ -101,13 +108,15 @@ enum Direction {
     Backward,
 }
 
-/// A source in the tournament: the code of its key, and its index in the lowest bits, so that a match is a minimum and a maximum.
+/// A source in the tournament: the code of its key, and its index in the lowest bits, so that a
+/// match is a minimum and a maximum.
 type Player = u64;
 
 /// The bytes of a key that a code holds.
 const COLUMN_BYTES: usize = 6;
 
-/// The bits of a player that name its source, at least: eight are left for the column, enough for keys of 1,500 bytes.
+/// The bits of a player that name its source, at least: eight are left for the column, enough for
+/// keys of 1,500 bytes.
 const SOURCE_BITS_MIN: u32 = 8;
 
 /// And at most.
@@ -121,7 +130,8 @@ struct Codes {
 }
 
 impl<S: Source> MergedSource<S> {
-    /// Merges `sources`, which are listed young to old. There may be none. The cursor stands nowhere.
+    /// Merges `sources`, which are listed young to old. There may be none. The cursor stands
+    /// nowhere.
     ///
     /// # Panics
     /// If there are more than 32,768.
@@ -133,19 +143,21 @@ impl<S: Source> MergedSource<S> {
         Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players }
     }
 
-    /// The sources, young to old. Who moves one must seek with the merged cursor before anything else.
+    /// The sources, young to old. Who moves one must seek with the merged cursor before anything
+    /// else.
     pub fn sources_mut(&mut self) -> &mut [S] {
         &mut self.sources
     }
 
-    /// False if no source waits ([`Source::waits_at`]). Who has sources that can wait asks after each seek and each step, and calls [`MergedSource::settle`] if some do.
+    /// False if no source waits ([`Source::waits_at`]). Who has sources that can wait asks after
+    /// each seek and each step, and calls [`MergedSource::settle`] if some do.
     #[inline]
     pub fn some_wait(&self) -> bool {
         self.some_wait
     }
 
-    /// If the source that comes first waits, lets `go_on` move it, and any others that wait at the same key, which it is told; until one comes first that stands on an
-    /// entry, or none does.
+    /// If the source that comes first waits, lets `go_on` move it, and any others that wait at the
+    /// same key, which it is told; until one comes first that stands on an entry, or none does.
     ///
     /// # Errors
     /// Those of `go_on`; the cursor stands nowhere then.
@@ -196,8 +208,9 @@ impl<S: Source> MergedSource<S> {
         Ok(())
     }
 
-    /// Makes every source but the winner stand on the other side of the winner's entry. Seeks rather than steps, because entries may have
-    /// come in between since the source was last moved.
+    /// Makes every source but the winner stand on the other side of the winner's entry. Seeks
+    /// rather than steps, because entries may have come in between since the source was last
+    /// moved.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let winner = self.winner.take().expect("the cursor must stand on an entry to be moved");
         self.codes.direction = direction;
@@ -214,7 +227,8 @@ impl<S: Source> MergedSource<S> {
         Ok(())
     }
 
-    /// Plays the whole tournament. The codes begin as differences from a place before all keys, with which none has a byte in common.
+    /// Plays the whole tournament. The codes begin as differences from a place before all keys,
+    /// with which none has a byte in common.
     fn play_all(&mut self) {
         let (count, codes) = (self.sources.len(), self.codes);
         let nobody = codes.nowhere(0);
@@ -289,14 +303,16 @@ fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
 }
 
 impl Codes {
-    /// The player that stands for a source whose key has its first `shared` bytes, and no more, in common with one that comes before.
+    /// The player that stands for a source whose key has its first `shared` bytes, and no more, in
+    /// common with one that comes before.
     #[inline]
     fn player(self, shared: usize, key: &[u8], source: usize) -> Player {
         // A column whose number does not fit only leads to more equal codes.
         let column_max = (1 << (16 - self.source_bits)) - 2;
         let column = (shared / COLUMN_BYTES).min(column_max);
         let rest = &key[column * COLUMN_BYTES..];
-        // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes are equal.
+        // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes
+        // are equal.
         let eight = match (rest.first_chunk(), key.last_chunk()) {
             (Some(first), _) => u64::from_be_bytes(*first),
             (None, Some(_)) if rest.is_empty() => 0,
@@ -374,7 +390,8 @@ impl<S: Source> Source for MergedSource<S> {
 
 #[cfg(test)]
 mod tests {
-    //! A merged source must be indistinguishable from one sorted vector of all its sources' entries.
+    //! A merged source must be indistinguishable from one sorted vector of all its sources'
+    //! entries.
 
     use super::*;
     use crate::merge::sorted::{Random, SortedSource, Version};
@@ -422,7 +439,8 @@ mod tests {
         }
     }
 
-    /// A source fails at a random call: the error comes out, the cursor stands nowhere, and the next seek finds everything again.
+    /// A source fails at a random call: the error comes out, the cursor stands nowhere, and the
+    /// next seek finds everything again.
     #[test]
     fn an_error_leaves_the_cursor_nowhere_until_the_next_seek() {
         let mut failures = 0;
@@ -468,8 +486,8 @@ mod tests {
         assert_eq!(asked(&merged) - asked_before, 1500);
     }
 
-    /// Of two keys on the same side of a third one, the smaller code comes first, and the code of the other one is that of its difference
-    /// from the first.
+    /// Of two keys on the same side of a third one, the smaller code comes first, and the code of
+    /// the other one is that of its difference from the first.
     #[test]
     fn codes_order_like_keys_and_hold_for_the_winner() {
         let mut random = Random(1);
@@ -510,7 +528,8 @@ mod tests {
         try_one_step(&mut Random(before), model).unwrap();
     }
 
-    /// The same random numbers lead to the same step, provided that the sources stand on the same entry.
+    /// The same random numbers lead to the same step, provided that the sources stand on the same
+    /// entry.
     fn try_one_step(random: &mut Random, source: &mut impl Source) -> Result<()> {
         let (choice, key, sequence) = (random.below(20), random.key(), Sequence(random.below(250)));
         let sequence = *random.pick(&[sequence, Sequence::MAX, Sequence::ZERO]);

@@ -6,16 +6,19 @@
 //!           │   copy         │ move │          copy           │
 //! ```
 //!
-//! In go the spans of keys that the inputs' slices cover. Out come pieces, side by side, that cover all keys: each either copies (merges what
-//! its inputs hold there), or moves: one input alone has slices there, and they become the output's as they are. Of those that could be moved, small ones are copied
-//! together with what is next to them, so that they are joined; where all that is next to one is moved, copying it would join it with nothing, and it is moved, too. Long
-//! pieces that copy are divided further, at first keys of slices, into parts of about the same size.
+//! In go the spans of keys that the inputs' slices cover. Out come pieces, side by side, that cover
+//! all keys: each either copies (merges what its inputs hold there), or moves: one input alone has
+//! slices there, and they become the output's as they are. Of those that could be moved, small ones
+//! are copied together with what is next to them, so that they are joined; where all that is next
+//! to one is moved, copying it would join it with nothing, and it is moved, too. Long pieces that
+//! copy are divided further, at first keys of slices, into parts of about the same size.
 //!
 //! Pure. Cost: sorting the spans.
 //!
 //! # Tests
 //!
-//! Random spans: the pieces cover every key once and in order, a moved span overlaps no other, no span is moved twice or forgotten.
+//! Random spans: the pieces cover every key once and in order, a moved span overlaps no other, no
+//! span is moved twice or forgotten.
 
 use crate::format::edit::{Key, KeyRange};
 
@@ -30,7 +33,8 @@ pub struct Span {
     pub bytes: u64,
     /// Whether it may become the output's as it is.
     pub movable: bool,
-    /// Whether it is so small that it should be joined with its neighbours, if these are copied or as small.
+    /// Whether it is so small that it should be joined with its neighbours, if these are copied or
+    /// as small.
     pub joins: bool,
 }
 
@@ -39,13 +43,15 @@ pub struct Span {
 pub struct Piece {
     /// Which keys.
     pub range: KeyRange,
-    /// The spans to be moved, in key order, by their places in the list; if there are none, the piece is copied.
+    /// The spans to be moved, in key order, by their places in the list; if there are none, the
+    /// piece is copied.
     pub moved: Vec<usize>,
     /// Raw bytes to be copied.
     pub bytes: u64,
 }
 
-/// Divides `range` into pieces, of which about `parts` copy, none of these with less than `bytes_min` unless moves leave it no more.
+/// Divides `range` into pieces, of which about `parts` copy, none of these with less than
+/// `bytes_min` unless moves leave it no more.
 pub fn split(spans: &[Span], range: &KeyRange, parts: usize, bytes_min: u64) -> Vec<Piece> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by(|a, b| spans[*a].first.cmp(&spans[*b].first).then_with(|| spans[*a].after.cmp(&spans[*b].after)));
@@ -164,7 +170,8 @@ mod tests {
         assert_eq!(split(&[], &KeyRange::ALL, 4, 0).len(), 1, "nothing is still a range to be handed over");
     }
 
-    /// Small spans are copied together, or with what is copied next to them; one between spans that are moved is moved.
+    /// Small spans are copied together, or with what is copied next to them; one between spans that
+    /// are moved is moved.
     #[test]
     fn small_ones_are_joined() {
         let small = |first| Span { joins: true, ..span(first, first + 10, 1) };
@@ -218,7 +225,8 @@ mod tests {
                 |index: usize| spans.iter().enumerate().all(|(other, o)| other == index || !overlaps(&spans[index], o));
             for (index, span) in spans.iter().enumerate() {
                 let may = |index: usize| spans[index].movable && alone(index);
-                // Of those that begin earlier the last one, and of those that begin later the first: nothing begins where it does.
+                // Of those that begin earlier the last one, and of those that begin later the first: nothing begins
+                // where it does.
                 let begins = |other: &usize| &spans[*other].first;
                 let before = (0..spans.len()).filter(|other| *begins(other) < span.first).max_by_key(begins);
                 let after = (0..spans.len()).filter(|other| *begins(other) > span.first).min_by_key(begins);

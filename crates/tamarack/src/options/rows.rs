@@ -1,4 +1,5 @@
-//! What a table of options becomes: fields, the methods that set them, their documentation, and rows that documents are made from.
+//! What a table of options becomes: fields, the methods that set them, their documentation, and
+//! rows that documents are made from.
 
 use std::fmt;
 
@@ -25,7 +26,8 @@ pub struct Row {
 /// }
 /// ```
 ///
-/// It becomes `struct Name`, whose every field is `None` until its method is called, and `Name::TABLE`, the rows.
+/// It becomes `struct Name`, whose every field is `None` until its method is called, and
+/// `Name::TABLE`, the rows.
 macro_rules! options {
     ($(#[$about:meta])* $group:ident = { $(
         $(#[doc = $effect:literal])*

@@ -1,7 +1,8 @@
 //! Point lookups: one key, from the youngest source down to the first entry that decides.
 //!
-//! A lookup is a fold over the versions of its key, youngest first, until a **terminal** entry: a put or a delete. (An operand to be
-//! merged would not be terminal; there are none yet.) It also yields the sequence of the entry that decided.
+//! A lookup is a fold over the versions of its key, youngest first, until a **terminal** entry: a
+//! put or a delete. (An operand to be merged would not be terminal; there are none yet.) It also
+//! yields the sequence of the entry that decided.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -28,7 +29,8 @@ pub struct Found {
     pub value: Option<Value>,
 }
 
-/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone. What it took is added to `counters`.
+/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone.
+/// What it took is added to `counters`.
 pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<Found>> {
     let mut found = None;
     counted_fold(state, query, counters, &mut |entry, pin| {
@@ -64,7 +66,8 @@ pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCo
 /// What is told of one entry: the entry, and how to keep its value beyond the call.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
 
-/// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and counts what that took.
+/// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and
+/// counts what that took.
 fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
     let mine = counters.mine();
     mine.tally.begin(1);
@@ -103,7 +106,8 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     Ok(Decided::Nothing)
 }
 
-/// A lookup that is looked at more closely than others: how long it takes, and what becomes of it in each run.
+/// A lookup that is looked at more closely than others: how long it takes, and what becomes of it
+/// in each run.
 struct Sample {
     began: Duration,
     data_blocks_read: u64,

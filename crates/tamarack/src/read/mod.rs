@@ -1,5 +1,5 @@
-//! The way up: which version of a key a reader at some sequence sees, lookups, scans and snapshots over a pinned state. Never
-//! waits for writes or background work.
+//! The way up: which version of a key a reader at some sequence sees, lookups, scans and snapshots
+//! over a pinned state. Never waits for writes or background work.
 
 pub mod get;
 mod multi_get;

@@ -1,7 +1,8 @@
 //! Lookups of many keys, all at one sequence in one state, whose blocks are read many at a time.
 //!
-//! Each key goes down from the youngest source to the oldest, as a single lookup does, until it needs a block that is not in the cache. That block is asked
-//! for, and the next key begins; when the block has arrived, the keys that wait for it go on, perhaps to another block:
+//! Each key goes down from the youngest source to the oldest, as a single lookup does, until it
+//! needs a block that is not in the cache. That block is asked for, and the next key begins; when
+//! the block has arrived, the keys that wait for it go on, perhaps to another block:
 //!
 //! ```text
 //! keys        a ✓   b → X   c → Y   d → X                           f → Z
@@ -10,12 +11,15 @@
 //! arrivals                              b ✓ d → W (asked for next)  …
 //! ```
 //!
-//! So the device has work from the first keys to the last, and what is computed for one key costs no time while blocks of others are on their way. A key asks one run
-//! at a time. The other way, all runs' blocks at once, reads what a younger run makes needless: with filters, which let a key pass by nearly all
-//! runs that do not have it, the first block finds nearly all keys, and there is little left for latency to be saved on; without filters, it would read every run for
-//! every key. A block that several keys need is read once.
+//! So the device has work from the first keys to the last, and what is computed for one key costs
+//! no time while blocks of others are on their way. A key asks one run at a time. The other way,
+//! all runs' blocks at once, reads what a younger run makes needless: with filters, which let a key
+//! pass by nearly all runs that do not have it, the first block finds nearly all keys, and there is
+//! little left for latency to be saved on; without filters, it would read every run for every key.
+//! A block that several keys need is read once.
 //!
-//! Tests: `tests/suite/reads.rs` counts reads and time; lockstep histories compare with single lookups.
+//! Tests: `tests/suite/reads.rs` counts reads and time; lockstep histories compare with single
+//! lookups.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -85,7 +89,8 @@ struct Lookups<'a> {
     values: Vec<Option<Value>>,
     /// How many of the queries have begun.
     begun: usize,
-    /// For each query that has begun and was not decided by memtables, the runs that it still has to search.
+    /// For each query that has begun and was not decided by memtables, the runs that it still has
+    /// to search.
     searches: Vec<Option<KeySearch<'a>>>,
     blocks: Blocks,
     /// Blocks that are to be asked for.

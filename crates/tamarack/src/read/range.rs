@@ -69,7 +69,8 @@ impl KeyRange {
     }
 }
 
-/// The smallest key that is larger than every key with this prefix; `None` if there is none, because the prefix consists of bytes 255.
+/// The smallest key that is larger than every key with this prefix; `None` if there is none,
+/// because the prefix consists of bytes 255.
 pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut after = prefix[..=last].to_vec();

@@ -1,7 +1,7 @@
 //! [`Scan`]: the iterator over keys and values that users see, from both ends.
 //!
-//! A scan holds an [`Origin`] (the pinned state and what else it needs to make a source) and up to two cursors over it, one for each end,
-//! each made when its end is first asked:
+//! A scan holds an [`Origin`] (the pinned state and what else it needs to make a source) and up to
+//! two cursors over it, one for each end, each made when its end is first asked:
 //!
 //! ```text
 //!   range      ├────────────────────────────────────────┤
@@ -13,19 +13,21 @@
 //!
 //! # Invariants
 //!
-//! * The two ends never meet a key twice: an end that comes to the other's last key is at its end, and so is the scan.
-//! * Once the scan has ended, or an error came out, only `None` follows, and the origin and all cursors have been released.
+//! * The two ends never meet a key twice: an end that comes to the other's last key is at its end,
+//!   and so is the scan.
+//! * Once the scan has ended, or an error came out, only `None` follows, and the origin and all
+//!   cursors have been released.
 //! * All keys come from one sequence, whatever is written meanwhile.
 //!
 //! # Cost
 //!
-//! Per key, that of [`VisibleCursor`]; and two allocations and copies where keys and values are given away instead of lent. A scan in one direction makes one
-//! source.
+//! Per key, that of [`VisibleCursor`]; and two allocations and copies where keys and values are
+//! given away instead of lent. A scan in one direction makes one source.
 //!
 //! # Tests
 //!
-//! Random multi-version histories against a map, for all bounds and random mixtures of both ends; a count of the sources made; failing
-//! sources and origins.
+//! Random multi-version histories against a map, for all bounds and random mixtures of both ends; a
+//! count of the sources made; failing sources and origins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +38,8 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::merge::Source;
 
-/// What a scan reads from: makes a source over all versions of all keys, once for each end that is used.
+/// What a scan reads from: makes a source over all versions of all keys, once for each end that is
+/// used.
 pub trait Origin {
     /// The cursor it makes.
     type Source: Source;
@@ -58,14 +61,16 @@ impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     }
 }
 
-/// An iterator over the keys and values in a range as they were at one moment, in order of keys, from both ends.
+/// An iterator over the keys and values in a range as they were at one moment, in order of keys,
+/// from both ends.
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan<O: Origin> {
     /// `None` once it has ended.
     open: Option<Open<O>>,
 }
 
-/// A scan that has not ended. An end with a cursor has delivered at least one key, and its cursor stands on the last one.
+/// A scan that has not ended. An end with a cursor has delivered at least one key, and its cursor
+/// stands on the last one.
 struct Open<O: Origin> {
     origin: O,
     sequence: Sequence,
@@ -76,13 +81,14 @@ struct Open<O: Origin> {
 }
 
 impl<O: Origin> Scan<O> {
-    /// The keys and values in `range` that a reader at `sequence` sees in `origin`. Errors name `dir`, the database's directory.
+    /// The keys and values in `range` that a reader at `sequence` sees in `origin`. Errors name
+    /// `dir`, the database's directory.
     pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
         Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
     }
 
-    /// Goes to the next key from the front, and lends it and its value until the next call; `None` at the end. Copies no value, and allocates nothing
-    /// but space for the longest key.
+    /// Goes to the next key from the front, and lends it and its value until the next call; `None`
+    /// at the end. Copies no value, and allocates nothing but space for the longest key.
     ///
     /// # Errors
     /// Those of reading. The scan has ended then.
@@ -167,7 +173,8 @@ impl<O: Origin> Open<O> {
 
 #[cfg(test)]
 mod tests {
-    //! Whatever mixture of ends a scan is asked for, front and back together must deliver exactly what a map holds.
+    //! Whatever mixture of ends a scan is asked for, front and back together must deliver exactly
+    //! what a map holds.
 
     use std::cell::Cell;
     use std::io;

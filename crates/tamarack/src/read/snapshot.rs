@@ -1,7 +1,7 @@
 //! [`Snapshot`]: the database as it was at one moment, for as long as one likes. [`Scan`]: the iterator over it.
 //!
-//! A snapshot is a registered sequence and nothing else; each read through it pins the state of its own moment. A
-//! scan holds a sequence too, and the state it began on.
+//! A snapshot is a registered sequence and nothing else; each read through it pins the state of its
+//! own moment. A scan holds a sequence too, and the state it began on.
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -17,7 +17,8 @@ use crate::read::value::Value;
 use crate::read::{get, multi_get};
 use crate::tree::state::{ScanPin, Tree};
 
-/// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can see is dropped.
+/// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can
+/// see is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
     held: Held,
@@ -63,8 +64,8 @@ impl Snapshot {
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
-    /// The keys in `range` and their values, in the order of keys; from both ends. An item is an error where a
-    /// table cannot be read, and the last one then.
+    /// The keys in `range` and their values, in the order of keys; from both ends. An item is an
+    /// error where a table cannot be read, and the last one then.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
         self.scan_range(KeyRange::new(range))
     }
@@ -86,10 +87,12 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// Keys and values in a range, in the order of keys, as they were at one moment. Iterates from both ends; after an error it is at its end.
+/// Keys and values in a range, in the order of keys, as they were at one moment. Iterates from both
+/// ends; after an error it is at its end.
 ///
-/// As an iterator it gives away copies. [`Scan::next_lent`] and [`Scan::next_back_lent`] do the same without copies, for who looks at each entry and goes
-/// on, or keeps few; a scan in memory is about twice as fast so. All four may be mixed.
+/// As an iterator it gives away copies. [`Scan::next_lent`] and [`Scan::next_back_lent`] do the
+/// same without copies, for who looks at each entry and goes on, or keeps few; a scan in memory is
+/// about twice as fast so. All four may be mixed.
 ///
 /// ```
 /// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
@@ -106,11 +109,12 @@ impl fmt::Debug for Snapshot {
 pub struct Scan(scan::Scan<PinnedState>);
 
 impl Scan {
-    /// The next key and its value, lent until the next call; `None` at the end. Copies no value; allocates nothing after the first call, as long as what it reads
-    /// is in the cache.
+    /// The next key and its value, lent until the next call; `None` at the end. Copies no value;
+    /// allocates nothing after the first call, as long as what it reads is in the cache.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read. The scan is at its end then.
+    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read. The scan is
+    /// at its end then.
     #[inline]
     pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.0.next_lent()
@@ -173,7 +177,8 @@ impl Drop for Held {
     }
 }
 
-/// What a scan reads from: a state that was pinned after its sequence was registered, so that it has all that the sequence can see.
+/// What a scan reads from: a state that was pinned after its sequence was registered, so that it
+/// has all that the sequence can see.
 struct PinnedState {
     state: ScanPin,
     held: Held,

@@ -7,11 +7,13 @@
 //!          run 4: lacks a block ──┘   at once        └─► decoded           ┘
 //! ```
 //!
-//! So a seek takes about as long as one read, however many runs there are. If a lower index block is not in the cache either, it is read before, while the other runs'
-//! reads go on. What could not be brought, the cursor reads by itself; it is that read whose failure is told.
+//! So a seek takes about as long as one read, however many runs there are. If a lower index block
+//! is not in the cache either, it is read before, while the other runs' reads go on. What could not
+//! be brought, the cursor reads by itself; it is that read whose failure is told.
 //!
-//! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there. Beside a merge, runs end at the keys that it has not handed over yet, or begin there: what is behind
-//! such a cut is read when the scan gets there, by all runs that wait at it at once.
+//! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there.
+//! Beside a merge, runs end at the keys that it has not handed over yet, or begin there: what is
+//! behind such a cut is read when the scan gets there, by all runs that wait at it at once.
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
@@ -40,7 +42,8 @@ pub(super) struct StateSource {
     merged: MergedSource<Part>,
     /// Times some of the seeks.
     lookups: LookupCounters,
-    /// Of the cursors. What they have read ahead, and the blocks that they hold, have charges of their own.
+    /// Of the cursors. What they have read ahead, and the blocks that they hold, have charges of
+    /// their own.
     _charge: Charge,
 }
 
@@ -52,7 +55,8 @@ enum Part {
 }
 
 impl StateSource {
-    /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it may leave out what it likes.
+    /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it
+    /// may leave out what it likes.
     pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
         let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
         // What comes into an empty buffer from now on is younger than what the scan sees.
@@ -94,7 +98,8 @@ impl StateSource {
         if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went }
     }
 
-    /// Lets runs go on that wait at a cut, if that comes first: all that wait at the same one together.
+    /// Lets runs go on that wait at a cut, if that comes first: all that wait at the same one
+    /// together.
     #[cold]
     fn settle(&mut self) -> Result<()> {
         self.merged.settle(|parts, cut| {

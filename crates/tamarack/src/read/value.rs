@@ -7,10 +7,11 @@ use crate::cache::{CachedEntry, Holder};
 use crate::format::SharedBlock;
 use crate::memtable::PinnedValue;
 
-/// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which it keeps in memory until it is dropped.
-/// It dereferences to its bytes.
+/// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which
+/// it keeps in memory until it is dropped. It dereferences to its bytes.
 ///
-/// A small value may so hold a block of some KiB or a whole buffer: copy it (`to_vec`) to keep it for long.
+/// A small value may so hold a block of some KiB or a whole buffer: copy it (`to_vec`) to keep it
+/// for long.
 #[derive(Clone)]
 pub struct Value(Place);
 

@@ -1,7 +1,7 @@
 //! [`VisibleCursor`]: what a reader at one sequence sees of a source, key by key, in both directions.
 //!
-//! In goes a [`Source`] with all versions of all keys; out come, for each key in a range, the key and value of its youngest
-//! version at or below the reader's sequence, unless that is a tombstone.
+//! In goes a [`Source`] with all versions of all keys; out come, for each key in a range, the key
+//! and value of its youngest version at or below the reader's sequence, unless that is a tombstone.
 //!
 //! ```text
 //!   source, in entry order     a9 a4   b7✝ b2   c8   d3        a9 = key a, sequence 9; ✝ = tombstone
@@ -10,23 +10,29 @@
 //!   going backward                d3 → skip c8 → b2, no: b7✝ → a4, not a9 → end
 //! ```
 //!
-//! Forward, the first visible version of a key is the right one. Backward, versions come oldest first, so that the right one is known
-//! only when the next version is invisible or belongs to another key. The source has moved on by then; it still has the value that it left
-//! ([`Source::left`]). Only if more steps are needed, over younger versions that the reader does not see, the value is copied.
+//! Forward, the first visible version of a key is the right one. Backward, versions come oldest
+//! first, so that the right one is known only when the next version is invisible or belongs to
+//! another key. The source has moved on by then; it still has the value that it left
+//! ([`Source::left`]). Only if more steps are needed, over younger versions that the reader does
+//! not see, the value is copied.
 //!
 //! # Invariants
 //!
-//! * After `next` or `prev` returned true, the cursor stands on a key: `key` and `value` are those of that key.
-//! * Otherwise (new, past either end, after an error) it stands nowhere, and `next` begins at the range's start, `prev` at its end.
+//! * After `next` or `prev` returned true, the cursor stands on a key: `key` and `value` are those
+//!   of that key.
+//! * Otherwise (new, past either end, after an error) it stands nowhere, and `next` begins at the
+//!   range's start, `prev` at its end.
 //!
 //! # Cost
 //!
-//! One step of the source per version met, one copy of each key, into a buffer that is used again, and none of values but as said. A change of direction costs one seek. Of a key with very many
+//! One step of the source per version met, one copy of each key, into a buffer that is used again,
+//! and none of values but as said. A change of direction costs one seek. Of a key with very many
 //! versions only the first `STEPS_BEFORE_SEEK` are walked over, the others are leapt.
 //!
 //! # Tests
 //!
-//! Random histories against a map from key to value at each sequence; random walks; a failing source.
+//! Random histories against a map from key to value at each sequence; random walks; a failing
+//! source.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +42,9 @@ use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::merge::Source;
 
-/// After so many versions of one key without result, a seek is taken to cost less than to walk on: it costs every merged source a search, a
-/// step costs one source little. Keys that are overwritten again and again in one buffer have thousands.
+/// After so many versions of one key without result, a seek is taken to cost less than to walk on:
+/// it costs every merged source a search, a step costs one source little. Keys that are overwritten
+/// again and again in one buffer have thousands.
 const STEPS_BEFORE_SEEK: u32 = 16;
 
 /// The visible keys and values of a source within a range. See the module's documentation.
@@ -68,8 +75,8 @@ enum Standing {
 }
 
 impl<S: Source> VisibleCursor<S> {
-    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere. Errors name `dir`, the
-    /// database's directory.
+    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere.
+    /// Errors name `dir`, the database's directory.
     pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
         Self {
             source,
@@ -159,8 +166,9 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// From where the source stands, finds the first visible version that is no tombstone. If it `passes` a key, which is `self.key`, the
-    /// versions of that key that come first are passed over; one was passed before.
+    /// From where the source stands, finds the first visible version that is no tombstone. If it
+    /// `passes` a key, which is `self.key`, the versions of that key that come first are passed
+    /// over; one was passed before.
     #[inline]
     fn find_forward(&mut self, passes: bool) -> Result<bool> {
         let (mut known, mut settled, mut steps) = (passes, passes, u32::from(passes));
@@ -188,7 +196,8 @@ impl<S: Source> VisibleCursor<S> {
         Ok(false)
     }
 
-    /// From where the source stands, goes back over all versions of a key, and again until a key's youngest visible version is no tombstone.
+    /// From where the source stands, goes back over all versions of a key, and again until a key's
+    /// youngest visible version is no tombstone.
     #[inline]
     fn find_backward(&mut self) -> Result<bool> {
         loop {
@@ -202,8 +211,9 @@ impl<S: Source> VisibleCursor<S> {
         }
     }
 
-    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if a reader sees a value, which is then that
-    /// which the source left last, or in `self.copied`.
+    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if
+    /// a reader sees a value, which is then that which the source left last, or in
+    /// `self.copied`.
     #[inline]
     fn pass_key_backward(&mut self) -> Result<bool> {
         let (mut found, mut steps) = (false, 0);
@@ -320,7 +330,8 @@ pub(crate) mod tests {
         assert!(!cursor.prev().unwrap());
     }
 
-    /// Random steps in both directions; some calls of the source fail, after which the cursor starts anew.
+    /// Random steps in both directions; some calls of the source fail, after which the cursor
+    /// starts anew.
     #[test]
     fn random_walks_agree_with_a_map() {
         let mut failures = 0;
@@ -357,7 +368,8 @@ pub(crate) mod tests {
         assert!(failures > 200, "only {failures} failures were met");
     }
 
-    /// A key with thousands of versions, of which a reader sees none, some or all, must not cost thousands of steps.
+    /// A key with thousands of versions, of which a reader sees none, some or all, must not cost
+    /// thousands of steps.
     #[test]
     fn many_versions_of_one_key_are_leapt() {
         for kind in [EntryKind::Put, EntryKind::Delete] {

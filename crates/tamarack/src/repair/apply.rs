@@ -169,7 +169,8 @@ impl Maker<'_> {
             number: self.names.next_wal(),
             base: Position(end.next_multiple_of(RECORD_ALIGNMENT)),
             first_sequence: self.plan.flushed_through.next(),
-            // As with tables: whoever finds it, left by a repair that was interrupted, shall not take it for a sign of lost edits.
+            // As with tables: whoever finds it, left by a repair that was interrupted, shall not take it for a sign of
+            // lost edits.
             created_after: MADE_BY_REPAIR,
         };
         let path = FileName::Wal(header.number).path(self.dir);

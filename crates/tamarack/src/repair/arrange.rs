@@ -7,9 +7,10 @@
 //!                  ├ 110..130 ┤                  shares keys *and* sequences with another: the two become one
 //! ```
 //!
-//! Within a tree, what is younger stands above: where two runs share keys, all sequences of one are larger. Two tables that share keys and whose
-//! sequences interleave cannot be put in such an order, so they become one **unit**, to be merged. What is left has an order: a unit goes into the oldest run in
-//! which it stands above everything older that it shares keys with.
+//! Within a tree, what is younger stands above: where two runs share keys, all sequences of one are
+//! larger. Two tables that share keys and whose sequences interleave cannot be put in such an
+//! order, so they become one **unit**, to be merged. What is left has an order: a unit goes into
+//! the oldest run in which it stands above everything older that it shares keys with.
 //!
 //! Pure. Cost: each pair of units that share keys is compared, once for each round of joining.
 
@@ -119,7 +120,8 @@ mod tests {
 
     use super::*;
 
-    /// Random units: nothing is lost, units of a run share no keys, and of units that share keys the one in the younger run is younger altogether.
+    /// Random units: nothing is lost, units of a run share no keys, and of units that share keys
+    /// the one in the younger run is younger altogether.
     #[test]
     fn runs_are_in_order() {
         let random = Random::new(5);

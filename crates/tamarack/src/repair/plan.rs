@@ -1,7 +1,8 @@
 //! [`plan`]: what a repaired database consists of, before anything is written.
 //!
-//! Everything that is to stand in a run is a [`Unit`] of [`Part`]s: slices of tables that are whole, what is left of damaged ones, records of the log. A unit of one slice
-//! of a whole table stays as it is; all others become new tables.
+//! Everything that is to stand in a run is a [`Unit`] of [`Part`]s: slices of tables that are
+//! whole, what is left of damaged ones, records of the log. A unit of one slice of a whole table
+//! stays as it is; all others become new tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -140,7 +141,8 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// The runs as the version has them, without what is lost; `None` if a table that the version does not name may have some of that.
+    /// The runs as the version has them, without what is lost; `None` if a table that the version
+    /// does not name may have some of that.
     fn keep(&mut self, tree: &TreeVersion) -> Result<Option<Vec<Planned>>> {
         let before = self.report.clone();
         let (mut runs, mut lost) = (Vec::new(), Vec::new());
@@ -174,7 +176,8 @@ impl Planner<'_> {
         Ok(Some(runs))
     }
 
-    /// True if a table that nothing names may hold some of what is lost: it may be the output of a merge, or of a flush, that the manifest knew.
+    /// True if a table that nothing names may hold some of what is lost: it may be the output of a
+    /// merge, or of a flush, that the manifest knew.
     fn unnamed_may_have(&self, tree: &TreeVersion, lost: &[Lost]) -> bool {
         let named: BTreeSet<u64> = tree.tables().map(|table| table.id().0).collect();
         let is_sound = self.examination.wal.as_ref().is_some_and(|wal| wal.is_sound);
@@ -275,7 +278,8 @@ impl Planner<'_> {
         opened.and_then(|table| table.verify(&mut |_| {})).is_ok()
     }
 
-    /// What is left of the log, old to young, and the last sequence in it. If it is not known what was in tables, sequences up to `in_tables` are not missed.
+    /// What is left of the log, old to young, and the last sequence in it. If it is not known what
+    /// was in tables, sequences up to `in_tables` are not missed.
     fn wal(&mut self, rebuilt: bool, in_tables: Sequence) -> Result<(Vec<Unit<Part>>, Sequence)> {
         let Some(wal) = &self.examination.wal else { return Ok((Vec::new(), Sequence::ZERO)) };
         let after = self.examination.flushed_through();
@@ -377,7 +381,8 @@ pub(super) fn holds(range: &KeyRange, key: &[u8]) -> bool {
     range.from.as_deref().is_none_or(|from| from <= key) && range.to.as_deref().is_none_or(|to| key < to)
 }
 
-/// What of `keys` lies in the slice, if anything does. `kept` entries of the table are left, and it is lost at so many places.
+/// What of `keys` lies in the slice, if anything does. `kept` entries of the table are left, and it
+/// is lost at so many places.
 fn loss(
     path: &Path,
     keys: &LostKeys,
@@ -402,7 +407,8 @@ fn loss(
     })
 }
 
-/// Runs, old to young, as runs young to old with a level for each: the model's relabelling, which comes next, moves what stands in one level together.
+/// Runs, old to young, as runs young to old with a level for each: the model's relabelling, which
+/// comes next, moves what stands in one level together.
 fn levels(runs: Vec<Vec<Unit<Part>>>) -> Vec<Planned> {
     let count = runs.len() as u32;
     let youngest_first = runs.into_iter().rev().zip(1_u32..);

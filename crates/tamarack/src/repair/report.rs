@@ -9,12 +9,13 @@ use crate::error::Error;
 pub struct RepairReport {
     /// True if it was done; false if it was only planned, or if there was nothing to be done.
     pub applied: bool,
-    /// What is wrong, as [`crate::VerifyReport::problems`]. Nothing: the database is not damaged, and stays as it is.
+    /// What is wrong, as [`crate::VerifyReport::problems`]. Nothing: the database is not damaged,
+    /// and stays as it is.
     pub problems: Vec<Error>,
     /// True if the structure of the tree is not known any more, and is made anew from its tables.
     pub rebuilt: bool,
-    /// True if keys that were deleted, or overwritten, may come back with an older value anywhere, and not only in the ranges that are lost: nobody knows what merges had
-    /// already replaced.
+    /// True if keys that were deleted, or overwritten, may come back with an older value anywhere,
+    /// and not only in the ranges that are lost: nobody knows what merges had already replaced.
     pub may_return: bool,
     /// Tables that stay as they are.
     pub tables_kept: u64,
@@ -22,7 +23,8 @@ pub struct RepairReport {
     pub entries_kept: u64,
     /// Files that are damaged, missing, or replaced by others, each with what is saved of it.
     pub replaced: Vec<Replaced>,
-    /// What is lost. Nothing, if only what can be made again was damaged: an index, a filter, the manifest.
+    /// What is lost. Nothing, if only what can be made again was damaged: an index, a filter, the
+    /// manifest.
     pub lost: Vec<Lost>,
 }
 

@@ -1,7 +1,7 @@
 //! [`Chunk`]: records of a log that cannot be read as a log any more, as entries to be written into tables.
 //!
-//! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken in chunks that fit into memory; of two chunks, the later has the larger
-//! sequences.
+//! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken
+//! in chunks that fit into memory; of two chunks, the later has the larger sequences.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -38,7 +38,8 @@ pub(super) struct Left {
     pub(super) last: Sequence,
 }
 
-/// All records with entries after `after`. If `from_first`, nothing is known of what is in tables, and sequences before the first record are not missed.
+/// All records with entries after `after`. If `from_first`, nothing is known of what is in tables,
+/// and sequences before the first record are not missed.
 pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut records: Vec<(usize, Record)> = Vec::new();
     for (segment, found) in wal.segments.iter().enumerate() {
@@ -49,7 +50,8 @@ pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut left = Left { last: after, ..Left::default() };
     let mut bytes = 0;
     for (segment, record) in records {
-        // Two records never have the same sequences, unless somebody put together files of different times; then the first counts.
+        // Two records never have the same sequences, unless somebody put together files of different times;
+        // then the first counts.
         if record.head.first <= left.last && !left.chunks.is_empty() {
             continue;
         }

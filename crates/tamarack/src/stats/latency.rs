@@ -1,6 +1,7 @@
 //! How long sampled lookups took, as histograms.
 //!
-//! A histogram has eight buckets for each doubling of the time, so what it tells is at most 6 % off:
+//! A histogram has eight buckets for each doubling of the time, so what it tells is at most 6 %
+//! off:
 //!
 //! ```text
 //! ns      … 512   576   640   704   768   832   896   960   1024    1152 …
@@ -65,11 +66,13 @@ pub struct LatencyStats {
     pub not_found: Percentiles,
     /// Lookups of many keys, each as a whole.
     pub multi_gets: Percentiles,
-    /// Seeks of scans in all runs: each scan begins with one; it makes more where many deleted or old entries are leapt over.
+    /// Seeks of scans in all runs: each scan begins with one; it makes more where many deleted or
+    /// old entries are leapt over.
     pub seeks: Percentiles,
 }
 
-/// Of every hundred, or thousand, so many took at most so long, in nanoseconds; within 6 %. All 0 without samples.
+/// Of every hundred, or thousand, so many took at most so long, in nanoseconds; within 6 %. All 0
+/// without samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
     /// How many were timed.

@@ -1,17 +1,22 @@
 //! What lookups did, counted so cheaply that it is always on.
 //!
-//! Each thread that looks something up in a database has numbers of its own there, a [`LookupTally`], on a cache line that no other thread writes to. A lookup
-//! takes its thread's ([`LookupCounters::mine`]) and counts into it as it goes, each time with an ordinary addition, without a
-//! locked instruction. Whoever reads the sums goes over all threads.
+//! Each thread that looks something up in a database has numbers of its own there, a
+//! [`LookupTally`], on a cache line that no other thread writes to. A lookup takes its thread's
+//! ([`LookupCounters::mine`]) and counts into it as it goes, each time with an ordinary addition,
+//! without a locked instruction. Whoever reads the sums goes over all threads.
 //!
-//! A thread that ends leaves its numbers behind; they are added to the rest when somebody comes by, a new thread or a reader of the sums.
+//! A thread that ends leaves its numbers behind; they are added to the rest when somebody comes by,
+//! a new thread or a reader of the sums.
 //!
-//! With the same numbers each thread keeps its [`Sampler`], which picks the few lookups that are looked at more closely; see [`super::samples`].
+//! With the same numbers each thread keeps its [`Sampler`], which picks the few lookups that are
+//! looked at more closely; see [`super::samples`].
 //!
-//! The schedule explorer runs its threads on one thread of the machine, so with it all of them share one tally. It cannot interrupt an addition.
+//! The schedule explorer runs its threads on one thread of the machine, so with it all of them
+//! share one tally. It cannot interrupt an addition.
 //!
-//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests: here; `tests/suite/filters.rs` and `tests/suite/reads.rs` compare the
-//! numbers with what was done.
+//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests:
+//! here; `tests/suite/filters.rs` and `tests/suite/reads.rs` compare the numbers with what was
+//! done.
 
 use std::cell::RefCell;
 use std::ops::{AddAssign, Deref, Sub};
@@ -39,10 +44,13 @@ pub struct LookupCounts {
     pub filter_negatives: u64,
     /// Filters that said perhaps, of tables that turned out not to have the key.
     pub filter_false_positives: u64,
-    /// Data blocks that were not in the cache and had to be read. They are among the blocks of [`ReadStats::gets`](crate::ReadStats::gets) and
-    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets), where index blocks are counted as well; models of lookups foretell this number.
+    /// Data blocks that were not in the cache and had to be read. They are among the blocks of
+    /// [`ReadStats::gets`](crate::ReadStats::gets) and
+    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets), where index blocks are counted as
+    /// well; models of lookups foretell this number.
     pub data_blocks_read: u64,
-    /// Answers that the cache had by itself, so that no block was asked for: an entry, or that a table does not have the key although its filter says perhaps.
+    /// Answers that the cache had by itself, so that no block was asked for: an entry, or that a
+    /// table does not have the key although its filter says perhaps.
     pub cached_entries: u64,
 }
 
@@ -193,7 +201,8 @@ struct Collected {
     joined: u64,
 }
 
-/// What a thread counts into: shared with whoever adds up, and within the thread by an `Rc` around it, which takes no locked instruction.
+/// What a thread counts into: shared with whoever adds up, and within the thread by an `Rc` around
+/// it, which takes no locked instruction.
 #[derive(Debug)]
 pub struct Mine(Arc<OfThread>);
 
@@ -326,7 +335,8 @@ impl LookupCounters {
         collected.threads.push(numbers.clone());
         drop(collected);
         let (address, numbers) = (self.address(), Rc::new(Mine(numbers)));
-        // A thread that is ending, and looks something up in the destructor of what it kept, gets new ones each time.
+        // A thread that is ending, and looks something up in the destructor of what it kept, gets new ones
+        // each time.
         let _ = JOINED.try_with(|joined| {
             let mut joined = joined.borrow_mut();
             // Databases that were closed since.
@@ -372,7 +382,8 @@ mod tests {
         }
     }
 
-    /// Nothing that any thread counted is lost or told to another database, whether the thread is still there or not.
+    /// Nothing that any thread counted is lost or told to another database, whether the thread is
+    /// still there or not.
     #[test]
     fn sums_are_over_all_threads_of_one_database() {
         let (one, other) = (counters(), counters());
@@ -396,7 +407,8 @@ mod tests {
         assert_eq!((threads(&one), threads(&other)), (1, 0), "what is gone was gathered");
     }
 
-    /// A database that takes the place of one that was closed begins at 0, and the closed one's numbers are let go.
+    /// A database that takes the place of one that was closed begins at 0, and the closed one's
+    /// numbers are let go.
     #[test]
     fn a_closed_database_is_forgotten() {
         for round in 0..10 {

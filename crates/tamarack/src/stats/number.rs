@@ -1,6 +1,7 @@
 //! [`Number`]: a number that one thread writes and any may read.
 //!
-//! An addition is a load and a store, without a locked instruction. They order nothing: who reads gets the number of about now.
+//! An addition is a load and a store, without a locked instruction. They order nothing: who reads
+//! gets the number of about now.
 
 #![expect(
     clippy::disallowed_types,

@@ -1,6 +1,8 @@
-//! What was read from tables, counted by who reads ([`ReadCounters`]), and as plain numbers ([`ReadStats`]).
+//! What was read from tables, counted by who reads ([`ReadCounters`]), and as plain numbers
+//! ([`ReadStats`]).
 //!
-//! Only what goes to storage counts, not what the cache has; so a count costs nothing beside what it counts.
+//! Only what goes to storage counts, not what the cache has; so a count costs nothing beside what
+//! it counts.
 
 use std::ops::{Add, Sub};
 
@@ -35,7 +37,8 @@ impl ReadCounters {
     }
 }
 
-/// What was read from tables for one kind of reader. Counted when it is asked for, whatever comes of it.
+/// What was read from tables for one kind of reader. Counted when it is asked for, whatever comes
+/// of it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct ReaderCounters {
@@ -88,12 +91,14 @@ pub struct ReadStats {
     pub upkeep: ReaderStats,
 }
 
-/// What was read from tables by one kind of reader. It does not count what the block cache had; the page cache may have had all of it.
+/// What was read from tables by one kind of reader. It does not count what the block cache had; the
+/// page cache may have had all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderStats {
     /// Blocks read and decoded: data blocks and index blocks.
     pub blocks: u64,
-    /// Lower index blocks among them. Those of a table are read once if they find room in memory ([`crate::AdvancedOptions::index_bytes`]); models of reads foretell the others.
+    /// Lower index blocks among them. Those of a table are read once if they find room in memory
+    /// ([`crate::AdvancedOptions::index_bytes`]); models of reads foretell the others.
     pub index_blocks: u64,
     /// Reads of files; one may bring several blocks.
     pub reads: u64,

@@ -1,22 +1,28 @@
-//! Sampled lookups: one in [`LOOKUPS_PER_SAMPLE`] is looked at more closely than all others can afford.
+//! Sampled lookups: one in [`LOOKUPS_PER_SAMPLE`] is looked at more closely than all others can
+//! afford.
 //!
-//! Of every sampled lookup each table that it comes to keeps what became of it there ([`TableSamples`]), and the database keeps how long it took
-//! ([`super::latency`]). All others pay for it with counting down to the next sample, two instructions.
+//! Of every sampled lookup each table that it comes to keeps what became of it there
+//! ([`TableSamples`]), and the database keeps how long it took ([`super::latency`]). All others pay
+//! for it with counting down to the next sample, two instructions.
 //!
 //! # Which lookups are sampled
 //!
-//! Each is, with the same probability and independently of all others: the gaps from one to the next are drawn from a geometric distribution. So no pattern of
-//! keys, of whatever period, is seen more or less often than it comes, and a thread of three lookups counts as a part of one with many. The numbers
-//! behind it are pseudo-random, from when its thread first came to the database; a simulated history samples the same lookups whenever it is repeated.
+//! Each is, with the same probability and independently of all others: the gaps from one to the
+//! next are drawn from a geometric distribution. So no pattern of keys, of whatever period, is seen
+//! more or less often than it comes, and a thread of three lookups counts as a part of one with
+//! many. The numbers behind it are pseudo-random, from when its thread first came to the database;
+//! a simulated history samples the same lookups whenever it is repeated.
 //!
 //! # Lately
 //!
-//! What filters are shared out by (`allocation=observed`) is counted by *periods* of [`PERIOD`] samples, about 262,000 lookups: the current one and the one before count
-//! ([`Lately`]). So a workload that has changed is seen as it is after half a million lookups at most.
+//! What filters are shared out by (`allocation=observed`) is counted by *periods* of [`PERIOD`]
+//! samples, about 262,000 lookups: the current one and the one before count ([`Lately`]). So a
+//! workload that has changed is seen as it is after half a million lookups at most.
 //!
 //! # What an estimate is worth
 //!
-//! Of `n` samples, about `64 n` lookups were meant, with a standard deviation of `64 √n`: with 100 samples 10 %, with 10,000 samples 1 %.
+//! Of `n` samples, about `64 n` lookups were meant, with a standard deviation of `64 √n`: with 100
+//! samples 10 %, with 10,000 samples 1 %.
 //!
 //! Tests: here, and `tests/suite/samples.rs` against what lookups really met.
 
@@ -27,7 +33,8 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use super::Counter;
 use super::number::Number;
 
-/// One in so many lookups is sampled. At 64, what a sample takes beside its lookup, below 500 ns, adds less than 10 ns to each.
+/// One in so many lookups is sampled. At 64, what a sample takes beside its lookup, below 500 ns,
+/// adds less than 10 ns to each.
 pub const LOOKUPS_PER_SAMPLE: u64 = 64;
 
 /// So many samples are a period.
@@ -43,7 +50,8 @@ pub(crate) fn sampled_lately(sampled: u64, before: u64) -> u64 {
     sampled.saturating_sub(before.max(period(sampled).saturating_sub(1) * PERIOD))
 }
 
-/// Numbers of this period and of the one before. When a period begins, samples that are noted at that moment by several threads may be lost; so few do not matter.
+/// Numbers of this period and of the one before. When a period begins, samples that are noted at
+/// that moment by several threads may be lost; so few do not matter.
 #[derive(Debug)]
 pub(super) struct Lately<const N: usize> {
     /// Which period is the current one.
@@ -145,7 +153,8 @@ pub struct TableSamples {
 }
 
 impl TableSamples {
-    /// A sampled lookup, the last of so many of the database, has come by: whether it found its key, whether the filter said no, or perhaps by mistake, and how many cache lines that took.
+    /// A sampled lookup, the last of so many of the database, has come by: whether it found its
+    /// key, whether the filter said no, or perhaps by mistake, and how many cache lines that took.
     pub fn note(&self, sampled: u64, found: bool, is_negative: bool, is_false_positive: bool, filter_lines: u32) {
         self.lately.add(sampled, [1, u64::from(!found)]);
         self.lookups.add(1);
@@ -161,12 +170,14 @@ impl TableSamples {
         self.false_positives.add(1);
     }
 
-    /// How many samples came, and how many in vain, of the last two periods up to the last of `sampled`.
+    /// How many samples came, and how many in vain, of the last two periods up to the last of
+    /// `sampled`.
     pub fn lately(&self, sampled: u64) -> [u64; 2] {
         self.lately.get(sampled)
     }
 
-    /// The numbers so far. `since` is how many lookups of the database were sampled since the table has been there.
+    /// The numbers so far. `since` is how many lookups of the database were sampled since the table
+    /// has been there.
     pub fn get(&self, since: u64) -> RunLookups {
         let in_vain = self.in_vain.get();
         RunLookups {
@@ -182,10 +193,12 @@ impl TableSamples {
     }
 }
 
-/// What became of lookups that came to a run, since its tables have been there, or the database was opened. A lookup comes to a run if nothing younger has
-/// decided, and one of the run's tables may hold its key.
+/// What became of lookups that came to a run, since its tables have been there, or the database was
+/// opened. A lookup comes to a run if nothing younger has decided, and one of the run's tables may
+/// hold its key.
 ///
-/// All but [`RunLookups::filter_false_positives`] is of **sampled** lookups, one in [`LOOKUPS_PER_SAMPLE`], chosen at random.
+/// All but [`RunLookups::filter_false_positives`] is of **sampled** lookups, one in
+/// [`LOOKUPS_PER_SAMPLE`], chosen at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunLookups {
     /// Sampled lookups that came to the run.
@@ -200,8 +213,8 @@ pub struct RunLookups {
     pub sampled_filter_lines: u64,
     /// False positives of the run's filters, of all lookups: exact.
     pub filter_false_positives: u64,
-    /// The estimated share of the database's lookups that pass the run in vain: what its filter can save. For a table that is younger than others, of
-    /// the lookups since it has been there.
+    /// The estimated share of the database's lookups that pass the run in vain: what its filter can
+    /// save. For a table that is younger than others, of the lookups since it has been there.
     pub in_vain_per_lookup: f64,
 }
 
@@ -216,8 +229,9 @@ impl RunLookups {
         self.sampled_in_vain * LOOKUPS_PER_SAMPLE
     }
 
-    /// How often the run's filters said "perhaps" of keys that are not there: all false positives for each time that one could have happened, which is an estimate.
-    /// `None` if there was no such time among the samples.
+    /// How often the run's filters said "perhaps" of keys that are not there: all false positives
+    /// for each time that one could have happened, which is an estimate. `None` if there was no
+    /// such time among the samples.
     pub fn false_positive_rate(&self) -> Option<f64> {
         let negatives = self.sampled_filter_negatives * LOOKUPS_PER_SAMPLE;
         let asked_in_vain = self.filter_false_positives + negatives;
@@ -244,7 +258,8 @@ impl RunLookups {
 mod tests {
     use super::*;
 
-    /// Every lookup is sampled as often as every other: in each place of a period of 64, in short-lived threads, and right after another sample.
+    /// Every lookup is sampled as often as every other: in each place of a period of 64, in
+    /// short-lived threads, and right after another sample.
     #[test]
     fn all_lookups_are_alike() {
         let periods = 200_000;
@@ -263,7 +278,8 @@ mod tests {
         // Means of 3125, with standard deviations of 55.5: six of them.
         assert!(places.iter().all(|count| (2792..3458).contains(count)), "{places:?}");
         assert!((2792..3458).contains(&twice), "{twice} samples right after another");
-        // 6,400,000 lookups of threads that make ten each: 100,000 samples, with a standard deviation of 314.
+        // 6,400,000 lookups of threads that make ten each: 100,000 samples, with a standard deviation of
+        // 314.
         let picked = |sampler: Sampler| (0..10).filter(|_| sampler.picks()).count();
         let of_short: usize = (0..640_000).map(|number| picked(Sampler::new(number))).sum();
         assert!((98_100..101_900).contains(&of_short), "{of_short} of short threads");

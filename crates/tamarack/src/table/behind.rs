@@ -6,12 +6,16 @@
 //!    └────────────── an empty piece, to be filled ◄─────────┘
 //! ```
 //!
-//! What was asked for is done in that order, one thing at a time. The first failure is kept for the builder, and nothing is done after it: the files are to be thrown away.
+//! What was asked for is done in that order, one thing at a time. The first failure is kept for the
+//! builder, and nothing is done after it: the files are to be thrown away.
 //!
-//! A table's file as its builder has left it, [`UnsyncedTable`], is here as well: synced by this worker, or by whoever has it.
+//! A table's file as its builder has left it, [`UnsyncedTable`], is here as well: synced by this
+//! worker, or by whoever has it.
 //!
-//! For whoever builds tables on a thread of its own and waits for nothing else, as an ingest does. A piece costs a lock and a wake-up, which for half a MiB are nothing; what is gained
-//! is the time that the copy into the page cache takes, and that of syncs. Merges need it not: while one of them waits, another one builds.
+//! For whoever builds tables on a thread of its own and waits for nothing else, as an ingest does.
+//! A piece costs a lock and a wake-up, which for half a MiB are nothing; what is gained is the time
+//! that the copy into the page cache takes, and that of syncs. Merges need it not: while one of
+//! them waits, another one builds.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -127,7 +131,8 @@ impl WriteBehind {
     /// Waits until all is done.
     ///
     /// # Errors
-    /// The first failure: [`Error::Io`] if a write failed, or a sync found no space; [`Error::Stopped`] if a sync failed in another way.
+    /// The first failure: [`Error::Io`] if a write failed, or a sync found no space;
+    /// [`Error::Stopped`] if a sync failed in another way.
     pub fn finish(&self) -> Result<()> {
         self.wait(0)
     }
@@ -215,7 +220,8 @@ mod tests {
 
     const PIECES: u64 = 40;
 
-    /// Writes that many numbered pieces of 8 bytes and has the file synced; gives what `finish` said, and the environment.
+    /// Writes that many numbered pieces of 8 bytes and has the file synced; gives what `finish`
+    /// said, and the environment.
     fn write_all(fault: Option<Fault>) -> (Result<()>, SimEnv) {
         let sim = SimEnv::new(1);
         let env: Arc<dyn Env> = Arc::new(sim.clone());

@@ -25,10 +25,12 @@ use crate::format::stored::BlockHandle;
 use crate::format::{SharedBlock, SharedFences};
 use crate::stats::{LookupTally, Reader};
 
-/// A block of more bytes is read at once, by itself: it takes as long as many others, and its memory is not to be taken twice.
+/// A block of more bytes is read at once, by itself: it takes as long as many others, and its
+/// memory is not to be taken twice.
 const BLOCK_BYTES_MAX: usize = 256 << 10;
 
-/// The blocks of many lookups: those that were read for them, whether the cache keeps them or not, and those that are awaited.
+/// The blocks of many lookups: those that were read for them, whether the cache keeps them or not,
+/// and those that are awaited.
 #[derive(Debug, Default)]
 pub struct Blocks {
     known: BTreeMap<BlockName, Known>,
@@ -111,8 +113,8 @@ impl Fetch for Blocks {
 }
 
 impl Table {
-    /// As [`Table::search`], but waits for no block. When the one that it lacks is there ([`Blocks::arrived`]), it gets further; what was visited
-    /// is visited again then.
+    /// As [`Table::search`], but waits for no block. When the one that it lacks is there
+    /// ([`Blocks::arrived`]), it gets further; what was visited is visited again then.
     pub fn search_from(
         self: &Arc<Self>,
         blocks: &mut Blocks,

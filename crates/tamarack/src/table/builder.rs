@@ -5,8 +5,10 @@
 //!         └─► digest                  └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
 //! ```
 //!
-//! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose checksums need
-//! offsets that are known only when all data is written; with a filter or digests also 8 bytes per key, and at the end these. Calls the environment only to create, write and sync the file.
+//! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose
+//! checksums need offsets that are known only when all data is written; with a filter or digests
+//! also 8 bytes per key, and at the end these. Calls the environment only to create, write and sync
+//! the file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -28,13 +30,15 @@ use crate::table::FilterSettings;
 use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
 use crate::table::filter::FilterBuilder;
 
-/// What is collected before it is written: large enough that a disk with a seek of 8 ms still writes at 60 MB/s.
+/// What is collected before it is written: large enough that a disk with a seek of 8 ms still
+/// writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;
 
 /// What single huge entries took beyond that is given back after their block.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Entries between restarts in data blocks: a search walks 4 of them on average. A restart costs 4 bytes, and the part of its key that it could share.
+/// Entries between restarts in data blocks: a search walks 4 of them on average. A restart costs 4
+/// bytes, and the part of its key that it could share.
 const DATA_RESTART_INTERVAL: usize = 8;
 
 /// Fences between restarts in index blocks, which are searched more often than they are stored.
@@ -49,17 +53,21 @@ pub struct TableSettings {
     pub id: TableId,
     /// The last durable edit when the file is made.
     pub created_after: EditNumber,
-    /// What a block takes in the file at most before compression, trailer included, unless a single entry is larger.
+    /// What a block takes in the file at most before compression, trailer included, unless a single
+    /// entry is larger.
     pub block_bytes: usize,
-    /// How data blocks are compressed. Index blocks never are: they hold checksums, which do not shrink.
+    /// How data blocks are compressed. Index blocks never are: they hold checksums, which do not
+    /// shrink.
     pub compression: Compression,
     /// Which filter the table carries, if any.
     pub filter: Option<FilterSettings>,
-    /// Whether it keeps the digests of its keys, so that its filter can be made again. Those of too many keys for one block are not kept.
+    /// Whether it keeps the digests of its keys, so that its filter can be made again. Those of too
+    /// many keys for one block are not kept.
     pub digests: bool,
 }
 
-/// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the caller to remove.
+/// Writes one table. Dropped before [`TableBuilder::finish`], it leaves an unfinished file for the
+/// caller to remove.
 #[derive(Debug)]
 pub struct TableBuilder {
     settings: TableSettings,
@@ -119,7 +127,8 @@ impl TableBuilder {
         self
     }
 
-    /// Has the file written by that worker. The table is not whole before [`WriteBehind::finish`], and is to be synced by [`WriteBehind::sync`].
+    /// Has the file written by that worker. The table is not whole before [`WriteBehind::finish`],
+    /// and is to be synced by [`WriteBehind::sync`].
     #[must_use]
     pub fn behind(mut self, writer: &Arc<WriteBehind>) -> Self {
         self.output.writer = Some(writer.clone());
@@ -153,7 +162,8 @@ impl TableBuilder {
         self.properties.raw_bytes
     }
 
-    /// The length of the file's finished blocks so far. What is not counted: the block that is being filled, the index, the digests, and the filter.
+    /// The length of the file's finished blocks so far. What is not counted: the block that is
+    /// being filled, the index, the digests, and the filter.
     pub fn file_bytes(&self) -> u64 {
         self.output.end()
     }
@@ -175,7 +185,8 @@ impl TableBuilder {
         self.properties.entries == 0
     }
 
-    /// Writes the rest and makes the file durable; its name is durable once the caller has synced the directory.
+    /// Writes the rest and makes the file durable; its name is durable once the caller has synced
+    /// the directory.
     ///
     /// # Panics
     /// If no entry was added: there are no empty tables.
@@ -185,7 +196,8 @@ impl TableBuilder {
         Ok(meta)
     }
 
-    /// As [`TableBuilder::finish`], but leaves it to the caller to sync the file, when the device has had time to write it.
+    /// As [`TableBuilder::finish`], but leaves it to the caller to sync the file, when the device
+    /// has had time to write it.
     ///
     /// # Panics
     /// If no entry was added.
@@ -370,7 +382,8 @@ impl Output {
         result
     }
 
-    /// Writes at once, on this thread: what a worker still has goes elsewhere in the file, and is synced later.
+    /// Writes at once, on this thread: what a worker still has goes elsewhere in the file, and is
+    /// synced later.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());

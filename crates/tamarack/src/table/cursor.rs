@@ -1,12 +1,15 @@
 //! [`TableCursor`]: a walk over a table's entries, in both directions.
 //!
-//! It holds one lower index block and one data block, each with a place in it. Seeks go down through the fences; steps past the
-//! end of a data block go to the neighbour by the index. A cursor that stays in one block reads nothing.
+//! It holds one lower index block and one data block, each with a place in it. Seeks go down
+//! through the fences; steps past the end of a data block go to the neighbour by the index. A
+//! cursor that stays in one block reads nothing.
 //!
 //! # Seeks of many cursors at once
 //!
-//! Who seeks with many cursors asks each beforehand what it would have to read ([`TableCursor::prepare`]), reads that for all together, gives each what has
-//! arrived ([`TableCursor::arrived`]), and only then lets them seek. A cursor that got nothing reads by itself.
+//! Who seeks with many cursors asks each beforehand what it would have to read
+//! ([`TableCursor::prepare`]), reads that for all together, gives each what has
+//! arrived ([`TableCursor::arrived`]), and only then lets them seek. A cursor that got nothing
+//! reads by itself.
 
 use std::io;
 use std::sync::Arc;
@@ -29,9 +32,11 @@ use crate::stats::Reader;
 /// How a cursor reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPolicy {
-    /// Through the block cache; what is not there in pieces that grow as the walk goes on: for queries.
+    /// Through the block cache; what is not there in pieces that grow as the walk goes on: for
+    /// queries.
     Cached,
-    /// Large pieces that do not pass through the cache: for merges and for whole scans, which would only drive out what queries need.
+    /// Large pieces that do not pass through the cache: for merges and for whole scans, which would
+    /// only drive out what queries need.
     Sequential,
 }
 
@@ -71,7 +76,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Nothing read yet. The cursors of one scan share `volume`; one of them may have most of what they are over.
+    /// Nothing read yet. The cursors of one scan share `volume`; one of them may have most of what
+    /// they are over.
     pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,
@@ -160,7 +166,8 @@ impl LowerPlace {
         self.fences.handle(self.at)
     }
 
-    /// True if its fence is at or before a place: nothing that stands at the place or after is in blocks before.
+    /// True if its fence is at or before a place: nothing that stands at the place or after is in
+    /// blocks before.
     fn is_at_or_before(&self, table: &Table, (key, sequence): (&[u8], Sequence)) -> bool {
         match self.at {
             // Fences do not look at the first among them, which is that of the level above.
@@ -280,8 +287,9 @@ impl TableCursor {
         self.pieces.growth.restart();
     }
 
-    /// Does what a seek to `place` does, but for reading. True if it lacks something, and [`TableCursor::request`] would bring it; there may be more that
-    /// it lacks then. The cursor stands nowhere until the seek, which must be to the same place.
+    /// Does what a seek to `place` does, but for reading. True if it lacks something, and
+    /// [`TableCursor::request`] would bring it; there may be more that it lacks then. The
+    /// cursor stands nowhere until the seek, which must be to the same place.
     pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
         self.data.leave();
         self.is_prepared = false;
@@ -329,7 +337,8 @@ impl TableCursor {
         self.is_prepared
     }
 
-    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] is told what came of it.
+    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] is told
+    /// what came of it.
     ///
     /// # Panics
     /// If it found none.
@@ -338,8 +347,9 @@ impl TableCursor {
         self.table.file.request(wanted.start, (wanted.end - wanted.start) as usize)
     }
 
-    /// Takes in what the read brought. True if that was an index block, so that [`TableCursor::prepare`] gets further now. What failed, or is damaged,
-    /// the seek will read again, and tell.
+    /// Takes in what the read brought. True if that was an index block, so that
+    /// [`TableCursor::prepare`] gets further now. What failed, or is damaged, the seek will
+    /// read again, and tell.
     pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
         let (Some(wanted), Ok(bytes)) = (self.wanted.take(), bytes) else { return false };
         let Wanted { top, handle, start, .. } = wanted;

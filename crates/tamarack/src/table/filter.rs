@@ -8,12 +8,14 @@
 //! rebuild    digest block ─► Filter of another size or kind, in the slot of the first
 //! ```
 //!
-//! A builder is told kind and bits per entry by whoever has the table built, since these are to depend on the run that the table
-//! is for. It computes the digest of every key it adds, once per key and not per version, and keeps it until the end (8 bytes each):
-//! the filter's size depends on how many there are.
+//! A builder is told kind and bits per entry by whoever has the table built, since these are to
+//! depend on the run that the table is for. It computes the digest of every key it adds, once per
+//! key and not per version, and keeps it until the end (8 bytes each): the filter's size depends on
+//! how many there are.
 //!
-//! Cost: for each key, building takes a digest and a few stores, then as many as the filter has probes; an open table takes its filter's
-//! bits in memory. Tests: `tests/suite/filters.rs`, and for damage `tests/suite/table_damage.rs`.
+//! Cost: for each key, building takes a digest and a few stores, then as many as the filter has
+//! probes; an open table takes its filter's bits in memory. Tests: `tests/suite/filters.rs`, and
+//! for damage `tests/suite/table_damage.rs`.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
 
@@ -48,7 +50,8 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Where the filter comes from that `target` asks of a table; `may_use_digests` is false if they turned out to be damaged.
+    /// Where the filter comes from that `target` asks of a table; `may_use_digests` is false if
+    /// they turned out to be damaged.
     pub(super) fn of(target: FilterTarget, meta: &TableMeta, may_use_digests: bool) -> Self {
         let stored = if meta.filter_kind == 0 { Self::Nowhere } else { Self::Stored };
         match target {
@@ -146,7 +149,8 @@ pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String>
     Ok(filter)
 }
 
-/// Reads the next unit of an elastic filter, of which `before` has those before it. All `stored` units together must be the filter that `meta` names.
+/// Reads the next unit of an elastic filter, of which `before` has those before it. All `stored`
+/// units together must be the filter that `meta` names.
 pub(super) fn decode_next_unit(
     before: Option<&Filter>,
     payload: &[u8],

@@ -24,7 +24,8 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// That of the table's filter in `pinned`; of the one that it has now if it was opened after the pin.
+    /// That of the table's filter in `pinned`; of the one that it has now if it was opened after
+    /// the pin.
     #[inline]
     pub fn of(table: &Table, pinned: &PinnedFilters, query: Query<'_>) -> Self {
         let pinned_now;
@@ -45,7 +46,8 @@ impl Answer {
 }
 
 impl Table {
-    /// A lookup in this table alone, by its filter: for tests and fuzz targets. See [`Table::search`].
+    /// A lookup in this table alone, by its filter: for tests and fuzz targets. See
+    /// [`Table::search`].
     ///
     /// # Errors
     /// As that.

@@ -5,13 +5,16 @@
 //! change   a new chunk and a new list of chunks replace the old ones; the old filter goes when the last lookup that pinned it ends
 //! ```
 //!
-//! A lookup pins the slots **after** the state (`crate::tree::state`), so that it finds the slots of its tables. A slot also names its
-//! table: no filter is asked for another table, and a lookup that finds another name in a slot, or no slot, pins again.
+//! A lookup pins the slots **after** the state (`crate::tree::state`), so that it finds the slots
+//! of its tables. A slot also names its table: no filter is asked for another table, and a lookup
+//! that finds another name in a slot, or no slot, pins again.
 //!
-//! No lookup waits or allocates, and none counts references for a table: pinning is one operation on an atomic pointer for all. A change copies a chunk and the list, and waits for
-//! other changes only. Memory: a filter is charged until nobody can ask it any more.
+//! No lookup waits or allocates, and none counts references for a table: pinning is one operation
+//! on an atomic pointer for all. A change copies a chunk and the list, and waits for other changes
+//! only. Memory: a filter is charged until nobody can ask it any more.
 //!
-//! Which tables a lookup asks, and when, is decided in `crate::tree::filters`. Tests: here; `tests/suite/retune.rs` and `tests/load/threads.rs` with lookups that go on.
+//! Which tables a lookup asks, and when, is decided in `crate::tree::filters`. Tests: here;
+//! `tests/suite/retune.rs` and `tests/load/threads.rs` with lookups that go on.
 
 use std::sync::Arc;
 
@@ -60,7 +63,8 @@ impl std::fmt::Debug for PinnedFilters {
 }
 
 impl PinnedFilters {
-    /// The filter of a table, which may have none; nothing if the table had no slot yet when this was pinned.
+    /// The filter of a table, which may have none; nothing if the table had no slot yet when this
+    /// was pinned.
     #[inline]
     pub(super) fn of(&self, slot: usize, table: TableId) -> Option<Option<&Filter>> {
         let slot = &self.0.get(slot / CHUNK_SLOTS)?[slot % CHUNK_SLOTS];
@@ -141,7 +145,8 @@ mod tests {
         Filter::build(FilterKind::Blocked, Size::Total(bits), &[])
     }
 
-    /// Slots are whose they say: a lookup that pinned before finds what was there then, and no other table's filter in a slot that was given on. Memory is charged until it lets go.
+    /// Slots are whose they say: a lookup that pinned before finds what was there then, and no
+    /// other table's filter in a slot that was given on. Memory is charged until it lets go.
     #[test]
     fn what_is_pinned_stays_and_nobody_gets_the_filter_of_another() {
         let (all, account) = (FilterSlots::default(), Account::new(Budget::unlimited()));

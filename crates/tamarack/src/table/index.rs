@@ -6,11 +6,13 @@
 //! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪
 //! ```
 //!
-//! A lower block that found room stays until the table is closed, and a lookup borrows it: no hash table is asked, nothing is
-//! counted up and down. The room of all tables together is bounded ([`IndexRoom`]); what does not fit is kept by the block cache like any
-//! other block, and a lookup may have to read it again.
+//! A lower block that found room stays until the table is closed, and a lookup borrows it: no hash
+//! table is asked, nothing is counted up and down. The room of all tables together is bounded
+//! ([`IndexRoom`]); what does not fit is kept by the block cache like any other block, and a lookup
+//! may have to read it again.
 //!
-//! Cost: two searches among integers (`docs/READ_PATH.md` has figures). Memory: about 1 % of the data at blocks of 4 KiB.
+//! Cost: two searches among integers (`docs/READ_PATH.md` has figures). Memory: about 1 % of the
+//! data at blocks of 4 KiB.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +23,8 @@ use crate::format::fences::Fences;
 use crate::format::stored::BlockHandle;
 use crate::memory::Account;
 
-/// How much memory the lower index blocks of all open tables may take. How much they do is on the account.
+/// How much memory the lower index blocks of all open tables may take. How much they do is on the
+/// account.
 #[derive(Debug)]
 pub struct IndexRoom {
     capacity_bytes: u64,

@@ -1,7 +1,8 @@
 //! Tables: immutable sorted files.
 //!
-//! A [`TableBuilder`] takes entries in entry order and makes a file; a [`Table`] answers queries about it and gives cursors over it. A
-//! table knows no level and no run: which part of it belongs to which run is the business of slices, above.
+//! A [`TableBuilder`] takes entries in entry order and makes a file; a [`Table`] answers queries
+//! about it and gives cursors over it. A table knows no level and no run: which part of it belongs
+//! to which run is the business of slices, above.
 //!
 //! ```text
 //!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block ─► versions of the key
@@ -9,10 +10,12 @@
 //!                └─► perhaps: if the BlockCache has the entry by itself, that is the answer
 //! ```
 //!
-//! What a table costs: in memory its filter, if it has one, which may become another while the table is open ([`Table::set_filter`]), and its top index (about one fence for 600 KiB of data); per query at most two blocks that are not
-//! cached, of which one is shared by some 150 data blocks. What it never does: look at the same
-//! block twice for one query, return bytes whose checksum it has not compared with both the block's trailer and its index entry,
-//! or write to a file that is finished.
+//! What a table costs: in memory its filter, if it has one, which may become another while the
+//! table is open ([`Table::set_filter`]), and its top index (about one fence for 600 KiB of data);
+//! per query at most two blocks that are not cached, of which one is shared by some 150 data
+//! blocks. What it never does: look at the same block twice for one query, return bytes whose
+//! checksum it has not compared with both the block's trailer and its index entry, or write to a
+//! file that is finished.
 //!
 //! Every byte is described in `docs/FORMAT.md`, section "Tables".
 

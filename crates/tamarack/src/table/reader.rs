@@ -1,7 +1,9 @@
 //! [`Table`]: an open table file, and point lookups in it.
 //!
-//! Opening reads the end of the file (usually in one read): the footer, checked against the manifest's record, the top
-//! index and the filter, which stay in memory; the filter until another takes its place ([`Table::set_filter`]). Everything else is read when it is needed, one block in one read.
+//! Opening reads the end of the file (usually in one read): the footer, checked against the
+//! manifest's record, the top index and the filter, which stay in memory; the filter until another
+//! takes its place ([`Table::set_filter`]). Everything else is read when it is needed, one block in
+//! one read.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -36,7 +38,8 @@ use crate::memory::{Charge, Charged, Part};
 use crate::mistake::{self, Mistake};
 use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
 
-/// What the first read at the end of a file brings beside the filter: enough for footer, top index and properties of most tables.
+/// What the first read at the end of a file brings beside the filter: enough for footer, top index
+/// and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
 
 /// What an open file takes in the environment, with the path that errors name, in bytes; about.
@@ -71,7 +74,8 @@ pub struct UnitsOfTable {
 }
 
 impl UnitsOfTable {
-    /// What is to be expected of a table before it is opened, with so many bits for its filter in memory; none if its filter is another.
+    /// What is to be expected of a table before it is opened, with so many bits for its filter in
+    /// memory; none if its filter is another.
     pub fn expected(meta: &TableMeta, filter_bits: u64) -> Option<Self> {
         if meta.filter_kind != kind_to_number(FilterKind::Elastic) {
             return None;
@@ -104,14 +108,15 @@ struct FilterSource {
 }
 
 impl Table {
-    /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not that table; [`Error::Unsupported`] if
-    /// a newer version wrote it.
+    /// Opens the table that `meta` describes, in `dir`. [`Error::Corruption`] if the file is not
+    /// that table; [`Error::Unsupported`] if a newer version wrote it.
     pub fn open(storage: &Arc<TableStorage>, dir: &Path, database: u64, meta: &TableMeta) -> Result<Arc<Self>> {
         Self::open_with(storage, dir, database, meta, FilterTarget::Stored)
     }
 
-    /// As [`Table::open`], with another filter than the stored one, perhaps. If that cannot be made the table has a stored one that is not larger, or none; [`Table::digest_damage`] may
-    /// say why.
+    /// As [`Table::open`], with another filter than the stored one, perhaps. If that cannot be made
+    /// the table has a stored one that is not larger, or none; [`Table::digest_damage`] may say
+    /// why.
     pub fn open_with(
         storage: &Arc<TableStorage>,
         dir: &Path,
@@ -160,11 +165,13 @@ impl Table {
         Some(UnitsOfTable { stored: units.0.len() as u32, in_memory: in_memory as u32, unit_bits })
     }
 
-    /// Gives the table another filter, for lookups that begin from then on; those that have begun go on with the old one, which takes its memory until they end. Also tells how many bytes
+    /// Gives the table another filter, for lookups that begin from then on; those that have begun
+    /// go on with the old one, which takes its memory until they end. Also tells how many bytes
     /// of the file were read.
     ///
     /// # Errors
-    /// If storage fails, or the stored filter is damaged; the table keeps the filter it has. Damage of the digests is no error here: [`Table::digest_damage`] tells it.
+    /// If storage fails, or the stored filter is damaged; the table keeps the filter it has. Damage
+    /// of the digests is no error here: [`Table::digest_damage`] tells it.
     pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
         let mut source = self.source.lock();
         let mut bytes_read = 0;
@@ -205,7 +212,8 @@ impl Table {
         }
     }
 
-    /// As many units of the stored filter as fit so many bits: those that are there stay, each other is one read.
+    /// As many units of the stored filter as fit so many bits: those that are there stay, each
+    /// other is one read.
     fn set_units(&self, bits: u64, source: &mut FilterSource) -> Result<(FilterOutcome, u64)> {
         let Some(units) = &self.units else { unreachable!("{:?} is elastic, but has no units", self.meta.id) };
         let wanted = units_within(bits, &self.meta, units);
@@ -260,7 +268,8 @@ impl Table {
         filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot))
     }
 
-    /// What the file says about itself, for a database that has lost its manifest. `path` must have the name of a table.
+    /// What the file says about itself, for a database that has lost its manifest. `path` must have
+    /// the name of a table.
     pub fn read_meta(env: &dyn Env, path: &Path, database: u64) -> Result<TableMeta> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
         let Some(FileName::Table(id)) = name else {
@@ -284,7 +293,8 @@ impl Table {
         &self.meta
     }
 
-    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Lower index blocks have an account of their own, and data blocks are the cache's.
+    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Lower
+    /// index blocks have an account of their own, and data blocks are the cache's.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.index.top_bytes() + self.filter_bytes()
     }
@@ -294,8 +304,10 @@ impl Table {
         self.filter_of(&self.pin_filters()).map_or(0, Filter::memory_bytes)
     }
 
-    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor breaks. The visitor is also given what
-    /// holds the entry, so that a value can be kept without copying. What it takes is counted in `tally`. `is_filtered` says that the table's filter was asked, and may contain the key.
+    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor
+    /// breaks. The visitor is also given what holds the entry, so that a value can be kept
+    /// without copying. What it takes is counted in `tally`. `is_filtered` says that the table's
+    /// filter was asked, and may contain the key.
     ///
     /// Gives what the visitor gave last; `Continue` if there were no versions.
     ///
@@ -313,7 +325,8 @@ impl Table {
         Ok(flow.expect("what the cache lacks is read"))
     }
 
-    /// Notes what became of a sampled lookup here, which is over and the last of so many: whether it found its key, and of its filter, if it has one, whether that said no, and the cache
+    /// Notes what became of a sampled lookup here, which is over and the last of so many: whether
+    /// it found its key, and of its filter, if it has one, whether that said no, and the cache
     /// lines that took.
     pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool, filter: Option<(bool, u32)>) {
         let (is_negative, lines) = filter.unwrap_or((false, 0));
@@ -352,7 +365,8 @@ impl Table {
         Ok(flow)
     }
 
-    /// False for a query that is older than something in the table: versions that it must not see may then be what the filter means.
+    /// False for a query that is older than something in the table: versions that it must not see
+    /// may then be what the filter means.
     fn sees_all(&self, query: Query<'_>) -> bool {
         query.sequence() >= self.meta.largest_sequence
     }
@@ -569,7 +583,8 @@ pub(super) enum Origin {
     Storage,
 }
 
-/// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot go on.
+/// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot
+/// go on.
 pub(super) trait Fetch {
     /// The lower index block of `table` for its fence `top`.
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
@@ -668,7 +683,8 @@ impl TableFile {
         ReadRequest { file: self.file.clone(), offset, bytes }
     }
 
-    /// The bytes around `start..end` that a read with nothing to copy takes: themselves, unless the file is read past the page cache.
+    /// The bytes around `start..end` that a read with nothing to copy takes: themselves, unless the
+    /// file is read past the page cache.
     pub(super) fn aligned(&self, start: u64, end: u64) -> (u64, u64) {
         let alignment = self.file.direct_alignment().unwrap_or(1) as u64;
         // Where the file ends, the environment sees to the rest.
@@ -731,7 +747,8 @@ impl TableFile {
         Ok(Some(filter))
     }
 
-    /// Where the units of the filter are that the footer leads to, if that is elastic; `tail` may hold the list.
+    /// Where the units of the filter are that the footer leads to, if that is elastic; `tail` may
+    /// hold the list.
     pub(super) fn units(&self, footer: &Footer, meta: &TableMeta, tail: &[u8]) -> Result<Option<Units>> {
         let is_elastic = meta.filter_kind == kind_to_number(FilterKind::Elastic);
         if is_elastic != footer.has_units {
@@ -744,7 +761,8 @@ impl TableFile {
         Ok(Some(units))
     }
 
-    /// The first `wanted` units of a filter, of which `have` has some already; `tail` may hold others.
+    /// The first `wanted` units of a filter, of which `have` has some already; `tail` may hold
+    /// others.
     fn read_units(
         &self,
         units: &Units,

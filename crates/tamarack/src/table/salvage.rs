@@ -5,15 +5,18 @@
 //!   whole  whole  lost   whole  whole                          the last two by the lengths at which their checksums are right
 //! ```
 //!
-//! Blocks stand one after another from the first byte on, and each has its own checksum, bound to this table and this offset. So the index is a help, not
-//! a condition: where it is whole it says where each block begins and ends, also behind damage; where it is not, blocks are found by trying lengths ([`Search`]).
+//! Blocks stand one after another from the first byte on, and each has its own checksum, bound to
+//! this table and this offset. So the index is a help, not a condition: where it is whole it says
+//! where each block begins and ends, also behind damage; where it is not, blocks are found by
+//! trying lengths ([`Search`]).
 //!
 //! What is taken for data is what a writer wrote as data:
 //!
 //! * a block has its checksum, and, where the index points to it, the index's as well;
 //! * its entries ascend, and follow those of the blocks before it;
-//! * without an index: it is not of the form of an index block, all of whose values are locations of blocks before it. (Data all of whose values have
-//!   that form, and point to blocks that are damaged, is lost with its index.)
+//! * without an index: it is not of the form of an index block, all of whose values are locations
+//!   of blocks before it. (Data all of whose values have that form, and point to blocks that are
+//!   damaged, is lost with its index.)
 //!
 //! Total: any bytes give some entries and some problems. Takes the whole file into memory.
 
@@ -48,7 +51,8 @@ pub struct Salvage {
     lost: Vec<LostKeys>,
 }
 
-/// Keys of which entries are or may be lost: from the first to the last, both included; `None` where that is not known.
+/// Keys of which entries are or may be lost: from the first to the last, both included; `None`
+/// where that is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostKeys {
     /// The first.
@@ -61,11 +65,13 @@ pub struct LostKeys {
 type Last = Option<(Vec<u8>, Sequence)>;
 
 impl Salvage {
-    /// Looks at all of the file at `path`, table `id` of `database`; `meta` is what the manifest says about it, if there is one.
+    /// Looks at all of the file at `path`, table `id` of `database`; `meta` is what the manifest
+    /// says about it, if there is one.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened; [`Error::Unsupported`] if a newer version wrote the table, or this build cannot decompress it. Damage is no error, and
-    /// neither are pieces of the file that cannot be read.
+    /// [`Error::Io`] if the file cannot be opened; [`Error::Unsupported`] if a newer version wrote
+    /// the table, or this build cannot decompress it. Damage is no error, and neither are
+    /// pieces of the file that cannot be read.
     pub fn read(env: &dyn Env, path: &Path, database: u64, id: TableId, meta: Option<&TableMeta>) -> Result<Self> {
         let failed = |error| Error::io("table: read", path, error);
         let opened = env.open(path, Access::Read).map_err(failed)?;
@@ -156,7 +162,8 @@ impl Salvage {
         self.payload(handle).and_then(Block::decode)
     }
 
-    /// The footer, and where it ends. If it is damaged, what can be read of it: what its handles point to has checksums of its own.
+    /// The footer, and where it ends. If it is damaged, what can be read of it: what its handles
+    /// point to has checksums of its own.
     fn footer(&mut self, database: u64, id: TableId, meta: Option<&TableMeta>) -> Result<Option<(Footer, u64)>> {
         let (file_bytes, footer_bytes) = (self.file.len() as u64, FOOTER_BYTES as u64);
         match Footer::decode(&self.file, file_bytes, database, id) {
@@ -201,7 +208,8 @@ impl Salvage {
         }
     }
 
-    /// Checks properties, filter and digests; gives what the table is expected to hold, by the manifest or by itself.
+    /// Checks properties, filter and digests; gives what the table is expected to hold, by the
+    /// manifest or by itself.
     fn parts(&mut self, footer: &Footer, end: u64, meta: Option<&TableMeta>) -> Result<Option<TableMeta>> {
         let properties = self.payload(&footer.properties).and_then(|payload| Properties::decode(&payload));
         let own = match properties {
@@ -399,7 +407,8 @@ impl Salvage {
     }
 }
 
-/// Reads all pieces of a file that can be read; gives where the others are and why. These are left as they are.
+/// Reads all pieces of a file that can be read; gives where the others are and why. These are left
+/// as they are.
 fn read_pieces(file: &dyn File, bytes: &mut [u8]) -> Vec<(u64, io::Error)> {
     let mut unreadable = Vec::new();
     for (large, piece) in bytes.chunks_mut(LARGE_BYTES).enumerate() {
@@ -421,7 +430,8 @@ fn read_pieces(file: &dyn File, bytes: &mut [u8]) -> Vec<(u64, io::Error)> {
 /// What is read at once.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// What is read at once where that fails: what a device has in one piece, so that no more is lost than it has lost.
+/// What is read at once where that fails: what a device has in one piece, so that no more is lost
+/// than it has lost.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// What an index says, as far as it is whole.
@@ -450,8 +460,9 @@ enum Looks {
 }
 
 impl Salvage {
-    /// Only fences have the sequence that is larger than all; but a fence between versions of one key has one of theirs. What then tells an index from data is
-    /// where its values point: each to a block that was taken, or to where none was.
+    /// Only fences have the sequence that is larger than all; but a fence between versions of one
+    /// key has one of theirs. What then tells an index from data is where its values point:
+    /// each to a block that was taken, or to where none was.
     fn looks(&self, block: &Block, handle: &BlockHandle) -> Result<Looks, Flaw> {
         let mut cursor = BlockCursor::default();
         cursor.seek_first(block)?;

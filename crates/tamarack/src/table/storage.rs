@@ -2,16 +2,20 @@
 //!
 //! # Through the page cache or past it
 //!
-//! A table is read in one mode for as long as it is open, and it is opened only after its writer has synced it in full; both is what the
-//! environment asks of who reads a file directly ([`Access::ReadDirect`]). Writes go through the page cache in either mode. A file that no
-//! edit may name yet ([`Table::read_meta`](super::Table::read_meta)) is looked at through the page cache.
+//! A table is read in one mode for as long as it is open, and it is opened only after its writer
+//! has synced it in full; both is what the environment asks of who reads a file directly
+//! ([`Access::ReadDirect`]). Writes go through the page cache in either mode. A file that no
+//! edit may name yet ([`Table::read_meta`](super::Table::read_meta)) is looked at through the page
+//! cache.
 //!
 //! # One read or many
 //!
-//! A single block is a read of its own. Who wants several at once makes a queue of them ([`TableStorage::read_queue`]), so that they take as long as
-//! one where the device can do that, and what is done with those that have arrived takes no time of its own.
+//! A single block is a read of its own. Who wants several at once makes a queue of them
+//! ([`TableStorage::read_queue`]), so that they take as long as one where the device can do that,
+//! and what is done with those that have arrived takes no time of its own.
 //!
-//! Tests: `tests/suite/reads.rs` counts what the simulator is asked for, and how long it takes on a device with latency.
+//! Tests: `tests/suite/reads.rs` counts what the simulator is asked for, and how long it takes on a
+//! device with latency.
 
 use std::io;
 use std::path::Path;
@@ -41,8 +45,9 @@ pub struct TableStorage {
 }
 
 impl TableStorage {
-    /// Tables of `env` that keep their blocks in `cache`, with room for lower index blocks of `index_bytes`, and are read past the page cache if `direct`
-    /// and if that is possible. Their memory is charged to `account`.
+    /// Tables of `env` that keep their blocks in `cache`, with room for lower index blocks of
+    /// `index_bytes`, and are read past the page cache if `direct` and if that is possible.
+    /// Their memory is charged to `account`.
     pub fn new(
         env: Arc<dyn Env>,
         cache: Arc<BlockCache>,

@@ -1,10 +1,13 @@
 //! [`Table::verify`]: reads a whole table and checks all that its writer promised.
 //!
-//! 1. Every byte before the footer belongs to exactly one block: data, lower index, digests, filter, properties, top index, in this order.
+//! 1. Every byte before the footer belongs to exactly one block: data, lower index, digests,
+//!    filter, properties, top index, in this order.
 //! 2. Every block has its checksum, in its trailer and in its index entry.
-//! 3. Every fence stands after the last entry before its block, and at or before its block's first entry.
+//! 3. Every fence stands after the last entry before its block, and at or before its block's first
+//!    entry.
 //! 4. Entries ascend strictly, and the restarts of a block lead to all of them.
-//! 5. The filter, read anew, lets every key of the table pass; the digests are those of its keys, and no others.
+//! 5. The filter, read anew, lets every key of the table pass; the digests are those of its keys,
+//!    and no others.
 //! 6. The properties are what is counted, and what the manifest says.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter};
@@ -19,8 +22,9 @@ use crate::format::table::Properties;
 use crate::stats::Reader;
 
 impl Table {
-    /// Reads the whole table, past the cache, and checks every checksum, the order of entries, the index, and the properties. Calls
-    /// `progress` after each piece with the number of bytes checked since the last call; they add up to the file's length.
+    /// Reads the whole table, past the cache, and checks every checksum, the order of entries, the
+    /// index, and the properties. Calls `progress` after each piece with the number of bytes
+    /// checked since the last call; they add up to the file's length.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let filter = self.file.filter(&self.footer, &self.meta, &[])?;
         let mut counted = Properties::default();
@@ -86,7 +90,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks a lower index block and the data blocks it points to, which begin at `data_end`; gives where they end.
+    /// Checks a lower index block and the data blocks it points to, which begin at `data_end`;
+    /// gives where they end.
     fn lower_block(
         &mut self,
         block: &Block,

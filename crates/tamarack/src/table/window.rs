@@ -11,15 +11,19 @@
 //!
 //! # How much a run is read ahead
 //!
-//! A scan over ten runs that takes most of its entries from one of them should not read ahead in all as in that one. What a cursor reads second
-//! is therefore in proportion to its share of what all cursors of the scan have used up until then ([`ScanVolume`]). The only run that is used gets the whole.
+//! A scan over ten runs that takes most of its entries from one of them should not read ahead in
+//! all as in that one. What a cursor reads second is therefore in proportion to its share of what
+//! all cursors of the scan have used up until then ([`ScanVolume`]). The only run that is used gets
+//! the whole.
 //!
-//! Nor does a cursor read, ahead or at all, what lies past the end of the scan's range, as far as the index block at hand tells.
+//! Nor does a cursor read, ahead or at all, what lies past the end of the scan's range, as far as
+//! the index block at hand tells.
 //!
 //! # Memory
 //!
-//! Where files are read past the page cache, a piece begins and ends at multiples of the device's alignment, and the device writes it into
-//! the window by itself. A window keeps its memory when it moves.
+//! Where files are read past the page cache, a piece begins and ends at multiples of the device's
+//! alignment, and the device writes it into the window by itself. A window keeps its memory when it
+//! moves.
 //!
 //! Tests: here, for the arithmetic; all tests of cursors.
 
@@ -34,22 +38,25 @@ use crate::format::stored::BlockHandle;
 use crate::memory::{Charge, Part};
 use crate::stats::Reader;
 
-/// What is read at once by who has been on the way for a while, or reads all: on a disk with a seek of 8 ms still 60 MB/s.
+/// What is read at once by who has been on the way for a while, or reads all: on a disk with a seek
+/// of 8 ms still 60 MB/s.
 pub(super) const SEQUENTIAL_BYTES: usize = 512 << 10;
 
-/// What a sequential cursor reads at first. Each further read is twice as large: merges open their cursors anew at each handover, and what a
-/// cursor has read ahead then is read once more.
+/// What a sequential cursor reads at first. Each further read is twice as large: merges open their
+/// cursors anew at each handover, and what a cursor has read ahead then is read once more.
 const SEQUENTIAL_BYTES_MIN: usize = 32 << 10;
 
-/// What a seek of a query reads. Two usual blocks: a place between two blocks' entries needs the second one, and a second read would cost
-/// far more than these bytes.
+/// What a seek of a query reads. Two usual blocks: a place between two blocks' entries needs the
+/// second one, and a second read would cost far more than these bytes.
 pub(super) const FIRST_BYTES: usize = 8 << 10;
 
-/// What a seek reads in the one run that has most of the data: of ten entries of 1 KiB, this one has most, and mostly they need no second piece.
+/// What a seek reads in the one run that has most of the data: of ten entries of 1 KiB, this one
+/// has most, and mostly they need no second piece.
 const FIRST_BYTES_OF_MOST: usize = 16 << 10;
 
-/// The least and the most that is read ahead when a scan goes on past that. Blocks from pieces up to this size go into the cache; a scan that has gone on
-/// longer would only drive out what others need.
+/// The least and the most that is read ahead when a scan goes on past that. Blocks from pieces up
+/// to this size go into the cache; a scan that has gone on longer would only drive out what others
+/// need.
 const SECOND_BYTES_MIN: usize = 16 << 10;
 const SECOND_BYTES_MAX: usize = 128 << 10;
 
@@ -123,7 +130,8 @@ impl Window {
         table.file.decode_block(&bytes[start..][..handle.bytes], handle, space, self.reader)
     }
 
-    /// A block. If it is not here, the window moves so that it holds the block and what comes next, `ahead_bytes` together.
+    /// A block. If it is not here, the window moves so that it holds the block and what comes next,
+    /// `ahead_bytes` together.
     pub(super) fn block_or_read(
         &mut self,
         table: &Table,
@@ -191,7 +199,8 @@ pub(super) fn piece_in(
     Ok(piece(handle, direction, ahead_bytes as u64, table.data_end()))
 }
 
-/// From where to where to read for a block and what comes next, in a file whose data blocks end at `data_end`.
+/// From where to where to read for a block and what comes next, in a file whose data blocks end at
+/// `data_end`.
 fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) -> (u64, u64) {
     let (start, end) = match direction {
         // Nothing is gained by reading on into the index.
@@ -201,7 +210,8 @@ fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) 
     (start, end.max(handle.end()))
 }
 
-/// What the cursors of one scan share: between which places it goes, and how much they have used up of what they read ahead.
+/// What the cursors of one scan share: between which places it goes, and how much they have used up
+/// of what they read ahead.
 #[derive(Debug, Default)]
 pub struct ScanVolume {
     used_bytes: AtomicU64,
@@ -210,8 +220,8 @@ pub struct ScanVolume {
 }
 
 impl ScanVolume {
-    /// For cursors that are never asked for entries before `from`, nor for those at or after `to`. Cursors may leave these out, and then
-    /// stand nowhere; they read nothing for them.
+    /// For cursors that are never asked for entries before `from`, nor for those at or after `to`.
+    /// Cursors may leave these out, and then stand nowhere; they read nothing for them.
     pub fn between(from: Option<(&[u8], Sequence)>, to: Option<(&[u8], Sequence)>) -> Self {
         let owned = |place: (&[u8], Sequence)| (place.0.to_vec(), place.1);
         Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned) }
@@ -240,7 +250,8 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// For a cursor from which as much is expected as from others, or one from which most is expected.
+    /// For a cursor from which as much is expected as from others, or one from which most is
+    /// expected.
     pub(super) fn new(has_most: bool) -> Self {
         let first = if has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
         Self { first, present: 0, used: 0 }
@@ -310,7 +321,8 @@ mod tests {
         assert_eq!(piece(&index, Direction::Forward, 0, data_end), (100_000, 104_096), "no more than an index block");
     }
 
-    /// The first bytes are few; a run that is alone in use gets all that the second piece may have, one among ten a tenth, but for the least.
+    /// The first bytes are few; a run that is alone in use gets all that the second piece may have,
+    /// one among ten a tenth, but for the least.
     #[test]
     fn pieces_grow_with_use() {
         let volume = ScanVolume::default();

@@ -1,10 +1,12 @@
 //! [`Version::apply`]: an edit makes a new version out of the one before.
 //!
-//! The changes of an edit are applied one after another to a draft; what must hold only once all of them are in is checked at the end.
-//! The same code serves before an edit is written, where a refusal is our own mistake, and when a manifest is read, where it is damage.
+//! The changes of an edit are applied one after another to a draft; what must hold only once all of
+//! them are in is checked at the end. The same code serves before an edit is written, where a
+//! refusal is our own mistake, and when a manifest is read, where it is damage.
 //!
-//! The draft shares everything with the version it came from, and `Arc::make_mut` copies what a change touches: one
-//! tree, one level's list of runs, one run, and one piece of its list of slices.
+//! The draft shares everything with the version it came from, and `Arc::make_mut` copies what a
+//! change touches: one tree, one level's list of runs, one run, and one piece of its list of
+//! slices.
 
 use std::sync::Arc;
 
@@ -345,7 +347,8 @@ impl Draft {
         if output_is_empty { self.remove_run(tree, merge.output) } else { Ok(()) }
     }
 
-    /// Runs that a merge names change only by its handovers: a cut of one input alone would let deleted keys come back.
+    /// Runs that a merge names change only by its handovers: a cut of one input alone would let
+    /// deleted keys come back.
     fn refuse_compactions(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
         match self.tree_mut(tree)?.compaction_of(run) {
             None => Ok(()),
@@ -371,7 +374,8 @@ impl Draft {
         Ok(())
     }
 
-    /// What runs got is younger than what older runs hold of the same keys, and older than what younger runs hold.
+    /// What runs got is younger than what older runs hold of the same keys, and older than what
+    /// younger runs hold.
     fn check_added(&self) -> Result<(), Broken> {
         for (tree, run, slice) in &self.added {
             self.version.trees[tree].check_age(*run, slice)?;
@@ -379,7 +383,8 @@ impl Draft {
         Ok(())
     }
 
-    /// A new table has a slice, and holds nothing past what is flushed: the log would bring that back once more.
+    /// A new table has a slice, and holds nothing past what is flushed: the log would bring that
+    /// back once more.
     fn check_new_tables(&self) -> Result<(), Broken> {
         for (tree, id) in &self.new_tables {
             let tree = &self.version.trees[tree];
@@ -410,7 +415,8 @@ impl Draft {
 }
 
 impl TreeVersion {
-    /// Checks one slice of a run against the slices of all other runs that overlap it, as far as whole tables can tell.
+    /// Checks one slice of a run against the slices of all other runs that overlap it, as far as
+    /// whole tables can tell.
     pub(super) fn check_age(&self, run: RunId, slice: &Slice) -> Result<(), Broken> {
         if self.ages_mixed {
             return Ok(());
@@ -483,7 +489,8 @@ fn run_mut(tree: &mut TreeVersion, run: RunId) -> Result<&mut Run, Broken> {
     Ok(Arc::make_mut(&mut level.runs[index]))
 }
 
-/// Adds a range to the ordered, disjoint, non-touching `ranges`, of which it must not share any key.
+/// Adds a range to the ordered, disjoint, non-touching `ranges`, of which it must not share any
+/// key.
 fn add_range(ranges: &mut Vec<KeyRange>, range: &KeyRange) -> Result<(), Broken> {
     if range.is_empty() {
         return broken(format!("the range {range:?} is empty"));

@@ -1,7 +1,7 @@
 //! [`Broken`]: why an edit does not fit a version, or a version contradicts itself.
 //!
-//! Not an [`Error`](crate::Error): only the caller knows whose mistake it is. Before an edit is written it is our own, and an assertion; when
-//! a manifest is read it is damage.
+//! Not an [`Error`](crate::Error): only the caller knows whose mistake it is. Before an edit is
+//! written it is our own, and an assertion; when a manifest is read it is damage.
 
 use std::fmt;
 

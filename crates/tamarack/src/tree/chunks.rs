@@ -1,7 +1,8 @@
 //! [`Chunks`]: an ordered list that is cheap to copy and to change in one place.
 //!
-//! A version of a tree is immutable, and every edit makes a new one. Copying a plain list of 10,000 slices for each would
-//! cost 10,000 reference counts; here the list is cut into pieces that old and new share:
+//! A version of a tree is immutable, and every edit makes a new one. Copying a plain list of 10,000
+//! slices for each would cost 10,000 reference counts; here the list is cut into pieces that old
+//! and new share:
 //!
 //! ```text
 //! old   [ • • • • ]        new   [ • • • • ]
@@ -11,16 +12,17 @@
 //!         └────────────────────────────┘
 //! ```
 //!
-//! Cost, for n items: a change copies n / 64 pointers and one or two pieces; a search is two binary searches.
-//! Invariant: no piece is empty, and none holds more than `PIECE_ITEMS_MAX`.
+//! Cost, for n items: a change copies n / 64 pointers and one or two pieces; a search is two binary
+//! searches. Invariant: no piece is empty, and none holds more than `PIECE_ITEMS_MAX`.
 //!
 //! Tests: random splices against a plain `Vec`.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most items of one piece. The pointers and the piece that a change copies cost least together when a piece holds about √n items:
-/// 128 suits 10,000, and is not bad at a hundredth or at a hundred times of that.
+/// The most items of one piece. The pointers and the piece that a change copies cost least together
+/// when a piece holds about √n items: 128 suits 10,000, and is not bad at a hundredth or at a
+/// hundred times of that.
 const PIECE_ITEMS_MAX: usize = 128;
 
 /// An ordered list whose copies share their items.
@@ -72,7 +74,8 @@ impl<T> Chunks<T> {
         self.pieces.last()?.last()
     }
 
-    /// How many items at the front satisfy `before`, which must hold for a front part of the list only.
+    /// How many items at the front satisfy `before`, which must hold for a front part of the list
+    /// only.
     pub fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
         let pieces = self.pieces.partition_point(|piece| before(&piece[0]));
         let Some(last) = pieces.checked_sub(1) else { return 0 };
@@ -143,7 +146,8 @@ mod tests {
 
     use super::*;
 
-    /// Shows that the list behaves like a `Vec` under random splices and searches, and keeps its invariant.
+    /// Shows that the list behaves like a `Vec` under random splices and searches, and keeps its
+    /// invariant.
     #[test]
     fn random_splices_agree_with_a_vec() {
         let random = Random::new(0x5eed_0001);

@@ -6,9 +6,10 @@
 //! key              ▲                                one bound at or before it: an odd number, so inside of a slice
 //! ```
 //!
-//! A search in the list of slices itself follows three pointers for each comparison. A directory is made by the first lookup in a run and
-//! belongs to it: a run that changes is another run, without one. Cost: making one looks at both bounds of each slice; it takes 16 bytes per
-//! slice, and a reference to its table.
+//! A search in the list of slices itself follows three pointers for each comparison. A directory is
+//! made by the first lookup in a run and belongs to it: a run that changes is another run, without
+//! one. Cost: making one looks at both bounds of each slice; it takes 16 bytes per slice, and a
+//! reference to its table.
 //!
 //! Tests: `tree/tests/runs.rs`, and all that look something up.
 

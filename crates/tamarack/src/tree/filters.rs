@@ -6,23 +6,33 @@
 //! sampling ───────► Filters::pin ─► note_samples(state, query, run that decided)
 //! ```
 //!
-//! A lookup gets its candidates **lazily**: a filter is asked when the lookup comes to it, so a lookup that ends early asks no further filters. A run is a candidate if one of its slices covers the key
-//! and that table's filter does not exclude it. Nothing here waits or allocates, and the answers hold for the pinned state, whatever is replaced meanwhile.
+//! A lookup gets its candidates **lazily**: a filter is asked when the lookup comes to it, so a
+//! lookup that ends early asks no further filters. A run is a candidate if one of its slices covers
+//! the key and that table's filter does not exclude it. Nothing here waits or allocates, and the
+//! answers hold for the pinned state, whatever is replaced meanwhile.
 //!
 //! # Invariant
 //!
-//! If a run of the state has a version of the key that the query may see, the run is a candidate. The reverse is a false positive, which costs a search.
+//! If a run of the state has a version of the key that the query may see, the run is a candidate.
+//! The reverse is a false positive, which costs a search.
 //!
 //! # A second implementation
 //!
-//! One filter for the whole tree maps a key to the runs that may hold it. It becomes a second variant of [`Filters`] and of [`Candidates`], as an enum, and changes nothing for callers:
+//! One filter for the whole tree maps a key to the runs that may hold it. It becomes a second
+//! variant of [`Filters`] and of [`Candidates`], as an enum, and changes nothing for callers:
 //!
-//! * It answers for all runs at once. [`Filters::candidates`] keeps the answer in place (a small fixed array of places of runs), and [`Candidates::next`] walks over it by age.
-//! * Which runs a name in the filter stands for, aliases while a compaction goes on, and slices that the filter does not know yet are parts of the state; unlisted slices are merged into the walk.
-//! * A part of the filter that is not ready makes all runs candidates, with [`Candidate::is_filtered`] false, as tables without filters are today.
-//! * A state that is too old for the filter makes the lookup start over with a newer one, memtables and sequence included: `candidates` then returns an error of its own kind to `read/get`.
+//! * It answers for all runs at once. [`Filters::candidates`] keeps the answer in place (a small
+//!   fixed array of places of runs), and [`Candidates::next`] walks over it by age.
+//! * Which runs a name in the filter stands for, aliases while a compaction goes on, and slices
+//!   that the filter does not know yet are parts of the state; unlisted slices are merged into the
+//!   walk.
+//! * A part of the filter that is not ready makes all runs candidates, with
+//!   [`Candidate::is_filtered`] false, as tables without filters are today.
+//! * A state that is too old for the filter makes the lookup start over with a newer one, memtables
+//!   and sequence included: `candidates` then returns an error of its own kind to `read/get`.
 //!
-//! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/retune.rs` and `tests/load/threads.rs` with filters that change beside lookups; lockstep histories.
+//! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/retune.rs` and
+//! `tests/load/threads.rs` with filters that change beside lookups; lockstep histories.
 
 use std::ops::ControlFlow;
 use std::slice;
@@ -68,7 +78,8 @@ struct Runs<'s> {
 }
 
 impl Filters {
-    /// The filters in use now. To be pinned after `state`: then each table of it that is open has its filter here.
+    /// The filters in use now. To be pinned after `state`: then each table of it that is open has
+    /// its filter here.
     #[inline]
     pub fn pin(state: &State) -> Self {
         Self(state.version.files().storage().pin_filters())
@@ -80,7 +91,9 @@ impl Filters {
         Candidates { filters: &self.0, query, runs: Runs::of(state) }
     }
 
-    /// Notes what became of a sampled lookup, which is over and got past the memtables, in each run that it came to: all down to the run that `decided`, or all if none did. Asks the filters again.
+    /// Notes what became of a sampled lookup, which is over and got past the memtables, in each run
+    /// that it came to: all down to the run that `decided`, or all if none did. Asks the filters
+    /// again.
     #[cold]
     pub fn note_samples(&self, state: &State, query: Query<'_>, decided: Option<&Run>) {
         let sampled = state.version.files().storage().lookups().sampled();
@@ -122,7 +135,8 @@ impl<'s> Candidates<'s, '_> {
 }
 
 impl Candidate<'_> {
-    /// Visits the versions of the key that the query may see, youngest first, until the visitor breaks: see [`Table::search`].
+    /// Visits the versions of the key that the query may see, youngest first, until the visitor
+    /// breaks: see [`Table::search`].
     ///
     /// # Errors
     /// As that.

@@ -9,9 +9,10 @@
 //!                               └ Merge      in progress: input runs, output run, key ranges done
 //! ```
 //!
-//! Only [`manifest::Manifest`] changes what exists, by committing an [`Edit`](crate::format::edit::Edit). Readers hold a
-//! [`version::Version`] for as long as they need it and are never waited for: a table's file lives until the last version
-//! that names it is gone.
+//! Only [`manifest::Manifest`] changes what exists, by committing an
+//! [`Edit`](crate::format::edit::Edit). Readers hold a [`version::Version`] for as long as they
+//! need it and are never waited for: a table's file lives until the last version that names it is
+//! gone.
 //!
 //! Nothing here knows a policy, decides a merge, or touches a buffer.
 

@@ -1,11 +1,14 @@
-//! From a version to what the planner sees: per level the sizes of runs, and the merges in progress.
+//! From a version to what the planner sees: per level the sizes of runs, and the merges in
+//! progress.
 //!
-//! The output of a merge that has handed over half of its keys stands beside its inputs, which have lost that half. For the planner they
-//! are one thing on its way: all of them, output included, are listed as the inputs of that merge, so that their sizes add up to
-//! what the merge began with, less what it dropped.
+//! The output of a merge that has handed over half of its keys stands beside its inputs, which have
+//! lost that half. For the planner they are one thing on its way: all of them, output included, are
+//! listed as the inputs of that merge, so that their sizes add up to what the merge began with,
+//! less what it dropped.
 //!
-//! Sizes are raw bytes, as tables know them. A slice that was cut counts as a fair part of its table: a half if one side is missing, a third
-//! if both are. That is an estimate, and concerns only merges in progress and what a merge of a range left over.
+//! Sizes are raw bytes, as tables know them. A slice that was cut counts as a fair part of its
+//! table: a half if one side is missing, a third if both are. That is an estimate, and concerns
+//! only merges in progress and what a merge of a range left over.
 //!
 //! Cost: one pass over all slices.
 
@@ -34,12 +37,14 @@ impl TreeVersion {
         Occupancy::new(levels.collect())
     }
 
-    /// What is in each run, for the space that it takes. What tombstones take is an estimate by the lengths of the tables' first and last keys.
+    /// What is in each run, for the space that it takes. What tombstones take is an estimate by the
+    /// lengths of the tables' first and last keys.
     pub fn contents(&self) -> BTreeMap<RunName, Content> {
         self.runs().map(|run| (name(run.id()), content(run))).collect()
     }
 
-    /// The amplification that is possible once all merges in progress have ended; see [`bound::worst`].
+    /// The amplification that is possible once all merges in progress have ended; see
+    /// [`bound::worst`].
     pub fn space_amplification_worst(&self) -> f64 {
         let contents = self.contents();
         bound::worst(&self.occupancy(), &self.compactions_in_progress(), &|run| contents[&run.id])
@@ -50,7 +55,8 @@ impl TreeVersion {
         self.compactions().iter().map(|merge| self.in_progress(merge)).collect()
     }
 
-    /// Checks what the planner relies on and single edits do not promise: a version that was read from storage may break it. `levels` is how many the shape has.
+    /// Checks what the planner relies on and single edits do not promise: a version that was read
+    /// from storage may break it. `levels` is how many the shape has.
     pub fn check_standing(&self, levels: usize) -> Result<(), Broken> {
         if self.levels().len() > levels {
             return broken(format!("a run stands in level {}, but the shape has {levels} levels", self.levels().len()));
@@ -73,7 +79,8 @@ impl TreeVersion {
         let (_, target, _) = self.run(merge.output).expect("a merge's output is a run of the tree");
         let members = self.runs().map(|run| run.id()).filter(|run| merge.names(*run));
         let target = target as usize;
-        // Why it began is not part of a version; that the levels above its target are to be emptied is what matters now.
+        // Why it began is not part of a version; that the levels above its target are to be emptied is what
+        // matters now.
         let through = target.saturating_sub(1).max(1);
         planner::CompactionPlan {
             cause: Cause::Full { level: through, through },

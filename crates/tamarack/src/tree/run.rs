@@ -6,15 +6,19 @@
 //! slices    ├── 7 ──┤    ├─ 8 ──┤  ├─ 9 ─┤           what belongs to the run: the rest has been handed over
 //! ```
 //!
-//! A [`Slice`] is a table and the part [from, to) of it. Slices of a run do not overlap, so a key is in at most one table, and a search
-//! is a binary search among slices. Bounds are user keys: all versions of a key are on the same side of a cut.
+//! A [`Slice`] is a table and the part [from, to) of it. Slices of a run do not overlap, so a key
+//! is in at most one table, and a search is a binary search among slices. Bounds are user keys: all
+//! versions of a key are on the same side of a cut.
 //!
-//! Normal form: a bound that cuts nothing off is absent, so `from` is past the table's smallest key and `to` at most its
-//! largest. A slice may contain no entry (its keys may all fall between two entries), but never no possible key.
+//! Normal form: a bound that cuts nothing off is absent, so `from` is past the table's smallest key
+//! and `to` at most its largest. A slice may contain no entry (its keys may all fall between two
+//! entries), but never no possible key.
 //!
-//! A run is immutable once published; the edits of `apply` change fresh copies, which share all but a piece of the list.
+//! A run is immutable once published; the edits of `apply` change fresh copies, which share all but
+//! a piece of the list.
 //!
-//! Cost: finding the table of a key is one binary search; `tree/filters` then says whether to search it. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
+//! Cost: finding the table of a key is one binary search; `tree/filters` then says whether to
+//! search it. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
 //!
 //! Tests: random slices and cuts against a sorted list, in `tree/tests/runs.rs`.
 
@@ -45,7 +49,8 @@ pub struct Run {
     sequences: Option<(Sequence, Sequence)>,
 }
 
-/// What a change of a run did to one slice of a table: it is gone, or there are now more slices of the same table.
+/// What a change of a run did to one slice of a table: it is gone, or there are now more slices of
+/// the same table.
 pub(super) struct Cut {
     pub(super) table: Arc<TableFile>,
     /// The slices that are left of the one there was: 0, 1 or 2.
@@ -128,7 +133,8 @@ impl Run {
         self.sequences
     }
 
-    /// Adds slices, in key order, where their keys belong. Those between which nothing stands go in together.
+    /// Adds slices, in key order, where their keys belong. Those between which nothing stands go in
+    /// together.
     pub(super) fn add(&mut self, slices: Vec<Slice>) -> std::result::Result<(), Broken> {
         let mut rest = slices.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -204,7 +210,8 @@ pub struct RunCursor {
     may_wait: bool,
     /// Where it stands; `None` is nowhere.
     place: Option<CursorPlace>,
-    /// The cut at which it waits, if it does. It stands nowhere then, until what is behind has been read.
+    /// The cut at which it waits, if it does. It stands nowhere then, until what is behind has been
+    /// read.
     waiting: Option<Waiting>,
     /// The value that the last step backward left, if it has left that slice, too.
     left: Option<Box<[u8]>>,
@@ -226,7 +233,8 @@ struct Waiting {
 }
 
 impl CursorPlace {
-    /// True if the cursor, which came from inside the slice or from below, stands on an entry of it.
+    /// True if the cursor, which came from inside the slice or from below, stands on an entry of
+    /// it.
     #[inline]
     fn is_before_end(&self) -> bool {
         match self.slice.to() {
@@ -235,7 +243,8 @@ impl CursorPlace {
         }
     }
 
-    /// True if the cursor, which came from inside the slice or from above, stands on an entry of it.
+    /// True if the cursor, which came from inside the slice or from above, stands on an entry of
+    /// it.
     #[inline]
     fn is_after_begin(&self) -> bool {
         match self.slice.from() {
@@ -251,10 +260,13 @@ impl RunCursor {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so many raw bytes; and leaves out what their scan does not ask for.
+    /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so
+    /// many raw bytes; and leaves out what their scan does not ask for.
     ///
-    /// Waits at cuts ([`Source::waits_at`]), and reads what is behind one only when it is told to go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
-    /// with, what it has not handed over yet is mostly not reached, and all its inputs begin at the same cut.
+    /// Waits at cuts ([`Source::waits_at`]), and reads what is behind one only when it is told to
+    /// go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
+    /// with, what it has not handed over yet is mostly not reached, and all its inputs begin at the
+    /// same cut.
     #[must_use]
     pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
         self.volume = volume.clone();
@@ -263,7 +275,8 @@ impl RunCursor {
         self
     }
 
-    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`]. Opens the table. The next seek must be to the same place.
+    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`].
+    /// Opens the table. The next seek must be to the same place.
     ///
     /// # Errors
     /// What the seek would meet as well.
@@ -281,7 +294,8 @@ impl RunCursor {
         self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward)))
     }
 
-    /// Goes on from the cut at which it waits to the first entry behind it, or to the next cut. Does nothing if it does not wait.
+    /// Goes on from the cut at which it waits to the first entry behind it, or to the next cut.
+    /// Does nothing if it does not wait.
     ///
     /// # Errors
     /// Those of reading; it stands nowhere then.
@@ -296,7 +310,8 @@ impl RunCursor {
         (self.place, self.waiting) = (None, None);
     }
 
-    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] is told what came of it.
+    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] is told what
+    /// came of it.
     ///
     /// # Panics
     /// If it found none.
@@ -304,7 +319,8 @@ impl RunCursor {
         self.place.as_ref().expect("a cursor that was prepared has a place").cursor.request()
     }
 
-    /// Takes in what the read brought. True if there may be more to read: [`RunCursor::prepare`] says.
+    /// Takes in what the read brought. True if there may be more to read: [`RunCursor::prepare`]
+    /// says.
     pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
         self.place.as_mut().is_some_and(|place| place.cursor.arrived(bytes))
     }
@@ -334,7 +350,8 @@ impl RunCursor {
         !ends_before && !starts_after
     }
 
-    /// The index of the slice that is to be entered for a place; `None` if there is none, and it stands nowhere or waits then.
+    /// The index of the slice that is to be entered for a place; `None` if there is none, and it
+    /// stands nowhere or waits then.
     fn approach(&mut self, place: Place<'_>) -> Option<usize> {
         self.waiting = None;
         match self.slice_at(place) {
@@ -355,7 +372,8 @@ impl RunCursor {
         self.waiting = Some(Waiting { index, is_forward });
     }
 
-    /// Goes to the end of the slice with that index at which it begins in that direction, or waits there.
+    /// Goes to the end of the slice with that index at which it begins in that direction, or waits
+    /// there.
     fn go_to_slice(&mut self, index: usize, is_forward: bool) -> Result<()> {
         let end = if is_forward { Place::First } else { Place::Last };
         if self.may_wait && self.run.slices.get(index).is_some_and(|slice| slice.begins_behind_cut(end)) {
@@ -365,7 +383,8 @@ impl RunCursor {
         self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))
     }
 
-    /// Moves in the slice with that index, whose table it opens if it is not there already. After an error it stands nowhere.
+    /// Moves in the slice with that index, whose table it opens if it is not there already. After
+    /// an error it stands nowhere.
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());

@@ -5,8 +5,9 @@
 //! writes     900            ╎     0     ╎ as many as the run has │ 40
 //! ```
 //!
-//! An ingested run is built under a sequence that lies far ahead, and writing goes on past it. What is skipped is kept as long as a table is
-//! older; of [`SKIPS_MAX`] and more, the oldest become one, which makes what lies between them look younger than it is.
+//! An ingested run is built under a sequence that lies far ahead, and writing goes on past it. What
+//! is skipped is kept as long as a table is older; of [`SKIPS_MAX`] and more, the oldest become
+//! one, which makes what lies between them look younger than it is.
 
 use super::broken::{Broken, broken};
 use crate::entry::Sequence;
@@ -52,7 +53,8 @@ impl Skips {
         self.0.iter()
     }
 
-    /// How many writes came after the one with sequence `from`, up to `now`, before which everything was skipped that was; never more than there were.
+    /// How many writes came after the one with sequence `from`, up to `now`, before which
+    /// everything was skipped that was; never more than there were.
     pub(super) fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
         let skipped: u64 = self.0.iter().filter(|skip| from < skip.through).map(|skip| skip.count).sum();
         now.0.saturating_sub(from.0).saturating_sub(skipped)
@@ -63,7 +65,8 @@ impl Skips {
 mod tests {
     use super::*;
 
-    /// Beside a list of which sequences are writes: exact while few were skipped, and never more than there were.
+    /// Beside a list of which sequences are writes: exact while few were skipped, and never more
+    /// than there were.
     #[test]
     fn writes_are_counted() {
         let random = tamarack_env::Random::new(19);

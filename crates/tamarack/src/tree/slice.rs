@@ -51,13 +51,15 @@ impl Slice {
         self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
     }
 
-    /// Where the slice ends: the bound from which on keys do not belong to it, or else its table's largest key, which does.
+    /// Where the slice ends: the bound from which on keys do not belong to it, or else its table's
+    /// largest key, which does.
     pub fn end_bound(&self) -> &[u8] {
         self.to.as_deref().unwrap_or(&self.table.meta().largest_key)
     }
 
-    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a half if one end is, a third if both are.
-    /// An estimate: where the cut falls among the entries is not known without reading the table.
+    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a
+    /// half if one end is, a third if both are. An estimate: where the cut falls among the
+    /// entries is not known without reading the table.
     pub fn share_of(&self, whole: u64) -> u64 {
         whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
     }
@@ -121,7 +123,8 @@ impl Slice {
         self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
     }
 
-    /// Where in its table a walk begins that comes to it: at its first entry going forward, else at its last.
+    /// Where in its table a walk begins that comes to it: at its first entry going forward, else at
+    /// its last.
     pub(super) fn end_place(&self, is_forward: bool) -> Place<'_> {
         if is_forward { self.first_place() } else { self.last_place() }
     }

@@ -1,9 +1,10 @@
 //! [`TableFile`]: the handle by which versions share one table, and the list of those that nothing shares any more.
 //!
-//! A handle knows what the manifest says about the table, and opens it when it is first needed. Every slice of every version
-//! holds one, and so does whoever reads the table. When a durable edit has taken the last slice of the current version away,
-//! the handle is marked obsolete; when the last holder (an older version, an iterator, a checkpoint) lets go of
-//! it, the table's id goes to the garbage list of [`TableFiles`], from which background work removes the file. A handle
+//! A handle knows what the manifest says about the table, and opens it when it is first needed.
+//! Every slice of every version holds one, and so does whoever reads the table. When a durable edit
+//! has taken the last slice of the current version away, the handle is marked obsolete; when the
+//! last holder (an older version, an iterator, a checkpoint) lets go of it, the table's id goes to
+//! the garbage list of [`TableFiles`], from which background work removes the file. A handle
 //! that is not obsolete leaves its file alone: closing a database deletes nothing.
 //!
 //! Tests: here, and through versions in `tree/tests`.
@@ -29,7 +30,8 @@ use crate::table::{
 pub struct TableFiles {
     storage: Arc<TableStorage>,
     dir: PathBuf,
-    /// What elastic filters of tables take in memory, in bits, until something else is decided: an `f64`, as bits.
+    /// What elastic filters of tables take in memory, in bits, until something else is decided: an
+    /// `f64`, as bits.
     elastic_bits_per_entry: AtomicU64,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
     /// Bytes of the files that the current version does not name any more and that still exist.
@@ -50,14 +52,16 @@ impl TableFiles {
         Self::with_filters(storage, dir, 0.0)
     }
 
-    /// As [`TableFiles::new`]; of elastic filters, so many bits for each entry are in memory until something else is decided.
+    /// As [`TableFiles::new`]; of elastic filters, so many bits for each entry are in memory until
+    /// something else is decided.
     pub fn with_filters(storage: Arc<TableStorage>, dir: &Path, elastic_bits_per_entry: f64) -> Arc<Self> {
         let (garbage, collector, pending_bytes) = (Mutex::default(), OnceLock::new(), AtomicU64::new(0));
         let elastic_bits_per_entry = AtomicU64::new(elastic_bits_per_entry.to_bits());
         Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
     }
 
-    /// Of elastic filters of tables that are opened from now on, so many bits for each entry are in memory until something else is decided.
+    /// Of elastic filters of tables that are opened from now on, so many bits for each entry are in
+    /// memory until something else is decided.
     pub fn set_elastic_bits_per_entry(&self, bits: f64) {
         self.elastic_bits_per_entry.store(bits.to_bits(), Ordering::Relaxed);
     }
@@ -77,8 +81,8 @@ impl TableFiles {
         Table::open_with(&self.storage, &self.dir, database, meta, FilterTarget::Units(0))
     }
 
-    /// Takes the tables that no slice of the current version names and nobody reads any more. Their files may be removed; whoever does
-    /// that calls [`TableFiles::removed`].
+    /// Takes the tables that no slice of the current version names and nobody reads any more. Their
+    /// files may be removed; whoever does that calls [`TableFiles::removed`].
     pub fn take_garbage(&self) -> Vec<Arc<TableMeta>> {
         std::mem::take(&mut *self.garbage.lock())
     }
@@ -88,13 +92,14 @@ impl TableFiles {
         self.pending_bytes.fetch_sub(table.file_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the files that the current version does not name any more but that still exist: somebody reads them, or nobody has got to
-    /// removing them.
+    /// Bytes of the files that the current version does not name any more but that still exist:
+    /// somebody reads them, or nobody has got to removing them.
     pub fn pending_bytes(&self) -> u64 {
         self.pending_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory that the filters of all open tables take, in bytes; those that only an old version or an iterator still holds among them.
+    /// Memory that the filters of all open tables take, in bytes; those that only an old version or
+    /// an iterator still holds among them.
     pub fn filter_bytes(&self) -> u64 {
         self.storage.account().bytes(Part::Filters)
     }
@@ -150,7 +155,8 @@ impl TableFile {
         self.opened.get().map_or_else(RunLookups::default, |table| table.samples().get(since))
     }
 
-    /// The share of lookups that came here lately, the share that came in vain, and of how many lookups that is: since the table has been there, of the last two periods.
+    /// The share of lookups that came here lately, the share that came in vain, and of how many
+    /// lookups that is: since the table has been there, of the last two periods.
     pub fn seen_lately(&self) -> (f64, f64, u64) {
         let sampled = self.files.storage.lookups().sampled();
         let lookups = sampled_lately(sampled, self.sampled_before);
@@ -177,7 +183,8 @@ impl TableFile {
             return Ok(table);
         }
         let opened = Table::open_with(&files.storage, &files.dir, self.database, &self.meta, *target)?;
-        // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block all.
+        // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block
+        // all.
         let _ = self.opened.set(opened);
         Ok(self.opened.get().expect("it was just set"))
     }
@@ -187,7 +194,8 @@ impl TableFile {
         *self.target.lock()
     }
 
-    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when it is opened. Also tells how many bytes were read.
+    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when
+    /// it is opened. Also tells how many bytes were read.
     ///
     /// # Errors
     /// As [`Table::set_filter`]; the target is noted all the same, and the call can be repeated.
@@ -208,7 +216,8 @@ impl TableFile {
         }
     }
 
-    /// How much of its stored filter is in memory, or will be when it is opened, if that is elastic.
+    /// How much of its stored filter is in memory, or will be when it is opened, if that is
+    /// elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         if let Some(table) = self.opened.get() {
             return table.units();
@@ -221,7 +230,8 @@ impl TableFile {
         UnitsOfTable::expected(&self.meta, bits)
     }
 
-    /// The filter that it has and those that it could have, for the decider. So many of its entries are `live`.
+    /// The filter that it has and those that it could have, for the decider. So many of its entries
+    /// are `live`.
     pub fn filters(&self, live: u64) -> TableFilters {
         let (entries, (number, bits)) = (self.meta.entries, self.filter());
         let mut in_use = kind_of(number).map(|kind| (kind, bits as f64));
@@ -257,7 +267,8 @@ impl TableFile {
         }
     }
 
-    /// The kind, as a number, and the bits of the filter that it has, or will have once it is opened; zeros for none.
+    /// The kind, as a number, and the bits of the filter that it has, or will have once it is
+    /// opened; zeros for none.
     pub fn filter(&self) -> (u8, u64) {
         if let Some(table) = self.opened.get() {
             return table.filter_in_use();
@@ -282,7 +293,8 @@ impl TableFile {
         }
     }
 
-    /// Whether a filter of any size can be made for it: it keeps digests, and they are not known to be damaged.
+    /// Whether a filter of any size can be made for it: it keeps digests, and they are not known to
+    /// be damaged.
     pub fn has_digests(&self) -> bool {
         self.meta.digest_bytes > 0 && self.opened.get().is_none_or(|table| table.digest_damage().is_none())
     }

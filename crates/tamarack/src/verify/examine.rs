@@ -3,10 +3,11 @@
 //! 1. `CURRENT` and the manifest, as far as they can be read: the version.
 //! 2. Every table that the version names.
 //! 3. The log from the first entry on that is not in tables.
-//! 4. If something may be missing from the version, or is missing from the log, every other table as well.
+//! 4. If something may be missing from the version, or is missing from the log, every other table
+//!    as well.
 //!
-//! A table that the version does not name is what a crash left, or a sign that the manifest has lost edits: it is if it was made after
-//! a later edit than the manifest holds.
+//! A table that the version does not name is what a crash left, or a sign that the manifest has
+//! lost edits: it is if it was made after a later edit than the manifest holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -60,11 +61,13 @@ pub(crate) enum Found {
 }
 
 impl Examination {
-    /// Examines the database in `dir`, alone or beside others who only read. `progress` is told the bytes of tables that were read and how many there are.
+    /// Examines the database in `dir`, alone or beside others who only read. `progress` is told the
+    /// bytes of tables that were read and how many there are.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none; [`Error::Unsupported`] if a newer version wrote the manifest or the
-    /// log; [`Error::Io`] if these cannot be read. What is wrong with tables is part of the report, whatever it is.
+    /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
+    /// [`Error::Unsupported`] if a newer version wrote the manifest or the log; [`Error::Io`]
+    /// if these cannot be read. What is wrong with tables is part of the report, whatever it is.
     pub(crate) fn of(
         env: &Arc<dyn Env>,
         dir: &Path,
@@ -153,7 +156,8 @@ impl Examination {
             let found = check.named(meta, there.contains(&number), &mut self.report, progress)?;
             self.tables.insert(number, found);
         }
-        // Where one is missing and there are others that nothing names, one may have taken the other's place.
+        // Where one is missing and there are others that nothing names, one may have taken the other's
+        // place.
         let is_missing = self.tables.values().any(|found| matches!(found, Found::Missing(_)));
         self.lost_edits |= is_missing && !unnamed.is_empty();
         let are_whole = self.tables.values().all(|found| !matches!(found, Found::Damaged(_) | Found::Missing(_)));

@@ -12,8 +12,8 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value whatever the memory budget, in bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// A list of puts and deletes that is written as one: after a crash, and for concurrent readers, all of them are there
-/// or none. Of several writes to one key the last counts.
+/// A list of puts and deletes that is written as one: after a crash, and for concurrent readers,
+/// all of them are there or none. Of several writes to one key the last counts.
 ///
 /// ```
 /// let mut batch = tamarack::Batch::new();
@@ -78,7 +78,8 @@ impl Batch {
     }
 }
 
-/// What a caller wants committed: one entry, borrowed, so that a plain put allocates nothing; or a batch.
+/// What a caller wants committed: one entry, borrowed, so that a plain put allocates nothing; or a
+/// batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
     /// One put or delete.
@@ -111,8 +112,8 @@ impl Write<'_> {
         }
     }
 
-    /// Refuses keys, values and batches that are too large. `limit_bytes` is the most that one value or one batch may
-    /// have: an eighth of the memory budget.
+    /// Refuses keys, values and batches that are too large. `limit_bytes` is the most that one
+    /// value or one batch may have: an eighth of the memory budget.
     pub fn check(&self, limit_bytes: u64) -> Result<()> {
         let (key_bytes, value_bytes) = match self {
             Self::One { key, value, .. } => (key.len(), value.len()),

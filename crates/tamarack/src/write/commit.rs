@@ -2,14 +2,17 @@
 //!
 //! # How a commit goes
 //!
-//! 1. A writer **joins** the forming group: under the queue's lock its entries are encoded behind those of the writers before it.
-//!    The order of joining is the order of commits.
-//! 2. If nobody **leads**, it does: it takes the group, seals the buffer first if the group would overfill it, appends
-//!    the group to the log with one write, and syncs if a member asked for that. Meanwhile the next group forms.
-//! 3. It gives up the lead (a member of the next group takes it), and every member **applies** its own entries to the
-//!    buffer, concurrently with the other members and with the next group's way into the log.
-//! 4. Whoever applies last **publishes** the group: the visible sequence advances over it, once all groups before it
-//!    have been published. Every member returns only then, so that it sees its own write.
+//! 1. A writer **joins** the forming group: under the queue's lock its entries are encoded behind
+//!    those of the writers before it. The order of joining is the order of commits.
+//! 2. If nobody **leads**, it does: it takes the group, seals the buffer first if the group would
+//!    overfill it, appends the group to the log with one write, and syncs if a member asked for
+//!    that. Meanwhile the next group forms.
+//! 3. It gives up the lead (a member of the next group takes it), and every member **applies** its
+//!    own entries to the buffer, concurrently with the other members and with the next group's way
+//!    into the log.
+//! 4. Whoever applies last **publishes** the group: the visible sequence advances over it, once all
+//!    groups before it have been published. Every member returns only then, so that it sees its own
+//!    write.
 //!
 //! ```text
 //!   group 7   joined ─ logged ─┬─ applied by A ─┬─ published
@@ -19,19 +22,25 @@
 //!
 //! # Rules
 //!
-//! * A group whose append failed took no sequence: the log has cut it off, and the next group gets its numbers.
-//! * A group whose sync failed is never applied and never visible; its fate is unknown until the database is opened again, and nothing is written any more.
-//! * A buffer is sealed only between groups; so no group, and no batch, is divided between two buffers.
+//! * A group whose append failed took no sequence: the log has cut it off, and the next group gets
+//!   its numbers.
+//! * A group whose sync failed is never applied and never visible; its fate is unknown until the
+//!   database is opened again, and nothing is written any more.
+//! * A buffer is sealed only between groups; so no group, and no batch, is divided between two
+//!   buffers.
 //! * The leader never waits for background work. Writers wait for flushes before they join.
-//! * A run that is ingested is installed between groups, by who holds the lead and leads no group; that one waits for a flush, and writers with it.
-//! * Before a sync the leader gives writers that were there a moment ago a little time to join; see `gather`.
+//! * A run that is ingested is installed between groups, by who holds the lead and leads no group;
+//!   that one waits for a flush, and writers with it.
+//! * Before a sync the leader gives writers that were there a moment ago a little time to join; see
+//!   `gather`.
 //!
 //! # Costs
 //!
 //! An uncontended put takes five locks (the queue's twice, to join and to give up the lead; the
 //! lead's, the WAL's, and the publisher's, once each), and makes one checksum, one write, one
-//! insertion, and one small allocation for the group. A second writer spins for about as long as a write to the page cache takes, and yields
-//! for as long as waking a thread would, before it sleeps.
+//! insertion, and one small allocation for the group. A second writer spins for about as long as a
+//! write to the page cache takes, and yields for as long as waking a thread would, before it
+//! sleeps.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -57,19 +66,21 @@ use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
 
-/// Writers came to the sequence that was reserved for a run: it would not be younger than what they wrote.
+/// Writers came to the sequence that was reserved for a run: it would not be younger than what they
+/// wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overtaken;
 
-/// So many sequences lie between the last one and one that is reserved, at least: an hour of a million writes per second. There are 2^55 of them, and so room
-/// for eight million runs.
+/// So many sequences lie between the last one and one that is reserved, at least: an hour of a
+/// million writes per second. There are 2^55 of them, and so room for eight million runs.
 pub const RESERVED: u64 = 1 << 32;
 
 /// When a write is acknowledged, and what it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Once the operating system has it: it survives the end of the process, but the last writes before a crash of the machine
-    /// can be lost. What is lost is always the end of the commit order.
+    /// Once the operating system has it: it survives the end of the process, but the last writes
+    /// before a crash of the machine can be lost. What is lost is always the end of the commit
+    /// order.
     #[default]
     Buffered,
     /// Once storage has it: it survives a crash of the machine. Concurrent writers share one sync.
@@ -81,11 +92,13 @@ pub enum Durability {
 /// What a commit queue needs to know.
 #[derive(Clone, Debug)]
 pub struct CommitSettings {
-    /// A buffer is sealed before a group that would bring it over this many raw bytes, until [`CommitQueue::set_memtable_bytes`].
+    /// A buffer is sealed before a group that would bring it over this many raw bytes, until
+    /// [`CommitQueue::set_memtable_bytes`].
     pub memtable_bytes: u64,
     /// Writers wait while this many sealed buffers are not flushed yet.
     pub immutable_memtables_max: usize,
-    /// Writers wait for a flush rather than let the buffers, and the work on what was in them, take more memory than this.
+    /// Writers wait for a flush rather than let the buffers, and the work on what was in them, take
+    /// more memory than this.
     pub memtables_memory_max: u64,
     /// Says by how much memory a buffer is sealed, whatever it holds.
     pub budget: Budget,
@@ -125,7 +138,8 @@ struct Queue {
     led: bool,
     /// The memory of a group that went by, to be used again.
     spare: Option<record::Group>,
-    /// How many writers there were when the last group was logged: its members, and those that had joined the next.
+    /// How many writers there were when the last group was logged: its members, and those that had
+    /// joined the next.
     writers: u32,
     /// How long the last sync took.
     sync_time: Duration,
@@ -157,7 +171,8 @@ struct Lead {
     number: u64,
     /// The last sequence that was reserved for an ingested run.
     reserved: Sequence,
-    /// Sequences were skipped since the last entry, so the next one needs a segment of the log of its own.
+    /// Sequences were skipped since the last entry, so the next one needs a segment of the log of
+    /// its own.
     skipped: bool,
 }
 
@@ -203,7 +218,8 @@ struct Publisher {
 }
 
 impl CommitQueue {
-    /// A queue whose first entry gets the sequence after `last`. The active buffer already holds `filled_bytes`.
+    /// A queue whose first entry gets the sequence after `last`. The active buffer already holds
+    /// `filled_bytes`.
     pub fn new(
         settings: CommitSettings,
         env: Arc<dyn Env>,
@@ -250,8 +266,10 @@ impl CommitQueue {
     /// Commits `write`, and returns once it has its durability and is visible.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a key, value or batch that is too large; [`Error::Io`] if the disk has only its reserve left, the log could not be
-    /// appended to (nothing was written, and trying again can help), or flushes are behind and fail; [`Error::Stopped`] if writing has ended.
+    /// [`Error::InvalidArgument`] for a key, value or batch that is too large; [`Error::Io`] if the
+    /// disk has only its reserve left, the log could not be appended to (nothing was written,
+    /// and trying again can help), or flushes are behind and fail; [`Error::Stopped`] if writing
+    /// has ended.
     pub fn commit(&self, write: Write<'_>, durability: Durability) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
         self.database.health.check_running()?;
@@ -287,7 +305,8 @@ impl CommitQueue {
         write.check(self.settings.write_bytes_max)
     }
 
-    /// A sequence for all entries of a run that is built ahead, beside writers: they stay below it for at least [`RESERVED`] entries, and no other run gets it.
+    /// A sequence for all entries of a run that is built ahead, beside writers: they stay below it
+    /// for at least [`RESERVED`] entries, and no other run gets it.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if sequences run short; what is left is for writers.
@@ -307,14 +326,17 @@ impl CommitQueue {
         self.lead.lock().filled_bytes
     }
 
-    /// Makes a run that was built under `reserved` the youngest of the tree, between two groups: everything acknowledged before is in older runs, what is
-    /// written from now on gets later sequences. `install` commits the edit, given the last sequence of a write; when it has, the run is durable, and this makes it visible.
+    /// Makes a run that was built under `reserved` the youngest of the tree, between two groups:
+    /// everything acknowledged before is in older runs, what is written from now on gets later
+    /// sequences. `install` commits the edit, given the last sequence of a write; when it has, the
+    /// run is durable, and this makes it visible.
     ///
-    /// Nobody writes meanwhile: the active buffer is sealed, and its flush is waited for. What is in buffers should have been flushed right before. Returns how long
-    /// writers were held.
+    /// Nobody writes meanwhile: the active buffer is sealed, and its flush is waited for. What is
+    /// in buffers should have been flushed right before. Returns how long writers were held.
     ///
     /// # Errors
-    /// [`Overtaken`] if writers have come to `reserved`. Other errors as [`CommitQueue::seal`] and `install`; nothing has changed then, unless it is [`Error::Stopped`].
+    /// [`Overtaken`] if writers have come to `reserved`. Other errors as [`CommitQueue::seal`] and
+    /// `install`; nothing has changed then, unless it is [`Error::Stopped`].
     pub fn install_run(
         &self,
         reserved: Sequence,
@@ -362,7 +384,8 @@ impl CommitQueue {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Seals the active buffer if it holds anything. Everything acknowledged before is then in sealed buffers or tables.
+    /// Seals the active buffer if it holds anything. Everything acknowledged before is then in
+    /// sealed buffers or tables.
     pub fn seal(&self) -> Result<()> {
         self.database.health.check_running()?;
         self.wait_for_room(u64::MAX)?;
@@ -376,7 +399,8 @@ impl CommitQueue {
         synced.inspect_err(|error| self.database.health.report_stop(error.clone()))
     }
 
-    /// Syncs what was promised to be synced within some time. The background work has ended, and no commit is under way.
+    /// Syncs what was promised to be synced within some time. The background work has ended, and no
+    /// commit is under way.
     pub fn finish(&self) -> Result<()> {
         self.interval.finish()
     }
@@ -391,8 +415,8 @@ impl CommitQueue {
         }
     }
 
-    /// Waits while flushes are so far behind that there is no room for a write of so many raw bytes: a buffer would have to be sealed, and no more may
-    /// wait.
+    /// Waits while flushes are so far behind that there is no room for a write of so many raw
+    /// bytes: a buffer would have to be sealed, and no more may wait.
     fn wait_for_room(&self, bytes: u64) -> Result<()> {
         let has_room = || {
             let state = self.tree.pin();
@@ -426,7 +450,8 @@ impl CommitQueue {
         outcome
     }
 
-    /// True if a buffer with so many raw bytes should be sealed, or if it takes as much memory as any may.
+    /// True if a buffer with so many raw bytes should be sealed, or if it takes as much memory as
+    /// any may.
     fn is_over(&self, buffer: &Memtable, raw_bytes: u64) -> bool {
         let size = self.memtable_bytes.load(Ordering::Relaxed);
         raw_bytes > size || buffer.used_bytes() > self.settings.budget.memtable_memory_max(size)
@@ -444,7 +469,8 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Joins the forming group and returns once it is logged or has failed, with the entries of it that come before ours.
+    /// Joins the forming group and returns once it is logged or has failed, with the entries of it
+    /// that come before ours.
     fn join(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> (Arc<Group>, u32) {
         let mut queue = self.queue.lock();
         while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
@@ -510,9 +536,10 @@ impl CommitQueue {
         taken.group.finish(outcome);
     }
 
-    /// Lets the writers that were just released join before a sync that would make them wait for the one after it. Without this, two
-    /// writers that take turns would each get a sync of their own. Waits for a small share of what the sync takes, and only if
-    /// other writers were there a moment ago.
+    /// Lets the writers that were just released join before a sync that would make them wait for
+    /// the one after it. Without this, two writers that take turns would each get a sync of
+    /// their own. Waits for a small share of what the sync takes, and only if other writers
+    /// were there a moment ago.
     fn gather<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         if !queue.forming.sync || queue.forming.members >= queue.writers {
             return queue;
@@ -530,7 +557,8 @@ impl CommitQueue {
         queue
     }
 
-    /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups in the order of their sequences.
+    /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups
+    /// in the order of their sequences.
     fn wal_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
         if lead.filled_bytes > 0 && (forming.seal || self.is_over(&lead.buffer, lead.filled_bytes + forming.raw_bytes))
@@ -597,8 +625,9 @@ impl CommitQueue {
             group.set_phase(PUBLISHED);
         }
         drop(publisher);
-        // A sealed buffer is complete when its last sequence is visible. We advance and then look for sealed buffers; the flusher is woken after
-        // one was sealed and looks at the visible sequence: with a fence on both sides, one of us sees the other.
+        // A sealed buffer is complete when its last sequence is visible. We advance and then look for
+        // sealed buffers; the flusher is woken after one was sealed and looks at the visible
+        // sequence: with a fence on both sides, one of us sees the other.
         fence(Ordering::SeqCst);
         if !self.tree.pin().immutable.is_empty() {
             self.database.wake_flusher();
@@ -675,9 +704,9 @@ impl Group {
         }
     }
 
-    /// Waits for a phase that `done` accepts, and returns it. Spins first, for about as long as another member needs to
-    /// write to the page cache and to apply its entries; then lets others run, for about as long as it takes to wake a
-    /// thread that sleeps; then sleeps.
+    /// Waits for a phase that `done` accepts, and returns it. Spins first, for about as long as
+    /// another member needs to write to the page cache and to apply its entries; then lets
+    /// others run, for about as long as it takes to wake a thread that sleeps; then sleeps.
     fn wait(&self, done: impl Fn(u32) -> bool) -> u32 {
         for turn in 0..SPINS + YIELDS {
             let phase = self.phase();
@@ -699,14 +728,18 @@ impl Group {
     }
 }
 
-/// About 30 µs if nobody else wants to run: waking a thread that sleeps takes 25 to 50 µs on a virtual machine.
+/// About 30 µs if nobody else wants to run: waking a thread that sleeps takes 25 to 50 µs on a
+/// virtual machine.
 const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 60 };
 
-/// A leader waits at most this share of a sync for writers to join: it costs 3 % if nobody comes, and halves the syncs if somebody does.
+/// A leader waits at most this share of a sync for writers to join: it costs 3 % if nobody comes,
+/// and halves the syncs if somebody does.
 const GATHER_SHARE: u32 = 32;
 
-/// More turns than a share of any sync takes: letting others run takes a microsecond at most if nobody wants to.
+/// More turns than a share of any sync takes: letting others run takes a microsecond at most if
+/// nobody wants to.
 const GATHER_TURNS: u32 = 100_000;
 
-/// About 3 µs: a pause takes 40 to 140 cycles on the machines of the last ten years. The explorer of schedules gains nothing from spinning.
+/// About 3 µs: a pause takes 40 to 140 cycles on the machines of the last ten years. The explorer
+/// of schedules gains nothing from spinning.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };

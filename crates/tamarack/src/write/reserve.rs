@@ -1,7 +1,8 @@
 //! [`Reserve`]: some of the disk's space is kept for what must go on when the disk is nearly full.
 //!
-//! Flushes and merges need space before they give some back. So writers are refused while less is free than the reserve, and background work may use it:
-//! what is in memory comes to tables, what was deleted or overwritten is merged away, and the log goes. Deletes are let in, since
+//! Flushes and merges need space before they give some back. So writers are refused while less is
+//! free than the reserve, and background work may use it: what is in memory comes to tables, what
+//! was deleted or overwritten is merged away, and the log goes. Deletes are let in, since
 //! they are how a user makes space.
 //!
 //! ```text
@@ -9,9 +10,10 @@
 //!   puts                 refused             as they were before    taken
 //! ```
 //!
-//! The environment is asked whenever a flush or a merge begins, and every half second while space is low: then nobody may write, so no flush would ask. What
-//! others put on the disk in between is not seen; then the log, which reserves ahead, finds the disk full, and that is as harmless. Writers look at
-//! one flag.
+//! The environment is asked whenever a flush or a merge begins, and every half second while space
+//! is low: then nobody may write, so no flush would ask. What others put on the disk in between is
+//! not seen; then the log, which reserves ahead, finds the disk full, and that is as harmless.
+//! Writers look at one flag.
 
 use std::io;
 use std::path::PathBuf;
@@ -70,7 +72,8 @@ impl Reserve {
         Self { env, dir, events, wanted, is_low: AtomicBool::new(false), look_ns: AtomicU64::new(0) }
     }
 
-    /// Asks how much space there is. `None` if there is no limit, or none can be found: then nothing is refused.
+    /// Asks how much space there is. `None` if there is no limit, or none can be found: then
+    /// nothing is refused.
     pub fn look(&self) -> Option<DiskStats> {
         let space = self.env.space(&self.dir).unwrap_or_else(|error| {
             tracing::warn!(%error, dir = %self.dir.display(), "how much space is free could not be found");
@@ -136,8 +139,8 @@ impl Reserve {
         Error::io("write", &self.dir, io::Error::new(io::ErrorKind::StorageFull, what))
     }
 
-    /// For background work that is to begin and writes so much before it gives anything back, reserve or not. Half of it is enough to try: tables may be
-    /// smaller than their entries.
+    /// For background work that is to begin and writes so much before it gives anything back,
+    /// reserve or not. Half of it is enough to try: tables may be smaller than their entries.
     ///
     /// # Errors
     /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] if that is certain to fail.

@@ -1,7 +1,7 @@
 //! [`Throttle`]: writers go as fast as merges can follow, and no faster.
 //!
-//! The scheduler says how many bytes per second may come so that no merge is late. Writers take turns by it: each write moves the moment at which
-//! the next one may begin by what its bytes take.
+//! The scheduler says how many bytes per second may come so that no merge is late. Writers take
+//! turns by it: each write moves the moment at which the next one may begin by what its bytes take.
 //!
 //! ```text
 //!   time ──────────────▶
@@ -9,7 +9,8 @@
 //!   writes   1   2 waits    3 waits             small waits are saved up: nobody sleeps for less than 200 µs
 //! ```
 //!
-//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most `QUEUE_MAX`. Without a rate the cost is one load.
+//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most
+//! `QUEUE_MAX`. Without a rate the cost is one load.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A write waits for earlier ones at most that long.
 const QUEUE_MAX: Duration = Duration::from_millis(50);
 
-/// A shorter wait is left to the next writer: sleeping takes some 50 µs longer than asked for, and some processor time each time.
+/// A shorter wait is left to the next writer: sleeping takes some 50 µs longer than asked for, and
+/// some processor time each time.
 const GRAIN: Duration = Duration::from_micros(200);
 
 /// Turns in which writers may write. At first nobody is held back.
@@ -61,8 +63,8 @@ impl Throttle {
     }
 
     /// Waits for the turn of a write of so many raw bytes; returns for how long. `begins` is called
-    /// before the wait with the rate, in raw bytes per second and finite, if this write is the first
-    /// that is delayed since writers were free. The caller has no lock.
+    /// before the wait with the rate, in raw bytes per second and finite, if this write is the
+    /// first that is delayed since writers were free. The caller has no lock.
     pub fn admit(&self, env: &dyn Env, bytes: u64, begins: impl FnOnce(f64)) -> Duration {
         let mib_ns = self.mib_ns.load(Ordering::Relaxed);
         if mib_ns == 0 {
@@ -98,7 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// On the simulator's clock: writes come at the rate, in steps of the grain, and nobody waits longer than promised.
+    /// On the simulator's clock: writes come at the rate, in steps of the grain, and nobody waits
+    /// longer than promised.
     #[test]
     fn writes_come_at_the_rate() {
         let env = SimEnv::new(1);
@@ -141,7 +144,8 @@ mod tests {
         }
     }
 
-    /// A rate that was measured on little can be far too low. Writers that wait by it do so no longer than the work that they wait for.
+    /// A rate that was measured on little can be far too low. Writers that wait by it do so no
+    /// longer than the work that they wait for.
     #[test]
     fn nobody_waits_for_work_that_is_done() {
         struct Done(Arc<Throttle>);

@@ -1,5 +1,6 @@
-//! Shows that a buffer's account of its memory is exact: beside a counting allocator, after every insert, for entries from nothing to
-//! some mebibytes, and that dropping the last owner gives everything back.
+//! Shows that a buffer's account of its memory is exact: beside a counting allocator, after every
+//! insert, for entries from nothing to some mebibytes, and that dropping the last owner gives
+//! everything back.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ fn the_account_is_exact() {
         buffer.insert(entry);
         assert_eq!(empty + buffer.memory_bytes(), bytes_of_thread(), "after insert {sequence}");
     }
-    // What is not entries: 57 bytes per entry for links, numbers and alignment, and at most a chunk of 2 MiB in each of
-    // the two regions that is not used yet.
+    // What is not entries: 57 bytes per entry for links, numbers and alignment, and at most a chunk of
+    // 2 MiB in each of the two regions that is not used yet.
     let overhead_bytes = buffer.memory_bytes() - (buffer.raw_bytes() - 8 * buffer.entries());
     assert!(overhead_bytes < 64 * buffer.entries() + (4 << 20), "{overhead_bytes} bytes for {}", buffer.entries());
 

@@ -1,5 +1,6 @@
-//! Shows that reads of what is cached allocate nothing: lookups of keys that are there and of keys that are not, in buffers, in blocks and
-//! in single entries, through few runs and many; and the steps of a scan that lends what it finds.
+//! Shows that reads of what is cached allocate nothing: lookups of keys that are there and of keys
+//! that are not, in buffers, in blocks and in single entries, through few runs and many; and the
+//! steps of a scan that lends what it finds.
 
 use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
@@ -21,7 +22,8 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// A tree of so many runs with keys from everywhere, the odd numbers of all below [`ENTRIES`], and the even ones of some in the buffer.
+/// A tree of so many runs with keys from everywhere, the odd numbers of all below [`ENTRIES`], and
+/// the even ones of some in the buffer.
 fn database(runs: u64, advanced: AdvancedOptions) -> Result<Db> {
     let advanced = advanced.env(MemoryEnv::new(1)).policy("tiering:T=100").memtable_bytes(1 << 20);
     let db = Options::new().advanced(advanced).open("/database")?;
@@ -77,7 +79,8 @@ fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
     for runs in [1, 7] {
         let db = database(runs, AdvancedOptions::new().cache_bytes(64 << 20))?;
         for backward in [false, true] {
-            // The first scan reads, the second finds its place and makes room for keys; from then on nothing is new.
+            // The first scan reads, the second finds its place and makes room for keys; from then on nothing is
+            // new.
             for round in 0..2 {
                 let mut scan = db.scan::<&[u8]>(..);
                 let mut step = || {

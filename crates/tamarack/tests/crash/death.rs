@@ -1,4 +1,5 @@
-//! How a machine stops, which ways to try at one moment, and a short text for each, so that one can be asked for again.
+//! How a machine stops, which ways to try at one moment, and a short text for each, so that one can
+//! be asked for again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +17,8 @@ pub(crate) enum Death {
 }
 
 impl Death {
-    /// Ways to stop at a moment with so many unsynced changes, at most `count`: the extremes first, then draws. Only one if nothing is unsynced.
+    /// Ways to stop at a moment with so many unsynced changes, at most `count`: the extremes first,
+    /// then draws. Only one if nothing is unsynced.
     pub(crate) fn draw(random: &Random, unsynced: usize, count: usize) -> Vec<Self> {
         let mut deaths = vec![Self::Power(Crash::LoseAll)];
         if unsynced == 0 {

@@ -1,12 +1,13 @@
-//! What each edit of the manifest is for, read from the storage itself, so that images can be counted by the step of a flush, merge or change of
-//! shape in which the machine stopped.
+//! What each edit of the manifest is for, read from the storage itself, so that images can be
+//! counted by the step of a flush, merge or change of shape in which the machine stopped.
 //!
 //! ```text
 //!   table: write ── table: sync ── table: sync directory ── manifest: append ── manifest: sync ── table: remove
 //!   └─────────── for the edit that will name the table ─────────────┴── decoded at the next call ──┘
 //! ```
 //!
-//! Before an edit is appended, nobody here knows what it will say. So the images at these calls are held back until the edit can be read.
+//! Before an edit is appended, nobody here knows what it will say. So the images at these calls are
+//! held back until the edit can be read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,9 +41,11 @@ pub(crate) enum Purpose {
     ShapeSet,
 }
 
-/// What must have been seen often: what is done, the steps towards it, and before each of them how many different images, both halves together.
+/// What must have been seen often: what is done, the steps towards it, and before each of them how
+/// many different images, both halves together.
 ///
-/// A range is merged, and a run ingested, when everything before it has been flushed, so at most of its calls there is little that a crash could tear.
+/// A range is merged, and a run ingested, when everything before it has been flushed, so at most of
+/// its calls there is little that a crash could tear.
 pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
     use Purpose::*;
     const EDIT: &[Step] = &[step::MANIFEST_APPEND, step::MANIFEST_SYNC];
@@ -74,9 +77,11 @@ pub(crate) struct Follower {
     appended: Option<(Arc<Path>, u64, u64)>,
     /// Images on the way to tables that no edit has named yet.
     tables: BTreeMap<(u64, Step), u64>,
-    /// The table that was synced last, if no edit has named it yet: a sync of the directory is for its name.
+    /// The table that was synced last, if no edit has named it yet: a sync of the directory is for
+    /// its name.
     synced: Option<u64>,
-    /// Images before the last sync of the directory that came after tables' edits, and so is for one that is to come.
+    /// Images before the last sync of the directory that came after tables' edits, and so is for
+    /// one that is to come.
     directory: u64,
     /// What the last edit does.
     last: Vec<Purpose>,

@@ -11,12 +11,13 @@
 //!              └─ verify
 //! ```
 //!
-//! What is drawn for an image (how it goes on, with which options, whether crashes during its recovery are tried) follows from the
-//! workload's seed and from the [`Trail`] on which the image was reached, and from nothing else; so a trail is all that is needed to examine
-//! the same image again.
+//! What is drawn for an image (how it goes on, with which options, whether crashes during its
+//! recovery are tried) follows from the workload's seed and from the [`Trail`] on which the image
+//! was reached, and from nothing else; so a trail is all that is needed to examine the same image
+//! again.
 //!
-//! Many images are the same: it suffices to open one, but each must fulfil what was owed at its own moment. So the outcome is remembered by
-//! the image's identity.
+//! Many images are the same: it suffices to open one, but each must fulfil what was owed at its own
+//! moment. So the outcome is remembered by the image's identity.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -41,7 +42,8 @@ pub(crate) struct Effort {
     pub(crate) deaths: usize,
     /// Images at each moment of a recovery, at most.
     pub(crate) deaths_in_recovery: usize,
-    /// Of sixteen images of workloads, in how many crashes during their recovery are tried; and of the images of recoveries, in half as many.
+    /// Of sixteen images of workloads, in how many crashes during their recovery are tried; and of
+    /// the images of recoveries, in half as many.
     pub(crate) recoveries: u64,
 }
 
@@ -100,7 +102,8 @@ pub(crate) struct Tally {
     pub(crate) by_edit: ByEdit,
     /// Images taken, equal ones included.
     pub(crate) taken: u64,
-    /// Images of machines that were recovering, and of machines that were recovering from a crash during recovery.
+    /// Images of machines that were recovering, and of machines that were recovering from a crash
+    /// during recovery.
     pub(crate) by_depth: [u64; 3],
     /// Calls that were made with each step, on all machines.
     pub(crate) calls: BTreeMap<Step, u64>,
@@ -134,7 +137,8 @@ struct Seen {
     failure: Option<Failure>,
 }
 
-/// How deep crashes within recoveries go: a recovery, the recovery from a crash during it, and one more.
+/// How deep crashes within recoveries go: a recovery, the recovery from a crash during it, and one
+/// more.
 const DEPTH_MAX: usize = 3;
 
 impl Examiner {
@@ -275,7 +279,8 @@ impl Examiner {
         let digest = lost.digest(recovered);
         let checkpoints = session.open_checkpoints()?;
         session.ledger.lock().check_checkpoints(&checkpoints)?;
-        // Now the lost commits are made again, so that their records fall onto the old ones, with other content.
+        // Now the lost commits are made again, so that their records fall onto the old ones, with other
+        // content.
         for number in 0..1 + random.below(3) {
             let salt = random.next();
             let commit = match lost.commit(recovered + number as usize) {
@@ -300,7 +305,8 @@ impl Examiner {
         Ok(Found { commits: recovered, digest, checkpoints })
     }
 
-    /// One crash of a database that went on after a crash; here it suffices that it opens and that all is there.
+    /// One crash of a database that went on after a crash; here it suffices that it opens and that
+    /// all is there.
     fn look_once_more(self: &Arc<Self>, session: &Session, trail: &Trail, random: &Random) {
         let (env, call) = (&session.env, session.env.calls_made());
         let unsynced = env.unsynced_changes();

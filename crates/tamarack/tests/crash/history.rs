@@ -1,12 +1,15 @@
 //! What should be there: the commits in their order, and what the database holds after each.
 //!
-//! A recovered database says how many entries were ever written, or which sequence a run had that was ingested since ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
-//! commit that was, and a digest of everything that must be there then. A number in the midst of a batch is a batch that was torn. The
-//! digest is a sum over all entries, so each commit changes it by little, and a scan is compared with one addition per entry; only if it
-//! differs is the state computed anew, to say how.
+//! A recovered database says how many entries were ever written, or which sequence a run had that
+//! was ingested since ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
+//! commit that was, and a digest of everything that must be there then. A number in the midst of a
+//! batch is a batch that was torn. The digest is a sum over all entries, so each commit changes it
+//! by little, and a scan is compared with one addition per entry; only if it differs is the state
+//! computed anew, to say how.
 //!
-//! Contents tell commits apart: each value is drawn from its commit's own number, and a commit that is written again after a crash has
-//! the same keys and lengths, so that its record falls exactly onto that of the lost one, but other values.
+//! Contents tell commits apart: each value is drawn from its commit's own number, and a commit that
+//! is written again after a crash has the same keys and lengths, so that its record falls exactly
+//! onto that of the lost one, but other values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +50,8 @@ struct Point {
 }
 
 impl Commit {
-    /// What to do with keys, and the length of the value where one is put; `salt` decides the values.
+    /// What to do with keys, and the length of the value where one is put; `salt` decides the
+    /// values.
     pub(crate) fn new(shape: impl IntoIterator<Item = (Vec<u8>, Option<usize>)>, salt: u64) -> Self {
         let random = Random::new(salt);
         let value = |bytes| (0..bytes).map(|_| random.next() as u8).collect();
@@ -130,7 +134,8 @@ impl Timeline {
         self.points.truncate(len + 1);
     }
 
-    /// After how many commits so many entries had been written; `None` if that was in the midst of one, or never.
+    /// After how many commits so many entries had been written; `None` if that was in the midst of
+    /// one, or never.
     pub(crate) fn position(&self, written: u64) -> Option<usize> {
         self.points.binary_search_by_key(&written, |point| point.written).ok()
     }
@@ -172,7 +177,8 @@ pub(crate) fn difference(expected: &Entries, found: &Entries) -> String {
     lines.join("; ")
 }
 
-/// Any two entries that matter here differ in theirs: FNV-1a over lengths and bytes, mixed at the end so that sums do not cancel.
+/// Any two entries that matter here differ in theirs: FNV-1a over lengths and bytes, mixed at the
+/// end so that sums do not cancel.
 fn digest(key: &[u8], value: &[u8]) -> u64 {
     let fnv = |hash: u64, bytes: &[u8]| {
         bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

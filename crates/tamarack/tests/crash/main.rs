@@ -1,11 +1,14 @@
-//! After any crash, what is there is a prefix of the commits that contains everything promised, and opening succeeds.
+//! After any crash, what is there is a prefix of the commits that contains everything promised, and
+//! opening succeeds.
 //!
-//! Workloads run on the simulator; at each moment the machine is stopped in many ways, and every image is opened, judged, used, stopped again.
-//! `edits` tells which step of which flush, merge or change of shape an image is of, `history` knows what should be there, `session` what is promised, `death` the ways to stop, `examiner` takes images and judges,
-//! `stories` has the workloads, `mutations` proves that the judge can say no.
+//! Workloads run on the simulator; at each moment the machine is stopped in many ways, and every
+//! image is opened, judged, used, stopped again. `edits` tells which step of which flush, merge or
+//! change of shape an image is of, `history` knows what should be there, `session` what is
+//! promised, `death` the ways to stop, `examiner` takes images and judges, `stories` has the
+//! workloads, `mutations` proves that the judge can say no.
 //!
-//! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at millions. A failure prints the
-//! command that examines its image again.
+//! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at
+//! millions. A failure prints the command that examines its image again.
 
 mod death;
 mod edits;

@@ -1,14 +1,17 @@
-//! The proof that the suite can say no: each sync is left out once, each pair of ordered steps is swapped once, and every time the examiner
-//! must find an image that is wrong.
+//! The proof that the suite can say no: each sync is left out once, each pair of ordered steps is
+//! swapped once, and every time the examiner must find an image that is wrong.
 //!
-//! A sync whose omission nobody notices is either useless or untested, and a simulator that shows too little would make every
-//! test pass. So this is where the tests, the simulator and the engine's own reasons for each sync are held against each other. What
-//! is listed here is complete: every sync that any workload makes has its row, and every step is exercised or has a reason.
+//! A sync whose omission nobody notices is either useless or untested, and a simulator that shows
+//! too little would make every test pass. So this is where the tests, the simulator and the
+//! engine's own reasons for each sync are held against each other. What is listed here is complete:
+//! every sync that any workload makes has its row, and every step is exercised or has a reason.
 //!
-//! Not in the list of pairs are steps whose order does not matter because nothing is acknowledged, removed or built upon between them:
-//! the syncs of several log segments among each other (all of them come before the acknowledgement); a segment's header and
-//! its name (a segment with only one of them is no segment, and nothing stands in it); a table and its name (both
-//! come before the edit). "Before the acknowledgement" is tested as "before the next append", which is the next thing that a writer can do.
+//! Not in the list of pairs are steps whose order does not matter because nothing is acknowledged,
+//! removed or built upon between them: the syncs of several log segments among each other (all of
+//! them come before the acknowledgement); a segment's header and its name (a segment with only one
+//! of them is no segment, and nothing stands in it); a table and its name (both come before the
+//! edit). "Before the acknowledgement" is tested as "before the next append", which is the next
+//! thing that a writer can do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +47,8 @@ const SYNCS: &[(Step, &str)] = &[
     (CHECKPOINT_SYNC_REMOVED, "CURRENT does not come back without what it leads to"),
 ];
 
-/// Pairs of steps: the first must have happened before the second, because of the state between them if it has not.
+/// Pairs of steps: the first must have happened before the second, because of the state between
+/// them if it has not.
 const ORDERED: &[(Step, Step, &str)] = &[
     // The log.
     (LOG_SYNC, LOG_APPEND, "a write is acknowledged after its sync"),
@@ -83,7 +87,8 @@ const ORDERED: &[(Step, Step, &str)] = &[
     (MANIFEST_RECOVERY_SYNC_DIRECTORY, MANIFEST_REMOVE, "the old manifest is needed until CURRENT's name is durable"),
 ];
 
-/// Pairs of steps: the first must have happened before the second, because of what it does when it comes late.
+/// Pairs of steps: the first must have happened before the second, because of what it does when it
+/// comes late.
 const NEVER_LATE: &[(Step, Step, &str)] = &[
     // What a sync is for comes before it; else it is not durable when that counts.
     (LOG_HEADER, LOG_SYNC_HEADER, "the sync is for the header"),

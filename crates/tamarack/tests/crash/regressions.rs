@@ -12,8 +12,9 @@ fn open(env: &SimEnv) -> Result<tamarack::Db> {
     Options::new().durability(Durability::Sync).advanced(advanced).open("/db")
 }
 
-/// A process made the database's directory and died before it had made its name durable. The next one found the directory there, trusted it,
-/// and acknowledged writes in a database that the next loss of power took away as a whole.
+/// A process made the database's directory and died before it had made its name durable. The next
+/// one found the directory there, trusted it, and acknowledged writes in a database that the next
+/// loss of power took away as a whole.
 #[test]
 fn a_directory_that_was_found_is_made_durable_too() -> Result<()> {
     let env = SimEnv::new(1);

@@ -1,8 +1,9 @@
 //! One machine with a database on it, and the ledger of what that owes.
 //!
-//! A [`Session`] does one thing at a time and writes into its [`Ledger`] what is promised from then on; whoever looks at a crash of the
-//! machine reads there what must be found. The ledger is shared with the simulator's hook, which is called in the midst of whatever the
-//! session is doing: so a commit stands in it before it is begun, and counts as acknowledged only after.
+//! A [`Session`] does one thing at a time and writes into its [`Ledger`] what is promised from then
+//! on; whoever looks at a crash of the machine reads there what must be found. The ledger is shared
+//! with the simulator's hook, which is called in the midst of whatever the session is doing: so a
+//! commit stands in it before it is begun, and counts as acknowledged only after.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -157,7 +158,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks those checkpoints that were found against what is owed. Nothing makes one go away, not even a loss of power.
+    /// Checks those checkpoints that were found against what is owed. Nothing makes one go away,
+    /// not even a loss of power.
     pub(crate) fn check_checkpoints(&self, found: &BTreeSet<usize>) -> Outcome {
         let mut owed = self.checkpoints.iter().enumerate().filter(|(_, checkpoint)| checkpoint.done);
         match owed.find(|(number, _)| !found.contains(number)) {
@@ -184,7 +186,8 @@ impl Session {
         self.settings
     }
 
-    /// Opens what `death` left, checks that it is what is owed, and returns how many commits are there. From now on these are history.
+    /// Opens what `death` left, checks that it is what is owed, and returns how many commits are
+    /// there. From now on these are history.
     pub(crate) fn open(&mut self, settings: Settings, death: Death) -> Outcome<usize> {
         self.settings = settings;
         self.ledger.lock().recovering = self.env.files().iter().any(|(path, _)| path.ends_with("CURRENT"));
@@ -335,7 +338,8 @@ impl Session {
         self.made_durable("checkpoint", made)
     }
 
-    /// Opens all checkpoints that are there, and returns their numbers. Each must be what it was to be; and a directory without one must not pass for one.
+    /// Opens all checkpoints that are there, and returns their numbers. Each must be what it was to
+    /// be; and a directory without one must not pass for one.
     pub(crate) fn open_checkpoints(&self) -> Outcome<BTreeSet<usize>> {
         let checkpoints = self.ledger.lock().checkpoints.clone();
         let mut there = BTreeSet::new();

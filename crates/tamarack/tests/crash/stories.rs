@@ -13,7 +13,8 @@ use crate::workload::{Author, Workload};
 /// How many generated workloads a round has.
 const GENERATED: u64 = 30;
 
-/// All workloads of a round; another round has the same stories with other contents, and other generated ones.
+/// All workloads of a round; another round has the same stories with other contents, and other
+/// generated ones.
 pub(crate) fn all(round: u64) -> Vec<Workload> {
     let seed = |number: u64| Random::for_purpose(round, number).next() >> 32;
     let scripted = SCRIPTED.iter().enumerate().map(|(number, (name, write))| {
@@ -315,7 +316,8 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
 ];
 
-/// Policies that generated workloads choose from: trees of two to five levels with the buffers and keys that they have.
+/// Policies that generated workloads choose from: trees of two to five levels with the buffers and
+/// keys that they have.
 const POLICIES: &[&str] = &[
     "leveling:T=3",
     "garnering:T=2,c=0.5",

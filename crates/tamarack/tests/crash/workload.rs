@@ -1,7 +1,7 @@
 //! Workloads: short stories of what happens to a database, written by hand or drawn from a seed.
 //!
-//! A [`Workload`] is a list of [`Action`]s, decided in full before it runs; [`run`] does them one after another on a simulated machine, under
-//! the eyes of an [`Examiner`].
+//! A [`Workload`] is a list of [`Action`]s, decided in full before it runs; [`run`] does them one
+//! after another on a simulated machine, under the eyes of an [`Examiner`].
 
 use std::ops::Range;
 use std::sync::Arc;

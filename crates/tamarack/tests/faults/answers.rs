@@ -1,6 +1,7 @@
 //! Everything that can be asked of a database, and whether the answers fit a model.
 //!
-//! An error is a fit answer anywhere; a wrong key or value never is. A scan that ends with an error must have been right so far.
+//! An error is a fit answer anywhere; a wrong key or value never is. A scan that ends with an error
+//! must have been right so far.
 
 use tamarack::{Db, Error};
 

@@ -1,7 +1,8 @@
-//! What was asked of a database, and what it may hold after reopening: the model of the fault and damage tests.
+//! What was asked of a database, and what it may hold after reopening: the model of the fault and
+//! damage tests.
 //!
-//! A history is a list of commits in their order. The state of a database must at any time be that of some prefix of the list; which
-//! prefixes are allowed depends on what was promised:
+//! A history is a list of commits in their order. The state of a database must at any time be that
+//! of some prefix of the list; which prefixes are allowed depends on what was promised:
 //!
 //! ```text
 //!  commits   ├──────────── durable ────────────┼──── acknowledged ────┼─ unknown ─┤
@@ -9,7 +10,8 @@
 //!                                               after the end of the process: only from here on
 //! ```
 //!
-//! At most one commit has an unknown fate, and it is the last: writing stops there. Commits that were refused are not in the list.
+//! At most one commit has an unknown fate, and it is the last: writing stops there. Commits that
+//! were refused are not in the list.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +84,8 @@ impl History {
         keys
     }
 
-    /// The largest number of commits, among `from` and more, after which a database could give these answers.
+    /// The largest number of commits, among `from` and more, after which a database could give
+    /// these answers.
     pub(crate) fn explains(&self, answers: &crate::answers::Answers, from: usize) -> Result<usize, String> {
         let mut why = String::new();
         for commits in (from..=self.possible()).rev() {

@@ -13,7 +13,8 @@ pub(crate) fn path_of(error: &Error) -> Option<&Path> {
     }
 }
 
-/// What is wrong with an error that a failing call led to; `struck` is the path of that call, if there was only one.
+/// What is wrong with an error that a failing call led to; `struck` is the path of that call, if
+/// there was only one.
 pub(crate) fn complaint(error: &Error, struck: Option<&PathBuf>) -> Option<String> {
     let text = error.to_string();
     let Some(path) = path_of(error) else { return Some(format!("an error that names no file: {text}")) };

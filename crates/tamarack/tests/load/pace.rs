@@ -1,18 +1,21 @@
-//! Nobody waits long: what puts take while the tree merges nearly as fast as the device can, on the simulator's clock.
+//! Nobody waits long: what puts take while the tree merges nearly as fast as the device can, on the
+//! simulator's clock.
 //!
-//! A tree grows by random keys, in a closed loop, until it has the size that is to be examined. Of that state there are
-//! two images. On the first one, puts come one after the other without a pause, which says how much per second the
-//! device can merge in such a tree. On the second one the same puts come at nine tenths of that, each at its due time
-//! or when the one before has ended. What is shown: no put takes 100 ms, hardly anything of what was offered is
-//! missing in the end, writers hardly ever wait for a flush, and the tree keeps its shape. All on three devices, with
+//! A tree grows by random keys, in a closed loop, until it has the size that is to be examined. Of
+//! that state there are two images. On the first one, puts come one after the other without a
+//! pause, which says how much per second the device can merge in such a tree. On the second one the
+//! same puts come at nine tenths of that, each at its due time or when the one before has ended.
+//! What is shown: no put takes 100 ms, hardly anything of what was offered is missing in the end,
+//! writers hardly ever wait for a flush, and the tree keeps its shape. All on three devices, with
 //! several policies, with small values and with such of all sizes; and while the policy changes.
 //!
-//! Latency here is what a put takes from its call to its return. How far a put comes after its due time is another
-//! thing: while a leveled tree rewrites its largest level it digests less than on average, and nine tenths of the average
-//! is then more than there is. The table (`-- --nocapture`) says that as well, as "behind".
+//! Latency here is what a put takes from its call to its return. How far a put comes after its due
+//! time is another thing: while a leveled tree rewrites its largest level it digests less than on
+//! average, and nine tenths of the average is then more than there is. The table (`-- --nocapture`)
+//! says that as well, as "behind".
 //!
-//! Numbers follow from seeds alone: clock, device and order of workers are the simulator's. `TAMARACK_TIMES` makes
-//! buffers, and with them trees, so many times larger.
+//! Numbers follow from seeds alone: clock, device and order of workers are the simulator's.
+//! `TAMARACK_TIMES` makes buffers, and with them trees, so many times larger.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -37,8 +40,8 @@ struct Case {
     policy: &'static str,
     values: Values,
     memtable_bytes: u64,
-    /// Buffers' worth before anything is measured, and while it is: enough for the merges that make the tree's last
-    /// level larger, or begin another one.
+    /// Buffers' worth before anything is measured, and while it is: enough for the merges that make
+    /// the tree's last level larger, or begin another one.
     grown: u64,
     measured: u64,
 }
@@ -75,7 +78,8 @@ struct Seen {
     above_slots: Vec<usize>,
     /// The same where a level may also have as many runs as the last change of shape left there.
     above_left: Vec<usize>,
-    /// Changes of shape at the last look, and for each level the least number of runs since the last of them, or since the first look.
+    /// Changes of shape at the last look, and for each level the least number of runs since the
+    /// last of them, or since the first look.
     reshapes: Option<u64>,
     left: Vec<usize>,
     /// After the last put.
@@ -117,7 +121,8 @@ impl Case {
     fn open(&self, env: &SimEnv) -> Db {
         let advanced = AdvancedOptions::new().env(Arc::new(env.clone()));
         let advanced = advanced.memtable_bytes(self.memtable_bytes).policy(self.policy).cache_bytes(0);
-        // Buffers are small, so that trees grow soon; pieces in which merges read and write are of the usual size, which they have with so much memory.
+        // Buffers are small, so that trees grow soon; pieces in which merges read and write are of the
+        // usual size, which they have with so much memory.
         let options = Options::new().memory_bytes(64 << 20).advanced(advanced);
         options.open("/db").expect("a database")
     }
@@ -267,7 +272,8 @@ fn nine_tenths(case: Case) {
             assert!(seen.stats.levels.len() >= 3, "{name}: the tree is too small to show anything");
         }
         assert!(most.rate() > 0.97 * offered, "{name}: {} of {offered} bytes per second", most.rate());
-        // Buffers as small as these are filled while a flush waits for its syncs; that is seldom, and soon over.
+        // Buffers as small as these are filled while a flush waits for its syncs; that is seldom, and soon
+        // over.
         let waits = most.stats.write_stall_seconds / most.time.as_secs_f64();
         assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
         // A flush that fills level 1 is a run beyond its slots by rule.
@@ -329,8 +335,10 @@ fn moose() {
     nine_tenths(Case::mixed_values("moose:last=0.8,k=1", 60, 80));
 }
 
-/// A leveled tree becomes MOOSE's, and leveled again, under puts that come at nine tenths of what it could merge before: as data arrives, so that arrivals carry
-/// the tree over. On the way back levels of two and three runs become one, which is work that writers are slowed for; still no put waits long for it.
+/// A leveled tree becomes MOOSE's, and leveled again, under puts that come at nine tenths of what
+/// it could merge before: as data arrives, so that arrivals carry the tree over. On the way back
+/// levels of two and three runs become one, which is work that writers are slowed for; still no put
+/// waits long for it.
 #[test]
 fn a_change_of_policy() {
     let case = Case::mixed_values("leveling:T=10", 60, 60);
@@ -364,8 +372,8 @@ fn a_seed_says_it_all() {
     assert_ne!(latencies(1), latencies(2));
 }
 
-/// Ten times as much as the device can merge, out of nothing: writers are slowed down to what it can, and never stopped.
-/// While the first buffers fill they are not slowed down at all.
+/// Ten times as much as the device can merge, out of nothing: writers are slowed down to what it
+/// can, and never stopped. While the first buffers fill they are not slowed down at all.
 #[test]
 fn a_burst() {
     let case = Case::small_values("leveling:T=4", 32, 48);

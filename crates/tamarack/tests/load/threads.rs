@@ -2,9 +2,10 @@
 //!
 //! # How it knows what is right
 //!
-//! What a writer writes is a pure function of the seed, the writer, and the number of the write: its [`History`]. Writers do not share keys. So
-//! the keys of a writer, as anybody sees them at one moment, must be **exactly** what its first `n` writes leave, for some `n`. Readers
-//! find `n` from the values, which carry the number of their write, and replay the history up to there:
+//! What a writer writes is a pure function of the seed, the writer, and the number of the write:
+//! its [`History`]. Writers do not share keys. So the keys of a writer, as anybody sees them at one
+//! moment, must be **exactly** what its first `n` writes leave, for some `n`. Readers find `n` from
+//! the values, which carry the number of their write, and replay the history up to there:
 //!
 //! ```text
 //!   history   1: put a    2: batch {put b, delete a, put c}    3: delete b    4: put a    …
@@ -16,22 +17,26 @@
 //!
 //! Some writes are ingested as sorted runs, which are to be like batches in all of this.
 //!
-//! This one comparison shows that batches are atomic, that writes become visible in order and stay visible, and that neither flushes nor
-//! merges lose or bring back a version. Besides:
+//! This one comparison shows that batches are atomic, that writes become visible in order and stay
+//! visible, and that neither flushes nor merges lose or bring back a version. Besides:
 //!
 //! * a writer knows its `n` exactly, so it reads its own writes, by lookups and by scans;
 //! * for each reader `n` never goes back;
-//! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and key by key, whatever is flushed and merged meanwhile;
-//! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that much of the neighbour;
-//! * a checkpoint holds a state like any other, no older than what was acknowledged before it was asked for, and is none the worse for what both databases do next;
+//! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and
+//!   key by key, whatever is flushed and merged meanwhile;
+//! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that
+//!   much of the neighbour;
+//! * a checkpoint holds a state like any other, no older than what was acknowledged before it was
+//!   asked for, and is none the worse for what both databases do next;
 //! * changes of policy, pauses and compactions in the middle of it change nothing of this;
 //! * closed and opened again, everything is there, and [`Db::verify`] finds nothing wrong.
 //!
 //! # How much it does
 //!
-//! In rounds, each with a new database of other sizes. In CI two or more on each environment, for about five seconds; `TAMARACK_SECONDS=300` goes on
-//! that long on each. `TAMARACK_SEED` chooses other histories. Threads are real, so a seed does not fix their order:
-//! the binary `schedules` explores orders that can be repeated, of far less code.
+//! In rounds, each with a new database of other sizes. In CI two or more on each environment, for
+//! about five seconds; `TAMARACK_SECONDS=300` goes on that long on each. `TAMARACK_SEED` chooses
+//! other histories. Threads are real, so a seed does not fix their order: the binary `schedules`
+//! explores orders that can be repeated, of far less code.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -43,7 +48,8 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, OsEnv, Random, TempDir};
 
-/// With two snapshot readers, one lookup reader, one thread for checkpoints and one for everything else: nine.
+/// With two snapshot readers, one lookup reader, one thread for checkpoints and one for everything
+/// else: nine.
 const WRITERS: u64 = 4;
 
 /// Keys of a writer: few, so that each has many versions and is deleted and written again often.
@@ -52,7 +58,8 @@ const KEYS: u64 = 24;
 /// Writes of a writer per round.
 const WRITES: u64 = 1500;
 
-/// One write in so many is ingested as a sorted run, if it only puts. Writers do that at the same time, and overtake each other.
+/// One write in so many is ingested as a sorted run, if it only puts. Writers do that at the same
+/// time, and overtake each other.
 const INGESTED_EVERY: u64 = 12;
 
 /// Snapshots that a reader holds while it goes on.
@@ -176,7 +183,8 @@ impl Round {
         self.db.write_with(&batch, write.durability)
     }
 
-    /// A writer's scans see exactly what it wrote: whole, or between two keys; forwards, backwards, or from both ends.
+    /// A writer's scans see exactly what it wrote: whole, or between two keys; forwards, backwards,
+    /// or from both ends.
     fn scan_own(&self, replica: &Replica, random: &Random) -> Result<()> {
         let prefix = writer_prefix(replica.history.writer);
         assert_eq!(collect(self.db.prefix(&prefix), random)?, replica.state, "writer {}", replica.history.writer);
@@ -187,7 +195,8 @@ impl Round {
         Ok(())
     }
 
-    /// Reads how far the neighbour has come, then writes that down. Whoever sees the note must see the neighbour that far.
+    /// Reads how far the neighbour has come, then writes that down. Whoever sees the note must see
+    /// the neighbour that far.
     fn note_neighbour(&self, writer: u64) -> Result<()> {
         let neighbour = (writer + 1) % WRITERS;
         let seen = collect(self.db.prefix(writer_prefix(neighbour)), &Random::new(writer))?;
@@ -222,7 +231,8 @@ impl Round {
         Ok(())
     }
 
-    /// Looks keys up one by one: the number found is never older than one seen before, nor than what was acknowledged.
+    /// Looks keys up one by one: the number found is never older than one seen before, nor than
+    /// what was acknowledged.
     fn look_up(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         let mut reader = Reader::new(self.seed);
@@ -494,7 +504,8 @@ impl Reader {
         Self { replicas: (0..WRITERS).map(|writer| Replica::new(seed, writer)).collect() }
     }
 
-    /// `view` is what some number of writes of each writer leave, no fewer than this thread has seen before, or than the notes in it tell.
+    /// `view` is what some number of writes of each writer leave, no fewer than this thread has
+    /// seen before, or than the notes in it tell.
     fn check(&mut self, view: &View) {
         for replica in &mut self.replicas {
             let writer = replica.history.writer;
@@ -535,7 +546,8 @@ fn unchanged(snapshot: &Snapshot, view: &View, random: &Random) -> Result<()> {
     Ok(())
 }
 
-/// All that a scan gives: forwards, backwards, or from both ends at random. Keys come in order, each once.
+/// All that a scan gives: forwards, backwards, or from both ends at random. Keys come in order,
+/// each once.
 fn collect(mut scan: tamarack::Scan, random: &Random) -> Result<View> {
     let way = random.below(3);
     let (mut front, mut back) = (Vec::new(), Vec::new());

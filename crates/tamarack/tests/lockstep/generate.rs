@@ -1,8 +1,9 @@
 //! From a seed, a history.
 //!
-//! Each history draws its own few keys, its own sizes, and how often it does what, many things not at all: a history that only writes, flushes and
-//! crashes reaches states that an even mixture never does. Every history has a policy, most often with buffers so small that a few dozen
-//! writes make a tree of several levels.
+//! Each history draws its own few keys, its own sizes, and how often it does what, many things not
+//! at all: a history that only writes, flushes and crashes reaches states that an even mixture
+//! never does. Every history has a policy, most often with buffers so small that a few dozen writes
+//! make a tree of several levels.
 
 use std::ops::Bound;
 
@@ -92,7 +93,8 @@ fn filter(random: &Random) -> String {
     }
 }
 
-/// A shape of one to four levels that keeps to the rules: a level holds at least one and a half of what arrives at a time, and a slot all of it.
+/// A shape of one to four levels that keeps to the rules: a level holds at least one and a half of
+/// what arrives at a time, and a slot all of it.
 fn custom(random: &Random) -> String {
     let buffer = size(random);
     let (mut words, mut batch) = (format!("custom:buffer {buffer}"), buffer);
@@ -202,7 +204,8 @@ impl<'a> Generator<'a> {
             let count = if possible { weight * factor } else { 0 };
             kinds.extend(std::iter::repeat_n(kind, count as usize));
         }
-        // With few keys there are many versions of each; with many, runs grow and parts of them overlap nothing.
+        // With few keys there are many versions of each; with many, runs grow and parts of them overlap
+        // nothing.
         let keys = match random.below(3) {
             0 => (0..12 + random.below(60)).map(|_| wide_key(random)).collect(),
             _ => (0..1 + random.below(10)).map(|_| key(random)).collect(),
@@ -386,7 +389,8 @@ fn wide_key(random: &Random) -> Vec<u8> {
     (0..1 + random.below(3)).map(|_| b'a' + random.below(8) as u8).collect()
 }
 
-/// Short keys, so that some are prefixes of others; sometimes empty, long, or at the borders of what bytes can be.
+/// Short keys, so that some are prefixes of others; sometimes empty, long, or at the borders of
+/// what bytes can be.
 fn key(random: &Random) -> Vec<u8> {
     match random.below(12) {
         0 => Vec::new(),

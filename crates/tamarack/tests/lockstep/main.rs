@@ -1,5 +1,5 @@
-//! Lockstep: random histories of operations on a database and on a simple model must give the same answers, whatever
-//! happens to the process, the machine and its disk in between.
+//! Lockstep: random histories of operations on a database and on a simple model must give the same
+//! answers, whatever happens to the process, the machine and its disk in between.
 //!
 //! ```text
 //!   seed ── generate ── history ── run ──┬── world: a database on memory, files, or a simulated machine with faults

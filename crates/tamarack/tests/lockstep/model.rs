@@ -1,4 +1,5 @@
-//! What a database must hold, in the simplest way there is: the list of all states it has been in, one per commit.
+//! What a database must hold, in the simplest way there is: the list of all states it has been in,
+//! one per commit.
 //!
 //! ```text
 //!   states       0 ── 1 ── 2 ── 3 ── 4 ── 5
@@ -7,8 +8,9 @@
 //!                          └ durable: what a loss of power must leave at least
 //! ```
 //!
-//! After a crash the database must hold one of these states: from `durable` on if the machine lost its power, from `visible` on if only the
-//! process ended, and exactly `visible` if it was closed. The model then goes on from the state that was found.
+//! After a crash the database must hold one of these states: from `durable` on if the machine lost
+//! its power, from `visible` on if only the process ended, and exactly `visible` if it was closed.
+//! The model then goes on from the state that was found.
 //!
 //! A write that was refused is not in the list: whatever happens later, it must never be seen.
 
@@ -98,7 +100,8 @@ impl Model {
         }
     }
 
-    /// A write ended without an answer, or with the answer that its fate is unknown. It is not visible.
+    /// A write ended without an answer, or with the answer that its fate is unknown. It is not
+    /// visible.
     pub(crate) fn lose_track(&mut self, writes: &[Write]) {
         self.states.push(self.after(writes));
     }
@@ -127,8 +130,8 @@ impl Model {
         };
         let mut matching = (first..=last).filter(|commits| *self.states[*commits] == found);
         let Some(least) = matching.next() else { return Err(self.unexpected(&found, first, last)) };
-        // Several may look alike. What follows is judged as if the last of them had been found, but no more is taken to be durable than
-        // the first one tells.
+        // Several may look alike. What follows is judged as if the last of them had been found, but no more
+        // is taken to be durable than the first one tells.
         let most = matching.next_back().unwrap_or(least);
         self.states.truncate(most + 1);
         self.visible = most;

@@ -1,4 +1,5 @@
-//! A history: what is done to a database, as data. Prints as text, one operation per line, and is read back from it.
+//! A history: what is done to a database, as data. Prints as text, one operation per line, and is
+//! read back from it.
 //!
 //! ```text
 //! setup environment=faulty seed=7 sealed=2 block=64 table=300 cache=0 buffer=200 threads=2 policy=tiering:T=4
@@ -10,8 +11,8 @@
 //! scan now in:"a" ex:"k"*300 fb 10
 //! ```
 //!
-//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. The words of a policy go to the end of the line. A line that begins
-//! with `#` is a comment.
+//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. The words of a policy
+//! go to the end of the line. A line that begins with `#` is a comment.
 
 use std::fmt;
 use std::ops::Bound;
@@ -74,7 +75,8 @@ pub(crate) enum Operation {
         reader: Reader,
         key: Vec<u8>,
     },
-    /// A scan whose ends are asked in the order of `turns`, over and over, until `limit` items came.
+    /// A scan whose ends are asked in the order of `turns`, over and over, until `limit` items
+    /// came.
     Scan {
         reader: Reader,
         range: Range,
@@ -112,7 +114,8 @@ pub(crate) enum Operation {
     Settle,
     /// Every level takes the form of the shape.
     Reshape,
-    /// A checkpoint is made, opened, compared, written to and closed; later it is looked at once more.
+    /// A checkpoint is made, opened, compared, written to and closed; later it is looked at once
+    /// more.
     Checkpoint,
     /// Merges are held from now on, or go on again.
     Pause,
@@ -129,7 +132,8 @@ pub(crate) enum Operation {
     Reopen,
     /// The process or the machine ends, and the database is opened again.
     End(Ending),
-    /// An operation, and an end before its so-manieth call that changes storage, counted from 0; after it if there are fewer.
+    /// An operation, and an end before its so-manieth call that changes storage, counted from 0;
+    /// after it if there are fewer.
     Interrupt {
         calls: u64,
         ending: Ending,
@@ -189,8 +193,8 @@ pub(crate) enum Ending {
     Crash(u64),
 }
 
-/// The failures that histories may have, with their names. Disks that lie about what they wrote are not among them: no
-/// answer can be right then, and other tests see that it is an error.
+/// The failures that histories may have, with their names. Disks that lie about what they wrote are
+/// not among them: no answer can be right then, and other tests see that it is an error.
 const FAILURES: [(&str, Failure); 9] = [
     ("io", Failure::Io),
     ("storage-full", Failure::StorageFull),
@@ -395,7 +399,8 @@ impl History {
     }
 }
 
-/// What is left of a line. Each method takes one thing off its front; `None` if something else stands there.
+/// What is left of a line. Each method takes one thing off its front; `None` if something else
+/// stands there.
 struct Words<'a> {
     rest: &'a str,
 }

@@ -1,5 +1,6 @@
-//! The test of the test: between harness and database sits a deliberate mistake, and the harness must notice it, shrink the history to a few
-//! operations, and fail again on what it prints. Mistakes in merges are planted in the engine itself; see `tamarack::mistake`.
+//! The test of the test: between harness and database sits a deliberate mistake, and the harness
+//! must notice it, shrink the history to a few operations, and fail again on what it prints.
+//! Mistakes in merges are planted in the engine itself; see `tamarack::mistake`.
 
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
@@ -107,7 +108,8 @@ fn a_run_that_others_have_overtaken_is_noticed() {
     is_noticed_in_merges(Mistake::RunOvertaken);
 }
 
-/// Fails if no history notices a mistake that is not in the harness but in the engine itself. The simulator's workers run on this thread, and so make it.
+/// Fails if no history notices a mistake that is not in the harness but in the engine itself. The
+/// simulator's workers run on this thread, and so make it.
 #[cfg(debug_assertions)]
 fn is_noticed_in_merges(mistake: Mistake) {
     let fails = |history: &History| mistake::with(mistake, || run(history, None, &mut Coverage::default())).err();
@@ -120,7 +122,8 @@ fn is_noticed_in_merges(mistake: Mistake) {
     assert!(outcome.is_ok(), "without the mistake all is well");
 }
 
-/// Fails if no history notices the mistake, or if the shrunk one has more operations than `operations_max`.
+/// Fails if no history notices the mistake, or if the shrunk one has more operations than
+/// `operations_max`.
 fn is_noticed(sabotage: Sabotage, environment: Environment, operations_max: usize) {
     let fails = |history: &History| run(history, Some(sabotage), &mut Coverage::default()).is_err();
     let history = (0..HISTORIES_MAX)

@@ -1,7 +1,8 @@
 //! Carries out a history on a database and on the model, in lockstep, and compares every answer.
 //!
-//! An error is an answer too. It is accepted only if something was made to go wrong since the database was opened; and what it says about a write
-//! is taken at its word: that nothing was written, or that its fate is unknown.
+//! An error is an answer too. It is accepted only if something was made to go wrong since the
+//! database was opened; and what it says about a write is taken at its word: that nothing was
+//! written, or that its fate is unknown.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -48,7 +49,8 @@ pub(crate) struct Coverage {
     pub(crate) moves: u64,
     /// Changes of shape while a database was open.
     pub(crate) reshapes: u64,
-    /// Checkpoints that were made and compared, and looks at databases before they were opened for writing.
+    /// Checkpoints that were made and compared, and looks at databases before they were opened for
+    /// writing.
     pub(crate) checkpoints: u64,
     pub(crate) looks: u64,
     /// The most levels, and the most runs, that a tree had when it was looked at.
@@ -229,7 +231,8 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Err(error) if is_stop(&error) => {
-                // The first write that hears of it may be the one whose sync failed; later ones were not even tried.
+                // The first write that hears of it may be the one whose sync failed; later ones were not even
+                // tried.
                 if !self.model.stopped {
                     self.model.lose_track(writes);
                 }
@@ -322,7 +325,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens a checkpoint, writes to it and closes it; false if it does not hold what it should before or after.
+    /// Opens a checkpoint, writes to it and closes it; false if it does not hold what it should
+    /// before or after.
     fn use_checkpoint(&self, dir: &Path, state: &mut State) -> tamarack::Result<bool> {
         let db = self.world.open_checkpoint(dir)?;
         if all_of(&db)? != *state {
@@ -341,7 +345,8 @@ impl<'a> Run<'a> {
         Ok(same)
     }
 
-    /// The last checkpoint is still what it was, whatever has become of the database that it was made of.
+    /// The last checkpoint is still what it was, whatever has become of the database that it was
+    /// made of.
     fn look_at_checkpoint(&mut self) -> Result<(), String> {
         let Some((dir, state)) = self.checkpoint.take() else { return Ok(()) };
         match self.world.open_checkpoint(&dir).and_then(|db| all_of(&db)) {
@@ -365,7 +370,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the database for reading only, reads it, and sees that nothing has changed by that. `None` if a fault has kept it from that.
+    /// Opens the database for reading only, reads it, and sees that nothing has changed by that.
+    /// `None` if a fault has kept it from that.
     fn look_first(&mut self) -> Result<Option<State>, String> {
         let before = self.world.bytes();
         let looked = self.world.open_to_look().and_then(|[one, another]| {
@@ -544,7 +550,8 @@ impl<'a> Run<'a> {
         self.open(if loses { Promise::Durable } else { Promise::Acknowledged })
     }
 
-    /// If the end comes in the middle of the operation, nobody has heard its answer: a write that it makes may be there or not.
+    /// If the end comes in the middle of the operation, nobody has heard its answer: a write that
+    /// it makes may be there or not.
     fn interrupt(&mut self, calls: u64, ending: Ending, operation: &Operation) -> Result<(), String> {
         let before = self.model.clone();
         let checkpoint = self.checkpoint.clone();
@@ -579,7 +586,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Opens the database and looks at all that it holds. Opening may fail because of a fault, but not when that is mended.
+    /// Opens the database and looks at all that it holds. Opening may fail because of a fault, but
+    /// not when that is mended.
     fn open(&mut self, mut promise: Promise) -> Result<(), String> {
         self.coverage.recoveries += 1;
         if self.world.has_lost_pages() {
@@ -619,7 +627,8 @@ impl<'a> Run<'a> {
         *promise = Promise::Durable;
     }
 
-    /// Reads what is there without knowing what should be. Faults are mended if they get in the way.
+    /// Reads what is there without knowing what should be. Faults are mended if they get in the
+    /// way.
     fn read_all(&mut self) -> Result<State, String> {
         let read = |world: &World| -> tamarack::Result<State> {
             let all = Range::Prefix(Vec::new());
@@ -690,7 +699,8 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// A tree that has come to rest is within its bound on space, if nothing has been flushed since it was waited for.
+/// A tree that has come to rest is within its bound on space, if nothing has been flushed since it
+/// was waited for.
 fn check_space(before: Option<Stats>, after: Option<Stats>) -> Result<(), String> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     let worst = after.space_amplification_worst;

@@ -1,5 +1,6 @@
-//! From a history that fails, a small one that fails too: take operations away, in large pieces first, then make what is left simpler, until nothing
-//! helps any more. Which failure it is does not matter; the smallest one is looked into first.
+//! From a history that fails, a small one that fails too: take operations away, in large pieces
+//! first, then make what is left simpler, until nothing helps any more. Which failure it is does
+//! not matter; the smallest one is looked into first.
 
 use std::ops::Bound;
 
@@ -8,10 +9,12 @@ use crate::operation::{Ending, History, Level, Operation, Range, Reader, TreeSet
 /// After so many tries the best so far will do.
 const TRIES_MAX: u32 = 4000;
 
-/// A crash is tried with so many small seeds: one of them may lose the right thing of a shorter history.
+/// A crash is tried with so many small seeds: one of them may lose the right thing of a shorter
+/// history.
 const CRASHES: u64 = 16;
 
-/// A buffer in which short histories stay: what fails without flushes and merges needs none to be understood.
+/// A buffer in which short histories stay: what fails without flushes and merges needs none to be
+/// understood.
 const BUFFER_BYTES: u64 = 600;
 
 /// The smallest history found for which `fails` is true, as it must be for the one given.
@@ -77,7 +80,8 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
     }
 }
 
-/// Simpler operations of the same kind, each a step towards the simplest, so that there is no way round in a circle.
+/// Simpler operations of the same kind, each a step towards the simplest, so that there is no way
+/// round in a circle.
 fn simpler(operation: &Operation) -> Vec<Operation> {
     let mut found = Vec::new();
     match operation {

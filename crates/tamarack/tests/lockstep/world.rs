@@ -1,7 +1,8 @@
 //! The database under test with the machine it runs on, and what histories do to both.
 //!
-//! On memory and real files, the end of a process is imitated by dropping the database without closing it, and so is a loss of power. Only the
-//! simulator has background steps, faults, and crashes that lose something.
+//! On memory and real files, the end of a process is imitated by dropping the database without
+//! closing it, and so is a loss of power. Only the simulator has background steps, faults, and
+//! crashes that lose something.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,7 +39,8 @@ pub(crate) struct World {
     /// The faults that had struck when the database was opened, and when the machine started.
     faults_at_open: u64,
     faults_at_last_look: u64,
-    /// A failed sync has thrown pages away: what reads show need not be on the disk, whatever syncs say from now on.
+    /// A failed sync has thrown pages away: what reads show need not be on the disk, whatever syncs
+    /// say from now on.
     pages_lost: bool,
     limited: bool,
     /// A limit was in force since the database was opened.
@@ -485,7 +487,8 @@ impl World {
         self.was_limited |= self.limited;
     }
 
-    /// Takes back all faults and limits. What they did may still lead to errors, until the database is opened again.
+    /// Takes back all faults and limits. What they did may still lead to errors, until the database
+    /// is opened again.
     pub(crate) fn heal(&mut self) {
         self.look_for_faults();
         if let Some(env) = self.simulator() {
@@ -501,8 +504,9 @@ impl World {
         self.was_limited || self.faults_at_last_look > self.faults_at_open
     }
 
-    /// Whether a failed sync has thrown pages away. The process must not be trusted to have written anything then; neither must the next one,
-    /// since it finds pages that look well and are not on the disk.
+    /// Whether a failed sync has thrown pages away. The process must not be trusted to have written
+    /// anything then; neither must the next one, since it finds pages that look well and are
+    /// not on the disk.
     pub(crate) fn has_lost_pages(&mut self) -> bool {
         self.look_for_faults();
         self.pages_lost
@@ -515,7 +519,8 @@ impl World {
         self.install_watch();
     }
 
-    /// Goes on from an image, if one was made, and says what it is an image of. `None`, and nothing changed, if there were not so many calls.
+    /// Goes on from an image, if one was made, and says what it is an image of. `None`, and nothing
+    /// changed, if there were not so many calls.
     pub(crate) fn end_watch(&mut self, ending: Ending) -> Option<Survives> {
         let lost_pages = self.has_lost_pages();
         if let Some(env) = self.simulator() {
@@ -537,12 +542,13 @@ impl World {
         env.set_hook(move |moment| watch.lock().see(moment));
     }
 
-    /// Leaves everything as it is and goes on in another process, perhaps on a machine of its own, perhaps after a crash. Handles on
-    /// the old one must be dropped afterwards.
+    /// Leaves everything as it is and goes on in another process, perhaps on a machine of its own,
+    /// perhaps after a crash. Handles on the old one must be dropped afterwards.
     fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
         self.look_for_faults();
         if other_machine {
-            // Nothing is injected there, but a limit comes along, and may be one that was lifted here since the image was made.
+            // Nothing is injected there, but a limit comes along, and may be one that was lifted here since the
+            // image was made.
             env.set_capacity(None);
             self.failure = None;
             (self.faults_at_open, self.faults_at_last_look) = (0, 0);
@@ -615,9 +621,11 @@ impl Watch {
     }
 }
 
-/// Files in memory are real files too; only their syncs cost nothing, which leaves time for more histories.
+/// Files in memory are real files too; only their syncs cost nothing, which leaves time for more
+/// histories.
 fn temporary_directory(on_disk: bool) -> std::io::Result<TempDir> {
-    // What is in memory is not read past the page cache, whatever is asked for; a few histories are on a disk for that.
+    // What is in memory is not read past the page cache, whatever is asked for; a few histories are on
+    // a disk for that.
     if on_disk { TempDir::new() } else { TempDir::below(Path::new("/dev/shm")).or_else(|_| TempDir::new()) }
 }
 

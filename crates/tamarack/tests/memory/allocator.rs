@@ -21,7 +21,8 @@ fn subtract(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Ordering::SeqCst);
 }
 
-// SAFETY: all calls are handed on to the system's allocator as they came; counting does not touch the memory.
+// SAFETY: all calls are handed on to the system's allocator as they came; counting does not touch
+// the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());

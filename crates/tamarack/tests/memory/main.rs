@@ -1,12 +1,16 @@
-//! The engine's account of its memory beside a counting allocator, in everything that takes memory: loading, huge values, tiny entries, only deletes, filters,
-//! iterators by the hundred, values that outlive their blocks, merges; and that what lives never passes the budget by more than the slack that
-//! `Options::memory_bytes` states.
+//! The engine's account of its memory beside a counting allocator, in everything that takes memory:
+//! loading, huge values, tiny entries, only deletes, filters, iterators by the hundred, values that
+//! outlive their blocks, merges; and that what lives never passes the budget by more than the slack
+//! that `Options::memory_bytes` states.
 //!
-//! Databases are real files, so that all that is allocated is the engine's and the test's own. Each scenario has a database of its own, and
-//! they run one after the other, since the allocator counts for all threads. The two are compared when nothing is being freed or taken: a comparison
-//! is repeated until it comes out right, and fails if it does not within some seconds. `-- --nocapture` shows each of them.
+//! Databases are real files, so that all that is allocated is the engine's and the test's own. Each
+//! scenario has a database of its own, and they run one after the other, since the allocator counts
+//! for all threads. The two are compared when nothing is being freed or taken: a comparison
+//! is repeated until it comes out right, and fails if it does not within some seconds. `--
+//! --nocapture` shows each of them.
 //!
-//! `TAMARACK_MIB` sets the budget of all scenarios (8), `TAMARACK_THREADS` that of background threads (2).
+//! `TAMARACK_MIB` sets the budget of all scenarios (8), `TAMARACK_THREADS` that of background
+//! threads (2).
 
 #![cfg(not(feature = "shuttle"))]
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without")]
@@ -21,7 +25,8 @@ use tamarack_env::sync::thread;
 
 const MIB: u64 = 1 << 20;
 
-/// What is not charged: the parts of an open database that are always there, about 12 KiB, and what the cache's own tables have in reserve.
+/// What is not charged: the parts of an open database that are always there, about 12 KiB, and what
+/// the cache's own tables have in reserve.
 const UNCHARGED_BYTES: u64 = 64 << 10;
 
 fn number_from(variable: &str, default: u64) -> u64 {
@@ -51,7 +56,8 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
     scenarios.into_iter().try_for_each(|scenario| scenario(budget_bytes))
 }
 
-/// Reads some blocks together: what the environment takes for that, once in a process, is no database's.
+/// Reads some blocks together: what the environment takes for that, once in a process, is no
+/// database's.
 fn take_what_the_process_keeps() -> Result<()> {
     let dir = TempDir::new().expect("there is a place for temporary files");
     let db = Options::new()
@@ -221,7 +227,8 @@ fn large_filters(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// Filters that are larger than the budget: that is told, nothing fails, and the cache is down to its minimum.
+/// Filters that are larger than the budget: that is told, nothing fails, and the cache is down to
+/// its minimum.
 fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("beyond", budget_bytes / 8, |advanced| advanced.filter("blocked:bits=60"))?;
     let entries = budget_bytes / 48;
@@ -265,7 +272,8 @@ fn slack_bytes(budget_bytes: u64) -> u64 {
     budget_bytes / 8 + MIB
 }
 
-/// So many of the largest values a background thread may have in hand, more than the budget foresees.
+/// So many of the largest values a background thread may have in hand, more than the budget
+/// foresees.
 const SLACK_OF_HUGE_VALUES: u64 = 4;
 
 impl Scene {
@@ -354,7 +362,8 @@ impl Scene {
         Ok(())
     }
 
-    /// The budget was kept but for the slack, `more_bytes` and what the test says; and when it is closed nothing is left.
+    /// The budget was kept but for the slack, `more_bytes` and what the test says; and when it is
+    /// closed nothing is left.
     fn close(mut self, more_bytes: u64) -> Result<()> {
         self.note_peak();
         let share = self.peak_bytes as f64 / self.budget_bytes as f64;

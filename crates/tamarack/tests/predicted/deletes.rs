@@ -230,8 +230,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Histories that grow and shrink, settled: the same shape and runs after every step, the same bytes
-/// written into each level, and the same entries in the end.
+/// Histories that grow and shrink, settled: the same shape and runs after every step, the same
+/// bytes written into each level, and the same entries in the end.
 #[test]
 fn settled_with_deletes() -> Result<()> {
     let all = policies(1000);

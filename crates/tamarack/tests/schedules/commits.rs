@@ -71,7 +71,8 @@ fn sealing_between_groups() {
     });
 }
 
-/// An append fails: all members of that group are told and see nothing of it; the log has no gap, and trying again helps.
+/// An append fails: all members of that group are told and see nothing of it; the log has no gap,
+/// and trying again helps.
 #[test]
 fn a_failed_append() {
     explore(1500, || {
@@ -94,7 +95,8 @@ fn a_failed_append() {
     });
 }
 
-/// A sync fails: all members of that group are told and nobody ever sees what they wrote; nothing is written any more.
+/// A sync fails: all members of that group are told and nobody ever sees what they wrote; nothing
+/// is written any more.
 #[test]
 fn a_failed_sync() {
     explore(1500, || {
@@ -133,8 +135,8 @@ fn settings() -> CommitSettings {
     }
 }
 
-/// Whoever asks what must stay readable, while others write and take snapshots, is told every snapshot that is older than the
-/// youngest sequence it is told.
+/// Whoever asks what must stay readable, while others write and take snapshots, is told every
+/// snapshot that is older than the youngest sequence it is told.
 #[test]
 fn snapshots_are_registered_in_one_step() {
     explore(3000, || {

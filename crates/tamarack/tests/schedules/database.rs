@@ -1,4 +1,5 @@
-//! The whole database with its background threads: what readers see while buffers are sealed, flushed and merged, and how it ends.
+//! The whole database with its background threads: what readers see while buffers are sealed,
+//! flushed and merged, and how it ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use tamarack_env::sync::thread;
 use crate::explore;
 use crate::watched::WatchedEnv;
 
-/// One key is written again and again. Two versions fit a buffer, so that a flush drops one of them. A reader sees versions in order, none
-/// missing. It reads often, so that a switch between any two of its steps, for as long as a flush takes, is likely.
+/// One key is written again and again. Two versions fit a buffer, so that a flush drops one of
+/// them. A reader sees versions in order, none missing. It reads often, so that a switch between
+/// any two of its steps, for as long as a flush takes, is likely.
 #[test]
 fn lookups_while_buffers_are_flushed() {
     explore(600, || {
@@ -36,7 +38,8 @@ fn lookups_while_buffers_are_flushed() {
     });
 }
 
-/// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before and after a flush and a merge.
+/// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before
+/// and after a flush and a merge.
 #[test]
 fn snapshots_against_flushes_and_merges() {
     explore(400, || {
@@ -66,8 +69,9 @@ fn snapshots_against_flushes_and_merges() {
     });
 }
 
-/// Two workers carry out parts of the same merges and relabel runs, while a writer overwrites and deletes, buffers are flushed into the active
-/// run, and a reader looks: what it saw never goes back, and in the end the tree holds what was written last.
+/// Two workers carry out parts of the same merges and relabel runs, while a writer overwrites and
+/// deletes, buffers are flushed into the active run, and a reader looks: what it saw never goes
+/// back, and in the end the tree holds what was written last.
 #[test]
 fn two_workers_on_one_merge() {
     explore(250, || {
@@ -107,7 +111,8 @@ fn two_workers_on_one_merge() {
     });
 }
 
-/// That the programs above can fail: if a flush did not wait for the writers that still add to its buffer, what they add would be lost.
+/// That the programs above can fail: if a flush did not wait for the writers that still add to its
+/// buffer, what they add would be lost.
 #[cfg(debug_assertions)]
 #[test]
 fn a_flush_of_an_incomplete_buffer_is_noticed() {
@@ -144,7 +149,8 @@ fn stalled_writers_go_on() {
     });
 }
 
-/// A flush fails once. Writers go on, or are told why not and lose nothing; the flush is done again.
+/// A flush fails once. Writers go on, or are told why not and lose nothing; the flush is done
+/// again.
 #[test]
 fn a_failed_flush_is_done_again() {
     explore(500, || {
@@ -168,7 +174,8 @@ fn a_failed_flush_is_done_again() {
     });
 }
 
-/// When a flush returns, what was acknowledged before it is in tables that are durable, whoever else writes and flushes.
+/// When a flush returns, what was acknowledged before it is in tables that are durable, whoever
+/// else writes and flushes.
 #[test]
 fn flushes_beside_writers() {
     explore(500, || {
@@ -188,8 +195,9 @@ fn flushes_beside_writers() {
     });
 }
 
-/// A database is closed while others write, flush, and close it as well. Whoever is told that it is closed finds the log durable; what was
-/// acknowledged is there afterwards, and nothing is there that was refused before the log was touched.
+/// A database is closed while others write, flush, and close it as well. Whoever is told that it is
+/// closed finds the log durable; what was acknowledged is there afterwards, and nothing is there
+/// that was refused before the log was touched.
 #[test]
 fn closing_beside_writers() {
     explore(600, || {
@@ -225,7 +233,8 @@ fn closing_beside_writers() {
     });
 }
 
-/// Handles, snapshots and scans are dropped in any order; when the last is gone, so are the threads and the lock, and nothing is lost.
+/// Handles, snapshots and scans are dropped in any order; when the last is gone, so are the threads
+/// and the lock, and nothing is lost.
 #[test]
 fn dropping_the_last_handle() {
     explore(500, || {
@@ -250,8 +259,8 @@ fn dropping_the_last_handle() {
 /// A buffer for each group.
 const SMALL: u64 = 1;
 
-/// Of two changes of policy at a time, the last one decides all that a policy does: memtables become
-/// immutable at the size that the shape says.
+/// Of two changes of policy at a time, the last one decides all that a policy does: memtables
+/// become immutable at the size that the shape says.
 #[test]
 fn changes_of_policy() {
     explore(300, || {

@@ -1,12 +1,14 @@
-//! Orders of steps: small programs of two to four threads, run again and again, each time in another order that the schedule explorer chooses.
+//! Orders of steps: small programs of two to four threads, run again and again, each time in
+//! another order that the schedule explorer chooses.
 //!
 //! ```text
 //!   cargo test -p tamarack --features shuttle --test schedules
 //! ```
 //!
-//! Locks, atomics and threads are the explorer's (see `tamarack_env::sync`), so it decides at each of them which thread goes on. It does not know
-//! weak memory. A thread that nobody wakes is a deadlock, and one that waits for ever without sleeping runs out of steps: both
-//! fail, like an assertion, and the order that led there is printed.
+//! Locks, atomics and threads are the explorer's (see `tamarack_env::sync`), so it decides at each
+//! of them which thread goes on. It does not know weak memory. A thread that nobody wakes is a
+//! deadlock, and one that waits for ever without sleeping runs out of steps: both fail, like an
+//! assertion, and the order that led there is printed.
 //!
 //! | variable | what it does |
 //! |---|---|
@@ -29,8 +31,8 @@ mod watched;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
-/// Runs `test` in many orders. Half are random at every step; the other half switch rarely, at moments of high chance for a bug that needs up to
-/// three switches in the right places.
+/// Runs `test` in many orders. Half are random at every step; the other half switch rarely, at
+/// moments of high chance for a bug that needs up to three switches in the right places.
 fn explore(schedules: usize, test: fn()) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect(name));
     if let Ok(schedule) = std::env::var("TAMARACK_REPLAY") {

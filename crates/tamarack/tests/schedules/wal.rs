@@ -1,4 +1,5 @@
-//! The log alone: who is told that something is durable, and when. And the syncs that deadlines cause.
+//! The log alone: who is told that something is durable, and when. And the syncs that deadlines
+//! cause.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::watched::WatchedEnv;
 
 const DIR: &str = "/db";
 
-/// Threads that append and then ask for a sync share syncs; each returns only when its own bytes are durable.
+/// Threads that append and then ask for a sync share syncs; each returns only when its own bytes
+/// are durable.
 #[test]
 fn syncs_are_shared() {
     explore(2000, || {
@@ -59,7 +61,8 @@ fn syncs_reach_older_segments() {
     });
 }
 
-/// A failed sync is told to all who waited for it, and to all who come later. Nobody is told that something was durable that was not.
+/// A failed sync is told to all who waited for it, and to all who come later. Nobody is told that
+/// something was durable that was not.
 #[test]
 fn a_failed_sync_is_told_to_all() {
     explore(2000, || {
@@ -76,7 +79,8 @@ fn a_failed_sync_is_told_to_all() {
     });
 }
 
-/// A log that is closed while others append and rotate is durable as a whole, up to the end that it tells.
+/// A log that is closed while others append and rotate is durable as a whole, up to the end that it
+/// tells.
 #[test]
 fn a_closed_log_is_durable() {
     explore(2000, || {

@@ -1,5 +1,6 @@
-//! What happens in the background when nobody looks: failed flushes begin anew by themselves, but not at every write; what was to be synced within an
-//! interval is synced, whatever ends first; what a close made durable is missed if it is gone.
+//! What happens in the background when nobody looks: failed flushes begin anew by themselves, but
+//! not at every write; what was to be synced within an interval is synced, whatever ends first;
+//! what a close made durable is missed if it is gone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ fn a_failed_flush_pauses_and_then_begins_anew_although_nobody_writes() -> Result
     Ok(())
 }
 
-/// Merges can have to wait for a flush. If that found no space, whoever waited for merges heard nothing until somebody made some.
+/// Merges can have to wait for a flush. If that found no space, whoever waited for merges heard
+/// nothing until somebody made some.
 #[test]
 fn waiting_for_merges_ends_with_an_error_if_flushes_fail() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -62,7 +64,8 @@ fn waiting_for_merges_that_are_paused_is_refused() -> Result<()> {
     db.compact()
 }
 
-/// The edit of a new shape is written by whoever asks for it. When its sync failed, that call said so, and writing went on.
+/// The edit of a new shape is written by whoever asks for it. When its sync failed, that call said
+/// so, and writing went on.
 #[test]
 fn a_policy_whose_sync_fails_ends_writing() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -93,7 +96,8 @@ fn an_interval_without_end_is_no_mistake() -> Result<()> {
     db.close()
 }
 
-/// The last record of a log has no younger one that could say it was durable; that it was closed says it.
+/// The last record of a log has no younger one that could say it was durable; that it was closed
+/// says it.
 #[test]
 fn the_end_of_a_closed_log_is_missed() -> Result<()> {
     let sim = SimEnv::new(1);

@@ -1,4 +1,5 @@
-//! What a reader should understand first: the database in small examples, on memory and on real files.
+//! What a reader should understand first: the database in small examples, on memory and on real
+//! files.
 
 use std::sync::Arc;
 
@@ -142,7 +143,8 @@ fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
     Ok(())
 }
 
-/// Where the log ended is known once the database was closed: a byte that changed since is damage, not the torn end of a crash.
+/// Where the log ended is known once the database was closed: a byte that changed since is damage,
+/// not the torn end of a crash.
 #[test]
 fn a_closed_log_has_no_torn_end() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
@@ -170,7 +172,8 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
     Ok(())
 }
 
-/// Opening what may not be made, and what cannot be made, is the caller's mistake, and leaves nothing behind.
+/// Opening what may not be made, and what cannot be made, is the caller's mistake, and leaves
+/// nothing behind.
 #[test]
 fn where_no_database_can_be() -> Result<()> {
     let env: Arc<dyn Env> = tamarack_env::OsEnv::new();

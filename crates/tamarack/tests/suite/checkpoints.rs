@@ -1,6 +1,8 @@
-//! Checkpoints in small examples: what one holds, what it shares, where it may be made, and what comes of failures.
+//! Checkpoints in small examples: what one holds, what it shares, where it may be made, and what
+//! comes of failures.
 //!
-//! Under load: `threads.rs`. In the middle of histories: `lockstep`. Beneath crashes and faults at every step: `crash`, `faults.rs`.
+//! Under load: `threads.rs`. In the middle of histories: `lockstep`. Beneath crashes and faults at
+//! every step: `crash`, `faults.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +39,8 @@ fn names(env: &dyn Env, dir: &str) -> Vec<String> {
     env.list(Path::new(dir)).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect()
 }
 
-/// It holds what was there when it was made, and both go on for themselves: what one overwrites, deletes and merges away, the other still has.
+/// It holds what was there when it was made, and both go on for themselves: what one overwrites,
+/// deletes and merges away, the other still has.
 fn stays_as_it_was(env: &Arc<dyn Env>, dir: &Path, checkpoint: &Path) -> Result<()> {
     let db = options(env).open(dir)?;
     put(&db, 0..300, "old")?;
@@ -119,7 +122,8 @@ fn of_nothing_and_of_another() -> Result<()> {
     Ok(())
 }
 
-/// Ingested runs have their sequences far ahead of the log: one that was installed is there, one that was not is not, and both databases go on after it.
+/// Ingested runs have their sequences far ahead of the log: one that was installed is there, one
+/// that was not is not, and both databases go on after it.
 #[test]
 fn beside_ingested_runs() -> Result<()> {
     let (_, env) = simulated();
@@ -201,7 +205,8 @@ fn copies_into_another_file_system() -> Result<()> {
     Ok(())
 }
 
-/// A directory with something in it is left alone, whatever that is, and one that cannot be made is said to be so.
+/// A directory with something in it is left alone, whatever that is, and one that cannot be made is
+/// said to be so.
 #[test]
 fn directories_that_cannot_be_used() -> Result<()> {
     let (sim, env) = simulated();
@@ -258,7 +263,8 @@ fn what_failed_is_taken_back() -> Result<()> {
         assert!(matches!(&error, Error::Io { doing, .. } if *doing == failing.0), "{error}");
         assert_eq!(names(&*env, "/checkpoint"), ["LOCK"], "after {failing:?}");
     }
-    // Had the last step failed for good, so that not even its undoing could be trusted, the whole would be there still.
+    // Had the last step failed for good, so that not even its undoing could be trusted, the whole would
+    // be there still.
     sim.inject(Fault::new(Failure::Io).step(step::CURRENT_SYNC_DIRECTORY));
     sim.inject(Fault::new(Failure::Io).step(step::CHECKPOINT_SYNC_REMOVED));
     db.checkpoint("/unsure").expect_err("it failed");
@@ -270,7 +276,8 @@ fn what_failed_is_taken_back() -> Result<()> {
     Ok(())
 }
 
-/// What is in memory cannot be written any more when writing has ended, so there is no checkpoint then, and nothing is made.
+/// What is in memory cannot be written any more when writing has ended, so there is no checkpoint
+/// then, and nothing is made.
 #[test]
 fn none_after_writing_has_ended() -> Result<()> {
     let (_, env) = simulated();
@@ -284,7 +291,8 @@ fn none_after_writing_has_ended() -> Result<()> {
     Ok(())
 }
 
-/// While tables are copied, each call fails in turn: then there is nothing in the directory, or, if it was the last of all, the whole; and the database goes on.
+/// While tables are copied, each call fails in turn: then there is nothing in the directory, or, if
+/// it was the last of all, the whole; and the database goes on.
 #[test]
 fn each_call_failing_while_copying() -> Result<()> {
     let prepared = || -> Result<(SimEnv, Arc<dyn Env>, Db)> {
@@ -327,7 +335,8 @@ fn each_call_failing_while_copying() -> Result<()> {
     Ok(())
 }
 
-/// Closed by another thread while a checkpoint is being made: that is of all that was acknowledged before it was asked for, or says that the database is closed.
+/// Closed by another thread while a checkpoint is being made: that is of all that was acknowledged
+/// before it was asked for, or says that the database is closed.
 #[test]
 fn closed_meanwhile() -> Result<()> {
     let (mut made, mut refused) = (0, 0);
@@ -363,7 +372,8 @@ fn closed_meanwhile() -> Result<()> {
     Ok(())
 }
 
-/// Closed when all is flushed, before each of the calls that make it: it is made all the same, and the clean close is one.
+/// Closed when all is flushed, before each of the calls that make it: it is made all the same, and
+/// the clean close is one.
 #[test]
 fn closed_while_tables_are_linked() -> Result<()> {
     for step in [step::CHECKPOINT_LINK, step::MANIFEST_CREATE, step::CURRENT_RENAME, step::CURRENT_SYNC_DIRECTORY] {

@@ -1,4 +1,5 @@
-//! Merging everything: what readers see stays the same, what nobody can see goes, at every step of the way and after any crash in it.
+//! Merging everything: what readers see stays the same, what nobody can see goes, at every step of
+//! the way and after any crash in it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,8 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 
-/// Tables of a few hundred bytes, so that a merge hands over dozens of times; and a level that takes all flushes as runs of their own.
+/// Tables of a few hundred bytes, so that a merge hands over dozens of times; and a level that
+/// takes all flushes as runs of their own.
 fn open(env: &SimEnv) -> Result<Db> {
     let env: Arc<dyn Env> = Arc::new(env.clone());
     let advanced =
@@ -94,7 +96,8 @@ fn an_iterator_reads_on_through_a_merge() {
     assert_eq!(rest, model);
 }
 
-/// A crash before every call of a merge that changes storage: what was flushed is there, the merge goes on, and ends with one run.
+/// A crash before every call of a merge that changes storage: what was flushed is there, the merge
+/// goes on, and ends with one run.
 #[test]
 fn a_merge_goes_on_after_a_crash_at_any_call() {
     let env = SimEnv::new(3);
@@ -130,7 +133,8 @@ fn a_merge_goes_on_after_a_crash_at_any_call() {
     assert!(in_progress > 20, "{in_progress} images were of a merge in progress");
 }
 
-/// What is handed over is given back at once. So the disk never holds more than the inputs, and a table of each input and of the output.
+/// What is handed over is given back at once. So the disk never holds more than the inputs, and a
+/// table of each input and of the output.
 #[test]
 fn a_merge_needs_little_extra_space() {
     for seed in 0..2 {
@@ -158,7 +162,8 @@ fn a_merge_needs_little_extra_space() {
     }
 }
 
-/// The same for each of several ranges that are merged at once, on threads; and where two ranges meet, a table of each input that both need.
+/// The same for each of several ranges that are merged at once, on threads; and where two ranges
+/// meet, a table of each input that both need.
 ///
 /// ```text
 /// input a   │ ░░░░░░ │ ▒▒▒▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▒▒▒ │ ░░▒▒▓▓ │ ▓▓▓▓▓▓ │     ░ gone   ▒ handed over, in a table that is still needed   ▓ to be merged
@@ -166,7 +171,8 @@ fn a_merge_needs_little_extra_space() {
 ///           │ first range ──▶                  │ second range ──▶
 /// ```
 ///
-/// What counts is the tables that the tree names: how soon a thread gets to removing a file is up to the machine.
+/// What counts is the tables that the tree names: how soon a thread gets to removing a file is up
+/// to the machine.
 #[test]
 fn each_range_of_a_merge_needs_as_little() {
     for (seed, ranges) in [(1, 2), (2, 2), (3, 3), (4, 3)] {
@@ -200,14 +206,16 @@ fn each_range_of_a_merge_needs_as_little() {
     }
 }
 
-/// The size of the largest table: one ends with the first entry past its 400 bytes, and has an index and a footer of its own.
+/// The size of the largest table: one ends with the first entry past its 400 bytes, and has an
+/// index and a footer of its own.
 const TABLE_BYTES_MOST: u64 = 1000;
 
 /// A database of one large run, and several small ones above it.
 fn open_for_space(env: Arc<dyn Env>, seed: u64, ranges: usize) -> Db {
     let advanced =
         AdvancedOptions::new().env(env).memtable_bytes(8000).block_bytes(128).table_bytes(400).policy("tiering:T=300");
-    // Filters as large in the output as in the inputs: what they grow by is no space that the merge needs.
+    // Filters as large in the output as in the inputs: what they grow by is no space that the merge
+    // needs.
     let advanced = advanced.filter("blocked:bits=10,allocation=uniform");
     let db = Options::new().threads(ranges).advanced(advanced).open("/db").unwrap();
     let random = Random::new(seed);

@@ -1,6 +1,8 @@
-//! Replays the kept inputs of all fuzz targets, so that what a fuzzer once found stays mended without a fuzzer.
+//! Replays the kept inputs of all fuzz targets, so that what a fuzzer once found stays mended
+//! without a fuzzer.
 //!
-//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite corpus` writes the seed inputs anew; those that a fuzzer added stay.
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite corpus` writes the seed inputs anew;
+//! those that a fuzzer added stay.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,7 +106,8 @@ fn log_seeds() -> Vec<Seed> {
     vec![("log", "seed-whole".to_owned(), bytes), ("log", "seed-torn".to_owned(), torn)]
 }
 
-/// One input per stored edit, numbered so that it comes first, and one with all that can follow one another.
+/// One input per stored edit, numbered so that it comes first, and one with all that can follow one
+/// another.
 fn manifest_seeds() -> Vec<Seed> {
     let changes: Vec<(String, Vec<u8>)> = include_str!("../golden/v2/edit.txt")
         .lines()

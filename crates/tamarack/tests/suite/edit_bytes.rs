@@ -1,7 +1,9 @@
-//! The stored bytes of every kind of change, of a whole small manifest, and of `CURRENT`: what one version wrote, all later ones read.
+//! The stored bytes of every kind of change, of a whole small manifest, and of `CURRENT`: what one
+//! version wrote, all later ones read.
 //!
-//! The files in `golden/` are read, never made by the code under test, except by `TAMARACK_REWRITE=1 cargo test -p tamarack --test
-//! edit_bytes`, after which the difference is for a reviewer: a change here is a change of the format.
+//! The files in `golden/` are read, never made by the code under test, except by
+//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test edit_bytes`, after which the difference is for
+//! a reviewer: a change here is a change of the format.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -121,7 +123,8 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("two hexadecimal digits")).collect()
 }
 
-/// Shows that each kind of change is still written and read as the stored bytes, and that none is missing.
+/// Shows that each kind of change is still written and read as the stored bytes, and that none is
+/// missing.
 #[test]
 fn every_kind_of_change_has_its_bytes() {
     let mut now = String::from("# The bytes of one change of each kind; the first is its tag.\n");
@@ -161,7 +164,8 @@ fn every_kind_of_change_has_its_bytes() {
     assert_eq!(drop(4), Err(EditError::UnknownField(4)));
 }
 
-/// Shows that a manifest's header, records and mark, and `CURRENT`, are still written and read as the stored bytes.
+/// Shows that a manifest's header, records and mark, and `CURRENT`, are still written and read as
+/// the stored bytes.
 #[test]
 fn a_manifest_has_its_bytes() {
     let header = Header { number: 7, database: 0xFEDC_BA98_7654_3210 };

@@ -1,8 +1,9 @@
-//! Single entries in the cache: whatever is written, deleted, merged and reshaped meanwhile, and whoever reads, present or past, they answer as
-//! the tables would.
+//! Single entries in the cache: whatever is written, deleted, merged and reshaped meanwhile, and
+//! whoever reads, present or past, they answer as the tables would.
 //!
-//! Random histories on a database with a cache for a few entries and blocks, compared with a map for the present and one for each snapshot. That the histories can
-//! notice something is shown by mistakes that are planted in the cache's rules: each makes some history fail.
+//! Random histories on a database with a cache for a few entries and blocks, compared with a map
+//! for the present and one for each snapshot. That the histories can notice something is shown by
+//! mistakes that are planted in the cache's rules: each makes some history fail.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ fn cached_entries_answer_as_tables_do() -> Result<()> {
     Ok(())
 }
 
-/// One entry of those whose digests agree answers for all. (They do not really agree here, but that is how it would be.)
+/// One entry of those whose digests agree answers for all. (They do not really agree here, but that
+/// is how it would be.)
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_of_another_key_is_noticed() {

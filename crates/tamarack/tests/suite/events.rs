@@ -43,7 +43,8 @@ fn fill(db: &Db, puts: u64) -> Result<()> {
     (0..puts).try_for_each(|number| db.put(format!("{:03}", number * 37 % 100), [b'v'; 100]))
 }
 
-/// Every flush and every merge is told when it begins and when it ends, and the sums are those of the statistics.
+/// Every flush and every merge is told when it begins and when it ends, and the sums are those of
+/// the statistics.
 #[test]
 fn flushes_and_merges_are_told() -> Result<()> {
     for seed in 0..20 {
@@ -141,7 +142,8 @@ fn failures_and_their_ends_are_told() -> Result<()> {
     Ok(())
 }
 
-/// Damage is told with its file, whoever finds it: lookups of all kinds, scans, merges and verification.
+/// Damage is told with its file, whoever finds it: lookups of all kinds, scans, merges and
+/// verification.
 #[test]
 fn damage_is_told_whoever_finds_it() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -217,7 +219,8 @@ fn events_that_nobody_takes_are_counted() -> Result<()> {
     Ok(())
 }
 
-/// A listener that reads and asks for statistics at every event stands in nobody's way, and nobody in its.
+/// A listener that reads and asks for statistics at every event stands in nobody's way, and nobody
+/// in its.
 #[test]
 fn a_listener_may_read() -> Result<()> {
     struct Reader {

@@ -1,5 +1,5 @@
-//! Filters in a real tree: they err as seldom as the model promises, hide nothing, cost one digest per lookup, and are counted as what
-//! they are.
+//! Filters in a real tree: they err as seldom as the model promises, hide nothing, cost one digest
+//! per lookup, and are counted as what they are.
 
 use tamarack::{AdvancedOptions, Batch, Db, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random};
@@ -33,7 +33,8 @@ fn tree(env: &std::sync::Arc<dyn Env>, entries: u64, filter: &str) -> Result<Db>
     Ok(db)
 }
 
-/// Keys that are not there, between those that are, pass as many filters as the kind and the bits per entry promise, within a tenth.
+/// Keys that are not there, between those that are, pass as many filters as the kind and the bits
+/// per entry promise, within a tenth.
 #[test]
 fn false_positives_are_as_promised() -> Result<()> {
     for kind in FilterKind::OF_ONE_PIECE {
@@ -80,7 +81,8 @@ fn memory_is_that_of_open_tables() -> Result<()> {
     Ok(())
 }
 
-/// Tables without filters, tables with one kind and tables with the other are one tree; `verify` finds them whole.
+/// Tables without filters, tables with one kind and tables with the other are one tree; `verify`
+/// finds them whole.
 #[test]
 fn filters_of_all_kinds_side_by_side() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -110,7 +112,8 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
     Ok(())
 }
 
-/// A snapshot that must not see the version in a table does not make a false positive of the filter's right answer.
+/// A snapshot that must not see the version in a table does not make a false positive of the
+/// filter's right answer.
 #[test]
 fn versions_too_young_for_a_snapshot_are_no_false_positives() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -128,7 +131,8 @@ fn versions_too_young_for_a_snapshot_are_no_false_positives() -> Result<()> {
     Ok(())
 }
 
-/// A lookup computes one digest, however many filters it asks; scans and writes compute none. Tables are built by other threads.
+/// A lookup computes one digest, however many filters it asks; scans and writes compute none.
+/// Tables are built by other threads.
 #[test]
 #[cfg(debug_assertions)]
 fn one_digest_for_each_lookup() -> Result<()> {

@@ -1,5 +1,5 @@
-//! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and what was written then can be
-//! read now.
+//! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and
+//! what was written then can be read now.
 //!
 //! A difference here is a change of the format: it needs a new version number, a decoder for the
 //! old one, a directory `golden/vN`
@@ -22,7 +22,8 @@ use tamarack_format::names::FileName;
 const STEP: Step = Step("test: write a file");
 const DATABASE: u64 = 0x0123_4567_89AB_CDEF;
 
-/// The entries of the worked example in `docs/FORMAT.md`: every kind, versions of one key in two blocks, an empty key.
+/// The entries of the worked example in `docs/FORMAT.md`: every kind, versions of one key in two
+/// blocks, an empty key.
 const ENTRIES: &[(&[u8], u64, EntryKind, &[u8])] = &[
     (b"", 300, EntryKind::Put, b""),
     (b"anise", 12, EntryKind::Put, b"star-shaped"),
@@ -155,7 +156,8 @@ fn a_table_with_units_is_written_as_ever_and_the_stored_one_is_read() {
     assert_written_as_ever("elastic.sst", Some(filter), 3, true);
 }
 
-/// Another version of the compressor may write other bytes; the stored ones must be readable all the same.
+/// Another version of the compressor may write other bytes; the stored ones must be readable all
+/// the same.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_stored_table_with_lz4_is_read() {

@@ -1,4 +1,5 @@
-//! The measuring mode: answers stay right however keys are hashed, and they are hashed as often as it says.
+//! The measuring mode: answers stay right however keys are hashed, and they are hashed as often as
+//! it says.
 
 use tamarack::measure::{Hash, Hashed, PARTS, Part, hash_with, set_clock, take_parts};
 use tamarack::{AdvancedOptions, Db, Options, Result};
@@ -25,7 +26,8 @@ fn key(number: u64) -> [u8; 300] {
     key
 }
 
-/// Digests, as builds with debug assertions count them; and, by the clock, how often keys were hashed at all.
+/// Digests, as builds with debug assertions count them; and, by the clock, how often keys were
+/// hashed at all.
 #[test]
 fn keys_are_hashed_as_often_as_said() -> Result<()> {
     let entered = |part| PARTS.iter().position(|p| *p == part).expect("all are there");

@@ -1,5 +1,5 @@
-//! Databases that are open for reading only: nothing on storage changes, by any call; many at once and none beside a writer; and what is read is what opening for
-//! writing would show.
+//! Databases that are open for reading only: nothing on storage changes, by any call; many at once
+//! and none beside a writer; and what is read is what opening for writing would show.
 //!
 //! `lockstep` does the same for random histories and all their ends.
 
@@ -81,7 +81,8 @@ fn use_in_every_way(db: &Db) {
     drop(db.pause_compactions());
 }
 
-/// A database with something in tables, in the log and in the log's torn end, with a merge in progress and an orphan: what a machine left that lost power.
+/// A database with something in tables, in the log and in the log's torn end, with a merge in
+/// progress and an orphan: what a machine left that lost power.
 fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     let env = SimEnv::new(seed);
     let db = options(&shared(&env)).advanced(
@@ -114,7 +115,8 @@ fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     Ok(env.image(Crash::draw(seed, env.unsynced_changes())))
 }
 
-/// No call is made that changes storage, no byte is different afterwards, and whoever opens it for writing finds the same.
+/// No call is made that changes storage, no byte is different afterwards, and whoever opens it for
+/// writing finds the same.
 #[test]
 fn nothing_changes() -> Result<()> {
     let (mut torn, mut replayed, mut merging, mut orphans) = (0, 0, 0, 0);
@@ -205,7 +207,8 @@ fn many_readers_or_one_writer() -> Result<()> {
     options(&env).open(DIR).map(drop)
 }
 
-/// A copy without its lock file, as on a medium that cannot be written: it opens, and no lock file is made.
+/// A copy without its lock file, as on a medium that cannot be written: it opens, and no lock file
+/// is made.
 #[test]
 fn without_a_lock_file() -> Result<()> {
     let env = SimEnv::new(1);

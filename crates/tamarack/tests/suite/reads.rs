@@ -1,5 +1,6 @@
-//! How often tables are read, and how long that takes: counted at a simulated machine whose device serves any number of reads at a time, each a
-//! millisecond away, so that one after the other and all together cannot be confused.
+//! How often tables are read, and how long that takes: counted at a simulated machine whose device
+//! serves any number of reads at a time, each a millisecond away, so that one after the other and
+//! all together cannot be confused.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ fn options(env: &SimEnv, direct: bool) -> Options {
     Options::new().compression(Compression::None).threads(1).advanced(advanced)
 }
 
-/// A database of [`RUNS`] runs whose tables are open, whose index blocks are in the cache, and whose data blocks are not, but for those at both ends.
+/// A database of [`RUNS`] runs whose tables are open, whose index blocks are in the cache, and
+/// whose data blocks are not, but for those at both ends.
 fn database(deal: Deal, direct: bool) -> Result<(SimEnv, Db)> {
     let env = SimEnv::new(1);
     let db = options(&env, direct).open("/db")?;
@@ -165,7 +167,8 @@ fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     Ok(())
 }
 
-/// A scan with an end reads neither runs that have nothing before it nor blocks behind it; in both directions.
+/// A scan with an end reads neither runs that have nothing before it nor blocks behind it; in both
+/// directions.
 #[test]
 fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
     for (deal, runs_in_range) in [(Deal::Apart, 1), (Deal::Round, RUNS)] {
@@ -190,10 +193,11 @@ fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
     Ok(())
 }
 
-/// Where a young run has deleted all that an old one has, a scan passes over both, and reads each block once: with a cache or without one, forwards and backwards,
-/// and however often tombstones and old versions alternate.
-/// Where keys have gone over from many runs into one, as beside a merge or after one of a range, the others begin again only behind them: what is there is read when a scan gets there, in all
-/// of them at once.
+/// Where a young run has deleted all that an old one has, a scan passes over both, and reads each
+/// block once: with a cache or without one, forwards and backwards, and however often tombstones
+/// and old versions alternate. Where keys have gone over from many runs into one, as beside a merge
+/// or after one of a range, the others begin again only behind them: what is there is read when a
+/// scan gets there, in all of them at once.
 #[test]
 fn behind_a_cut_nothing_is_read_before_a_scan_gets_there() -> Result<()> {
     in_both_modes(|env, db| {
@@ -266,7 +270,8 @@ fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
     Ok(())
 }
 
-/// Without a cache, each data block costs an index block as well, for lookups and for scans, unless index blocks have room in memory; then only data blocks are read, once the index is there.
+/// Without a cache, each data block costs an index block as well, for lookups and for scans, unless
+/// index blocks have room in memory; then only data blocks are read, once the index is there.
 #[test]
 fn index_blocks_stay_if_they_have_room() -> Result<()> {
     for (room, index_blocks) in [(0, KEYS as u64), (1 << 20, 0)] {
@@ -306,7 +311,8 @@ fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
     })
 }
 
-/// One read among those of a queue fails, is short, or brings a damaged block: each time another one, and each time blocks that nobody has read before.
+/// One read among those of a queue fails, is short, or brings a damaged block: each time another
+/// one, and each time blocks that nobody has read before.
 #[test]
 fn each_read_of_a_queue_fails_for_itself() -> Result<()> {
     let trial = |trial: usize| trial % 10 + 40 * (trial / 10);
@@ -362,7 +368,8 @@ impl Victim {
     }
 }
 
-/// Lets `read`, which `learn` tells the reads of, meet with something at one of them, and checks what comes of it.
+/// Lets `read`, which `learn` tells the reads of, meet with something at one of them, and checks
+/// what comes of it.
 fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: impl Fn() -> Result<()>) -> Victim {
     env.inject(Fault::new(Failure::Io).kind(CallKind::Read).forever());
     env.start_wal();
@@ -407,7 +414,8 @@ fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: imp
     victim
 }
 
-/// The blocks of many keys are read in a batch for each run at most, each once; and the answers are those of single lookups.
+/// The blocks of many keys are read in a batch for each run at most, each once; and the answers are
+/// those of single lookups.
 #[test]
 fn many_lookups_read_together() -> Result<()> {
     in_both_modes(|env, db| {
@@ -458,7 +466,8 @@ fn many_lookups_answer_as_single_ones() -> Result<()> {
     Ok(())
 }
 
-/// Whoever reads is counted as who it is, each block once; that the reads are those which the environment was asked for, [`Cost::of`] sees to.
+/// Whoever reads is counted as who it is, each block once; that the reads are those which the
+/// environment was asked for, [`Cost::of`] sees to.
 #[test]
 fn each_reader_is_counted_as_itself() -> Result<()> {
     in_both_modes(|env, db| {

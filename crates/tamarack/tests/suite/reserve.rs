@@ -1,4 +1,5 @@
-//! A disk that is nearly full: puts are refused before the last space is gone, and what is left serves flushes and merges.
+//! A disk that is nearly full: puts are refused before the last space is gone, and what is left
+//! serves flushes and merges.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ fn wait(sim: &SimEnv) {
     sim.run_background_until_idle();
 }
 
-/// Puts are refused while there is still space, which flushes and merges then use; deletes are taken; and with a quarter of the reserve more puts are
-/// taken again, without anybody's help.
+/// Puts are refused while there is still space, which flushes and merges then use; deletes are
+/// taken; and with a quarter of the reserve more puts are taken again, without anybody's help.
 #[test]
 fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
     for seed in 0..10 {
@@ -94,7 +95,8 @@ fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
     Ok(())
 }
 
-/// By default the reserve is four buffers, on a small disk a twentieth of it; and without a limit of the disk there is nothing to keep.
+/// By default the reserve is four buffers, on a small disk a twentieth of it; and without a limit
+/// of the disk there is nothing to keep.
 #[test]
 fn the_default_suits_small_disks() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -108,8 +110,9 @@ fn the_default_suits_small_disks() -> Result<()> {
     Ok(())
 }
 
-/// With so little space that the active run of level 1 cannot be written once more, a flush makes a run of its own; a merge that cannot have what it needs on
-/// the way does not begin, and says so; both go on by themselves.
+/// With so little space that the active run of level 1 cannot be written once more, a flush makes a
+/// run of its own; a merge that cannot have what it needs on the way does not begin, and says so;
+/// both go on by themselves.
 #[test]
 fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -140,7 +143,8 @@ fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
     Ok(())
 }
 
-/// Ingested tables leave the reserve alone, too: the ingest ends, nothing of it is there, and its space is free again.
+/// Ingested tables leave the reserve alone, too: the ingest ends, nothing of it is there, and its
+/// space is free again.
 #[test]
 fn an_ingest_leaves_the_reserve_alone() -> Result<()> {
     let sim = SimEnv::new(1);

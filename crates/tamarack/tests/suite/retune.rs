@@ -1,4 +1,6 @@
-//! Filters that become others while their tables stay: within the budget at every step, as promised afterwards, and never hiding a key, also beside readers, with damaged digests, or without digests.
+//! Filters that become others while their tables stay: within the budget at every step, as promised
+//! afterwards, and never hiding a key, also beside readers, with damaged digests, or without
+//! digests.
 
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use tamarack_format::table::FOOTER_BYTES;
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
 
-/// Multiplied by an odd number, numbers in order are everywhere, and never twice. All keys are even.
+/// Multiplied by an odd number, numbers in order are everywhere, and never twice. All keys are
+/// even.
 fn key(number: u64) -> [u8; 8] {
     ((number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1).to_be_bytes()
 }
@@ -38,7 +41,8 @@ fn assert_all_there(db: &Db, numbers: impl IntoIterator<Item = u64>) -> Result<(
     Ok(())
 }
 
-/// The sum of the rates that runs promise, and the data blocks that a lookup of an absent key reads.
+/// The sum of the rates that runs promise, and the data blocks that a lookup of an absent key
+/// reads.
 fn promised_and_measured(db: &Db, lookups: u64) -> Result<(f64, f64)> {
     let random = Random::new(7);
     let before = db.stats();
@@ -55,7 +59,8 @@ fn bits(stats: &Stats) -> u64 {
     stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_bits).sum()
 }
 
-/// Another number of bits, another kind, another sharing: without reading data or merging anything, and then lookups err as seldom as the sizes promise.
+/// Another number of bits, another kind, another sharing: without reading data or merging anything,
+/// and then lookups err as seldom as the sizes promise.
 #[test]
 fn a_live_database_gets_other_filters() -> Result<()> {
     let entries = 60_000;
@@ -97,7 +102,8 @@ fn a_live_database_gets_other_filters() -> Result<()> {
     Ok(())
 }
 
-/// To elastic filters and away from them: tables that have others keep these until they are merged, and elastic ones get what is chosen then.
+/// To elastic filters and away from them: tables that have others keep these until they are merged,
+/// and elastic ones get what is chosen then.
 #[test]
 fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     let db = open(MemoryEnv::new(1), 2000, "blocked:bits=5", "tiering:T=4", true)?;
@@ -125,7 +131,8 @@ fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     assert_all_there(&db, (0..30_000).step_by(5))
 }
 
-/// Without digests, filters are had as they are stored or not at all: those go that save least, and come back when there is room.
+/// Without digests, filters are had as they are stored or not at all: those go that save least, and
+/// come back when there is room.
 #[test]
 fn without_digests_whole_filters_go_and_come() -> Result<()> {
     let entries = 40_000;
@@ -149,7 +156,8 @@ fn without_digests_whole_filters_go_and_come() -> Result<()> {
     db.wait_for_filter_rebuild()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (bits(&full), full.filter_bytes));
     assert_all_there(&db, (0..entries).step_by(3))?;
-    // Opened with other words, tables that nobody has opened yet are opened with what they are to have, and nothing is read for it.
+    // Opened with other words, tables that nobody has opened yet are opened with what they are to have,
+    // and nothing is read for it.
     db.close()?;
     let db = open(env, 2000, "bloom:bits=5", "leveling:T=3", false)?;
     assert!(bits(&db.stats()) <= 5 * entries + 30_000, "{} bits", bits(&db.stats()));
@@ -176,7 +184,8 @@ impl Watched {
         Ok(Self { env, db, bits_per_entry, entries: 0, checks: 0 })
     }
 
-    /// The bound: bits for the entries of all runs, and once more for those of runs in merges, whose tables go when they are empty; a line and what surrounds a filter for each
+    /// The bound: bits for the entries of all runs, and once more for those of runs in merges,
+    /// whose tables go when they are empty; a line and what surrounds a filter for each
     /// table; and the largest filter, which may be replaced just now.
     fn check(&mut self, is_at_rest: bool) {
         let stats = self.db.stats();
@@ -230,8 +239,9 @@ const BUFFER: u64 = 60;
 /// Entries of a table at most, about.
 const TABLE_ENTRIES_MAX: u64 = 16_384 / 20;
 
-/// While a tree grows from 1 to 1,000 buffers, gets other policies and other filters on the way, and shrinks by deletes, its filters keep to the budget after every step, with digests and without; and no key is
-/// hidden.
+/// While a tree grows from 1 to 1,000 buffers, gets other policies and other filters on the way,
+/// and shrinks by deletes, its filters keep to the budget after every step, with digests and
+/// without; and no key is hidden.
 #[test]
 fn the_budget_holds_at_every_step() -> Result<()> {
     for digests in [true, false] {
@@ -327,7 +337,8 @@ fn readers_find_everything_meanwhile() -> Result<()> {
     Ok(())
 }
 
-/// Damaged digests cost a table nothing but other filters: it is told as damage, the table keeps what it has, or goes without if that is too large, and answers stay right.
+/// Damaged digests cost a table nothing but other filters: it is told as damage, the table keeps
+/// what it has, or goes without if that is too large, and answers stay right.
 #[test]
 fn damaged_digests_hide_nothing() -> Result<()> {
     let env = Arc::new(SimEnv::new(1));

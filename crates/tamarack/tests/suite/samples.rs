@@ -1,5 +1,6 @@
-//! What runs are told to have seen of lookups, from samples, is close to what they saw: for uniform and skewed keys, keys that come in a fixed order of the
-//! same period as samples, and lookups of many keys. And the same history is sampled in the same way.
+//! What runs are told to have seen of lookups, from samples, is close to what they saw: for uniform
+//! and skewed keys, keys that come in a fixed order of the same period as samples, and lookups of
+//! many keys. And the same history is sampled in the same way.
 //!
 //! Bounds are six standard deviations of what is drawn; nothing here depends on time.
 
@@ -43,7 +44,8 @@ fn assert_near(what: &str, estimated: u64, exact: u64) {
     assert!(difference.abs() <= 6.0 * deviation + 1.0, "{what}: {estimated} instead of {exact}, ± {deviation:.0}");
 }
 
-/// Lookups of keys of run 0, 1, 2 and of none (3), as the function says, and that what runs are told to have seen is that.
+/// Lookups of keys of run 0, 1, 2 and of none (3), as the function says, and that what runs are
+/// told to have seen is that.
 fn check(what: &str, db: &Db, lookups: u64, mut next: impl FnMut(u64) -> (u8, u64)) -> Result<()> {
     let before = db.stats();
     let mut of_run = [0_u64; 4];
@@ -152,7 +154,8 @@ fn lookups_of_many_keys_are_sampled() -> Result<()> {
     Ok(())
 }
 
-/// On the simulator, the same lookups are sampled whenever a history is repeated, and take the time that the device takes.
+/// On the simulator, the same lookups are sampled whenever a history is repeated, and take the time
+/// that the device takes.
 #[test]
 fn samples_of_a_history_repeat() -> Result<()> {
     let once = || -> Result<_> {

@@ -1,7 +1,8 @@
-//! A bound on space: measured space within it, whatever is overwritten and deleted; merges that say why they take place; and no merges without end where a
-//! snapshot keeps what they would free.
+//! A bound on space: measured space within it, whatever is overwritten and deleted; merges that say
+//! why they take place; and no merges without end where a snapshot keeps what they would free.
 //!
-//! Entries are of one size here, for which the bound is exact: what runs hold, in raw bytes, is compared with what the entries that are there would take alone.
+//! Entries are of one size here, for which the bound is exact: what runs hold, in raw bytes, is
+//! compared with what the entries that are there would take alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,8 +73,8 @@ fn check(db: &Db, model: &BTreeMap<String, String>, most: f64, context: &str) {
     assert_eq!(stats.space_amplification_max, Some(most));
 }
 
-/// Random overwrites and deletes, from none to nothing but: after each round what the tree holds is within the bound, nothing is lost, and merges were called
-/// for by the bound.
+/// Random overwrites and deletes, from none to nothing but: after each round what the tree holds is
+/// within the bound, nothing is lost, and merges were called for by the bound.
 #[test]
 fn measured_space_is_within_the_bound() {
     for (seed, policy) in (0..).zip(POLICIES) {
@@ -94,7 +95,8 @@ fn measured_space_is_within_the_bound() {
     }
 }
 
-/// What is there is brought within the bound when a database is opened with one, and nothing is merged for it that has none.
+/// What is there is brought within the bound when a database is opened with one, and nothing is
+/// merged for it that has none.
 #[test]
 fn opening_with_a_bound_keeps_it() {
     let (env, causes) = (SimEnv::new(1), Arc::<Causes>::default());
@@ -114,8 +116,9 @@ fn opening_with_a_bound_keeps_it() {
     assert_eq!(db.stats().compactions, 1);
 }
 
-/// A snapshot that needs all that is overwritten: merges free nothing, and yet there are only as many as what comes calls for; none once nothing comes. When
-/// the snapshot is gone, so is what it held, with the next of them.
+/// A snapshot that needs all that is overwritten: merges free nothing, and yet there are only as
+/// many as what comes calls for; none once nothing comes. When the snapshot is gone, so is what it
+/// held, with the next of them.
 #[test]
 fn a_snapshot_does_not_make_it_merge_for_ever() {
     let (env, causes) = (SimEnv::new(1), Arc::<Causes>::default());
@@ -144,7 +147,8 @@ fn a_snapshot_does_not_make_it_merge_for_ever() {
     assert!(held(&db) as f64 <= 1.5 * live as f64, "{} bytes for {live}", held(&db));
 }
 
-/// Writers are not held up by it for ever: in a tree that is written to without a pause, merges for the bound begin and end as well, and at rest it is kept.
+/// Writers are not held up by it for ever: in a tree that is written to without a pause, merges for
+/// the bound begin and end as well, and at rest it is kept.
 #[test]
 fn a_busy_tree_comes_to_rest_within_its_bound() {
     for (seed, policy) in (0..).zip(POLICIES) {

@@ -1,5 +1,5 @@
-//! A manifest whose edits are each in order, but whose runs stand where the planner cannot have put them, is refused as damaged: opening must not
-//! fail an assertion on what it reads.
+//! A manifest whose edits are each in order, but whose runs stand where the planner cannot have put
+//! them, is refused as damaged: opening must not fail an assertion on what it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ fn open(env: &Arc<dyn Env>) -> Result<Db> {
     Options::new().advanced(AdvancedOptions::new().env(env.clone()).policy(policy)).open("/db")
 }
 
-/// Opens a database with three runs in level 1 after `changes` were added to its manifest, and returns why it was refused.
+/// Opens a database with three runs in level 1 after `changes` were added to its manifest, and
+/// returns why it was refused.
 fn refusal(changes: impl FnOnce(&Manifest, &Version, [RunId; 3]) -> Vec<Change>) -> Option<String> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = open(&env).expect("a new database");

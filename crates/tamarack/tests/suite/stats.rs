@@ -1,4 +1,5 @@
-//! The numbers of `Stats` are those of what was done: every level, run, job and byte is counted once and as what it is.
+//! The numbers of `Stats` are those of what was done: every level, run, job and byte is counted
+//! once and as what it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +33,14 @@ fn entries(stats: &Stats) -> u64 {
     in_levels + stats.buffers.iter().map(|buffer| buffer.entries).sum::<u64>()
 }
 
-/// A tree at rest: the shape with its capacities, what each level holds and got, and nothing in progress.
+/// A tree at rest: the shape with its capacities, what each level holds and got, and nothing in
+/// progress.
 #[test]
 fn a_tree_at_rest() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim, "tiering:T=4")?;
-    // Each entry has 100 raw bytes, so 30 of them are a buffer: the 31st seals it. Merges run to completion between flushes.
+    // Each entry has 100 raw bytes, so 30 of them are a buffer: the 31st seals it. Merges run to
+    // completion between flushes.
     for buffer in 0..30 {
         put(&db, 30 * buffer, 30)?;
         db.flush()?;
@@ -54,8 +57,8 @@ fn a_tree_at_rest() -> Result<()> {
     assert_eq!((stats.jobs.len(), stats.debt_bytes, stats.compactions_paused), (0, 0, false));
     assert!(stats.levels.iter().all(|level| level.runs_in_compactions() == 0 && level.runs_above_slots() == 0));
     assert!(stats.levels.iter().flat_map(|level| &level.runs).all(|run| run.id > 0 && !run.in_compaction));
-    // Tiering writes each entry once in each level that it comes to rest in. Level 2 got 7 batches of 4 buffers, of which the fourth went straight
-    // through it to level 3, with the three before.
+    // Tiering writes each entry once in each level that it comes to rest in. Level 2 got 7 batches of 4
+    // buffers, of which the fourth went straight through it to level 3, with the three before.
     let written: Vec<u64> = stats.levels.iter().map(|level| level.written_raw_bytes / 3000).collect();
     assert_eq!(written, [30, 24, 16]);
     assert_eq!(stats.flushed_raw_bytes, 90_000);
@@ -69,7 +72,8 @@ fn a_tree_at_rest() -> Result<()> {
     Ok(())
 }
 
-/// A tree that was given another shape: its runs stand in the new levels, and are too many until something arrives.
+/// A tree that was given another shape: its runs stand in the new levels, and are too many until
+/// something arrives.
 #[test]
 fn a_tree_carried_over() -> Result<()> {
     let sim = SimEnv::new(2);
@@ -89,8 +93,9 @@ fn a_tree_carried_over() -> Result<()> {
     Ok(())
 }
 
-/// Merges in progress, looked at after each step of their worker: what is done and what is left add up, their runs stand in their level, cut tables are
-/// part live and part stale, and no byte of a finished table is missing or counted twice.
+/// Merges in progress, looked at after each step of their worker: what is done and what is left add
+/// up, their runs stand in their level, cut tables are part live and part stale, and no byte of a
+/// finished table is missing or counted twice.
 #[test]
 fn compactions_in_progress() -> Result<()> {
     let sim = SimEnv::new(3);
@@ -122,7 +127,8 @@ fn compactions_in_progress() -> Result<()> {
             assert!(in_runs.abs_diff(stats.space.live_bytes) < 100, "{in_runs} bytes in runs: {:?}", stats.space);
             let space = stats.space;
             let counted = space.live_bytes + space.stale_bytes + space.pending_delete_bytes;
-            // What is being written is in no table yet: at most a table, and the entry and the footer that go past its size.
+            // What is being written is in no table yet: at most a table, and the entry and the footer that go
+            // past its size.
             let unfinished = table_bytes(&sim) - counted;
             assert!(unfinished <= 1000 + 1000, "{unfinished} bytes are of unfinished tables");
         }
@@ -132,8 +138,9 @@ fn compactions_in_progress() -> Result<()> {
     Ok(())
 }
 
-/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a tenth of a millisecond for each byte, is within a factor of
-/// three of what it then takes: the speed is an average that counts flushes, which read no file, too.
+/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a
+/// tenth of a millisecond for each byte, is within a factor of three of what it then takes: the
+/// speed is an average that counts flushes, which read no file, too.
 #[test]
 fn the_time_to_clear_is_foreseen() -> Result<()> {
     let sim = SimEnv::new(4);
@@ -212,7 +219,8 @@ fn waiting_for_nothing_ends() -> Result<()> {
     db.wait_for_compactions()
 }
 
-/// Looking at a database with default options changes nothing; a memory budget that is set gives buffers their size.
+/// Looking at a database with default options changes nothing; a memory budget that is set gives
+/// buffers their size.
 #[test]
 fn buffers_keep_their_size() -> Result<()> {
     let sim = SimEnv::new(6);

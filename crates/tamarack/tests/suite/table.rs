@@ -1,5 +1,6 @@
-//! Tables against a sorted list: whatever entries, block sizes and compression, gets and walks in both directions
-//! give what the list gives. Every random case is made from a seed that a failure prints.
+//! Tables against a sorted list: whatever entries, block sizes and compression, gets and walks in
+//! both directions give what the list gives. Every random case is made from a seed that a failure
+//! prints.
 
 use std::ops::ControlFlow;
 use std::path::Path;

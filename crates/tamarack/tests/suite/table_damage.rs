@@ -1,5 +1,5 @@
-//! Damaged tables: whatever happens to a file, what is read is what was written, or an error that names the file. And
-//! `verify` notices every altered byte.
+//! Damaged tables: whatever happens to a file, what is read is what was written, or an error that
+//! names the file. And `verify` notices every altered byte.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use tamarack_format::table::{FOOTER_BYTES, place};
 const DATABASE: u64 = 0xDA7A_BA5E;
 const STEP: Step = Step("test: change a file");
 
-/// No filter, and one of each kind: a line each, since there are few keys, or one for each of two units; digests or none.
+/// No filter, and one of each kind: a line each, since there are few keys, or one for each of two
+/// units; digests or none.
 const FILTERS: [(Option<FilterSettings>, bool); 5] = [
     (None, false),
     (Some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 10.0 }), true),
@@ -132,7 +133,8 @@ fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<Owned
     Ok(entries)
 }
 
-/// The file's state is harmless: every way of reading gives what it gave when the file was whole, or an error that names the file.
+/// The file's state is harmless: every way of reading gives what it gave when the file was whole,
+/// or an error that names the file.
 fn assert_harmless(fixture: &Fixture, whole: &[Result<Vec<Owned>>], what: &str) {
     let table = fixture.open();
     for (now, before) in read_all_ways(&table).iter().zip(whole) {
@@ -213,7 +215,8 @@ fn a_missing_table_is_damage() {
     assert_names_file(&fixture.open().expect_err("it is gone"), &fixture, "removed");
 }
 
-/// A block that an earlier write left at the same place of the same file is whole, but not the one the index means.
+/// A block that an earlier write left at the same place of the same file is whole, but not the one
+/// the index means.
 #[test]
 fn every_stale_piece_is_noticed() {
     let (old, new) = (Fixture::new(7, Compression::None, b'o'), Fixture::new(7, Compression::None, b'n'));

@@ -1,6 +1,8 @@
-//! The log alone: what is appended comes back in order, up to where it must, and never more than that.
+//! The log alone: what is appended comes back in order, up to where it must, and never more than
+//! that.
 //!
-//! The reference is a list of the groups that were appended. Logs are small and made on memory; damage is done to their bytes.
+//! The reference is a list of the groups that were appended. Logs are small and made on memory;
+//! damage is done to their bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -215,7 +217,8 @@ fn a_segment_made_after_an_edit_the_manifest_has_not_is_an_error() {
     assert!(error.contains("lost edits"), "{error}");
 }
 
-/// A log of two segments: three records, then two; and everything before the last record known durable by the mark of the last.
+/// A log of two segments: three records, then two; and everything before the last record known
+/// durable by the mark of the last.
 fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
     let env = empty_dir();
     let mut writer = Writer::new(&env);
@@ -232,7 +235,8 @@ fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
     (env, written, bytes)
 }
 
-/// What damage may lead to: everything, or everything but the last record, which nothing marks as durable; or an error that names a segment.
+/// What damage may lead to: everything, or everything but the last record, which nothing marks as
+/// durable; or an error that names a segment.
 fn judge(env: &Arc<dyn Env>, written: &[Item], what: &str) {
     match read_back(&recovery(env)) {
         Ok((items, recovered)) if items == written[..written.len() - 1] => {
@@ -276,7 +280,8 @@ fn every_truncation_is_harmless_or_noticed() {
             let what = format!("segment {} of {} bytes cut to {length}", index + 1, original.len());
             match read_back(&recovery(&env)) {
                 Ok((items, _)) if items == written => {}
-                // The cut took the only record with a mark, and with it all that says what was durable. What is left is a prefix, as after a crash.
+                // The cut took the only record with a mark, and with it all that says what was durable. What is left is
+                // a prefix, as after a crash.
                 Ok((items, _)) => {
                     assert!(index == 1 && items.len() >= 4 && written.starts_with(&items), "{what}: {items:?}")
                 }
@@ -307,8 +312,9 @@ fn strict_recovery_refuses_a_torn_end_and_changes_nothing() {
     assert!(recovered.dropped.unwrap().bytes > 0);
 }
 
-/// What a crash tore off must not come back once newer records stand where it stood: the first record of a torn pair is lost, a record of
-/// the same size takes its place, and the second, which was whole, would follow it seamlessly.
+/// What a crash tore off must not come back once newer records stand where it stood: the first
+/// record of a torn pair is lost, a record of the same size takes its place, and the second, which
+/// was whole, would follow it seamlessly.
 #[test]
 fn a_dropped_record_never_comes_back() {
     let sim = new_simulator(7);
@@ -354,8 +360,8 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
     assert_eq!(items.iter().map(|item| &item.3[..]).collect::<Vec<_>>(), [&b"a"[..], b"b"]);
 }
 
-/// A failed sync may leave pages in the cache that count as clean: reads show them, but no later sync writes them. What a recovery showed
-/// must survive all the same.
+/// A failed sync may leave pages in the cache that count as clean: reads show them, but no later
+/// sync writes them. What a recovery showed must survive all the same.
 #[test]
 fn what_recovery_read_from_the_cache_becomes_durable() {
     let sim = new_simulator(7);
@@ -371,7 +377,8 @@ fn what_recovery_read_from_the_cache_becomes_durable() {
     assert_eq!(read_back(&recovery(&image)).unwrap().0, shown);
 }
 
-/// A segment whose making failed half way, and could not be removed either, does not part the segments around it.
+/// A segment whose making failed half way, and could not be removed either, does not part the
+/// segments around it.
 #[test]
 fn a_segment_that_was_never_finished_is_passed_over() {
     let env = empty_dir();
@@ -387,8 +394,8 @@ fn a_segment_that_was_never_finished_is_passed_over() {
     assert_eq!((items, recovered.dropped), (written, None));
 }
 
-/// A header may be written in full although the write of it failed. If the segment cannot be removed either, it would part what is appended to
-/// the segments around it.
+/// A header may be written in full although the write of it failed. If the segment cannot be
+/// removed either, it would part what is appended to the segments around it.
 #[test]
 fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     let sim = new_simulator(7);
@@ -407,8 +414,8 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     assert_eq!((items, recovered.dropped), (writer.written, None), "after {error}");
 }
 
-/// While a log is being closed, commits that were under way may append to segments and begin new ones. What stands before the end that closing
-/// answers with is durable all the same.
+/// While a log is being closed, commits that were under way may append to segments and begin new
+/// ones. What stands before the end that closing answers with is durable all the same.
 #[test]
 fn what_is_appended_while_the_log_is_being_closed_is_durable() {
     let sim = new_simulator(7);
@@ -434,8 +441,8 @@ fn what_is_appended_while_the_log_is_being_closed_is_durable() {
     assert_eq!(items.len(), 3);
 }
 
-/// Stored bytes: a segment with a put, a delete and a batch. A difference is a change of the format; see `docs/FORMAT.md`.
-/// `TAMARACK_REWRITE=1` stores the new bytes.
+/// Stored bytes: a segment with a put, a delete and a batch. A difference is a change of the
+/// format; see `docs/FORMAT.md`. `TAMARACK_REWRITE=1` stores the new bytes.
 #[test]
 fn golden_bytes_of_a_segment() {
     let env = empty_dir();

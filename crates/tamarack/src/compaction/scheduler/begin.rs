@@ -31,7 +31,8 @@ const MERGE_ROOM: &str = "merge: find space";
 /// A run has about so many tables, if the bounds of their size allow.
 const TABLES_PER_RUN: u64 = 32;
 
-/// Tables may be larger than they should by one part of this: files are a little larger than what is in them.
+/// Tables may be larger than they should by one part of this: files are a little larger than what
+/// is in them.
 const TABLE_MARGIN: u64 = 16;
 
 impl Scheduler {
@@ -164,7 +165,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Whether there is space for what a merge needs before it gives some back: in each part that is open, a table of each input and one of the output.
+    /// Whether there is space for what a merge needs before it gives some back: in each part that
+    /// is open, a table of each input and one of the output.
     fn check_compaction_space(&self, tree: &TreeVersion, merge: &planner::CompactionPlan) -> Result<()> {
         let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
         let all: u64 = merge.inputs.iter().map(raw_bytes).sum();
@@ -175,7 +177,8 @@ impl Scheduler {
     /// The size of the tables that a job writes whose inputs have so many raw bytes.
     fn table_bytes(&self, raw_bytes: u64) -> u64 {
         let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
-        // A small rest would be a table of its own, whose filter takes a cache line for a few entries: a run of few tables has tables that are alike.
+        // A small rest would be a table of its own, whose filter takes a cache line for a few entries: a
+        // run of few tables has tables that are alike.
         let tables = ((raw_bytes + derived / 2) / derived).max(1);
         let alike = raw_bytes / tables;
         self.settings.table_bytes.unwrap_or((alike + alike / TABLE_MARGIN).max(TABLE_BYTES_MIN))
@@ -225,7 +228,8 @@ impl Scheduler {
         Ok(number)
     }
 
-    /// The shape that the tree takes as soon as this flush is done, if it fills the only level. (Whatever else makes the tree grow has done so before its job begins.)
+    /// The shape that the tree takes as soon as this flush is done, if it fills the only level.
+    /// (Whatever else makes the tree grow has done so before its job begins.)
     fn shape_after(&self, schedule: &mut Schedule, version: &Version, task: &Task) -> Option<Shape> {
         let Task::Flush { immutable, .. } = task else { return None };
         let held = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();

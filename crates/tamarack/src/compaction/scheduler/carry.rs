@@ -1,4 +1,5 @@
-//! What is carried out: who works on which part, how its tables become part of the tree, and what ends with it.
+//! What is carried out: who works on which part, how its tables become part of the tree, and what
+//! ends with it.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ use crate::mistake::{self, Mistake};
 const LEFT_ALONE: Duration = Duration::from_millis(4);
 
 impl Scheduler {
-    /// The most urgent part that nobody works on; and when to look again, if one is left alone though nobody works on it. Says on this occasion how
-    /// fast writers may go.
+    /// The most urgent part that nobody works on; and when to look again, if one is left alone
+    /// though nobody works on it. Says on this occasion how fast writers may go.
     pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<Part>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
@@ -49,7 +50,8 @@ impl Scheduler {
             self.database.events.post(|| Event::WriteThrottlingEnded);
         }
         let jobs = &mut schedule.jobs;
-        // With huge values, one compaction can take a large part of the memory budget. One goes on at any time.
+        // With huge values, one compaction can take a large part of the memory budget. One goes on at any
+        // time.
         let is_crowded =
             self.tables.storage().account().compactions_are_large() && jobs.compactions().any(|job| job.taken > 0);
         let is_limited = now < schedule.speed.compactions_from();
@@ -164,7 +166,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A part has come to its end: makes what it did part of the tree, and ends its job if it was the last.
+    /// A part has come to its end: makes what it did part of the tree, and ends its job if it was
+    /// the last.
     fn end_part(&self, mut schedule: MutexGuard<'_, Schedule>, mut part: Part) {
         let job = schedule.jobs.get(part.job);
         let is_last = job.taken == 1 && job.parts.is_empty();
@@ -206,7 +209,8 @@ impl Scheduler {
         self.wake();
     }
 
-    /// All parts of a flush have ended: names durable, edit durable, state published, log released, in this order.
+    /// All parts of a flush have ended: names durable, edit durable, state published, log released,
+    /// in this order.
     fn end_flush(&self, schedule: &mut Schedule, number: u64) {
         let mut job = schedule.jobs.end(number);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
@@ -218,7 +222,8 @@ impl Scheduler {
         if let Task::Flush { immutable, .. } = &job.task
             && let Err(error) = self.wal.release(immutable.last)
         {
-            // Nothing depends on it: the segments stay listed and the next flush, or the next open, removes them.
+            // Nothing depends on it: the segments stay listed and the next flush, or the next open, removes
+            // them.
             tracing::warn!(%error, "a segment of the log could not be removed");
         }
     }

@@ -13,28 +13,33 @@
 //! # One step
 //!
 //! Any number of workers call [`Work::step`]. Under the lock of the **schedule**, a worker first
-//! carries out what the agenda decides, until there is nothing to begin. Then it takes one part, the
-//! most urgent that nobody works on, releases the lock, copies for a few milliseconds, and puts the
-//! part back. So no compaction, however large, keeps a worker from a flush for longer than a step.
+//! carries out what the agenda decides, until there is nothing to begin. Then it takes one part,
+//! the most urgent that nobody works on, releases the lock, copies for a few milliseconds, and puts
+//! the part back. So no compaction, however large, keeps a worker from a flush for longer than a
+//! step.
 //!
 //! # What is committed where
 //!
-//! Edits that begin or end a job, install a flush or change the shape are committed under the schedule's lock: they say which runs there are, and the
-//! agenda decides on that. Handovers in the middle of a merge are not: they commute.
+//! Edits that begin or end a job, install a flush or change the shape are committed under the
+//! schedule's lock: they say which runs there are, and the agenda decides on that. Handovers in the
+//! middle of a merge are not: they commute.
 //!
-//! The merges in progress stand in the version; after a crash they are found there and gone on with. A flush in progress does not: its buffer is
-//! in the log, and it begins anew.
+//! The merges in progress stand in the version; after a crash they are found there and gone on
+//! with. A flush in progress does not: its buffer is in the log, and it begins anew.
 //!
 //! # Order of urgency
 //!
-//! By deadline: how many bytes may still be written before the level that a merge empties is full again, or the buffers are
-//! ([`tamarack_model::pace`]). The same model says how fast writers may go so that no deadline is missed; the measured speed of the jobs makes bytes per
-//! second of it, and [`Throttle`] holds writers to that.
+//! By deadline: how many bytes may still be written before the level that a merge empties is full
+//! again, or the buffers are ([`tamarack_model::pace`]). The same model says how fast writers may
+//! go so that no deadline is missed; the measured speed of the jobs makes bytes per second of it,
+//! and [`Throttle`] holds writers to that.
 //!
 //! # Failures
 //!
-//! A failed sync stops writing for good, unless a table's sync found no space: another table takes its place. After any other failure the part's files since its last handover are removed, whoever waits
-//! is told, and the part is tried again after a pause; flushes and merges pause independently.
+//! A failed sync stops writing for good, unless a table's sync found no space: another table takes
+//! its place. After any other failure the part's files since its last handover are removed, whoever
+//! waits is told, and the part is tried again after a pause; flushes and merges pause
+//! independently.
 
 mod begin;
 mod carry;
@@ -78,8 +83,8 @@ pub use reshape::ReshapeEstimate;
 pub struct SchedulerSettings {
     /// How many workers there are, and so how many parts one merge is divided into at most.
     pub threads: usize,
-    /// The size of tables in bytes of the file; `None` derives it from the run: a thirty-second of it, between
-    /// [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
+    /// The size of tables in bytes of the file; `None` derives it from the run: a thirty-second of
+    /// it, between [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
     pub table_bytes: Option<u64>,
     /// The size of the buffer that policies are asked with, in raw bytes.
     pub memtable_bytes: u64,
@@ -97,12 +102,15 @@ pub struct SchedulerSettings {
     pub filter: FilterChoice,
 }
 
-/// Smaller tables are not made without being asked for: each costs a sync and an entry in the manifest.
+/// Smaller tables are not made without being asked for: each costs a sync and an entry in the
+/// manifest.
 pub const TABLE_BYTES_MIN: u64 = 2 << 20;
-/// Larger tables are not made without being asked for: a merge needs extra space for one table per input, and hands over one at a time.
+/// Larger tables are not made without being asked for: a merge needs extra space for one table per
+/// input, and hands over one at a time.
 pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Plans and carries out the flushes and merges of a tree, and removes the tables they leave behind.
+/// Plans and carries out the flushes and merges of a tree, and removes the tables they leave
+/// behind.
 pub struct Scheduler {
     env: Arc<dyn Env>,
     database: Arc<Database>,
@@ -116,8 +124,8 @@ pub struct Scheduler {
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
     filters: FilterRebuild,
-    /// What is in progress and what is next. Edits that begin or end a job, or change the shape, are
-    /// installed under this lock.
+    /// What is in progress and what is next. Edits that begin or end a job, or change the shape,
+    /// are installed under this lock.
     schedule: Mutex<Schedule>,
     flush_retry: Retry,
     compaction_retry: Retry,
@@ -151,7 +159,8 @@ pub struct SchedulerParts {
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
-        // A pause that ends while we decide because of it that there is nothing to do would be slept through.
+        // A pause that ends while we decide because of it that there is nothing to do would be slept
+        // through.
         let paused_until = self.paused_until();
         let (part, look_again) = {
             let mut schedule = self.schedule.lock();
@@ -172,7 +181,8 @@ impl Work for Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler for a tree whose version has a shape. Goes on with the merges that the version has.
+    /// A scheduler for a tree whose version has a shape. Goes on with the merges that the version
+    /// has.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
@@ -229,7 +239,8 @@ impl Scheduler {
         (schedule.policy().clone(), schedule.shape().clone())
     }
 
-    /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left out.
+    /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left
+    /// out.
     pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
         self.standing_at(&self.schedule.lock())
     }
@@ -259,7 +270,8 @@ impl Scheduler {
         self.reserve.check()
     }
 
-    /// What the tree is to look like, what it looks like, and what is going on to make it so: all at one moment.
+    /// What the tree is to look like, what it looks like, and what is going on to make it so: all
+    /// at one moment.
     pub fn going_on(&self) -> GoingOn {
         let schedule = self.schedule.lock();
         let state = self.tree.pin_scan();
@@ -269,14 +281,16 @@ impl Scheduler {
         GoingOn { policy, shape, state, jobs, paused, speed, space_bound: self.settings.space_bound }
     }
 
-    /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others than workers has ended. To be called when writing has
-    /// ended: then nothing is begun any more.
+    /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others
+    /// than workers has ended. To be called when writing has ended: then nothing is begun any
+    /// more.
     pub fn finish(&self) {
         self.throttle.set_rate(None);
         drop(self.schedule.lock());
     }
 
-    /// Holds all merges where they are, at the end of their present steps, until [`Scheduler::resume_compactions`] was called as often as this.
+    /// Holds all merges where they are, at the end of their present steps, until
+    /// [`Scheduler::resume_compactions`] was called as often as this.
     pub fn pause_compactions(&self) {
         self.schedule.lock().agenda.pause();
     }
@@ -291,8 +305,9 @@ impl Scheduler {
     /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] if a merge fails; it is tried again in the background. [`crate::Error::Stopped`] if writing has ended.
-    /// [`crate::Error::InvalidArgument`] while merges are paused.
+    /// [`crate::Error::Io`] if a merge fails; it is tried again in the background.
+    /// [`crate::Error::Stopped`] if writing has ended. [`crate::Error::InvalidArgument`] while
+    /// merges are paused.
     pub fn merge(&self, range: KeyRange) -> Result<()> {
         let request = {
             let mut schedule = self.schedule.lock();
@@ -350,13 +365,16 @@ impl Scheduler {
     /// Waits until all tables have the filters that they are to have.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] if a filter cannot be read; it is tried again. [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if writing has ended.
+    /// [`crate::Error::Io`] if a filter cannot be read; it is tried again.
+    /// [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if
+    /// writing has ended.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
     }
 
-    /// What filters are decided on. `None` while merges are paused, or while something has arrived that nobody has looked at: the tree may be about to grow, and then more is to come above
+    /// What filters are decided on. `None` while merges are paused, or while something has arrived
+    /// that nobody has looked at: the tree may be about to grow, and then more is to come above
     /// what there is. Where filters follow lookups, that does not wait.
     pub(super) fn filter_view(&self) -> Option<View> {
         let schedule = self.schedule.lock();
@@ -378,8 +396,9 @@ impl Scheduler {
         self.flush_retry.pause().into_iter().chain(self.compaction_retry.pause()).min()
     }
 
-    /// Installs an edit, which an activity made: commits it to the manifest, shows readers the version that it makes, and has
-    /// filters follow. The one way by which an open database's runs and shape change.
+    /// Installs an edit, which an activity made: commits it to the manifest, shows readers the
+    /// version that it makes, and has filters follow. The one way by which an open database's
+    /// runs and shape change.
     ///
     /// # Errors
     /// As [`Manifest::commit`]; readers see nothing of the edit then.

@@ -30,8 +30,9 @@ use crate::tree::occupancy::RunContents;
 /// For more buffers than this, a simulation takes more than some seconds.
 const BUFFERS_MAX: u64 = 1 << 20;
 
-/// What a change of policy will cost, reckoned before it: [`Db::estimate_reshape`](crate::Db::estimate_reshape). Raw bytes, before compression, that flushes and merges write while so much
-/// arrives; the tree then has no merge left to do.
+/// What a change of policy will cost, reckoned before it:
+/// [`Db::estimate_reshape`](crate::Db::estimate_reshape). Raw bytes, before compression, that
+/// flushes and merges write while so much arrives; the tree then has no merge left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReshapeEstimate {
     /// The words of the policy that the tree has.
@@ -42,16 +43,19 @@ pub struct ReshapeEstimate {
     pub arriving_bytes: u64,
     /// What is written for them if the policy stays.
     pub kept_bytes: u64,
-    /// The same after [`Db::set_policy`](crate::Db::set_policy): merges that arrivals call for carry the tree over.
+    /// The same after [`Db::set_policy`](crate::Db::set_policy): merges that arrivals call for
+    /// carry the tree over.
     pub lazily_bytes: u64,
     /// The same if [`Db::reshape`](crate::Db::reshape) follows that at once.
     pub at_once_bytes: u64,
-    /// Of that: what `reshape` writes by itself, before anything else arrives. At most all that the tree holds.
+    /// Of that: what `reshape` writes by itself, before anything else arrives. At most all that the
+    /// tree holds.
     pub reshape_bytes: u64,
 }
 
 impl ReshapeEstimate {
-    /// Bytes that are written more because of the change if it is made lazily; below 0 if it spares more than it costs.
+    /// Bytes that are written more because of the change if it is made lazily; below 0 if it spares
+    /// more than it costs.
     pub fn extra_lazily_bytes(&self) -> i64 {
         difference(self.lazily_bytes, self.kept_bytes)
     }
@@ -70,7 +74,8 @@ impl Scheduler {
     /// What a change to that policy will cost while so many raw bytes arrive. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more than a million buffers would arrive.
+    /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more
+    /// than a million buffers would arrive.
     pub fn estimate_reshape(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ReshapeEstimate> {
         let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
             let schedule = self.schedule.lock();
@@ -101,7 +106,8 @@ impl Scheduler {
         })
     }
 
-    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it is written to.
+    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it
+    /// is written to.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).

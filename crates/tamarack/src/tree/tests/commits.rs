@@ -48,8 +48,8 @@ fn flush(manifest: &Manifest, from: usize, to: usize, sequence: u64) -> RunId {
     run
 }
 
-/// Shows that no database, a new one, and one that is reopened after every few commits are told apart and keep every edit; and that the
-/// file is rolled as it grows, the old one going away.
+/// Shows that no database, a new one, and one that is reopened after every few commits are told
+/// apart and keep every edit; and that the file is rolled as it grows, the old one going away.
 #[test]
 fn what_is_committed_is_there_after_reopening() {
     let env = MemoryEnv::new(1);
@@ -95,7 +95,8 @@ fn ids_are_not_given_out_again() {
     assert_eq!((manifest.new_table_id(), manifest.new_run_id()), (TableId(9), RunId(2)));
 }
 
-/// Shows when a table's file may go: when its last slice has gone *and* the last reader of an older version; never on closing.
+/// Shows when a table's file may go: when its last slice has gone *and* the last reader of an older
+/// version; never on closing.
 #[test]
 fn tables_become_garbage_when_nobody_needs_them() {
     let env = new_dir();
@@ -119,7 +120,8 @@ fn tables_become_garbage_when_nobody_needs_them() {
     assert_eq!(files.take_garbage(), [], "closing removes nothing");
 }
 
-/// Shows that an edit that does not fit is our own mistake, and that nothing of it reaches the file.
+/// Shows that an edit that does not fit is our own mistake, and that nothing of it reaches the
+/// file.
 #[test]
 fn an_edit_that_does_not_fit_is_not_written() {
     let env = new_dir();
@@ -142,7 +144,8 @@ fn a_clean_close_is_remembered_until_the_next_edit() {
     assert_eq!(reopen(&env).version().wal_end(), None);
 }
 
-/// Shows which directories without `CURRENT` are taken for new ones: only those that an attempt to make a database can have left behind.
+/// Shows which directories without `CURRENT` are taken for new ones: only those that an attempt to
+/// make a database can have left behind.
 #[test]
 fn a_lost_current_is_not_taken_for_a_new_database() {
     let lost = |prepare: &dyn Fn(&dyn Env)| {
@@ -177,7 +180,8 @@ fn a_lost_current_is_not_taken_for_a_new_database() {
     assert!(lost(&|env| write(env, FileName::Manifest(2), b"")));
 }
 
-/// Shows that a manifest with edits is never taken for what an attempt to make a database left behind.
+/// Shows that a manifest with edits is never taken for what an attempt to make a database left
+/// behind.
 #[test]
 fn a_manifest_with_edits_without_current_is_an_error() {
     let env = new_dir();
@@ -188,7 +192,8 @@ fn a_manifest_with_edits_without_current_is_an_error() {
     assert!(matches!(found, Err(Error::Corruption { path, .. }) if path == FileName::Current.path(dir())));
 }
 
-/// Shows that a manifest of a newer format, or with a change of a kind that is not known, is refused as such.
+/// Shows that a manifest of a newer format, or with a change of a kind that is not known, is
+/// refused as such.
 #[test]
 fn what_a_newer_version_wrote_is_not_called_damage() {
     use crate::format::manifest::{HEADER_BYTES, Header, encode_record};

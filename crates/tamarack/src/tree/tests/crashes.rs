@@ -1,9 +1,11 @@
 //! Crashes and failing calls at every step of a manifest's life, on the simulator.
 //!
-//! A history of commits, with rolls in between, runs on a simulated machine. Before every call that changes storage, images of what a
-//! crash might leave at that moment are taken, and afterwards each is opened. What recovery finds must be a state the history went through, no
-//! older than the last commit that had returned; must still be there after another crash right away; and must take further commits. The
-//! same is asked after every call that can fail has failed, in every way it can.
+//! A history of commits, with rolls in between, runs on a simulated machine. Before every call that
+//! changes storage, images of what a crash might leave at that moment are taken, and afterwards
+//! each is opened. What recovery finds must be a state the history went through, no older than the
+//! last commit that had returned; must still be there after another crash right away; and must take
+//! further commits. The same is asked after every call that can fail has failed, in every way it
+//! can.
 //!
 //! The tests of the tests leave out one sync at a time, and must then find something.
 
@@ -82,8 +84,9 @@ impl History {
         self.acknowledged.store(version.edit_number().0, Ordering::Relaxed);
     }
 
-    /// Opens what is there and checks that it is a state of the history, no older than edit `acknowledged`; then crashes, and looks again; then
-    /// commits, crashes, and looks once more.
+    /// Opens what is there and checks that it is a state of the history, no older than edit
+    /// `acknowledged`; then crashes, and looks again; then commits, crashes, and looks once
+    /// more.
     fn check(&self, sim: &SimEnv, acknowledged: u64, omitted: Option<Step>) -> Result<(), String> {
         if let Some(step) = omitted {
             sim.omit(step);
@@ -211,7 +214,8 @@ fn leaving_out_a_sync_is_found() {
     }
 }
 
-/// One run in which one call fails in one way, and what it leaves behind. `None` if the fault fitted no call.
+/// One run in which one call fails in one way, and what it leaves behind. `None` if the fault
+/// fitted no call.
 fn fail_at(call: u64, failure: &Failure, omitted: Option<Step>) -> Option<Result<(), String>> {
     let (sim, history) = (new_machine(3), History::default());
     sim.inject(Fault::new(failure.clone()).at_call(call));
@@ -247,8 +251,8 @@ fn every_failing_call_loses_nothing() {
     println!("{count} faults");
 }
 
-/// Shows that recovery must write again what no mark says to be durable: after a sync that failed and took its pages for clean, a sync alone makes
-/// nothing durable.
+/// Shows that recovery must write again what no mark says to be durable: after a sync that failed
+/// and took its pages for clean, a sync alone makes nothing durable.
 #[test]
 fn leaving_out_the_second_write_at_recovery_is_found() {
     let sim = new_machine(3);
@@ -260,7 +264,8 @@ fn leaving_out_the_second_write_at_recovery_is_found() {
     assert!(found);
 }
 
-/// Shows that a call failing during recovery is an error or does no harm, and that recovery succeeds afterwards.
+/// Shows that a call failing during recovery is an error or does no harm, and that recovery
+/// succeeds afterwards.
 #[test]
 fn a_failing_call_during_recovery_loses_nothing() {
     let (history, images) = images(5, None);

@@ -57,8 +57,9 @@ fn assert_names(error: &Error, name: FileName) {
     }
 }
 
-/// Shows that a manifest which ends anywhere opens with the last edit that is whole, and says so unless it ends right after one; and that nothing is
-/// dropped where that is not wanted. Without its base it is an error.
+/// Shows that a manifest which ends anywhere opens with the last edit that is whole, and says so
+/// unless it ends right after one; and that nothing is dropped where that is not wanted. Without
+/// its base it is an error.
 #[test]
 fn every_truncation_leaves_a_prefix_or_an_error() {
     let small = small();
@@ -93,7 +94,8 @@ fn every_truncation_leaves_a_prefix_or_an_error() {
     }
 }
 
-/// Shows that a flipped bit is an error that names the manifest, also in the last edit; in the mark after it nothing is lost.
+/// Shows that a flipped bit is an error that names the manifest, also in the last edit; in the mark
+/// after it nothing is lost.
 #[test]
 fn every_flipped_bit_is_an_error_or_changes_nothing() {
     let small = small();

@@ -1,7 +1,8 @@
 //! The model: a tree as plain lists of maps, and random histories of edits that fit it.
 //!
-//! Keys are the numbers below [`KEYS`], two bytes each, and the model knows for every run and every single key which table holds it. What a
-//! version does with binary searches and shared lists is here a loop over all keys.
+//! Keys are the numbers below [`KEYS`], two bytes each, and the model knows for every run and every
+//! single key which table holds it. What a version does with binary searches and shared lists is
+//! here a loop over all keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -287,7 +288,8 @@ impl Model {
         });
     }
 
-    /// A slice of an input that holds the first key of the range: it can be moved instead of being written again.
+    /// A slice of an input that holds the first key of the range: it can be moved instead of being
+    /// written again.
     fn movable(&mut self, merge: &ModelCompaction, from: usize, to: usize) -> Option<(usize, usize, SliceSpec)> {
         let input = self.run(merge.inputs[0]).keys.clone();
         let table = *input.get(&from)?;

@@ -22,7 +22,8 @@ use crate::tree::run::{Run, RunCursor};
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 
-/// A run of three tables or so with random keys and versions, some ranges cut out; and what it holds.
+/// A run of three tables or so with random keys and versions, some ranges cut out; and what it
+/// holds.
 fn random_run(seed: u64) -> (Arc<Run>, Vec<EntryVersion>) {
     let mut random = Random(seed);
     let env = MemoryEnv::new(seed);
@@ -90,8 +91,8 @@ fn go(source: &mut dyn Source, choice: u64, key: &[u8], sequence: Sequence) -> R
     }
 }
 
-/// Shows that a cursor over a run, whatever mixture of steps and seeks in both directions, stands where one over the sorted list stands; with and
-/// without the cache.
+/// Shows that a cursor over a run, whatever mixture of steps and seeks in both directions, stands
+/// where one over the sorted list stands; with and without the cache.
 #[test]
 fn a_cursor_walks_like_one_over_a_sorted_list() {
     for seed in 1..60 {
@@ -120,8 +121,10 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
     }
 }
 
-/// Shows that cursors that wait at cuts, over parts of a run that have their keys in different ranges, as those of a merge's inputs and output, stand together where one over the sorted list does; whatever mixture
-/// of steps and seeks leads there, and also if reading behind a cut has failed.
+/// Shows that cursors that wait at cuts, over parts of a run that have their keys in different
+/// ranges, as those of a merge's inputs and output, stand together where one over the sorted list
+/// does; whatever mixture of steps and seeks leads there, and also if reading behind a cut has
+/// failed.
 #[test]
 fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
     let mut waited = 0;
@@ -174,7 +177,8 @@ fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
     assert!(waited > 1000, "they waited {waited} times");
 }
 
-/// Shows that a lookup visits exactly the versions of its key that the query may see, youngest first.
+/// Shows that a lookup visits exactly the versions of its key that the query may see, youngest
+/// first.
 #[test]
 fn a_lookup_visits_the_versions_of_its_key() {
     for seed in 1..60 {

@@ -11,8 +11,9 @@ use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, SliceSpec
 use crate::format::meta::{EditNumber, TableId, TreeId};
 use crate::tree::version::Version;
 
-/// Shows that random histories of edits do to a version what they do to the model, that older versions do not change, that edits survive
-/// being written as bytes, and that a version can be made again from its one edit.
+/// Shows that random histories of edits do to a version what they do to the model, that older
+/// versions do not change, that edits survive being written as bytes, and that a version can be
+/// made again from its one edit.
 #[test]
 fn random_histories_agree_with_the_model() {
     for seed in 0..60 {
@@ -40,8 +41,8 @@ fn history(seed: u64) {
     }
 }
 
-/// Shows that edits which do not fit, being random ones of another history, are refused or leave a version that is right in itself; and that
-/// nothing panics.
+/// Shows that edits which do not fit, being random ones of another history, are refused or leave a
+/// version that is right in itself; and that nothing panics.
 #[test]
 fn edits_of_other_histories_are_refused_or_fit() {
     let mut refused = 0;
@@ -64,7 +65,8 @@ fn edits_of_other_histories_are_refused_or_fit() {
     assert!(refused > 100, "{refused} were refused");
 }
 
-/// A small tree: run 2 (tables 3, 4) above run 1 (tables 1, 2), level 1; the tables have keys [0, 20) and [20, 40).
+/// A small tree: run 2 (tables 3, 4) above run 1 (tables 1, 2), level 1; the tables have keys [0,
+/// 20) and [20, 40).
 fn small_tree() -> Version {
     let version = Version::new(7, no_files());
     let changes = [(1, (1, 10)), (2, (11, 20))].into_iter().flat_map(|(run, sequences)| {
@@ -114,8 +116,9 @@ fn advance(from: usize, to: usize, outputs: &[(u64, KeyRange)]) -> Change {
     }
 }
 
-/// Shows a handover in the middle of a table: every input is cut, a table that is cut in two keeps both ends, and a table
-/// that nothing names any more is released with the edit that takes its last slice.
+/// Shows a handover in the middle of a table: every input is cut, a table that is cut in two keeps
+/// both ends, and a table that nothing names any more is released with the edit that takes its last
+/// slice.
 #[test]
 fn a_handover_cuts_every_input_and_releases_what_nothing_names() {
     let version = apply(&small_tree(), begin(&[2, 1])).expect("it fits");
@@ -227,8 +230,8 @@ fn edits_that_break_a_rule_are_refused() {
     assert!(apply(&closed, [Change::WalReopened]).is_ok());
 }
 
-/// Shows that an edit to a large tree touches little: of 20,000 slices, all but a few hundred are the same ones in the old and in the new
-/// version.
+/// Shows that an edit to a large tree touches little: of 20,000 slices, all but a few hundred are
+/// the same ones in the old and in the new version.
 #[test]
 fn versions_share_what_an_edit_does_not_touch() {
     let count = 20_000u64;

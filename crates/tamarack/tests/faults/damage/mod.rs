@@ -1,18 +1,23 @@
-//! Shows what the database makes of damaged files: every bit flipped, every file cut at every length, exchanged with every other, or gone.
+//! Shows what the database makes of damaged files: every bit flipped, every file cut at every
+//! length, exchanged with every other, or gone.
 //!
-//! After each such damage to a small database, closed cleanly or killed in the middle, it is opened, asked for everything, and verified. The answers must be
-//! as if nothing had happened, or errors that name the file; never a panic, never a wrong answer. What else may be:
+//! After each such damage to a small database, closed cleanly or killed in the middle, it is
+//! opened, asked for everything, and verified. The answers must be as if nothing had happened, or
+//! errors that name the file; never a panic, never a wrong answer. What else may be:
 //!
-//! * **The torn end of the log.** Damage to records that nothing undamaged says to have been durable looks like the end that a crash
-//!   leaves: the log ends there, which is reported, and the state is that after the commits before. In a database that was closed, there is no such place.
-//! * **The log's end cut off exactly between two records, or its last segment gone or emptied,** cannot be noticed, unless something that is left
-//!   says that more was durable; nor reported.
-//! * **A manifest that has lost its last edits,** cut off exactly between two records, is whole in itself. What gives it away is a file made later, or
-//!   a log that begins too late: the error names that file. If there is neither, nothing was lost.
-//! * **A segment that is gone, or cut between two records,** is missed by the segments beside it, or by the manifest: the error names one of the
-//!   log's files.
+//! * **The torn end of the log.** Damage to records that nothing undamaged says to have been
+//!   durable looks like the end that a crash leaves: the log ends there, which is reported, and the
+//!   state is that after the commits before. In a database that was closed, there is no such place.
+//! * **The log's end cut off exactly between two records, or its last segment gone or emptied,**
+//!   cannot be noticed, unless something that is left says that more was durable; nor reported.
+//! * **A manifest that has lost its last edits,** cut off exactly between two records, is whole in
+//!   itself. What gives it away is a file made later, or a log that begins too late: the error
+//!   names that file. If there is neither, nothing was lost.
+//! * **A segment that is gone, or cut between two records,** is missed by the segments beside it,
+//!   or by the manifest: the error names one of the log's files.
 //!
-//! In an ordinary run a few thousand places are drawn from a seed that is printed; `TAMARACK_EXHAUSTIVE=1` tries every one.
+//! In an ordinary run a few thousand places are drawn from a seed that is printed;
+//! `TAMARACK_EXHAUSTIVE=1` tries every one.
 
 mod scene;
 mod stories;
@@ -94,7 +99,8 @@ fn removals(scene: &Scene) -> Vec<Damage> {
     scene.files.iter().map(|(path, _)| Damage::Remove { path: path.clone() }).collect()
 }
 
-/// Places in files, `per_byte` for each byte: all of them, or a sample, most of it from where the files are not zero.
+/// Places in files, `per_byte` for each byte: all of them, or a sample, most of it from where the
+/// files are not zero.
 fn places(scene: &Scene, per_byte: u64) -> Vec<(PathBuf, u64)> {
     let all = |path: &PathBuf, bytes: u64| (0..bytes * per_byte).map(|at| (path.clone(), at)).collect::<Vec<_>>();
     if std::env::var_os("TAMARACK_EXHAUSTIVE").is_some() {
@@ -203,7 +209,8 @@ impl Damage {
         Ok(())
     }
 
-    /// Verifies the files before anybody opens the database: what it lists must be what is damaged, and nothing may change.
+    /// Verifies the files before anybody opens the database: what it lists must be what is damaged,
+    /// and nothing may change.
     fn check_at_rest(&self, scene: &Scene, env: &SimEnv) -> Result<VerifyReport, String> {
         let before = contents(env);
         let report = options(env).verify(DIR, &mut |_, _| {}).map_err(|error| format!("verify at rest: {error}"))?;
@@ -220,8 +227,8 @@ impl Damage {
         Ok(report)
     }
 
-    /// The commits that must be there: those in tables, those before the first record that is damaged, and those that something undamaged says to
-    /// be durable.
+    /// The commits that must be there: those in tables, those before the first record that is
+    /// damaged, and those that something undamaged says to be durable.
     fn least(&self, scene: &Scene) -> usize {
         let damaged = scene.records.iter().filter(|record| self.damages(record));
         let before = damaged.map(|record| record.commits - 1).min().unwrap_or(scene.history.acknowledged());
@@ -242,7 +249,8 @@ impl Damage {
         self.touches(&record.path, 0, HEADER_BYTES) || self.touches(&record.path, record.start, record.end)
     }
 
-    /// True if a crash may have left it so: nothing is hurt but records of which nobody knows that they were durable.
+    /// True if a crash may have left it so: nothing is hurt but records of which nobody knows that
+    /// they were durable.
     fn looks_torn(&self, scene: &Scene) -> bool {
         let durable = self.durable(scene);
         let damages_header = scene.records.iter().any(|record| self.touches(&record.path, 0, HEADER_BYTES));

@@ -1,5 +1,6 @@
-//! A small database at rest that has everything: two segments of the log with several records each, tables in several runs, a manifest of several
-//! edits. And what a careful reader of its files knows about them.
+//! A small database at rest that has everything: two segments of the log with several records each,
+//! tables in several runs, a manifest of several edits. And what a careful reader of its files
+//! knows about them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

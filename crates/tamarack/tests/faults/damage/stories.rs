@@ -10,8 +10,9 @@ fn open_error(env: &SimEnv) -> Error {
     options(env).open(DIR).expect_err("the damage is noticed")
 }
 
-/// Closing a database notes in the manifest where the log ends, but opening it did not look there. So a log that had lost its last records
-/// was taken for a torn one, or even for whole, and what had been durable was gone without a word.
+/// Closing a database notes in the manifest where the log ends, but opening it did not look there.
+/// So a log that had lost its last records was taken for a torn one, or even for whole, and what
+/// had been durable was gone without a word.
 #[test]
 fn a_closed_log_has_a_known_end() {
     let scene = Scene::closed();
@@ -22,8 +23,9 @@ fn a_closed_log_has_a_known_end() {
     assert!(matches!(&error, Error::Corruption { path, .. } if path == &last.path), "{error}");
 }
 
-/// A segment without a whole header and without whole records was taken for one that was being made when the machine stopped, and removed.
-/// But it may be anything: here a table. Only zeros can be left of a segment in which nothing ever stood.
+/// A segment without a whole header and without whole records was taken for one that was being made
+/// when the machine stopped, and removed. But it may be anything: here a table. Only zeros can be
+/// left of a segment in which nothing ever stood.
 #[test]
 fn what_is_no_segment_is_not_removed_as_an_unborn_one() {
     let scene = Scene::killed();
@@ -37,7 +39,8 @@ fn what_is_no_segment_is_not_removed_as_an_unborn_one() {
     assert_eq!(env.identity(), before, "nothing is changed");
 }
 
-/// A flipped bit made the segment's version a high number, and the user was told to look for a newer program.
+/// A flipped bit made the segment's version a high number, and the user was told to look for a
+/// newer program.
 #[test]
 fn a_damaged_version_is_damage() {
     let scene = Scene::killed();

@@ -1,13 +1,19 @@
-//! The disk becomes full at every call of a load that changes storage, stays full for a while, and is freed: the database goes on by itself.
+//! The disk becomes full at every call of a load that changes storage, stays full for a while, and
+//! is freed: the database goes on by itself.
 //!
-//! Checked in each run, with the same handle from the beginning to the end unless the script itself opens another:
+//! Checked in each run, with the same handle from the beginning to the end unless the script itself
+//! opens another:
 //!
-//! * While the disk is full, every operation succeeds or says that space is missing; nothing ends writing, and no answer is wrong. Nobody waits for ever: the
-//!   simulator panics if somebody waits for what cannot happen.
-//! * A loss of power, or the end of the process, leaves all that was promised: while the disk is full, right after it was freed, and in the end.
-//! * Once there is space again, and the pause before the next attempt is over, nothing fails any more: what was refused succeeds when tried
-//!   again, buffers are flushed, merges end, the manifest is rolled.
-//! * In the end all that was acknowledged is there and nothing else, `verify` finds nothing, and the database that is opened anew is the same.
+//! * While the disk is full, every operation succeeds or says that space is missing; nothing ends
+//!   writing, and no answer is wrong. Nobody waits for ever: the simulator panics if somebody waits
+//!   for what cannot happen.
+//! * A loss of power, or the end of the process, leaves all that was promised: while the disk is
+//!   full, right after it was freed, and in the end.
+//! * Once there is space again, and the pause before the next attempt is over, nothing fails any
+//!   more: what was refused succeeds when tried again, buffers are flushed, merges end, the
+//!   manifest is rolled.
+//! * In the end all that was acknowledged is there and nothing else, `verify` finds nothing, and
+//!   the database that is opened anew is the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +40,8 @@ enum Way {
     LatePages,
     /// Every call that takes space, however little.
     Everything,
-    /// That, and to cut a file, as a file system may that never writes in place. The write that finds the disk full gets a part through.
+    /// That, and to cut a file, as a file system may that never writes in place. The write that
+    /// finds the disk full gets a part through.
     CutsToo,
 }
 
@@ -84,7 +91,8 @@ enum Loss {
     InTheEnd,
 }
 
-/// When the disk is freed: after so many more calls, or before that operation after the one in which it became full, whichever is first.
+/// When the disk is freed: after so many more calls, or before that operation after the one in
+/// which it became full, whichever is first.
 struct Freed {
     after_calls: u64,
     after_ops: u64,
@@ -213,7 +221,8 @@ impl Trial<'_> {
         Ok(session.refused.get())
     }
 
-    /// Fills the disk right before the call, and frees it again so many calls later. The number of calls since.
+    /// Fills the disk right before the call, and frees it again so many calls later. The number of
+    /// calls since.
     fn fill_at_the_call(&self, env: &SimEnv, after_calls: u64) -> Arc<AtomicU64> {
         let (calls, seen) = (Arc::<AtomicU64>::default(), env.clone());
         let (counter, way, at) = (calls.clone(), self.way, self.call.number);
@@ -246,7 +255,8 @@ impl Trial<'_> {
     }
 }
 
-/// The machine loses power, or only the process ends. There is space when the database is opened again.
+/// The machine loses power, or only the process ends. There is space when the database is opened
+/// again.
 fn lose_power(session: &Session, random: &Random) -> Checked {
     let (env, history) = (&session.env, &session.history);
     let crash = if random.below(2) == 0 { Crash::LoseAll } else { Crash::draw(random.next(), env.unsynced_changes()) };

@@ -1,20 +1,26 @@
-//! Shows what the database does when storage fails: every call of several workloads, reading and changing ones, fails in every way it can,
-//! once, and from then on for ever.
+//! Shows what the database does when storage fails: every call of several workloads, reading and
+//! changing ones, fails in every way it can, once, and from then on for ever.
 //!
 //! Checked in each run:
 //!
-//! * No panic, and no wrong answer: what a lookup or a scan says, if it is no error, is what the model says.
-//! * Every error names what was being done and the file of the call that failed, and says what to do.
-//! * After a failed sync every later write is answered with `Stopped`, unless it lacked space and what it was to make durable can be thrown away. After
-//!   anything else, a full disk too, the same handle can write again once the fault is gone.
-//! * When all is well again the database opens, after the end of the process as well as after a loss of power, and holds a prefix of the commits with all
-//!   that was promised: a commit whose sync failed may be there, one that was refused is not. What was recovered is durable.
+//! * No panic, and no wrong answer: what a lookup or a scan says, if it is no error, is what the
+//!   model says.
+//! * Every error names what was being done and the file of the call that failed, and says what to
+//!   do.
+//! * After a failed sync every later write is answered with `Stopped`, unless it lacked space and
+//!   what it was to make durable can be thrown away. After anything else, a full disk too, the same
+//!   handle can write again once the fault is gone.
+//! * When all is well again the database opens, after the end of the process as well as after a
+//!   loss of power, and holds a prefix of the commits with all that was promised: a commit whose
+//!   sync failed may be there, one that was refused is not. What was recovered is durable.
 //!
-//! Writes that are lost, or land elsewhere, while the device says that all is well, are damage rather than failure. Then an error that
-//! names a file may come from anywhere, but still no answer may be wrong, with one exception that no log can notice:
-//! if the last record itself was lost, with no later one to say that it was durable, it is simply not there.
+//! Writes that are lost, or land elsewhere, while the device says that all is well, are damage
+//! rather than failure. Then an error that names a file may come from anywhere, but still no answer
+//! may be wrong, with one exception that no log can notice: if the last record itself was lost,
+//! with no later one to say that it was durable, it is simply not there.
 //!
-//! `TAMARACK_EXHAUSTIVE=1` adds many more drawn workloads; a failure prints everything that is needed to repeat it.
+//! `TAMARACK_EXHAUSTIVE=1` adds many more drawn workloads; a failure prints everything that is
+//! needed to repeat it.
 
 mod full;
 mod session;
@@ -97,8 +103,8 @@ fn every_call_of_drawn_workloads() {
     try_all(&(0..count).map(workload::drawn).collect::<Vec<_>>());
 }
 
-/// The disk is full at each number of pages that the workload ever takes, and is freed again in the middle or at the end: then the same
-/// handle works as if nothing had been.
+/// The disk is full at each number of pages that the workload ever takes, and is freed again in the
+/// middle or at the end: then the same handle works as if nothing had been.
 #[test]
 fn a_disk_that_is_full_and_freed_again() {
     let count = if exhaustive() { 200 } else { 4 };
@@ -214,7 +220,8 @@ fn try_all(workloads: &[Workload]) {
     }
 }
 
-/// The calls that the workload makes if nothing fails; with direct reads they are others where a table is read.
+/// The calls that the workload makes if nothing fails; with direct reads they are others where a
+/// table is read.
 fn calls_of(workload: &Workload, direct: bool) -> Vec<Call> {
     let mut session = Session::new(SimEnv::new(SEED), direct, Expect::NoError, None);
     session.env.start_wal();
@@ -335,7 +342,8 @@ impl<'a> Trial<'a> {
         matches!(self.failure, Failure::LostWrite | Failure::MisdirectedWrite { .. })
     }
 
-    /// What fails is a sync of the database, surely: not of a checkpoint, whose files are none of it; and not one that only lacked space, of a file that another can take the place of.
+    /// What fails is a sync of the database, surely: not of a checkpoint, whose files are none of
+    /// it; and not one that only lacked space, of a file that another can take the place of.
     fn must_stop(&self) -> bool {
         if !self.call.path.starts_with(DIR) {
             return false;
@@ -350,7 +358,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether writing may have ended for the handle. A failure for ever strikes syncs, too, if it can.
+    /// Whether writing may have ended for the handle. A failure for ever strikes syncs, too, if it
+    /// can.
     fn may_stop(&self) -> bool {
         let strikes_syncs = matches!(
             self.failure,
@@ -363,7 +372,8 @@ impl<'a> Trial<'a> {
         self.must_stop() || self.forever && strikes_syncs || self.is_damage()
     }
 
-    /// All is well again: the machine is looked at after a loss of power, after the end of the process, and as it is.
+    /// All is well again: the machine is looked at after a loss of power, after the end of the
+    /// process, and as it is.
     fn check_after(&self, mut session: Session) -> Checked {
         let history = session.history.clone();
         let env = session.env.clone();
@@ -384,7 +394,8 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Opens the database on `env` and expects at least the first `least` commits; then writes, loses power, and looks again.
+    /// Opens the database on `env` and expects at least the first `least` commits; then writes,
+    /// loses power, and looks again.
     fn check_image(&self, env: SimEnv, history: &History, least: usize) -> Checked {
         self.forget(&env);
         let db = match options(&env, self.direct).open(DIR) {

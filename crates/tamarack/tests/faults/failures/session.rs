@@ -1,4 +1,5 @@
-//! A user who works on a machine that fails, believes no answer unchecked, and remembers what was promised.
+//! A user who works on a machine that fails, believes no answer unchecked, and remembers what was
+//! promised.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use crate::message;
 /// Where the database lives.
 pub(crate) const DIR: &str = "/db";
 
-/// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that every read is a call. Tables are read past the page
-/// cache if `direct`.
+/// Everything tiny, so that a few writes pass through all of the engine; and no cache, so that
+/// every read is a call. Tables are read past the page cache if `direct`.
 pub(crate) fn options(env: &SimEnv, direct: bool) -> Options {
     let advanced = AdvancedOptions::new()
         .memtable_bytes(160)
@@ -38,7 +39,8 @@ pub(crate) enum Expect {
     Errors,
     /// There is no space, and nothing else is wrong.
     Full,
-    /// Calls do something else than they say: damage may be noticed anywhere, and what was promised may be lost; but no answer is wrong.
+    /// Calls do something else than they say: damage may be noticed anywhere, and what was promised
+    /// may be lost; but no answer is wrong.
     Damage,
 }
 
@@ -211,7 +213,8 @@ impl Session {
         }
     }
 
-    /// In the directory of each checkpoint that was asked for is on `env` all that it was to hold, or no database: the latter only if it was not acknowledged.
+    /// In the directory of each checkpoint that was asked for is on `env` all that it was to hold,
+    /// or no database: the latter only if it was not acknowledged.
     pub(crate) fn check_checkpoints(&self, env: &SimEnv) -> Checked {
         for (number, (model, acknowledged)) in self.checkpoints.iter().enumerate() {
             let dir = checkpoint_dir(number);
@@ -306,7 +309,8 @@ impl Session {
         Ok(())
     }
 
-    /// Something was answered with an error. If that says that writing has ended, a sync has failed, and what was to be durable after some time need not be.
+    /// Something was answered with an error. If that says that writing has ended, a sync has
+    /// failed, and what was to be durable after some time need not be.
     fn refused(&mut self, error: &Error) -> Checked {
         self.interval_pending &= !is_stop(error);
         self.check_error(error)

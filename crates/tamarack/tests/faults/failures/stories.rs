@@ -13,8 +13,9 @@ fn sync_put(db: &tamarack::Db, key: &str) -> tamarack::Result<()> {
     db.write_with(Batch::new().put(key, "value"), Durability::Sync)
 }
 
-/// The directory was made, and the sync of its parent failed. The next attempt found the directory there and took its name for durable: a loss of
-/// power then took the whole database, with everything that had been synced in it.
+/// The directory was made, and the sync of its parent failed. The next attempt found the directory
+/// there and took its name for durable: a loss of power then took the whole database, with
+/// everything that had been synced in it.
 #[test]
 fn a_directory_is_not_durable_because_it_is_there() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
@@ -26,8 +27,8 @@ fn a_directory_is_not_durable_because_it_is_there() -> tamarack::Result<()> {
     Ok(())
 }
 
-/// The disk was full when an edit, or the mark after it, was appended to the manifest. The manifest took that for an unknown fate, and all
-/// writing was over until the database was opened again.
+/// The disk was full when an edit, or the mark after it, was appended to the manifest. The manifest
+/// took that for an unknown fate, and all writing was over until the database was opened again.
 #[test]
 fn a_full_disk_while_an_edit_is_written() -> tamarack::Result<()> {
     for (step, flush_fails) in [(step::MANIFEST_APPEND, true), (step::MANIFEST_MARK, false)] {
@@ -48,7 +49,8 @@ fn a_full_disk_while_an_edit_is_written() -> tamarack::Result<()> {
     Ok(())
 }
 
-/// The sync of an edit failed, so the manifest may hold one edit more than the version in memory. That is no damage, but `verify` said so.
+/// The sync of an edit failed, so the manifest may hold one edit more than the version in memory.
+/// That is no damage, but `verify` said so.
 #[test]
 fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
@@ -60,8 +62,9 @@ fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
     Ok(())
 }
 
-/// A new segment got its header, but was told otherwise, and could not be removed either. The next new segment began at the same position of the
-/// log, and recovery found two segments for one place: an error, although nothing was damaged. Now there is no next one before the database is
+/// A new segment got its header, but was told otherwise, and could not be removed either. The next
+/// new segment began at the same position of the log, and recovery found two segments for one
+/// place: an error, although nothing was damaged. Now there is no next one before the database is
 /// opened again.
 #[test]
 fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
@@ -81,8 +84,9 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     Ok(())
 }
 
-/// An append got half of its record through to a full disk, and the half could not be cut off either. The next segment of the log began behind it: recovery
-/// would have taken nothing that follows such a half.
+/// An append got half of its record through to a full disk, and the half could not be cut off
+/// either. The next segment of the log began behind it: recovery would have taken nothing that
+/// follows such a half.
 #[test]
 fn half_a_record_is_cut_off_before_the_next_segment_begins() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
@@ -104,7 +108,8 @@ fn half_a_record_is_cut_off_before_the_next_segment_begins() -> tamarack::Result
     Ok(())
 }
 
-/// A new manifest that found no space ended all writing. Now the old one goes on, nothing is left lying about, and the next attempt is a little later.
+/// A new manifest that found no space ended all writing. Now the old one goes on, nothing is left
+/// lying about, and the next attempt is a little later.
 #[test]
 fn a_manifest_that_cannot_be_rolled_goes_on_and_is_rolled_later() -> tamarack::Result<()> {
     let manifests = |env: &SimEnv| {

@@ -1,4 +1,5 @@
-//! What the fault tests let a database do: short scripts, some written, some drawn from a seed, that pass through every kind of call.
+//! What the fault tests let a database do: short scripts, some written, some drawn from a seed,
+//! that pass through every kind of call.
 
 use std::time::Duration;
 
@@ -80,7 +81,8 @@ fn puts(durability: Durability, first: u64, count: u64) -> impl Iterator<Item = 
     (first..first + count).map(move |number| write(durability, [put(number * 7 % 12, number)]))
 }
 
-/// Buffers fill, segments rotate, tables and edits follow in the background, the log is released; reads from all of them.
+/// Buffers fill, segments rotate, tables and edits follow in the background, the log is released;
+/// reads from all of them.
 pub(crate) fn rotation() -> Workload {
     let mut ops: Vec<Op> = puts(Durability::Buffered, 0, 9).collect();
     ops.extend([Op::Wait(Duration::ZERO), Op::Get(key(7)), Op::Scan { reverse: false }]);
@@ -115,7 +117,8 @@ pub(crate) fn durability() -> Workload {
     Workload { name: "durability".to_owned(), ops }
 }
 
-/// Runs are merged into one, in several handovers, beneath a snapshot; and once more, with nothing left of a deleted key.
+/// Runs are merged into one, in several handovers, beneath a snapshot; and once more, with nothing
+/// left of a deleted key.
 pub(crate) fn merging() -> Workload {
     use Durability::Buffered;
     let mut ops: Vec<Op> = puts(Buffered, 0, 10).collect();
@@ -126,7 +129,8 @@ pub(crate) fn merging() -> Workload {
     Workload { name: "merging".to_owned(), ops }
 }
 
-/// Merges that are called for: several levels fill, the tree grows, its policy changes under way, and it shrinks again.
+/// Merges that are called for: several levels fill, the tree grows, its policy changes under way,
+/// and it shrinks again.
 pub(crate) fn shaping() -> Workload {
     use Durability::Buffered;
     let mut ops = vec![Op::Policy("tiering:T=2")];
@@ -182,7 +186,8 @@ pub(crate) fn rolling() -> Workload {
     Workload { name: "rolling".to_owned(), ops }
 }
 
-/// Clean and unclean ends, each with something in the log, in tables, and half on the way from one to the other.
+/// Clean and unclean ends, each with something in the log, in tables, and half on the way from one
+/// to the other.
 pub(crate) fn reopening() -> Workload {
     use Durability::{Buffered, Sync};
     let mut ops: Vec<Op> = puts(Buffered, 0, 8).collect();

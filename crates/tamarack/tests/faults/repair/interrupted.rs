@@ -1,4 +1,5 @@
-//! Repairs that the machine's end interrupts, at each call that changes storage: repaired again, there is what there would have been.
+//! Repairs that the machine's end interrupts, at each call that changes storage: repaired again,
+//! there is what there would have been.
 
 use std::sync::Arc;
 

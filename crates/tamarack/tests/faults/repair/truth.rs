@@ -1,4 +1,5 @@
-//! What stands where in the files of a database before they are damaged: which bytes hold which entries, and which of these belong to the state.
+//! What stands where in the files of a database before they are damaged: which bytes hold which
+//! entries, and which of these belong to the state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -157,8 +158,9 @@ impl Truth {
         }
     }
 
-    /// The sequence of each key's youngest version in blocks and records that are as they were. Of a log that is kept as one, records count up to the
-    /// first that is not, or to a segment before it that is not.
+    /// The sequence of each key's youngest version in blocks and records that are as they were. Of
+    /// a log that is kept as one, records count up to the first that is not, or to a segment
+    /// before it that is not.
     pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_wal: bool) -> BTreeMap<Vec<u8>, u64> {
         let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
@@ -184,8 +186,9 @@ impl Truth {
         end > 64 && (!is_header_whole || records.any(|record| !record.is_whole(&file)))
     }
 
-    /// True if the key's youngest version stood where nothing tells that it did: in a file that is gone and that nobody names any more; or in a log, of which nobody knows
-    /// how far it was durable.
+    /// True if the key's youngest version stood where nothing tells that it did: in a file that is
+    /// gone and that nobody names any more; or in a log, of which nobody knows how far it was
+    /// durable.
     pub(crate) fn leaves_no_trace(
         &self,
         files: &BTreeMap<PathBuf, Vec<u8>>,
