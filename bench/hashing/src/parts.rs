@@ -2,7 +2,7 @@
 
 use common::numbers::median;
 use tamarack::Result;
-use tamarack::measure::{Hash, Hashed, PARTS, Part, begin, hash_with, set_clock, take_parts};
+use tamarack::measure::{Hash, Hashed, PARTS, LookupPart, begin, hash_with, set_clock, take_parts};
 
 use crate::clock::nanoseconds;
 use crate::trees::{Device, Tree};
@@ -62,7 +62,7 @@ fn empty_part() -> (f64, f64) {
     for _ in 0..15 {
         take_parts();
         let began = nanoseconds();
-        (0..TIMES).for_each(|_| begin(Part::Hash).end());
+        (0..TIMES).for_each(|_| begin(LookupPart::Hash).end());
         taken[1].push((nanoseconds() - began) as f64 / TIMES as f64);
         taken[0].push(take_parts()[0].0 as f64 / TIMES as f64);
     }

@@ -36,7 +36,22 @@ impl From<tamarack::Error> for Failure {
     fn from(error: tamarack::Error) -> Self {
         match error {
             tamarack::Error::InvalidArgument(_) => Self::Usage(error.to_string()),
-            _ => Self::Storage(error.to_string()),
+            _ => Self::Storage(text(&error)),
         }
+    }
+}
+
+/// The text of a storage error, with advice in terms of this program's commands instead of the
+/// library's functions.
+fn text(error: &tamarack::Error) -> String {
+    match error {
+        tamarack::Error::Corruption { path, offset, what } => {
+            let path = path.display();
+            format!("{path}: damaged at byte {offset}: {what}; `tamarack verify` lists all damage")
+        }
+        tamarack::Error::OldFormat { .. } => {
+            format!("{error} (`tamarack export` and `tamarack import` of these programs)")
+        }
+        _ => error.to_string(),
     }
 }

@@ -64,7 +64,7 @@ struct RestartIndex {
 
 /// An entry as it stands in a block; offsets are into the payload.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct EntryLayout {
     start: usize,
     shared: usize,
     suffix_start: usize,
@@ -308,7 +308,7 @@ impl Block {
 
     /// The entry at `start`; `None` at the end.
     #[inline]
-    fn slot(&self, start: usize) -> Result<Option<Slot>, Flaw> {
+    fn slot(&self, start: usize) -> Result<Option<EntryLayout>, Flaw> {
         if start == self.entries_end {
             return Ok(None);
         }
@@ -371,8 +371,8 @@ impl Block {
         Ok((slot.sequence, slot.kind))
     }
 
-    fn head_of(&self, slot: &Slot) -> Head {
-        let &Slot { shared, suffix_start, value_start, end, .. } = slot;
+    fn head_of(&self, slot: &EntryLayout) -> Head {
+        let &EntryLayout { shared, suffix_start, value_start, end, .. } = slot;
         Head { first: first_eight(self.suffix(slot), 0), shared, suffix_start, value_start, end }
     }
 
@@ -382,7 +382,7 @@ impl Block {
     }
 
     #[inline]
-    fn parse(&self, start: usize) -> Option<Slot> {
+    fn parse(&self, start: usize) -> Option<EntryLayout> {
         let mut reader = Reader::new(self.payload.get(start..self.entries_end)?);
         let shared = usize::try_from(reader.varint()?).ok()?;
         let suffix_bytes = usize::try_from(reader.varint()?).ok()?;
@@ -398,14 +398,14 @@ impl Block {
         let suffix_start = self.entries_end - reader.rest().len();
         let value_start = suffix_start.checked_add(suffix_bytes)?;
         let end = value_start.checked_add(value_bytes).filter(|&end| end <= self.entries_end)?;
-        Some(Slot { start, shared, suffix_start, value_start, end, kind, sequence })
+        Some(EntryLayout { start, shared, suffix_start, value_start, end, kind, sequence })
     }
 
-    fn suffix(&self, slot: &Slot) -> &[u8] {
+    fn suffix(&self, slot: &EntryLayout) -> &[u8] {
         &self.payload[slot.suffix_start..slot.value_start]
     }
 
-    fn value(&self, slot: &Slot) -> &[u8] {
+    fn value(&self, slot: &EntryLayout) -> &[u8] {
         &self.payload[slot.value_start..slot.end]
     }
 }
@@ -425,7 +425,7 @@ pub struct BlockBuilder {
 /// How an entry would stand in the block that a [`BlockBuilder`] makes: what has to be known to
 /// decide whether it fits, and to add it.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct EntryPlan {
     /// How many bytes the key has in common with the one added last.
     common: usize,
     /// How many of them are not written.
@@ -454,11 +454,11 @@ impl BlockBuilder {
 
     /// How `entry` would be added.
     #[inline]
-    pub fn plan(&self, entry: &Entry<'_>) -> Plan {
+    pub fn plan(&self, entry: &Entry<'_>) -> EntryPlan {
         self.plan_with(entry, common_prefix(&self.last_key, entry.key))
     }
 
-    fn plan_with(&self, entry: &Entry<'_>, common: usize) -> Plan {
+    fn plan_with(&self, entry: &Entry<'_>, common: usize) -> EntryPlan {
         let restart = self.restarts.is_empty() || self.since_restart == self.restart_interval;
         let shared = if restart { 0 } else { common };
         let suffix_bytes = entry.key.len() - shared;
@@ -468,12 +468,12 @@ impl BlockBuilder {
         let header = varint_len(shared as u64) + varint_len(suffix_bytes as u64) + 1 + sequence_bytes;
         let restarts = self.restarts.len() + usize::from(restart);
         let payload_bytes = self.payload.len() + header + suffix_bytes + value_bytes + 4 * restarts + 4;
-        Plan { common, shared, restart, payload_bytes }
+        EntryPlan { common, shared, restart, payload_bytes }
     }
 
     /// How the planned key compares with the one added last.
     #[inline]
-    pub fn order(&self, plan: &Plan, key: &[u8]) -> Ordering {
+    pub fn order(&self, plan: &EntryPlan, key: &[u8]) -> Ordering {
         // Where one of the two ends, there is no byte, which comes before any.
         key.get(plan.common).cmp(&self.last_key.get(plan.common))
     }
@@ -485,8 +485,8 @@ impl BlockBuilder {
 
     /// Appends an entry, which must follow the last one in entry order (the caller checks), by the
     /// plan that was made for it. A block may have been finished since.
-    pub fn add_as(&mut self, plan: &Plan, entry: &Entry<'_>) {
-        let Plan { common, shared, restart, .. } = match self.is_empty() {
+    pub fn add_as(&mut self, plan: &EntryPlan, entry: &Entry<'_>) {
+        let EntryPlan { common, shared, restart, .. } = match self.is_empty() {
             true => self.plan_with(entry, plan.common),
             false => *plan,
         };

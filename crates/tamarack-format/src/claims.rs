@@ -70,7 +70,7 @@ mod tests {
     use crate::entry::Sequence;
     use crate::meta::{EditNumber, TableId};
     use crate::record::{Position, SegmentHeader};
-    use crate::stored::{BlockHandle, Compression, Sealer};
+    use crate::stored::{BlockEncoder, BlockHandle, Compression};
 
     /// Each kind of file says what its writer was told, and nothing shorter says anything.
     #[test]
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn blocks_say_how_they_are_compressed() {
         let mut payload = vec![b'a'; 1000];
-        Sealer::new(table::place(5, TableId(7))).seal(&mut payload, Compression::None, 0);
+        BlockEncoder::new(table::place(5, TableId(7))).finish_block(&mut payload, Compression::None, 0);
         assert_eq!([compression(&payload), compression(&payload[..8])], ["none", "unknown"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::block::{Block, BlockBuilder, BlockCursor, Versions};
 use crate::checksum::{FileKind, Place};
 use crate::entry::{self, Entry, EntryKind, Sequence};
 use crate::fences::{FIRST_PLACE, Fences};
-use crate::stored::{BlockHandle, Flaw, unseal};
+use crate::stored::{BlockHandle, Flaw, open_block};
 
 /// An entry on its own.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
@@ -21,7 +21,7 @@ type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 /// The payload of a block, and the same bytes as a compressed body.
 pub fn block(input: &[u8]) {
     for tag in 0..=3 {
-        unseal_as(tag, input);
+        open_block_as(tag, input);
     }
     let Ok(block) = Block::decode(input.to_vec()) else { return };
     let sound = block.check_restarts().is_ok();
@@ -40,14 +40,14 @@ pub fn block(input: &[u8]) {
 }
 
 /// A body with any tag and its checksum must be refused or decompressed.
-fn unseal_as(tag: u8, body: &[u8]) {
+fn open_block_as(tag: u8, body: &[u8]) {
     let place = Place::new(1, FileKind::Table, 1);
     let mut stored = body.to_vec();
     stored.push(tag);
     let checksum = place.checksum(0, &stored);
     stored.extend_from_slice(&checksum.to_le_bytes());
     let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
-    let _ = unseal(Cow::Owned(stored), place, &handle);
+    let _ = open_block(Cow::Owned(stored), place, &handle);
 }
 
 fn walk_block(block: &Block) -> Result<Vec<Owned>, Flaw> {

@@ -16,7 +16,7 @@
 //! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
 //! | [`record`] | segments and records of the WAL |
 //! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; policy and shape as text |
-//! | [`claims`], [`reseal`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
+//! | [`claims`], [`checksum_repair`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
 //! | [`coding`], [`fields`], [`prefixes`] | varints and byte strings; extensible records; where a key stands among sorted keys |
 //!
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
@@ -43,6 +43,7 @@
 
 pub mod block;
 pub mod checksum;
+pub mod checksum_repair;
 pub mod claims;
 pub mod coding;
 pub mod edit;
@@ -56,7 +57,6 @@ pub mod names;
 pub mod prefixes;
 pub mod properties;
 pub mod record;
-pub mod reseal;
 pub mod shape;
 pub mod stored;
 pub mod table;

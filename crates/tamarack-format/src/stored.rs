@@ -135,20 +135,20 @@ impl BlockHandle {
 }
 
 /// Turns payloads into stored blocks. Keeps its buffers from block to block.
-pub struct Sealer {
+pub struct BlockEncoder {
     place: Place,
     compressed: Vec<u8>,
     #[cfg(feature = "lz4")]
     lz4: lz4_flex::block::CompressTable,
 }
 
-impl std::fmt::Debug for Sealer {
+impl std::fmt::Debug for BlockEncoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("BlockEncoder").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-impl Sealer {
+impl BlockEncoder {
     /// For blocks of the file at `place`.
     pub fn new(place: Place) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Sealer {
 
     /// Makes the stored block out of `payload`, in place: compresses it if that pays, and appends
     /// the trailer. The block must then be written at `offset`.
-    pub fn seal(&mut self, payload: &mut Vec<u8>, compression: Compression, offset: u64) -> BlockHandle {
+    pub fn finish_block(&mut self, payload: &mut Vec<u8>, compression: Compression, offset: u64) -> BlockHandle {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a block of {} bytes", payload.len());
         let tag = match compression {
             Compression::None => TAG_NONE,
@@ -231,7 +231,7 @@ impl Sealer {
 
 /// Checks the stored block that `handle` points to and gives its payload: borrowed bytes are
 /// copied, owned ones reused.
-pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
+pub fn open_block(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
     let (tag, body_bytes) = check(&stored, place, handle)?;
     match stored {
         Cow::Owned(mut bytes) if tag == TAG_NONE => {
@@ -246,9 +246,9 @@ pub fn unseal(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> Resu
     }
 }
 
-/// As [`unseal`], but puts the payload into `payload`, in the place of what it holds: for readers
+/// As [`open_block`], but puts the payload into `payload`, in the place of what it holds: for readers
 /// of many blocks one after the other.
-pub fn unseal_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
+pub fn open_block_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
     let (tag, body_bytes) = check(stored, place, handle)?;
     decompress(tag, &stored[..body_bytes], payload)
 }
@@ -449,12 +449,12 @@ mod tests {
         for payload in [vec![], b"x".to_vec(), vec![7; 100_000], noise] {
             for method in methods() {
                 let mut stored = payload.clone();
-                let handle = Sealer::new(place()).seal(&mut stored, method, 4096);
+                let handle = BlockEncoder::new(place()).finish_block(&mut stored, method, 4096);
                 assert!(stored.len() <= payload.len() + TRAILER_BYTES, "{method:?}");
-                assert_eq!(unseal(Cow::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
-                assert_eq!(unseal_into(&stored, place(), &handle, &mut reused), Ok(()));
+                assert_eq!(open_block(Cow::Borrowed(&stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(open_block_into(&stored, place(), &handle, &mut reused), Ok(()));
                 assert_eq!(reused, payload, "{method:?}");
-                assert_eq!(unseal(Cow::Owned(stored), place(), &handle), Ok(payload.clone()));
+                assert_eq!(open_block(Cow::Owned(stored), place(), &handle), Ok(payload.clone()));
             }
         }
     }
@@ -462,13 +462,13 @@ mod tests {
     #[test]
     fn a_whole_block_is_refused_where_it_does_not_belong() {
         let mut stored = b"payload".to_vec();
-        let handle = Sealer::new(place()).seal(&mut stored, Compression::None, 4096);
+        let handle = BlockEncoder::new(place()).finish_block(&mut stored, Compression::None, 4096);
         let elsewhere = BlockHandle { offset: 8192, ..handle };
         let newer = BlockHandle { checksum: handle.checksum + 1, ..handle };
         let other_file = Place::new(1, FileKind::Table, 3);
-        assert!(unseal(Cow::Borrowed(&stored), place(), &elsewhere).is_err());
-        assert!(unseal(Cow::Borrowed(&stored), place(), &newer).is_err());
-        assert!(unseal(Cow::Borrowed(&stored), other_file, &handle).is_err());
+        assert!(open_block(Cow::Borrowed(&stored), place(), &elsewhere).is_err());
+        assert!(open_block(Cow::Borrowed(&stored), place(), &newer).is_err());
+        assert!(open_block(Cow::Borrowed(&stored), other_file, &handle).is_err());
     }
 
     #[test]
@@ -481,7 +481,7 @@ mod tests {
             let checksum = place().checksum(0, &stored);
             stored.extend_from_slice(&checksum.to_le_bytes());
             let handle = BlockHandle { offset: 0, bytes: stored.len(), checksum };
-            let answer = unseal(Cow::Owned(stored), place(), &handle);
+            let answer = open_block(Cow::Owned(stored), place(), &handle);
             assert!(
                 matches!(
                     answer,

@@ -165,7 +165,7 @@ impl Footer {
     pub(super) const DIGESTS_END: usize = 96;
 
     /// The handles of top index, properties, filter and digests, where they are possible at all;
-    /// nothing else is looked at. For [`crate::reseal`].
+    /// nothing else is looked at. For [`crate::checksum_repair`].
     pub(super) fn unchecked_handles(footer: &[u8]) -> [Option<BlockHandle>; 4] {
         let mut reader = Reader::new(footer);
         let mut handle = || BlockHandle::new(reader.u64()?, reader.u64()?, reader.u64()?).ok();

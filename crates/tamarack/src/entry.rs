@@ -1,11 +1,9 @@
-//! Entries and queries: what the engine moves, and what it is asked.
+//! Lookups of one key.
 //!
-//! An **entry** is one version of one key; it, sequence numbers and their order are those of
-//! `tamarack-format`. A **query** is a lookup
-//! of one key: the key, its digest, and the youngest sequence number that counts.
-//!
-//! Never hashes a key twice: the digest is computed when a query is made. Tested with everything
-//! that looks a key up.
+//! An entry is one version of one key; its type, sequence numbers and their order come from
+//! `tamarack-format`. A [`Query`] is a lookup: the key, its digest, and the youngest visible
+//! sequence number. The digest is computed when the query is made, so that no operation hashes its
+//! key twice. Tested by everything that looks up keys.
 
 use tamarack_filter::Digest;
 pub use tamarack_format::entry::{Entry, EntryKind, Sequence};
@@ -13,13 +11,10 @@ pub(crate) use tamarack_format::entry::{compare, raw_bytes};
 
 use crate::measure;
 
-/// A question about one key, as it stands at one moment: the key, its digest, and the youngest
-/// sequence that counts.
+/// A lookup of one key at one sequence number, with the digest of the key.
 ///
-/// The digest is computed here and nowhere else on the way of a lookup: made at the interface's
-/// edge, once per operation, a query is handed down as it is. What
-/// stands below takes queries instead of keys, and so has no reason to hash; `crates/tidy` checks
-/// that nobody does.
+/// Made once per operation, at the edge of the interface, and passed down unchanged. Modules below
+/// take queries instead of keys and never hash; `crates/tidy` checks that.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     key: &'a [u8],
@@ -28,7 +23,7 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Asks for `key`, of which only versions up to `sequence` count. Computes the digest.
+    /// Makes a query for the versions of `key` at or below `sequence`. Computes the digest.
     #[inline]
     pub fn new(key: &'a [u8], sequence: Sequence) -> Self {
         let hashing = measure::lookup_begins();
@@ -37,19 +32,19 @@ impl<'a> Query<'a> {
         Self { key, digest, sequence }
     }
 
-    /// The key that is asked for.
+    /// The key to look up.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         self.key
     }
 
-    /// Its digest, for filters.
+    /// The digest of the key, for Bloom filters.
     #[inline]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Only versions up to this one count.
+    /// The upper bound on the sequence numbers of visible versions.
     #[inline]
     pub fn sequence(&self) -> Sequence {
         self.sequence

@@ -1,9 +1,8 @@
-//! The one error type.
+//! The error type of the engine.
 //!
-//! Few kinds, each with a different thing to do, and rich messages: what was being done, where, and
-//! what to do next. A kind is only split when callers would react differently. Errors can be cloned
-//! because one failure may have to be told to many: every writer of a commit group, or every writer
-//! after the log has failed.
+//! A kind is separate only where callers react differently. Messages say which operation failed, on
+//! which file, and what to do next. Errors are `Clone` because one failure reaches many callers:
+//! every writer of a commit group, or every writer after the WAL has failed.
 
 use std::fmt;
 use std::io;
@@ -14,95 +13,93 @@ use tamarack_format::VERSION;
 use tamarack_format::shape::ShapeError;
 use tamarack_format::stored::Flaw;
 
-/// A result, with this crate's [`Error`] unless said otherwise.
+/// A result whose error is this crate's [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation did not succeed.
+/// The reason why an operation failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Storage answered a call with an error. Whether trying again can help depends on `source`:
-    /// after "disk full" it does once space is freed; after an input/output error look at the
-    /// device.
+    /// A storage operation failed. Whether a retry can succeed depends on `source`: after "disk
+    /// full" it can once space is freed; after an input/output error check the device.
     Io {
-        /// What was being done, such as "log: append".
-        doing: &'static str,
+        /// The operation that failed, such as "log: append".
+        operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the environment said.
+        /// The error of the environment.
         source: Arc<io::Error>,
     },
-    /// Bytes on storage are not what was written. Trying again does not help; `verify` lists all of
-    /// them. Restore the file from a copy.
+    /// The bytes on storage differ from the bytes that were written. A retry does not help:
+    /// [`Options::verify`](crate::Options::verify) lists all damage; restore the file from a copy.
     Corruption {
         /// The damaged file.
         path: PathBuf,
-        /// Where in the file the damage was noticed, in bytes.
+        /// The offset in the file at which the damage was detected, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         what: String,
     },
-    /// The caller asked for something that cannot be; nothing was changed.
+    /// An argument is out of its range, or not allowed in this state. Nothing was changed.
     InvalidArgument(String),
-    /// Another process, or another handle in this one, holds the database.
+    /// The lock of the database is taken by another process, or by another handle in this one.
     Locked {
         /// The lock file.
         path: PathBuf,
     },
-    /// The database was written by a newer version, or uses a feature that this build lacks.
+    /// The format is newer than this build reads, or needs a feature that this build lacks.
     Unsupported {
-        /// The file that says so.
+        /// The file with that format.
         path: PathBuf,
-        /// Which version or feature.
+        /// The version or the feature.
         what: String,
     },
-    /// The database has an old format version, which is not read any more. Nothing was changed.
-    /// Export it
-    /// with the program that wrote it, and import that into a new database.
+    /// The format version is older than the one that this build reads. Nothing was changed. Export
+    /// the database with the program that wrote it, and import the records into a new one.
     OldFormat {
-        /// The file that says so.
+        /// The file with that version.
         path: PathBuf,
-        /// The format version that it has.
+        /// Its format version.
         version: u32,
     },
-    /// The database was opened for reading only, so nothing can be changed. Trying again does not
-    /// help: open it with [`Options::open`](crate::Options::open).
+    /// The database is open read-only, so the write was refused. Open it with
+    /// [`Options::open`](crate::Options::open) to write.
     ReadOnly {
-        /// Its directory.
+        /// The directory of the database.
         dir: PathBuf,
     },
-    /// The database was closed through this or another handle. Writers get it as the cause of an
-    /// [`Error::Stopped`].
+    /// The database was closed through this handle or another one. Writers get this error as the
+    /// cause of an [`Error::Stopped`].
     Closed,
-    /// The database takes no more writes because of an earlier failure; reads still work. Reopen it
-    /// to find out what is durable.
+    /// Writes have stopped because of an earlier failure; reads still work. Reopen the database to
+    /// find out which of the last writes are durable.
     Stopped {
-        /// The failure that ended writing.
+        /// The failure that stopped writes.
         cause: Arc<Error>,
     },
 }
 
 impl Error {
-    /// An [`Error::Io`].
-    pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { doing, path: path.to_owned(), source: Arc::new(source) }
+    /// Returns an [`Error::Io`].
+    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// True if storage had no space, so that the same thing can succeed once some was freed,
-    /// without opening the database again.
+    /// Returns true if storage was full: the operation can succeed once space is freed, without
+    /// reopening the database.
     pub fn is_storage_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
-    /// What a failed sync of a file means that is thrown away for it, so that another takes its
-    /// place: nothing, if space was all that it lacked (this error again); else the end of
-    /// writing ([`Error::Stopped`]).
-    pub(crate) fn of_sync_of_something_new(self) -> Self {
+    /// Classifies a failed sync of a new file that is discarded and written again: a lack of space
+    /// is this error again, since a retry can succeed; any other failure stops writes
+    /// ([`Error::Stopped`]).
+    pub(crate) fn of_sync_of_new_file(self) -> Self {
         if self.is_storage_full() { self } else { self.ends_writing() }
     }
 
-    /// This error as the reason why nothing is written any more.
+    /// Wraps this error as the cause of an [`Error::Stopped`].
     pub(crate) fn ends_writing(self) -> Self {
         match self {
             stopped @ Self::Stopped { .. } => stopped,
@@ -110,12 +107,12 @@ impl Error {
         }
     }
 
-    /// An [`Error::Corruption`].
+    /// Returns an [`Error::Corruption`].
     pub fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corruption { path: path.to_owned(), offset, what: what.into() }
     }
 
-    /// What a decoder refused, at `offset` of the file at `path`.
+    /// Converts a decoder's flaw at `offset` of the file at `path`.
     pub(crate) fn flaw(path: &Path, offset: u64, flaw: Flaw) -> Self {
         match flaw {
             Flaw::Damaged(what) => Self::corruption(path, offset, what),
@@ -124,7 +121,7 @@ impl Error {
         }
     }
 
-    /// The file at `path` has another format version than [`VERSION`].
+    /// Returns the error for a file at `path` whose format version is not [`VERSION`].
     pub(crate) fn other_version(path: &Path, version: u32) -> Self {
         if version < VERSION {
             return Self::OldFormat { path: path.to_owned(), version };
@@ -133,7 +130,7 @@ impl Error {
         Self::Unsupported { path: path.to_owned(), what }
     }
 
-    /// Why the shape of a tree in `dir` cannot be used.
+    /// Converts a flaw in the shape of a tree in `dir`.
     pub(crate) fn shape(dir: &Path, error: ShapeError) -> Self {
         match error {
             ShapeError::Malformed(what) => {
@@ -152,11 +149,7 @@ impl fmt::Display for Error {
                 write!(f, "; {}, then try again", advice(source.kind()))
             }
             Self::Corruption { path, offset, what } => {
-                write!(
-                    f,
-                    "{}: damaged at byte {offset}: {what}; `tamarack verify` lists all that is damaged",
-                    path.display()
-                )
+                write!(f, "{}: damaged at byte {offset}: {what}; `Options::verify` lists all damage", path.display())
             }
             Self::InvalidArgument(what) => f.write_str(what),
             Self::Locked { path } => {
@@ -169,28 +162,27 @@ impl fmt::Display for Error {
             Self::Unsupported { path, what } => {
                 write!(
                     f,
-                    "{}: {what}; open it with a newer version of Tamarack, or a build that has what is missing",
+                    "{}: {what}; open it with a newer version of Tamarack, or with a build that has that feature",
                     path.display()
                 )
             }
             Self::OldFormat { path, version } => {
                 write!(
                     f,
-                    "{}: format version {version}; this program reads version {VERSION} only. Export the database with \
-                     the program that wrote it (`tamarack export`), and import that into a new one (`tamarack import`); \
-                     nothing was changed",
+                    "{}: format version {version}; this build reads version {VERSION} only. Nothing was changed: export the \
+                     database with the program that wrote it, and import the records into a new one",
                     path.display()
                 )
             }
             Self::ReadOnly { dir } => {
-                write!(f, "{}: opened for reading only, so nothing can be changed; open it for writing", dir.display())
+                write!(f, "{}: the database is open read-only; open it for writing to change it", dir.display())
             }
-            Self::Closed => f.write_str("the database was closed; open it again"),
+            Self::Closed => f.write_str("the database is closed; open it again"),
             Self::Stopped { cause } if matches!(**cause, Self::Closed) => fmt::Display::fmt(cause, f),
             Self::Stopped { cause } => {
                 cause.fmt_without_advice(f)?;
                 f.write_str(
-                    "; what of it is durable is unknown, so no more writes are taken, while reads still work; ",
+                    "; writes have stopped, because it is unknown how much of the last one is durable; reads still work; ",
                 )?;
                 match &**cause {
                     Self::Io { source, .. } => write!(f, "{}, then reopen the database", advice(source.kind())),
@@ -202,16 +194,16 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// What happened, without what to do about it, where that depends on who asks.
+    /// Writes what happened, without advice: the advice depends on whether writes have stopped.
     fn fmt_without_advice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { doing, path, source } => write!(f, "{}: {doing} failed: {source}", path.display()),
+            Self::Io { operation, path, source } => write!(f, "{}: {operation} failed: {source}", path.display()),
             other => fmt::Display::fmt(other, f),
         }
     }
 }
 
-/// What to do about storage that answers with such an error.
+/// Returns what to do about a storage error of this kind.
 fn advice(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
@@ -219,7 +211,7 @@ fn advice(kind: io::ErrorKind) -> &'static str {
             "check the owner and mode of the file, its directory and its file system"
         }
         io::ErrorKind::NotFound => "check that the path is right",
-        _ => "look at the device and at the system's log",
+        _ => "check the device and the system's log",
     }
 }
 

@@ -17,13 +17,13 @@ use tamarack_format::fuzz::block;
 
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
+use crate::format::checksum_repair::repair_checksums;
 use crate::format::coding::Reader;
 use crate::format::edit::Edit;
 use crate::format::manifest;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
 use crate::format::record;
-use crate::format::reseal::reseal;
 use crate::merge::Source;
 use crate::stats::LookupTally;
 use crate::step;
@@ -85,7 +85,7 @@ fn recover_wal(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
 /// A table file. Its checksums are made to fit first, so that inputs get past them.
 pub fn table(input: &[u8]) {
     let mut bytes = input.to_vec();
-    reseal(&mut bytes, TABLE_PLACE.0, TABLE_PLACE.1);
+    repair_checksums(&mut bytes, TABLE_PLACE.0, TABLE_PLACE.1);
     let Ok(table) = open_table(&bytes) else { return };
     let forward = walk_table(&table, true);
     let backward = walk_table(&table, false);

@@ -24,7 +24,7 @@ mod on;
 
 #[cfg(feature = "measure")]
 pub use on::{
-    Clock, Hash, Hashed, PARTS, Part, Parts, begin, digest_for_filter, hash_with, lookup_begins, murmur_hash_64a,
+    Clock, Hash, Hashed, LookupPart, PARTS, Parts, begin, digest_for_filter, hash_with, lookup_begins, murmur_hash_64a,
     set_clock, take_parts,
 };
 
@@ -32,4 +32,4 @@ pub use on::{
 mod off;
 
 #[cfg(not(feature = "measure"))]
-pub(crate) use off::{Part, begin, digest_for_filter, lookup_begins};
+pub(crate) use off::{LookupPart, begin, digest_for_filter, lookup_begins};

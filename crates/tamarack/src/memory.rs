@@ -1,38 +1,37 @@
-//! The account of one database's memory: what each part takes, and how much of the budget is left
-//! for the cache.
+//! Memory accounting of one database: the bytes that each part takes, and the share of the memory
+//! budget that is left for the block cache.
 //!
 //! ```text
-//! budget │ buffers │ merges │ filters │ indexes │ iterators │ log, files │ held │ cache ······ │
-//!        └ at least their reservation ┘                                  │      └ what is left
-//!                                                        blocks that the cache has let go of,
-//!                                                        but a value or an iterator still needs
+//! budget │ memtables │ compactions │ filters │ indexes │ iterators │ WAL, files │ pinned │ cache ···· │
+//!        └ at least their reservation ────┘                                   │        └ the rest
+//!                                                        blocks evicted from the cache that
+//!                                                        a value or an iterator still pins
 //! ```
 //!
-//! Whoever takes memory for long holds a [`Charge`] beside it: making it adds to its part, dropping
-//! it subtracts. So the account cannot forget to give back, and what a user still holds stays
-//! charged for as long as it lives: a block carries its charge wherever it goes, a buffer's chunks
-//! are charged until the last cursor, value or flush lets go of them.
+//! A [`Charge`] accompanies all memory that outlives a call: making it adds to its part, dropping
+//! it subtracts. Memory that a user pins therefore stays charged as long as it lives: a block
+//! carries its charge, and a memtable's chunks are charged until the last cursor, value or flush
+//! releases them.
 //!
-//! Nobody is refused memory, and nobody waits for it. What gives way is the cache: whenever a part
-//! has grown by a grain, the cache is given what the others leave of the budget, down to a minimum.
-//! Flushes and merges have a reservation, so that in ordinary times they leave the cache alone.
-//! What bounds the other parts stands with them: buffers are sealed by size, and writers wait for
-//! flushes; the tables that merges build end early if building them takes much. Filters and indexes
-//! that outgrow the budget are shown as such, and answer all the same.
+//! No allocation is refused or delayed. The cache yields: whenever a part has grown by a grain, the
+//! capacity of the cache becomes what the other parts leave of the budget, down to a minimum. A
+//! reservation for flushes and compactions keeps them from shrinking the cache in ordinary times.
+//! Other mechanisms bound the other parts: memtables switch by size and writers wait for flushes;
+//! output tables of compactions end early if building them takes much. Filters and indexes that
+//! outgrow the budget are reported and keep working.
 //!
 //! # What is not charged
 //!
-//! What lives for one call (a block before it is decompressed, a table's end while it is opened),
-//! and the fixed parts of an open database: together the slack that
-//! [`crate::Options::memory_bytes`] states.
+//! Memory of a single call (a block before decompression, a table's footer while it is opened) and
+//! the fixed parts of an open database. [`crate::Options::memory_bytes`] states their sum.
 //!
 //! # Cost
 //!
-//! One addition to a shared number for each block read, each 16 KiB to 2 MiB of a buffer, each
-//! read-ahead window: nothing for a lookup that the cache answers. Settling takes about a
-//! microsecond, once a grain (a 256th of the budget).
+//! One atomic addition for each block read, each 16 KiB to 2 MiB of a memtable, and each read-ahead
+//! window; none for a lookup that the cache answers. Settling takes about a microsecond, once a
+//! grain (a 256th of the budget).
 //!
-//! Tests: here; `tests/memory/main.rs` beside a counting allocator.
+//! Tests: here; `tests/memory/main.rs` compares with a counting allocator.
 
 #![expect(
     clippy::disallowed_types,
@@ -44,87 +43,87 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The parts of an open database that take memory.
+/// A part of an open database that takes memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// Buffers that take writes, wait for their flush, or are held by a reader after it.
-    Buffers,
-    /// Filters of open tables.
+pub enum MemoryPart {
+    /// Memtables: active, immutable, or pinned by a reader after their flush.
+    Memtables,
+    /// Bloom filters of open tables.
     Filters,
     /// Top indexes of open tables.
     Indexes,
-    /// Blocks that were read for queries: those in the cache, those of indexes that stay in memory,
-    /// and those that only a reader holds.
+    /// Blocks read for queries: those in the cache, index blocks that stay in memory, and those
+    /// that only readers pin.
     Blocks,
-    /// Scans: their cursors, and what they have read ahead.
+    /// Scans: their cursors and read-ahead windows.
     Iterators,
-    /// What flushes and merges read ahead, and the tables they build.
-    Merges,
-    /// Writes on their way into the log.
+    /// Read-ahead of flushes and compactions, and the tables they build.
+    Compactions,
+    /// Records on their way into the WAL.
     Wal,
-    /// What is known of each table and each run.
+    /// Metadata of tables and runs.
     Tables,
 }
 
 const PARTS: usize = 8;
 
-/// A buffer is sealed early if it takes so many times its size in raw bytes, and more than a
-/// quarter of the budget: so do buffers of entries of less than about 60 raw bytes.
+/// Multiple of a memtable's size in raw bytes at which it is switched early, if it also takes more
+/// than a quarter of the budget. Entries of less than about 60 raw bytes reach it.
 const MEMORY_PER_RAW_BYTE: u64 = 2;
 
-/// How a budget is divided, in bytes.
+/// The division of a memory budget, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// All of it.
+    /// The whole budget.
     pub total_bytes: u64,
-    /// What the cache leaves to flushes and merges, whether they use it or not.
+    /// The reservation of flushes and compactions, kept free whether they use it or not.
     pub compactions_bytes: u64,
-    /// What the cache keeps however much the other parts take.
+    /// The lower bound on the capacity of the cache.
     pub cache_bytes_min: u64,
-    /// What the cache takes however little the other parts do.
+    /// The upper bound on the capacity of the cache.
     pub cache_bytes_max: u64,
 }
 
 impl Budget {
-    /// The usual division of `total_bytes`, with a cache that takes at most `cache_bytes_max`.
+    /// Divides `total_bytes` as usual, for a cache of at most `cache_bytes_max`.
     pub fn new(total_bytes: u64, cache_bytes_max: u64) -> Self {
         let cache_bytes_min = (total_bytes / 32).min(cache_bytes_max);
         Self { total_bytes, compactions_bytes: total_bytes / 16, cache_bytes_min, cache_bytes_max }
     }
 
-    /// What a buffer takes at most, if it is to hold `memtable_bytes` of raw bytes.
+    /// The upper bound on the memory of a memtable for `memtable_bytes` raw bytes.
     pub fn memtable_memory_max(&self, memtable_bytes: u64) -> u64 {
         memtable_bytes.saturating_mul(MEMORY_PER_RAW_BYTE).max(self.total_bytes / 4)
     }
 
-    /// So much that nothing is ever over it.
+    /// A budget that is never exceeded.
     pub fn unlimited() -> Self {
         Self::new(u64::MAX / 2, u64::MAX / 2)
     }
 }
 
-/// What takes the rest of the budget, and gives it back when asked.
+/// A cache that takes the rest of the budget and shrinks on request.
 pub trait Elastic: Send + Sync {
-    /// Memory of the blocks it keeps, as they were charged.
+    /// The memory of its blocks, as charged.
     fn block_bytes(&self) -> u64;
-    /// All memory that it takes besides these.
+    /// All its other memory.
     fn other_bytes(&self) -> u64;
-    /// What it may take.
+    /// The upper bound on its memory.
     fn capacity(&self) -> u64;
-    /// Changes that, and lets go of what is too much, in this call.
+    /// Changes the capacity, and evicts at once what exceeds it.
     fn set_capacity(&self, bytes: u64);
 }
 
-/// What a database takes, by part. See the module's documentation.
+/// The memory of a database by part. See the module's documentation.
 pub struct Account {
     budget: Budget,
     parts: [Sum; PARTS],
-    /// What the cache leaves to buffers, whether they use it or not.
+    /// The reservation of memtables, kept free whether they use it or not.
     memtables_reserved: AtomicU64,
-    /// Of the blocks, those of indexes that stay in memory as long as their table is open.
+    /// The bytes of index blocks that stay in memory while their table is open.
     kept_bytes: AtomicU64,
     cache: OnceLock<Weak<dyn Elastic>>,
-    /// Somebody settles.
+    /// True while a thread settles.
     settling: AtomicBool,
 }
 
@@ -133,20 +132,20 @@ pub struct Account {
 #[repr(align(64))]
 struct Sum {
     bytes: AtomicU64,
-    /// What they were when the cache was last settled because of this part.
+    /// The bytes when this part last caused the cache to be settled.
     settled: AtomicU64,
 }
 
-/// A part of the account that belongs to something, and ends with it.
+/// Charged memory. Dropping the value subtracts it from the account.
 #[derive(Default)]
 pub struct Charge {
-    /// Where it is counted; nowhere for things that stand alone, as in tests.
-    account: Option<(Arc<Account>, Part)>,
+    /// The account and the part; `None` if the memory is not accounted for, as in tests.
+    account: Option<(Arc<Account>, MemoryPart)>,
     bytes: u64,
 }
 
 impl Account {
-    /// An account on which nothing is charged yet.
+    /// Makes an account without charges.
     pub fn new(budget: Budget) -> Arc<Self> {
         Arc::new(Self {
             budget,
@@ -164,111 +163,111 @@ impl Account {
     }
 
     /// Charges `bytes` to `part` until the returned value is dropped.
-    pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Charge {
+    pub fn charge(self: &Arc<Self>, part: MemoryPart, bytes: usize) -> Charge {
         let mut charge = Charge { account: Some((self.clone(), part)), bytes: 0 };
         charge.set(bytes);
         charge
     }
 
-    /// What is charged to `part`.
-    pub fn bytes(&self, part: Part) -> u64 {
+    /// The bytes charged to `part`.
+    pub fn bytes(&self, part: MemoryPart) -> u64 {
         self.parts[part as usize].bytes.load(Ordering::Relaxed)
     }
 
-    /// Names what takes the rest; may be called once. It is given its share now.
+    /// Registers the cache, which gets its share at once. May be called once.
     pub fn set_cache(&self, cache: &Arc<impl Elastic + 'static>) {
         let cache: Weak<dyn Elastic> = Arc::downgrade(&(cache.clone() as Arc<dyn Elastic>));
         assert!(self.cache.set(cache).is_ok(), "an account has one cache");
         self.settle();
     }
 
-    /// Has the cache leave so much to buffers from now on, whether they use it or not.
+    /// Reserves `bytes` for memtables, whether they use them or not.
     pub fn reserve_for_memtables(&self, bytes: u64) {
         self.memtables_reserved.store(bytes.min(self.budget.total_bytes / 2), Ordering::Relaxed);
         self.settle();
     }
 
-    /// Counts so many bytes of the blocks among those that stay in memory, unless there were more
-    /// than `max_bytes` of these then.
+    /// Counts `bytes` of blocks as staying in memory, and returns true, unless more than
+    /// `max_bytes` do already.
     pub fn keep(&self, bytes: u64, max_bytes: u64) -> bool {
         let fits = |kept: u64| Some(kept + bytes).filter(|&kept| kept <= max_bytes);
         self.kept_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// So many bytes do not stay in memory any more.
+    /// Subtracts `bytes` from the blocks that stay in memory.
     pub fn let_go(&self, bytes: u64) {
         self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Memory of blocks that stay in memory, beside the cache.
+    /// The bytes of blocks that stay in memory, outside of the cache.
     pub fn kept_bytes(&self) -> u64 {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory of blocks that the cache does not have any more, or never had, and that somebody
-    /// still holds.
+    /// The bytes of blocks that are not in the cache, and that readers pin.
     pub fn pinned_bytes(&self) -> u64 {
         let cached = self.cache().map_or(0, |cache| cache.block_bytes());
-        self.bytes(Part::Blocks).saturating_sub(cached + self.kept_bytes())
+        self.bytes(MemoryPart::Blocks).saturating_sub(cached + self.kept_bytes())
     }
 
-    /// Memory that the cache takes.
+    /// The memory of the cache.
     pub fn cache_bytes(&self) -> u64 {
         self.cache().map_or(0, |cache| cache.block_bytes() + cache.other_bytes())
     }
 
-    /// What the cache may take now.
+    /// The current capacity of the cache.
     pub fn cache_capacity(&self) -> u64 {
         self.cache().map_or(0, |cache| cache.capacity())
     }
 
-    /// All memory that is charged.
+    /// The sum of all charges.
     pub fn total_bytes(&self) -> u64 {
         let charged: u64 = self.parts.iter().map(|part| part.bytes.load(Ordering::Relaxed)).sum();
         charged + self.cache().map_or(0, |cache| cache.other_bytes())
     }
 
-    /// How much the whole is over the budget, now that the cache has given way.
+    /// The bytes by which all parts together exceed the budget, after the cache has shrunk.
     pub fn over_bytes(&self) -> u64 {
         self.total_bytes().saturating_sub(self.budget.total_bytes)
     }
 
-    /// What the cache may take as long as all blocks are in it.
+    /// The capacity of the cache while no block outside of it is pinned.
     pub fn cache_share(&self) -> u64 {
-        self.room(0)
+        self.capacity_beside(0)
     }
 
-    /// How much one cursor of a merge reads at once at most, and a table that is built writes:
-    /// little beside the budget, since there are many.
+    /// The upper bound on one read of a compaction's cursor and on one write of a table in
+    /// progress: small beside the budget, since there are many of them.
     pub fn piece_bytes(&self) -> usize {
         (self.budget.total_bytes / 512).clamp(32 << 10, 512 << 10) as usize
     }
 
-    /// Scans have taken so much that they should make do with a block at a time.
+    /// Returns true if scans take so much that they should read one block at a time.
     pub fn scans_are_many(&self) -> bool {
-        self.bytes(Part::Iterators) > self.budget.total_bytes / 8
+        self.bytes(MemoryPart::Iterators) > self.budget.total_bytes / 8
     }
 
-    /// Flushes and merges have taken so much that no further merge should join them.
+    /// Returns true if flushes and compactions take so much that no further compaction should
+    /// start.
     pub fn compactions_are_large(&self) -> bool {
-        self.bytes(Part::Merges) > self.budget.total_bytes / 4
+        self.bytes(MemoryPart::Compactions) > self.budget.total_bytes / 4
     }
 
-    /// What building one table takes at most for its entries (their digests and fences): from then
-    /// on it ends at the next key.
+    /// The upper bound on the digests and fences of one table in progress. A table that reaches it
+    /// ends at the next key.
     pub fn building_bytes_max(&self) -> u64 {
         (self.budget.total_bytes / 32).max(256 << 10)
     }
 
-    /// What the cache may take, if so many bytes of blocks are not in it.
-    fn room(&self, not_cached_bytes: u64) -> u64 {
-        use Part::{Buffers, Filters, Indexes, Iterators, Merges, Tables, Wal};
-        let reserved = |part: Part| match part {
-            Buffers => self.memtables_reserved.load(Ordering::Relaxed),
-            Merges => self.budget.compactions_bytes,
+    /// The capacity of the cache if `not_cached_bytes` of blocks are outside of it.
+    fn capacity_beside(&self, not_cached_bytes: u64) -> u64 {
+        use MemoryPart::{Compactions, Filters, Indexes, Iterators, Memtables, Tables, Wal};
+        let reserved = |part: MemoryPart| match part {
+            Memtables => self.memtables_reserved.load(Ordering::Relaxed),
+            Compactions => self.budget.compactions_bytes,
             _ => 0,
         };
-        let others = [Buffers, Filters, Indexes, Iterators, Merges, Wal, Tables];
+        let others = [Memtables, Filters, Indexes, Iterators, Compactions, Wal, Tables];
         let others: u64 = others.map(|part| self.bytes(part).max(reserved(part))).iter().sum();
         let Budget { total_bytes, cache_bytes_min, cache_bytes_max, .. } = self.budget;
         total_bytes.saturating_sub(others + not_cached_bytes).clamp(cache_bytes_min, cache_bytes_max)
@@ -278,50 +277,49 @@ impl Account {
         self.cache.get().and_then(Weak::upgrade)
     }
 
-    /// Gives the cache what the others leave. It shrinks at once, but grows only for the sake of a
-    /// sixteenth: each change costs it something of what it remembers about blocks that it no
-    /// longer has.
+    /// Gives the cache what the other parts leave. It shrinks at once but grows only by a sixteenth
+    /// or more, since each change costs it some of its history of evicted blocks.
     fn settle(&self) {
         let Some(cache) = self.cache() else { return };
-        // Whoever settles now sees nearly what we see; the next grain comes soon.
+        // The thread that settles sees nearly the same sums; the next grain comes soon.
         if self.settling.swap(true, Ordering::Acquire) {
             return;
         }
-        let not_cached = self.bytes(Part::Blocks).saturating_sub(cache.block_bytes());
-        let (room, capacity) = (self.room(not_cached), cache.capacity());
+        let not_cached = self.bytes(MemoryPart::Blocks).saturating_sub(cache.block_bytes());
+        let (share, capacity) = (self.capacity_beside(not_cached), cache.capacity());
         let is_worth_growing =
-            room > capacity && (room - capacity >= capacity / 16 || room == self.budget.cache_bytes_max);
-        if room < capacity || is_worth_growing {
-            cache.set_capacity(room);
+            share > capacity && (share - capacity >= capacity / 16 || share == self.budget.cache_bytes_max);
+        if share < capacity || is_worth_growing {
+            cache.set_capacity(share);
         }
         self.settling.store(false, Ordering::Release);
     }
 
-    /// So much a part may grow before the cache is settled again.
+    /// The growth of a part that settles the cache again.
     fn grain_bytes(&self) -> u64 {
         self.budget.total_bytes / 256
     }
 
-    fn add(&self, part: Part, bytes: u64) {
+    fn add(&self, part: MemoryPart, bytes: u64) {
         let sum = &self.parts[part as usize];
         let now = sum.bytes.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-        // Compared with where the part was last settled, so that one that goes up and down by less settles
-        // nothing.
+        // The comparison is with the value at the last settling, so that smaller oscillations
+        // settle nothing.
         if now.abs_diff(sum.settled.load(Ordering::Relaxed)) > self.grain_bytes() {
             sum.settled.store(now, Ordering::Relaxed);
             self.settle();
         }
     }
 
-    /// Settles nothing: this happens in destructors, some of them inside of the cache.
-    fn subtract(&self, part: Part, bytes: u64) {
+    /// Subtracts without settling: this runs in destructors, some of them inside of the cache.
+    fn subtract(&self, part: MemoryPart, bytes: u64) {
         let before = self.parts[part as usize].bytes.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "{bytes} bytes are taken off the {before} of {part:?}");
+        debug_assert!(before >= bytes, "{bytes} bytes are subtracted from the {before} of {part:?}");
     }
 }
 
 impl Charge {
-    /// Changes what it stands for.
+    /// Changes the charge to `bytes`.
     pub fn set(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         self.bytes = bytes;
@@ -333,23 +331,23 @@ impl Charge {
         }
     }
 
-    /// Adds to what it stands for.
+    /// Adds `bytes` to the charge.
     pub fn grow(&mut self, bytes: usize) {
         self.set(self.bytes as usize + bytes);
     }
 
-    /// What it stands for.
+    /// The bytes charged.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// As [`Account::charge`]; what is on no account is charged to none.
-    pub fn to(account: Option<&Arc<Account>>, part: Part, bytes: usize) -> Self {
+    /// As [`Account::charge`]; without an account, an empty charge.
+    pub fn to(account: Option<&Arc<Account>>, part: MemoryPart, bytes: usize) -> Self {
         account.map_or(Self { account: None, bytes: bytes as u64 }, |account| account.charge(part, bytes))
     }
 }
 
-/// A value with the charge of its memory beside it, for as long as anybody has the value.
+/// A shared value together with the charge for its memory.
 #[derive(Debug)]
 pub struct Charged<T> {
     value: T,
@@ -357,21 +355,21 @@ pub struct Charged<T> {
 }
 
 impl<T> Charged<T> {
-    /// `value`, to be shared. What it takes (`bytes` says that, its own size included) is charged
-    /// to `part` of the account, if there is one.
-    pub fn share(value: T, bytes: impl Fn(&T) -> usize, account: Option<&Arc<Account>>, part: Part) -> Arc<Self> {
-        // With the two counters of the `Arc`.
+    /// Shares `value` and charges its memory to `part`. `bytes` returns its size, including
+    /// `size_of::<T>()`.
+    pub fn share(value: T, bytes: impl Fn(&T) -> usize, account: Option<&Arc<Account>>, part: MemoryPart) -> Arc<Self> {
+        // The two counters of the `Arc` included.
         let beside = size_of::<Self>() - size_of::<T>() + 2 * size_of::<usize>();
         let charge = Charge::to(account, part, bytes(&value) + beside);
         Arc::new(Self { value, charge })
     }
 
-    /// The memory it takes, in bytes.
+    /// The memory of the value, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.charge.bytes() as usize
     }
 
-    /// The value by itself.
+    /// The value without its charge.
     pub fn into_value(self) -> T {
         self.value
     }
@@ -410,11 +408,11 @@ impl fmt::Debug for Account {
 
 #[cfg(test)]
 mod tests {
-    //! Charges add up and go; the cache is given what is left, and takes it back in grains.
+    //! Tests: charges add up and end; the cache gets the rest, and yields in grains.
 
     use super::*;
 
-    /// Keeps nothing but a record of what it was told.
+    /// A cache that only records its capacity.
     #[derive(Default)]
     struct Told {
         capacity: AtomicU64,
@@ -451,13 +449,16 @@ mod tests {
     #[test]
     fn charges_add_up_and_go_with_what_they_stand_for() {
         let account = Account::new(Budget::unlimited());
-        let mut filter = account.charge(Part::Filters, 100);
-        let other = account.charge(Part::Filters, 11);
-        let buffer = account.charge(Part::Buffers, 5);
-        assert_eq!((account.bytes(Part::Filters), account.bytes(Part::Buffers), account.total_bytes()), (111, 5, 116));
+        let mut filter = account.charge(MemoryPart::Filters, 100);
+        let other = account.charge(MemoryPart::Filters, 11);
+        let buffer = account.charge(MemoryPart::Memtables, 5);
+        assert_eq!(
+            (account.bytes(MemoryPart::Filters), account.bytes(MemoryPart::Memtables), account.total_bytes()),
+            (111, 5, 116)
+        );
         filter.set(30);
         filter.grow(2);
-        assert_eq!((account.bytes(Part::Filters), filter.bytes()), (43, 32));
+        assert_eq!((account.bytes(MemoryPart::Filters), filter.bytes()), (43, 32));
         drop((filter, other, buffer));
         assert_eq!(account.total_bytes(), 0);
         assert_eq!(Arc::strong_count(&account), 1);
@@ -474,20 +475,20 @@ mod tests {
         account.reserve_for_memtables(200_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 200_000);
         // Within the reservations nothing changes.
-        let mut buffer = account.charge(Part::Buffers, 150_000);
-        let merge = account.charge(Part::Merges, 60_000);
+        let mut buffer = account.charge(MemoryPart::Memtables, 150_000);
+        let merge = account.charge(MemoryPart::Compactions, 60_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 200_000);
         buffer.set(300_000);
-        let filter = account.charge(Part::Filters, 100_000);
+        let filter = account.charge(MemoryPart::Filters, 100_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 400_000);
-        // Blocks that it keeps are its own; those that others hold are not.
+        // Blocks in the cache are its own; pinned ones are not.
         cache.block_bytes.store(50_000, Ordering::Relaxed);
-        let block = account.charge(Part::Blocks, 80_000);
+        let block = account.charge(MemoryPart::Blocks, 80_000);
         assert_eq!(account.pinned_bytes(), 30_000);
         assert_eq!(cache.capacity(), (1 << 20) - reserved - 430_000);
         assert_eq!((account.cache_bytes(), account.total_bytes()), (50_007, 540_007));
-        // It never goes below its minimum; what is too much is told.
-        let iterator = account.charge(Part::Iterators, 2 << 20);
+        // The capacity never goes below the minimum; the excess is reported.
+        let iterator = account.charge(MemoryPart::Iterators, 2 << 20);
         assert_eq!(cache.capacity(), (1 << 20) / 32);
         assert_eq!(account.over_bytes(), 540_007 + (1 << 20));
         drop((merge, filter, block, iterator));
@@ -501,18 +502,18 @@ mod tests {
     fn the_cache_is_settled_by_the_grain() {
         let (account, cache) = with_cache(1 << 20, u64::MAX);
         let before = cache.changes.load(Ordering::Relaxed);
-        let charges: Vec<_> = (0..1000).map(|_| account.charge(Part::Filters, 100)).collect();
+        let charges: Vec<_> = (0..1000).map(|_| account.charge(MemoryPart::Filters, 100)).collect();
         let changes = cache.changes.load(Ordering::Relaxed) - before;
         assert!((20..=25).contains(&changes), "{changes} changes for 100,000 bytes in grains of 4,096");
         assert!(cache.capacity() < (1 << 20) - (1 << 16) - 95_000);
         // Up and down within a grain.
         for _ in 0..1000 {
-            drop(account.charge(Part::Filters, 4000));
+            drop(account.charge(MemoryPart::Filters, 4000));
         }
         assert!(cache.changes.load(Ordering::Relaxed) - before <= changes + 1);
-        // What is given back reaches the cache with the next grain, if it is worth it.
+        // Released memory reaches the cache with the next grain, if it is a sixteenth or more.
         drop(charges);
-        let _filter = account.charge(Part::Filters, 60_000);
+        let _filter = account.charge(MemoryPart::Filters, 60_000);
         assert_eq!(cache.changes.load(Ordering::Relaxed) - before, changes + 1, "less than a sixteenth is not");
     }
 

@@ -31,7 +31,7 @@ use crate::compaction::progress::{GoingOn, JobProgress};
 use crate::database::Activity;
 use crate::engine::Engine;
 use crate::format::meta::TableId;
-use crate::memory::{Account, Part};
+use crate::memory::{Account, MemoryPart};
 use crate::stats::{LatencyStats, LookupCounts, ReadStats, RunLookups};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -212,7 +212,7 @@ pub struct MemoryStats {
 
 impl MemoryStats {
     fn of(account: &Account, memtables_bytes: u64) -> Self {
-        let all_memtables_bytes = account.bytes(Part::Buffers);
+        let all_memtables_bytes = account.bytes(MemoryPart::Memtables);
         let memtables_bytes = memtables_bytes.min(all_memtables_bytes);
         let mut this = Self {
             budget_bytes: account.budget().total_bytes,
@@ -221,13 +221,13 @@ impl MemoryStats {
             memtables_bytes,
             cache_bytes: account.cache_bytes(),
             cache_capacity_bytes: account.cache_capacity(),
-            filters_bytes: account.bytes(Part::Filters),
-            indexes_bytes: account.bytes(Part::Indexes) + account.kept_bytes(),
-            iterators_bytes: account.bytes(Part::Iterators),
-            compactions_bytes: account.bytes(Part::Merges),
+            filters_bytes: account.bytes(MemoryPart::Filters),
+            indexes_bytes: account.bytes(MemoryPart::Indexes) + account.kept_bytes(),
+            iterators_bytes: account.bytes(MemoryPart::Iterators),
+            compactions_bytes: account.bytes(MemoryPart::Compactions),
             pinned_bytes: account.pinned_bytes() + all_memtables_bytes - memtables_bytes,
-            wal_bytes: account.bytes(Part::Wal),
-            tables_bytes: account.bytes(Part::Tables),
+            wal_bytes: account.bytes(MemoryPart::Wal),
+            tables_bytes: account.bytes(MemoryPart::Tables),
         };
         this.total_bytes = this.parts().iter().map(|part| part.1).sum();
         this.over_bytes = this.total_bytes.saturating_sub(this.budget_bytes);

@@ -108,7 +108,7 @@ const LAYERS: &[Layer] = &[
         modules: &[
             "lib",
             "fuzz",
-            "reseal",
+            "checksum_repair",
             "claims",
             "shape",
             "manifest",

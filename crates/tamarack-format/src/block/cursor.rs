@@ -25,7 +25,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{Block, Flaw, MALFORMED, Slot};
+use super::{Block, EntryLayout, Flaw, MALFORMED};
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::prefixes::common_prefix;
 
@@ -38,7 +38,7 @@ const KEYS_BYTES_MIN: usize = 64;
 /// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
-    slot: Option<Slot>,
+    slot: Option<EntryLayout>,
     /// The key of the entry it stands on, or stood on last, from `key_start` on; before it those of
     /// `behind`, and perhaps one that was left.
     keys: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct BlockCursor {
 #[derive(Debug)]
 struct Behind {
     key_start: usize,
-    slot: Slot,
+    slot: EntryLayout,
 }
 
 impl BlockCursor {
@@ -259,7 +259,7 @@ impl BlockCursor {
         block: &Block,
         start: usize,
         end: usize,
-        mut wanted: impl FnMut(&Slot) -> bool,
+        mut wanted: impl FnMut(&EntryLayout) -> bool,
     ) -> Result<usize, Flaw> {
         let (mut at, mut before) = (start, self.keys.len()..self.keys.len());
         while at < end
@@ -291,7 +291,7 @@ impl BlockCursor {
 
 /// The entry at `start`; `None` at the end.
 #[inline]
-fn slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
+fn slot(block: &Block, start: usize) -> Result<Option<EntryLayout>, Flaw> {
     match short_slot(block, start) {
         Some(slot) => Ok(Some(slot)),
         None => long_slot(block, start),
@@ -299,14 +299,14 @@ fn slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
 }
 
 #[cold]
-fn long_slot(block: &Block, start: usize) -> Result<Option<Slot>, Flaw> {
+fn long_slot(block: &Block, start: usize) -> Result<Option<EntryLayout>, Flaw> {
     block.slot(start)
 }
 
 /// As [`slot`], for most entries: a put or a tombstone whose lengths have one byte, or two for the
 /// value's, and whose sequence has at most seven. Nothing is said of others.
 #[inline]
-fn short_slot(block: &Block, start: usize) -> Option<Slot> {
+fn short_slot(block: &Block, start: usize) -> Option<EntryLayout> {
     // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
     let bytes: &[u8; 16] = block.payload.get(start..)?.first_chunk()?;
     let [shared, suffix_bytes, tag] = [bytes[0], bytes[1], bytes[2]];
@@ -342,7 +342,7 @@ fn short_slot(block: &Block, start: usize) -> Option<Slot> {
     if end > block.entries_end {
         return None;
     }
-    Some(Slot { start, shared: usize::from(shared), suffix_start, value_start, end, kind, sequence })
+    Some(EntryLayout { start, shared: usize::from(shared), suffix_start, value_start, end, kind, sequence })
 }
 
 /// The number of a varint whose bytes are those of `word`, and nothing else.

@@ -1,8 +1,9 @@
-//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and by those who read it; or only a key, of which there is no entry.
+//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and its readers; or the
+//! fact that a table has no entry of a key.
 //!
 //! ```text
 //! │ kind │ bytes of the key │ sequence │ key │ value │
-//! │  u8  │ u32              │ u64      │     │       │        kind 0: there is none
+//! │  u8  │ u32              │ u64      │     │       │        kind 0: no entry
 //! ```
 //!
 //! Cost: 13 bytes and the counters of the `Arc` besides key and value. Tested with the cache.
@@ -11,27 +12,27 @@ use std::sync::Arc;
 
 use crate::entry::{Entry, EntryKind, Sequence};
 
-/// What stands before the key.
+/// The bytes before the key.
 const HEAD_BYTES: usize = 1 + 4 + 8;
 
 /// The two counters of an `Arc`.
 const COUNTERS_BYTES: usize = 2 * size_of::<usize>();
 
-/// Stands for a kind where there is no entry.
+/// The kind byte of an absent entry.
 const ABSENT: u8 = 0;
 
-/// What is known of a key in a table. See the module's documentation.
+/// A cached entry, or the absence of one. See the module's documentation.
 #[derive(Clone)]
 pub struct CachedEntry(Arc<[u8]>);
 
 impl CachedEntry {
-    /// A copy of `entry`.
+    /// Copies `entry`.
     pub fn new(entry: &Entry<'_>) -> Self {
         let Entry { key, sequence, kind, value } = *entry;
         Self::of_parts(kind as u8, sequence, key, value)
     }
 
-    /// The knowledge that there is no entry of `key`.
+    /// Records that there is no entry of `key`.
     pub fn absent(key: &[u8]) -> Self {
         Self::of_parts(ABSENT, Sequence::ZERO, key, &[])
     }
@@ -50,17 +51,17 @@ impl CachedEntry {
         Self(copy)
     }
 
-    /// The memory that a copy of `entry` would take, in bytes.
+    /// The memory of a copy of `entry`, in bytes.
     pub fn memory_bytes_of(entry: &Entry<'_>) -> usize {
         COUNTERS_BYTES + HEAD_BYTES + entry.key.len() + entry.value.len()
     }
 
-    /// The memory it takes, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         COUNTERS_BYTES + self.0.len()
     }
 
-    /// The entry; `None` if there is none.
+    /// The entry; `None` if it is absent.
     #[inline]
     pub fn entry(&self) -> Option<Entry<'_>> {
         let (head, _) = self.0.split_first_chunk::<HEAD_BYTES>().expect("it was made with a head");

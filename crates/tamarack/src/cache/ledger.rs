@@ -1,7 +1,7 @@
-//! [`Ledger`]: what the entries in the cache take, in bytes.
+//! [`Ledger`]: the number and the memory of the entries in the cache.
 //!
-//! The cache itself knows only the sum of all weights. The ledger is told of each entry that is put
-//! in, and hears of all that goes: evicted, replaced or never taken in.
+//! The cache library knows only the sum of all weights. The ledger adds each inserted entry, and
+//! subtracts each one that is evicted, replaced or rejected.
 
 #![expect(
     clippy::disallowed_types,
@@ -16,7 +16,7 @@ use quick_cache::sync::DefaultLifecycle;
 
 use super::entry::CachedEntry;
 
-/// The sums over all shards: each has a clone, and all clones are one.
+/// The sums over all shards: each shard has a clone of the same ledger.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Sums>);
 
@@ -26,24 +26,24 @@ struct Sums {
     bytes: AtomicU64,
 }
 
-/// An item that may be an entry.
+/// An item of the cache, which may be an entry.
 pub(super) trait Item {
-    /// The entry that it is.
+    /// The entry, if the item is one.
     fn as_entry(&self) -> Option<&CachedEntry>;
 }
 
 impl Ledger {
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn entries(&self) -> u64 {
         self.0.entries.load(Ordering::Relaxed)
     }
 
-    /// The memory of all of them.
+    /// The memory of all entries, in bytes.
     pub(super) fn entry_bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// This is about to be put in.
+    /// Adds an item that is about to be inserted.
     pub(super) fn add(&self, item: &impl Item) {
         if let Some(entry) = item.as_entry() {
             self.0.entries.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// This has gone.
+    /// Subtracts an item that has left the cache.
     pub(super) fn subtract(&self, item: &impl Item) {
         if let Some(entry) = item.as_entry() {
             self.0.entries.fetch_sub(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl<K, I: Item> Lifecycle<K, I> for Ledger {
 
     fn on_evict(&self, state: &mut Self::RequestState, key: K, item: I) {
         self.subtract(&item);
-        // Lets go of most things outside of the lock.
+        // Drops most items outside of the shard's lock.
         DefaultLifecycle::default().on_evict(state, key, item);
     }
 }

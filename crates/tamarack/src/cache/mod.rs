@@ -1,53 +1,56 @@
-//! The cache: blocks and single entries that were read lately, within one budget of bytes.
+//! The block cache and entry cache: recently read blocks and single entries, in one budget of
+//! bytes.
 //!
-//! **Blocks** stand under their table and offset: data blocks, and index blocks as their fences.
-//! **Entries** stand under their table and the digest of their key: a block that is kept for one
-//! hot entry wastes most of its memory, and where hot keys are scattered, as they mostly are,
-//! nearly all blocks would be like that.
+//! **Blocks** are found by table and offset: data blocks, and index blocks as their fences.
+//! **Entries** are found by table and digest of their key: a block that is cached for one hot entry
+//! wastes most of its memory, and where hot keys are scattered, as they usually are, nearly all
+//! blocks would be like that.
 //!
 //! A cached lookup takes no exclusive lock and allocates nothing: it clones an `Arc` under a shared
-//! lock of one shard. What stays is decided by `quick_cache` (S3-FIFO, weighed in bytes); a block
-//! too large for a shard is not kept. Two threads that miss the same block at once both read it:
-//! that costs a read, not an answer, and nobody waits for another's I/O. What is kept of a table
-//! that is gone is not asked for any more, and goes like other things that nobody asks for.
+//! lock of one shard. `quick_cache` evicts (S3-FIFO, weighed in bytes) and rejects blocks that are
+//! too large for a shard. Two threads that miss the same block at once both read it: that costs a
+//! read, and no thread waits for another's I/O. Blocks of deleted tables are never requested again,
+//! so they are evicted in turn.
 //!
-//! # Why a cached entry is right
+//! # Why a cached entry is correct
 //!
 //! A cached entry is the **youngest version of its key in its table**. A table never changes and
-//! its number is never used twice, so that remains true whatever is written, merged, handed over or
-//! cut: those change which tables are asked, and that is decided before the cache is. A lookup that
-//! asks a table would find first, among the key's versions there, the youngest one up to the
-//! lookup's own sequence. So the cached entry may answer if
+//! its number is never reused, so that stays true through writes, compactions, handovers and cuts:
+//! those change which tables a lookup visits, which is decided before the cache is consulted. A
+//! lookup that searches a table first finds the youngest version there up to the lookup's own
+//! sequence. The cached entry therefore answers if
 //!
 //! * its key is the one that is looked up (two keys may have one digest), and
-//! * its sequence is not above the lookup's (a snapshot may be older than it).
+//! * its sequence is not above the lookup's (a snapshot may be older).
 //!
-//! Else the table is searched as if there were no such entry. That a key has **no** version in a
-//! table remains true as well, for all who ask. It is cached where a filter was wrong: hot keys
-//! would pay for that again and again. And an entry may be put in only if it is the youngest: by a
-//! lookup that sees everything in the table, for which it is the first version, or which finds
-//! none. Tombstones are entries like others.
+//! Otherwise the table is searched. That a table has **no** version of a key remains true as well,
+//! for all readers. It is cached after a false positive of the filter, which hot keys would
+//! otherwise pay for again and again. Only the youngest version may be inserted: by a lookup that
+//! sees all of the table, for which it is the first version, or which finds none. Tombstones are
+//! entries like others.
 //!
-//! # What is kept of a block that was read for a lookup
+//! # Admission: block or entry
 //!
-//! The entry, or that there is none, unless the block is worth more ([`BlockCache::admit`]):
+//! After a block was read for a lookup, the entry (or its absence) is cached, unless the block is
+//! worth more ([`BlockCache::admit`]):
 //!
-//! * all tables in use would fit into the cache: then no memory is wasted, and a block saves the
-//!   reads of its other entries;
+//! * all tables in use fit into the cache: a block then saves the reads of its other entries and
+//!   wastes nothing;
 //! * the entry takes more than half of the block's memory;
-//! * another entry of the block was wanted lately (`neighbours.rs`): its keys are hot together.
+//! * another entry of the block was looked up recently (`neighbours.rs`): its keys are hot
+//!   together.
 //!
-//! From then on both compete for the same bytes, and what is not asked for goes; that is how the
-//! memory divides itself. An entry is asked for first, so a block is kept for what its other
-//! entries are worth. A block of an index serves every lookup that misses below it, and stays.
-//! Rules were compared on traces (`bench/reads`, `admission`; report in `bench/results`): scattered
-//! and adjacent hot keys, uniform, recent and shifting ones, scans among them; 4 entries in a
-//! block, and 35. With a cache of 6 % of the data this one reads at most 7 % more blocks than the
-//! best on fourteen of sixteen traces, and 19 % more where it does worst; blocks alone, entries
-//! alone, always both, and two caches of fixed sizes read 46 % to 108 % more somewhere.
+//! Then blocks and entries compete for the same bytes, and the memory divides itself by use.
+//! Lookups consult the entry first, so a block stays for its other entries only. An index block
+//! serves every lookup below it, and stays. The rules were compared on traces (`bench/reads`,
+//! `admission`; report in `bench/results`): scattered and adjacent hot keys, uniform, recent and
+//! shifting ones, with scans among them, 4 and 35 entries a block. With a cache of 6 % of the data
+//! these rules read at most 7 % more blocks than the best on fourteen of sixteen traces, and 19 %
+//! more at worst; blocks alone, entries alone, always both, and two caches of fixed sizes read 46 %
+//! to 108 % more somewhere.
 //!
-//! Tests: here; `tests/suite/entries.rs` compares a database of tiny caches with a model, and shows
-//! that each of the rules above is needed.
+//! Tests: here; `tests/suite/entries.rs` compares a database with tiny caches with a model, and
+//! shows that each rule above is needed.
 
 mod entry;
 mod ledger;
@@ -69,37 +72,36 @@ use crate::format::{SharedBlock, SharedFences};
 use crate::memory::Elastic;
 use crate::mistake::{self, Mistake};
 
-/// What a block and its bookkeeping take on average; only used to size the cache's tables.
+/// The average memory of a block; only used to size the cache's tables.
 const USUAL_BLOCK_BYTES: u64 = 4096;
 
-/// What an item takes on average, where blocks and small entries are mixed; only used to size the
-/// cache's tables: it remembers the names of half as many that were evicted.
+/// The average memory of an item, blocks and small entries mixed; only used to size the cache's
+/// tables, which remember half as many evicted keys.
 const USUAL_ITEM_BYTES: u64 = 1024;
 
-/// What the cache itself needs per item: its place and the slots that remember evicted ones.
+/// The cache's own memory per item: its slot, and those of remembered evicted items.
 const ITEM_BYTES: u64 = 96;
 
-/// What an item takes in the vector of its shard: its state and two links besides.
-const SLOT_BYTES: usize = size_of::<Name>() + size_of::<Kept>() + 16;
+/// The memory of an item in the vector of its shard: its state and two links included.
+const SLOT_BYTES: usize = size_of::<CacheKey>() + size_of::<CacheItem>() + 16;
 
-/// Of so many blocks that the cache could hold, it remembers for one which entry it was read for.
-/// Fewer make it blind for keys that are hot together, more let chance bring keys together that are
-/// not: an eighth was best on traces.
+/// The ratio of blocks that fit the cache to remembered neighbours. Fewer neighbours miss keys that
+/// are hot together; more bring keys together by chance. An eighth was best on traces.
 const BLOCKS_PER_NEIGHBOUR: u64 = 8;
 
-/// It never remembers more: 1 MiB, enough for a cache of 4 GiB.
+/// The upper bound on remembered neighbours: 1 MiB, enough for a cache of 4 GiB.
 const NEIGHBOURS_MAX: usize = 1 << 17;
 
-/// Independent parts of the cache, so that threads seldom meet. There are fewer when the cache
-/// holds few items.
+/// The number of shards, so that threads seldom contend. There are fewer when the cache is for few
+/// items.
 const SHARDS: usize = 16;
 
-/// Counters are spread over so many cache lines.
+/// The number of cache lines that counters are spread over.
 const STRIPES: usize = 16;
 
-/// Recently read blocks and entries of all tables of a database. See the module's documentation.
+/// The block cache and entry cache of a database. See the module's documentation.
 pub struct BlockCache {
-    items: Cache<Name, Kept, Bytes, Mix, Ledger>,
+    items: Cache<CacheKey, CacheItem, Bytes, Mix, Ledger>,
     neighbours: Neighbours,
     ledger: Ledger,
     /// Raw bytes of the tables in use.
@@ -107,16 +109,16 @@ pub struct BlockCache {
     counters: [Counters; STRIPES],
 }
 
-/// What an item is found by.
+/// The key of an item in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Name {
+struct CacheKey {
     /// The table's number, twice; and 1 for an entry.
     table_and_kind: u64,
     /// A block's offset, an entry's digest.
     place: u64,
 }
 
-impl Name {
+impl CacheKey {
     #[inline]
     fn block(table: TableId, offset: u64) -> Self {
         Self { table_and_kind: table.0 << 1, place: offset }
@@ -132,7 +134,7 @@ impl Name {
 
 /// An item of the cache.
 #[derive(Clone)]
-enum Kept {
+enum CacheItem {
     /// A data block.
     Data(SharedBlock),
     /// A lower index block.
@@ -141,36 +143,35 @@ enum Kept {
     Entry(CachedEntry),
 }
 
-impl Item for Kept {
+impl Item for CacheItem {
     fn as_entry(&self) -> Option<&CachedEntry> {
         if let Self::Entry(entry) = self { Some(entry) } else { None }
     }
 }
 
-/// What holds an entry that a table was asked for, so that its value can be kept without copying.
+/// The owner of an entry's memory, so that a value can be kept without a copy.
 #[derive(Clone, Copy, Debug)]
 pub enum Holder<'a> {
-    /// A block that it stands in.
+    /// The block of the entry.
     Block(&'a SharedBlock),
-    /// The cache's copy of it.
+    /// The cache's copy of the entry.
     Entry(&'a CachedEntry),
 }
 
-/// What a lookup found in a block that was read for it.
+/// The result of a lookup in a block that was read for it.
 #[derive(Clone, Copy, Debug)]
 pub enum Finding<'a> {
-    /// The youngest version of its key in the table.
+    /// The youngest version of the key in the table.
     Youngest(Entry<'a>),
-    /// There is no version of its key in the table, although a filter had let hope.
+    /// No version of the key is in the table: a false positive of its filter.
     Absent,
-    /// Something else: an older version; or nothing, but no filter was asked, or not everything was
-    /// in sight.
+    /// Neither is certain: an older version, or nothing, but no filter was consulted or some
+    /// versions were out of sight.
     Other,
 }
 
-/// Hits and misses of some of the blocks, on a cache line of their own. Threads that count in the
-/// same stripe at the same time mostly share the block as well, and with it the line of its
-/// reference count.
+/// Hits and misses of some of the blocks, on a cache line of their own. Threads that contend for a
+/// stripe mostly share the block as well, and with it the line of its reference count.
 #[derive(Default)]
 #[repr(align(64))]
 struct Counters {
@@ -179,7 +180,7 @@ struct Counters {
 }
 
 impl BlockCache {
-    /// A cache for items of `capacity_bytes` together; 0 keeps nothing.
+    /// Makes a cache of `capacity_bytes`; 0 caches nothing.
     pub fn new(capacity_bytes: u64) -> Self {
         let count = |bytes: u64| usize::try_from(capacity_bytes / bytes).unwrap_or(usize::MAX).max(1);
         let options = OptionsBuilder::new()
@@ -198,114 +199,115 @@ impl BlockCache {
         }
     }
 
-    /// The data block at `offset` of `table`, if it is here.
+    /// The data block at `offset` of `table`, if cached.
     #[inline]
     pub fn get(&self, table: TableId, offset: u64) -> Option<SharedBlock> {
-        self.block(table, offset, |kept| if let Kept::Data(block) = kept { Some(block) } else { None })
+        self.block(table, offset, |kept| if let CacheItem::Data(block) = kept { Some(block) } else { None })
     }
 
-    /// The fences of the lower index block at `offset` of `table`, if it is here.
+    /// The fences of the lower index block at `offset` of `table`, if cached.
     #[inline]
     pub fn get_index(&self, table: TableId, offset: u64) -> Option<SharedFences> {
-        self.block(table, offset, |kept| if let Kept::Index(fences) = kept { Some(fences) } else { None })
+        self.block(table, offset, |kept| if let CacheItem::Index(fences) = kept { Some(fences) } else { None })
     }
 
-    fn block<T>(&self, table: TableId, offset: u64, take: impl FnOnce(Kept) -> Option<T>) -> Option<T> {
-        let found = self.items.get(&Name::block(table, offset)).and_then(take);
+    fn block<T>(&self, table: TableId, offset: u64, take: impl FnOnce(CacheItem) -> Option<T>) -> Option<T> {
+        let found = self.items.get(&CacheKey::block(table, offset)).and_then(take);
         let counters = &self.counters[(offset / USUAL_BLOCK_BYTES) as usize % STRIPES];
         let counter = if found.is_some() { &counters.hits } else { &counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    /// The first version of the query's key that a search of `table` would find, or that it would
-    /// find none, if that is here.
+    /// The first version of the query's key that a search of `table` would find, or the fact that
+    /// it would find none, if cached.
     #[inline]
     pub fn entry(&self, table: TableId, query: &Query<'_>) -> Option<CachedEntry> {
-        // Where all blocks fit, there are none.
+        // Where all blocks fit, there are no entries.
         if self.ledger.entries() == 0 {
             return None;
         }
-        let Some(Kept::Entry(cached)) = self.items.get(&Name::entry(table, query.digest())) else { return None };
+        let Some(CacheItem::Entry(cached)) = self.items.get(&CacheKey::entry(table, query.digest())) else {
+            return None;
+        };
         let is_its_key = cached.key() == query.key() || mistake::is_planted(Mistake::CachedKeyMistaken);
         let is_visible = cached.entry().is_none_or(|entry| entry.sequence <= query.sequence())
             || mistake::is_planted(Mistake::CachedFromTheFuture);
         (is_its_key && is_visible).then_some(cached)
     }
 
-    /// Keeps a data block that was just read.
+    /// Caches a data block that was just read.
     pub fn insert(&self, table: TableId, offset: u64, block: SharedBlock) {
-        self.keep(Name::block(table, offset), Kept::Data(block));
+        self.keep(CacheKey::block(table, offset), CacheItem::Data(block));
     }
 
-    /// Keeps the fences of a lower index block that was just read.
+    /// Caches the fences of a lower index block that was just read.
     pub fn insert_index(&self, table: TableId, offset: u64, fences: SharedFences) {
-        self.keep(Name::block(table, offset), Kept::Index(fences));
+        self.keep(CacheKey::block(table, offset), CacheItem::Index(fences));
     }
 
-    /// Keeps of a block that was just read for `query`, which had that `finding` there, what is
-    /// worth more: the block or the finding.
+    /// Caches the block that was just read for `query`, or what the query found in it, by the rules
+    /// of the module's documentation.
     pub fn admit(&self, table: TableId, offset: u64, block: &SharedBlock, query: &Query<'_>, finding: Finding<'_>) {
-        let (name, digest) = (Name::block(table, offset), query.digest());
+        let (name, digest) = (CacheKey::block(table, offset), query.digest());
         let is_wanted = self.neighbours.other_was_wanted(Mix.hash_one(name), digest) || self.holds_all();
         match finding {
             Finding::Youngest(entry)
                 if !is_wanted && 2 * CachedEntry::memory_bytes_of(&entry) <= block.memory_bytes() =>
             {
-                self.keep(Name::entry(table, digest), Kept::Entry(CachedEntry::new(&entry)));
+                self.keep(CacheKey::entry(table, digest), CacheItem::Entry(CachedEntry::new(&entry)));
             }
             Finding::Absent if !is_wanted => {
-                self.keep(Name::entry(table, digest), Kept::Entry(CachedEntry::absent(query.key())));
+                self.keep(CacheKey::entry(table, digest), CacheItem::Entry(CachedEntry::absent(query.key())));
             }
-            _ => self.keep(name, Kept::Data(block.clone())),
+            _ => self.keep(name, CacheItem::Data(block.clone())),
         }
     }
 
-    fn keep(&self, name: Name, kept: Kept) {
+    fn keep(&self, name: CacheKey, kept: CacheItem) {
         self.ledger.add(&kept);
         self.items.insert(name, kept);
     }
 
-    /// A table with so many raw bytes is in use from now on.
+    /// Adds a table of `raw_bytes` to the tables in use.
     pub fn table_opened(&self, raw_bytes: u64) {
         self.data_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
     }
 
-    /// A table with so many raw bytes is not in use any more.
+    /// Subtracts a table of `raw_bytes` from the tables in use.
     pub fn table_closed(&self, raw_bytes: u64) {
         self.data_bytes.fetch_sub(raw_bytes, Ordering::Relaxed);
     }
 
-    /// True if all blocks of the tables in use would fit.
+    /// Returns true if all blocks of the tables in use would fit.
     fn holds_all(&self) -> bool {
         self.data_bytes.load(Ordering::Relaxed) <= self.items.capacity()
     }
 
-    /// How many lookups found their block.
+    /// The number of lookups that found their block.
     pub fn hits(&self) -> u64 {
         self.counters.iter().map(|counters| counters.hits.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many lookups did not.
+    /// The number of lookups that did not.
     pub fn misses(&self) -> u64 {
         self.counters.iter().map(|counters| counters.misses.load(Ordering::Relaxed)).sum()
     }
 
-    /// The memory that blocks and entries in the cache take, in bytes.
+    /// The memory of blocks and entries in the cache, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.items.weight()
     }
 
-    /// The part of it that entries take.
+    /// The memory of entries in the cache, in bytes.
     pub fn entry_bytes(&self) -> u64 {
         self.ledger.entry_bytes() + ITEM_BYTES * self.ledger.entries()
     }
 }
 
-/// Its weight counts [`ITEM_BYTES`] for each item, its tables take what they take: what of them is
-/// more than that is nobody's share. Blocks are on the account for as long as anybody has them.
-/// Entries are while they are here: one that a value holds longer takes little more than a copy of
-/// the value would.
+/// The weight of an item includes [`ITEM_BYTES`] for the cache's tables; what these take beyond
+/// that is charged to no part. Blocks are charged as long as they live, entries while they are
+/// cached: a pinned entry takes little more than a copy of its value would.
 impl Elastic for BlockCache {
     fn block_bytes(&self) -> u64 {
         self.items.weight().saturating_sub(ITEM_BYTES * self.items.len() as u64 + self.ledger.entry_bytes())
@@ -342,18 +344,18 @@ impl std::fmt::Debug for BlockCache {
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<Name, Kept> for Bytes {
-    fn weight(&self, _: &Name, kept: &Kept) -> u64 {
+impl Weighter<CacheKey, CacheItem> for Bytes {
+    fn weight(&self, _: &CacheKey, kept: &CacheItem) -> u64 {
         let bytes = match kept {
-            Kept::Data(block) => block.memory_bytes(),
-            Kept::Index(fences) => fences.memory_bytes(),
-            Kept::Entry(entry) => entry.memory_bytes(),
+            CacheItem::Data(block) => block.memory_bytes(),
+            CacheItem::Index(fences) => fences.memory_bytes(),
+            CacheItem::Entry(entry) => entry.memory_bytes(),
         };
         bytes as u64 + ITEM_BYTES
     }
 }
 
-/// Hashes names. The same in every process, so that a simulated run can be repeated.
+/// Hashes keys, equally in every process, so that a simulated run can be repeated.
 #[derive(Clone)]
 struct Mix;
 
@@ -386,14 +388,14 @@ impl Hasher for MixHasher {
 
 #[cfg(test)]
 mod tests {
-    //! The cache finds what was put in, keeps to its capacity, and counts; a cached entry answers
-    //! for its own key in its own table and for those who may see it, and what is kept of a
-    //! block follows the rules.
+    //! Tests: the cache finds what was inserted, keeps to its capacity, and counts; a cached entry
+    //! answers for its own key in its own table and for readers who may see it; admission follows
+    //! the rules.
 
     use super::*;
     use crate::entry::{EntryKind, Sequence};
     use crate::format::block::{Block, BlockBuilder};
-    use crate::memory::{Charged, Part};
+    use crate::memory::{Charged, MemoryPart};
 
     fn entry<'a>(key: &'a str, sequence: u64, value: &'a [u8]) -> Entry<'a> {
         Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind: EntryKind::Put, value }
@@ -409,10 +411,10 @@ mod tests {
         let mut payload = Vec::new();
         builder.finish_into(&mut payload);
         let block = Block::decode(payload).expect("what the builder made");
-        Charged::share(block, Block::memory_bytes, None, Part::Blocks)
+        Charged::share(block, Block::memory_bytes, None, MemoryPart::Blocks)
     }
 
-    /// A cache for less than there is.
+    /// A cache that is smaller than the data.
     fn small_cache() -> BlockCache {
         let cache = BlockCache::new(1 << 20);
         cache.table_opened(2 << 20);
@@ -461,7 +463,7 @@ mod tests {
         assert_eq!(found(1, &query("k", 4)), None, "it is younger than the reader");
         assert_eq!(found(2, &query("k", 5)), None, "another table's version is another one");
         assert!(cache.get(TableId(1), 0).is_none(), "the block was not kept");
-        // Another key with the same digest, as it may happen once in ages.
+        // Another key with the same digest: a hash collision.
         cache.admit(TableId(1), 0, &block(4000), &query("k", 5), Finding::Youngest(entry("other", 5, b"value")));
         assert_eq!(found(1, &query("k", 5)), None, "it has the same digest");
     }
@@ -490,7 +492,7 @@ mod tests {
         let cache = small_cache();
         cache.table_closed(1 << 20);
         admit(&cache, 0, &large, one);
-        keeps_block(&cache, "there is room for everything", true);
+        keeps_block(&cache, "everything fits", true);
 
         let cache = small_cache();
         cache.admit(TableId(1), 0, &large, &query("one", 5), Finding::Absent);
@@ -498,7 +500,7 @@ mod tests {
         let found = cache.entry(TableId(1), &query("one", 5)).expect("it is known");
         assert_eq!(found.entry(), None, "there is none");
         cache.admit(TableId(1), 0, &large, &query("other", 5), Finding::Absent);
-        keeps_block(&cache, "nothing was there again, but it is wanted", true);
+        keeps_block(&cache, "another absent key of it", true);
         let cache = small_cache();
         cache.admit(TableId(1), 0, &large, &query("one", 5), Finding::Other);
         keeps_block(&cache, "an older version", true);
@@ -515,7 +517,7 @@ mod tests {
             cache.insert(TableId(1), 1, block(3 << 20));
             assert!(cache.used_bytes() <= capacity_bytes, "{} of {capacity_bytes}", cache.used_bytes());
             assert!(capacity_bytes < 1 << 20 || cache.used_bytes() > capacity_bytes / 2, "{}", cache.used_bytes());
-            // Entries that are asked for again drive out blocks that are not.
+            // Entries that are looked up again drive out blocks that are not.
             for round in 0..3 {
                 for number in 0..200 {
                     let key = number.to_string();
@@ -530,8 +532,8 @@ mod tests {
         }
     }
 
-    /// What items take, with the tables of the cache, is about what they weigh: entries of 1 KiB,
-    /// and smaller ones. Of tiny ones it can be more, when the vectors of the shards have just
+    /// The memory of items and the cache's tables is about their weight: entries of 1 KiB and
+    /// smaller ones. With tiny ones it can be more, when the vectors of the shards have just
     /// doubled.
     #[test]
     fn weights_are_what_items_take() {

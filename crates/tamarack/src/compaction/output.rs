@@ -199,7 +199,7 @@ impl Output {
                 Some(writer) => writer.sync(table),
                 // No edit names the table yet. Another with another number takes its place, and nothing is built on
                 // this one.
-                None => table.sync().map_err(Error::of_sync_of_something_new)?,
+                None => table.sync().map_err(Error::of_sync_of_new_file)?,
             }
         }
         Ok(())

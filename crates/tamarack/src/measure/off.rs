@@ -4,7 +4,7 @@ use tamarack_filter::Digest;
 
 /// As with the feature; keys are hashed nowhere here but at the edge.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum LookupPart {
     Probe,
     Index,
     Block,
@@ -26,7 +26,7 @@ pub(crate) fn lookup_begins() -> Begun {
 
 /// A part of a lookup begins.
 #[inline(always)]
-pub(crate) fn begin(_part: Part) -> Begun {
+pub(crate) fn begin(_part: LookupPart) -> Begun {
     Begun
 }
 

@@ -28,7 +28,7 @@ pub enum Hashed {
 
 /// A part of a lookup that has a clock of its own. What is in none of them is the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum LookupPart {
     /// Making digests of the key.
     Hash,
     /// Asking filters with one.
@@ -41,7 +41,7 @@ pub enum Part {
 }
 
 /// All parts, in the order of [`take_parts`].
-pub const PARTS: [Part; 4] = [Part::Hash, Part::Probe, Part::Index, Part::Block];
+pub const PARTS: [LookupPart; 4] = [LookupPart::Hash, LookupPart::Probe, LookupPart::Index, LookupPart::Block];
 
 /// Of each part: the ticks of the clock, and how often it was entered (each time costs two looks at
 /// the clock).
@@ -86,7 +86,7 @@ pub fn take_parts() -> Parts {
 
 /// A part of a lookup that goes on. It counts if its end is told.
 #[derive(Debug)]
-pub struct Begun(Option<(Part, Clock, u64)>);
+pub struct Begun(Option<(LookupPart, Clock, u64)>);
 
 impl Begun {
     /// The part is over.
@@ -107,12 +107,12 @@ impl Begun {
 #[inline]
 pub fn lookup_begins() -> Begun {
     MEASURED.with(|measured| measured.is_first.set(true));
-    begin(Part::Hash)
+    begin(LookupPart::Hash)
 }
 
 /// A part of a lookup begins.
 #[inline]
-pub fn begin(part: Part) -> Begun {
+pub fn begin(part: LookupPart) -> Begun {
     Begun(MEASURED.with(|measured| measured.clock.get()).map(|clock| (part, clock, clock())))
 }
 
@@ -132,7 +132,7 @@ pub fn digest_for_filter(key: &[u8], digest: Digest) -> Digest {
 
 #[inline]
 fn timed(hash: impl FnOnce() -> Digest) -> Digest {
-    let part = begin(Part::Hash);
+    let part = begin(LookupPart::Hash);
     let digest = hash();
     part.end();
     digest
@@ -190,13 +190,13 @@ mod tests {
             thread_local!(static TIME: Cell<u64> = const { Cell::new(0) });
             TIME.replace(TIME.get() + 1)
         }
-        begin(Part::Index).end();
+        begin(LookupPart::Index).end();
         assert_eq!(take_parts(), [(0, 0); 4]);
         set_clock(Some(clock));
-        begin(Part::Index).end();
+        begin(LookupPart::Index).end();
         lookup_begins().end();
-        begin(Part::Index).end();
-        let _left = begin(Part::Block);
+        begin(LookupPart::Index).end();
+        let _left = begin(LookupPart::Block);
         set_clock(None);
         assert_eq!(take_parts(), [(1, 1), (0, 0), (2, 2), (0, 0)]);
         assert_eq!(take_parts(), [(0, 0); 4]);

@@ -1,9 +1,8 @@
-//! The memory of one buffer: chunks that are only added to, and freed together.
+//! The arena of one memtable: chunks that only grow and are freed together.
 //!
-//! Allocating is one `fetch_add` on the current chunk. Only when that chunk is full is a lock
-//! taken, to add the next one, so that concurrent inserts hardly ever wait for each other. Nothing
-//! is freed or moved before the arena is dropped: that is what lets readers follow pointers without
-//! any protection.
+//! An allocation is one `fetch_add` on the current chunk. Only a full chunk takes a lock, to add
+//! the next one, so concurrent inserts hardly ever wait. Nothing is freed or moved before the arena
+//! is dropped: that is why readers may follow pointers without any protection.
 //!
 //! ```text
 //!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──older──► chunk ──► null
@@ -13,11 +12,11 @@
 //!   chunk = [ header | entry | entry | ... | used ►   free        ]
 //! ```
 //!
-//! A chunk is an eighth of what is allocated already, but at least [`CHUNK_BYTES_MIN`]; once
-//! [`HUGE_FROM_BYTES`] are allocated, it is nearly a huge page ([`CHUNK_BYTES_MAX`]) and asks to be
-//! one. A buffer of a few entries stays small, and a large one has at most that much allocated
-//! and unused in each of its two regions. What would take more than a quarter of a chunk gets a
-//! chunk of its own, of exactly its size, and the current one stays in use.
+//! The size of a new chunk is an eighth of what is allocated, at least [`CHUNK_BYTES_MIN`]; from
+//! [`HUGE_FROM_BYTES`] on it is nearly a huge page ([`CHUNK_BYTES_MAX`]), aligned to one. A small
+//! memtable stays small, and a large one wastes at most one such chunk in each of its two regions.
+//! An allocation of more than a quarter of a chunk gets a chunk of exactly its size, and the
+//! current chunk stays in use.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::{align_of, size_of};
@@ -31,14 +30,13 @@ use crate::memory::Charge;
 
 /// The first chunk: four pages.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// The largest ordinary chunk: a huge page, but for a cache line in which an allocator that keeps
-/// its notes between allocations has room for them, so that the next chunk can stand on the next
-/// huge page.
+/// The largest ordinary chunk: a huge page minus a cache line. The cache line is for allocators
+/// that keep a header between allocations, so that the next chunk can lie on the next huge page.
 const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES - 64;
-/// With so much allocated chunks are of the largest kind. Smaller buffers fit the caches nearly as
-/// well without, and should not grow by a quarter at once.
+/// The allocation size from which chunks are of the largest kind. Smaller memtables gain little
+/// from huge pages and should not grow by a quarter at once.
 const HUGE_FROM_BYTES: usize = 8 << 20;
-/// What every allocation is aligned to, in bytes.
+/// The alignment of every allocation, in bytes.
 pub(super) const ALIGN_BYTES: usize = 8;
 
 /// Memory that grows by chunks and is freed as a whole.
@@ -50,25 +48,24 @@ pub(super) struct Arena {
     newest: AtomicPtr<Chunk>,
     /// Bytes of all chunks.
     allocated_bytes: AtomicU64,
-    /// What all chunks are charged as. Locked while one is added.
+    /// The charge for all chunks. The lock is held while a chunk is added.
     charge: Mutex<Charge>,
 }
 
-/// Which chunks an allocation shares. What is read often should stand among its like, on few pages.
+/// The group of chunks for an allocation. Nodes that are read often share few pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Region {
-    /// For what most searches pass.
+    /// Nodes that most searches pass.
     Hot,
-    /// For the rest.
+    /// All other nodes.
     Cold,
 }
 
-/// What stands at the start of every chunk. On a cache line of its own, since every insert writes
-/// to it.
+/// The header of a chunk, on a cache line of its own since every insert writes to it.
 #[repr(C, align(64))]
 struct Chunk {
-    /// Bytes taken, this header included; past `size_bytes` if several were after its last bytes at
-    /// once.
+    /// Bytes taken, this header included; may exceed `size_bytes` if several threads raced for the
+    /// last bytes.
     used_bytes: AtomicUsize,
     size_bytes: usize,
     older: *mut Chunk,
@@ -77,7 +74,7 @@ struct Chunk {
 const HEADER_BYTES: usize = size_of::<Chunk>();
 
 impl Arena {
-    /// An arena that has allocated nothing. Its chunks are charged to where `charge` is.
+    /// Makes an empty arena. Its chunks are added to `charge`.
     pub(super) fn new(charge: Charge) -> Self {
         Self {
             current: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
@@ -87,8 +84,8 @@ impl Arena {
         }
     }
 
-    /// `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], which nobody else gets and
-    /// which stays until the arena is dropped.
+    /// Returns `bytes` of uninitialised memory, aligned to [`ALIGN_BYTES`], exclusive to the
+    /// caller, valid until the arena is dropped.
     pub(super) fn allocate(&self, bytes: usize, region: Region) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {
@@ -103,13 +100,12 @@ impl Arena {
         }
     }
 
-    /// Bytes of all chunks, headers included: exactly what was asked of the global allocator.
+    /// Bytes of all chunks, headers included: exactly what the global allocator was asked for.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were handed out, and what chunks lost at their ends: all but what is free in the
-    /// current chunks.
+    /// Bytes of all chunks without what is free in the current ones.
     pub(super) fn used_bytes(&self) -> u64 {
         let free = |current: &AtomicPtr<Chunk>| {
             let chunk = NonNull::new(current.load(Ordering::Acquire));
@@ -122,7 +118,7 @@ impl Arena {
         self.allocated_bytes().saturating_sub(free as u64)
     }
 
-    /// True if all of `bytes` lies in this arena.
+    /// Returns true if all of `bytes` lies in this arena.
     pub(super) fn contains(&self, bytes: &[u8]) -> bool {
         let range = bytes.as_ptr_range();
         let mut chunk = self.newest.load(Ordering::Acquire);
@@ -140,19 +136,19 @@ impl Arena {
         false
     }
 
-    /// Takes `bytes` from `chunk` if there is one and it has them.
+    /// Takes `bytes` from `chunk`, if there is a chunk with enough free bytes.
     fn take(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         let chunk = NonNull::new(chunk)?;
         // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives as long
         // as the arena; the shared reference covers the header only, which is changed through its
         // atomic alone.
         let header = unsafe { chunk.as_ref() };
-        // Look first, so that a large request does not use up what is left for smaller ones.
+        // Look first, so that a large request does not use up the rest for smaller ones.
         if header.used_bytes.load(Ordering::Relaxed) + bytes > header.size_bytes {
             return None;
         }
-        // Relaxed is enough: the sum alone decides who gets which bytes. It cannot wrap: only threads that
-        // looked just before can be turned away here, each once.
+        // Relaxed is enough: the sum alone decides who gets which bytes. It cannot wrap: only
+        // threads that looked just before can fail here, each once.
         let start = header.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         if start + bytes > header.size_bytes {
             return None;
@@ -161,7 +157,7 @@ impl Arena {
         Some(unsafe { chunk.cast::<u8>().add(start) })
     }
 
-    /// Adds a chunk because `full` had no room for `bytes`. None if somebody else did so meanwhile.
+    /// Adds a chunk because `full` lacks `bytes`. `None` if another thread has done so meanwhile.
     fn grow(&self, current: &AtomicPtr<Chunk>, full: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         let mut charge = self.charge.lock();
         if current.load(Ordering::Acquire) != full {
@@ -188,8 +184,8 @@ impl Arena {
         }
     }
 
-    /// Allocates a chunk and puts it into the list. The caller holds the lock of `charge`, so
-    /// chunks are added one at a time.
+    /// Allocates a chunk and links it into the list. Called with the lock of `charge` held, so one
+    /// at a time.
     fn add_chunk(&self, size_bytes: usize, charge: &mut Charge) -> NonNull<Chunk> {
         charge.grow(size_bytes);
         let layout = Self::layout(size_bytes);

@@ -1,26 +1,26 @@
-//! [`MemtableCursor`]: a walk over a buffer, for scans and flushes.
+//! [`MemtableCursor`]: a cursor over a memtable, for scans and flushes.
 //!
-//! Going forward is one step along the lowest links; going back is a search, since nodes do not
-//! know what is before them. The cursor never waits for inserts. Each step sees what is in the
-//! buffer then: all that was inserted before the step, and of what is inserted meanwhile some.
-//! Whoever wants one moment filters by sequence.
+//! A forward step follows one link at the lowest level; a backward step is a search, since nodes
+//! have no links back. The cursor never waits for inserts. Each step sees all entries inserted
+//! before the step and some of those inserted concurrently; readers that need one point in time
+//! filter by sequence number.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Memtable;
-use super::node::{Head, Node, Place};
+use super::node::{Head, Node, SearchPosition};
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::prefixes::common_prefix;
 use crate::merge::Source;
 
-/// A cursor over the entries of a buffer, which it keeps alive. Its [`Source`] never fails.
+/// A cursor over the entries of a memtable, which it keeps alive. Its [`Source`] never fails.
 #[derive(Debug)]
 pub struct MemtableCursor {
     /// A node of `buffer`.
     at: Option<NonNull<Head>>,
-    /// The node of `buffer` that the last step left.
+    /// The node that the last step left.
     left: Option<NonNull<Head>>,
     buffer: Arc<Memtable>,
 }
@@ -47,7 +47,7 @@ impl MemtableCursor {
         at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
     }
 
-    /// Goes to the node that `find` names.
+    /// Moves to the node that `find` returns.
     fn stand(&mut self, find: impl for<'a> FnOnce(&'a Self) -> Option<Node<'a>>) -> Result<()> {
         self.left = self.at;
         self.at = find(self).and_then(|node| NonNull::new(node.as_ptr()));
@@ -69,11 +69,11 @@ impl Source for MemtableCursor {
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.stand(|this| this.buffer.list.at_or_after(&Place::new(key, sequence)))
+        self.stand(|this| this.buffer.list.at_or_after(&SearchPosition::new(key, sequence)))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.stand(|this| this.buffer.list.before(&Place::new(key, sequence)))
+        self.stand(|this| this.buffer.list.before(&SearchPosition::new(key, sequence)))
     }
 
     fn next(&mut self) -> Result<()> {
@@ -83,7 +83,7 @@ impl Source for MemtableCursor {
     fn prev(&mut self) -> Result<()> {
         self.stand(|this| {
             let Entry { key, sequence, .. } = this.standing().entry();
-            this.buffer.list.before(&Place::new(key, sequence))
+            this.buffer.list.before(&SearchPosition::new(key, sequence))
         })
     }
 

@@ -1,27 +1,26 @@
-//! The skip list: nodes in entry order, each linked at level 0 and at every higher level with half
-//! the probability of the one below. Nodes are added, never removed or changed.
+//! The skip list: nodes in entry order, each linked at the lowest level and at every higher one
+//! with half the probability of the one below. Nodes are added, never removed or changed.
 //!
 //! ```text
-//!   level 2   start ────────────────────────► d ─────────────────► end
-//!   level 1   start ────────► b ────────────► d ────────► f ─────► end
-//!   level 0   start ───► a ─► b ───► c ─────► d ───► e ─► f ─────► end
+//!   link 2   start ────────────────────────► d ─────────────────► end
+//!   link 1   start ────────► b ────────────► d ────────► f ─────► end
+//!   link 0   start ───► a ─► b ───► c ─────► d ───► e ─► f ─────► end
 //! ```
 //!
-//! **Reading** takes no lock and never waits: a search runs along the highest level as long as that
-//! does not lead past its place, then goes down a level. With a probability of one half it goes
-//! forward about log2(n) / 2 times. Because links carry their successor's prefix, only nodes it
-//! stands on are touched, not those it turns away from, and the upper half of the way lies in few
-//! nodes that the caches hold.
+//! **Reads** take no lock and never wait: a search runs along the highest level until the next step
+//! would overshoot, then descends a level, in about log2(n) / 2 steps forward. A link carries the
+//! prefix of its successor, so only nodes that the search stops at are touched, and the upper half
+//! of the path lies in few nodes, which CPU caches keep.
 //!
-//! **Inserting** writes the node, finds what comes before it at each level, and links it from level
-//! 0 upward with compare-and-swap; where that fails, somebody linked another node there, and it
-//! looks again from the same predecessor. A node is in the list once it is linked at level 0;
-//! higher links only make it quicker to find.
+//! **Inserts** write the node, find its predecessor at each level, and link it from the lowest
+//! level upward with compare-and-swap; where that fails because of a concurrent insert, they search
+//! again from the same predecessor. A node is in the list once it is linked at the lowest level;
+//! higher links only speed up searches.
 //!
-//! **Sequences** of ascending inserts find their place without a search: the list remembers a
-//! recent insert and what stood before it at each level (`finger`). The finger is a guess. It is
-//! read and written without order between its levels, and trusted only as far as each level proves
-//! that the new node belongs right behind it.
+//! **Ascending inserts** find their position without a search: the list remembers a recent insert
+//! and its predecessor at each level (`finger`). The finger is a hint, read and written without
+//! order between its levels, and trusted only as far as each level proves that the new node belongs
+//! right behind it.
 
 use std::array;
 use std::ptr;
@@ -29,14 +28,14 @@ use std::ptr;
 use tamarack_env::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::arena::Arena;
-use super::node::{Head, Link, Node, Place, Tower};
+use super::node::{Head, Link, Node, SearchPosition, Tower};
 use crate::entry::Entry;
 use crate::memory::Charge;
 
-/// With a million nodes one reaches level 20; more nodes make the highest level longer, slowly.
+/// The height that a million nodes reach; more nodes slowly lengthen the highest level.
 const HEIGHT_MAX: usize = 20;
-/// One in so many inserts points the finger to itself without being asked to, so that a beginning
-/// sequence is noticed.
+/// The share of inserts, one in this many, that point the finger to themselves unasked, so that the
+/// start of an ascending sequence is noticed.
 const FINGER_SAMPLE: u64 = 16;
 
 /// An ordered list of the nodes of one arena.
@@ -45,19 +44,19 @@ pub(super) struct List {
     arena: Arena,
     /// Links of the start, highest level first.
     start: [Link; HEIGHT_MAX],
-    /// Levels in use. Only a hint: above it, everything leads from the start to the end, or will in
-    /// a moment no longer do so.
+    /// Levels in use. A hint: above it, all links lead from the start to the end, or briefly lead
+    /// elsewhere.
     height: AtomicUsize,
-    /// For each level, a node that is linked there and after which a sequence of inserts goes on;
-    /// null for the start.
+    /// For each level, a node linked there after which an ascending sequence continues; null for
+    /// the start.
     finger: [AtomicPtr<Head>; HEIGHT_MAX],
 }
 
-/// For each level, where a new node is to be linked.
+/// For each level, the tower after which a new node is to be linked.
 type Predecessors<'a> = [Tower<'a>; HEIGHT_MAX];
 
 impl List {
-    /// An empty list; allocates nothing. Its memory will be charged to where `charge` is.
+    /// Makes an empty list without memory. Its memory is added to `charge`.
     pub(super) fn new(charge: Charge) -> Self {
         Self {
             arena: Arena::new(charge),
@@ -71,22 +70,22 @@ impl List {
         &self.arena
     }
 
-    /// Adds `entry`. `number` differs between inserts and decides the node's height.
+    /// Adds `entry`. `number` differs between inserts and determines the node's height.
     ///
     /// # Panics
     /// If there is an entry with this key and sequence, or if a part of the entry is too large.
     pub(super) fn insert(&self, entry: Entry<'_>, number: u64) {
         let height = height_of(number);
         let node = Node::write(&self.arena, entry, height);
-        let place = Place::new(entry.key, entry.sequence);
+        let place = SearchPosition::new(entry.key, entry.sequence);
         let mut before = [self.start(); HEIGHT_MAX];
         let found = self.follow_finger(&place, height, &mut before);
         if found != Finger::Right {
             self.search(&place, |level, tower| {
                 before[level] = tower;
                 if level < height {
-                    // `link` will look at the successor. While the search goes on below, it can be fetched.
-                    // SAFETY: the search is at this level of this tower.
+                    // `link` looks at the successor later: fetch it while the search continues
+                    // below. SAFETY: the search is at this level of this tower.
                     if let Some(next) = unsafe { tower.successor(level) } {
                         next.prefetch();
                     }
@@ -132,12 +131,12 @@ impl List {
     }
 
     /// The first node at or after `place`.
-    pub(super) fn at_or_after(&self, place: &Place<'_>) -> Option<Node<'_>> {
+    pub(super) fn at_or_after(&self, place: &SearchPosition<'_>) -> Option<Node<'_>> {
         self.search(place, |_, _| {}).1
     }
 
     /// The last node before `place`.
-    pub(super) fn before(&self, place: &Place<'_>) -> Option<Node<'_>> {
+    pub(super) fn before(&self, place: &SearchPosition<'_>) -> Option<Node<'_>> {
         self.node(self.search(place, |_, _| {}).0)
     }
 
@@ -145,7 +144,7 @@ impl List {
         Tower::start(&self.start)
     }
 
-    /// The node a tower belongs to; None for the start.
+    /// The node that a tower belongs to; `None` for the start.
     fn node<'a>(&'a self, tower: Tower<'a>) -> Option<Node<'a>> {
         if tower == self.start() {
             return None;
@@ -154,13 +153,13 @@ impl List {
         Some(unsafe { tower.node() })
     }
 
-    /// Finds the neighbours of `place`: the links of what comes before it, and the node at or after
-    /// it. Tells `visit`, for each level in use from the highest down, where the search left
-    /// it: at or before the last node before `place`.
+    /// Finds the neighbours of `place`: the links of its predecessor, and the node at or after it.
+    /// Calls `visit` for each level in use, highest first, with the tower at which the search left
+    /// it: at or before the predecessor.
     #[inline]
     fn search<'a>(
         &'a self,
-        place: &Place<'_>,
+        place: &SearchPosition<'_>,
         mut visit: impl FnMut(usize, Tower<'a>),
     ) -> (Tower<'a>, Option<Node<'a>>) {
         let mut tower = self.start();
@@ -176,8 +175,8 @@ impl List {
         while let Some(next) = unsafe { surely_before(tower, 0, place) } {
             tower = next.tower();
         }
-        // The prefixes may be behind for a moment, so the last word is with the nodes.
-        // SAFETY: level 0 is below every height.
+        // The prefixes may lag for a moment, so the nodes themselves decide. SAFETY: level 0 is
+        // below every height.
         let mut next = unsafe { tower.successor(0) };
         while let Some(node) = next.filter(|node| node.is_before(place)) {
             tower = node.tower();
@@ -189,8 +188,8 @@ impl List {
     }
 
     /// Links `node` at `level`, right before the first node that is not before `place`. `tower` is
-    /// linked at that level and before `place`. Returns what `node` follows now.
-    fn link<'a>(&self, node: Node<'a>, place: &Place<'_>, level: usize, mut tower: Tower<'a>) -> Tower<'a> {
+    /// linked at that level and before `place`. Returns the predecessor of `node`.
+    fn link<'a>(&self, node: Node<'a>, place: &SearchPosition<'_>, level: usize, mut tower: Tower<'a>) -> Tower<'a> {
         loop {
             // SAFETY: the caller says that `tower` has this level; what is reached there has it too.
             let successor = unsafe { tower.successor(level) };
@@ -212,8 +211,9 @@ impl List {
         }
     }
 
-    /// If the finger shows where `place` is, at all levels below `height`, puts that into `before`.
-    fn follow_finger<'a>(&'a self, place: &Place<'_>, height: usize, before: &mut Predecessors<'a>) -> Finger {
+    /// Copies the finger into `before` if it points to the position of `place` at all levels below
+    /// `height`.
+    fn follow_finger<'a>(&'a self, place: &SearchPosition<'_>, height: usize, before: &mut Predecessors<'a>) -> Finger {
         for (level, before) in before.iter_mut().enumerate().take(height) {
             // SAFETY: the finger holds nodes of this list, stored with Release after they were linked at that
             // level.
@@ -230,8 +230,8 @@ impl List {
         Finger::Right
     }
 
-    /// Points the finger to `node` at the levels it has, and above to what comes before it, as far
-    /// as that is given.
+    /// Points the finger to `node` at its levels, and above them to its predecessors as far as
+    /// given.
     fn point_finger(&self, node: Node<'_>, height: usize, before: &[Tower<'_>]) {
         for finger in &self.finger[..height] {
             finger.store(node.as_ptr(), Ordering::Release);
@@ -242,24 +242,24 @@ impl List {
     }
 }
 
-/// What the finger is worth for an insert.
+/// How well the finger fits an insert.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finger {
-    /// It shows the place at every level that is needed.
+    /// It points to the position at every level needed.
     Right,
-    /// It shows the place at level 0 only.
+    /// It points to the position at level 0 only.
     Near,
-    /// It shows another place.
+    /// It points elsewhere.
     Elsewhere,
 }
 
-/// What follows at that level, if that is certain to be before `place`. When another thread is
-/// inserting right here, it may be before `place` all the same.
+/// The successor at that level, if it is certainly before `place`. During a concurrent insert a
+/// successor before `place` may be missed.
 ///
 /// # Safety
 /// As for [`Tower::link`].
 #[inline]
-unsafe fn surely_before<'a>(tower: Tower<'a>, level: usize, place: &Place<'_>) -> Option<Node<'a>> {
+unsafe fn surely_before<'a>(tower: Tower<'a>, level: usize, place: &SearchPosition<'_>) -> Option<Node<'a>> {
     // SAFETY: passed on to the caller.
     let prefix = unsafe { tower.link(level) }.prefix();
     if prefix > place.prefix {
@@ -270,8 +270,7 @@ unsafe fn surely_before<'a>(tower: Tower<'a>, level: usize, place: &Place<'_>) -
     if prefix < place.prefix { next } else { next.filter(|node| node.is_before(place)) }
 }
 
-/// The contract of [`List::insert`], where it can be checked for nothing: equal nodes become
-/// neighbours.
+/// Checks the contract of [`List::insert`] where that is free: equal nodes become neighbours.
 fn assert_differ(node: Node<'_>, next: Node<'_>) {
     if next.prefix() == node.prefix() {
         let (new, old) = (node.entry(), next.entry());
@@ -284,9 +283,9 @@ fn assert_differ(node: Node<'_>, next: Node<'_>) {
     }
 }
 
-/// Draws a height, one with probability 1/2, two with 1/4 and so on, from the insert's number.
+/// Draws a height from the insert's number: one with probability 1/2, two with 1/4, and so on.
 fn height_of(number: u64) -> usize {
-    // A finaliser that makes each bit of the result depend on all of the number.
+    // A finaliser: each bit of the result depends on all of the number.
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     bits ^= bits >> 32;

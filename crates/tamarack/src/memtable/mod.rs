@@ -1,9 +1,9 @@
-//! The buffer (memtable): the newest entries, in memory, in order.
+//! The memtable: the sorted in-memory write buffer of a tree.
 //!
-//! Entries go in, one at a time, from any number of threads; queries and cursors read them
-//! meanwhile without waiting. Nothing is ever removed or overwritten: a newer version of a key is
-//! one more entry, and when the buffer is large enough it is sealed (by whoever owns it; the buffer
-//! does not know), flushed as a run, and dropped whole.
+//! Any number of threads insert entries, one at a time; queries and cursors read concurrently
+//! without waiting. Entries are never removed or overwritten: a newer version of a key is one more
+//! entry. A full memtable becomes immutable (its owner decides that; the memtable does not know),
+//! is flushed as a run, and is dropped as a whole.
 //!
 //! ```text
 //!   insert ──► counts ──► arena: a node with a copy of the entry ──► list: linked into entry order
@@ -11,33 +11,33 @@
 //! ```
 //!
 //! - `arena`: chunks of memory, allocated from with one atomic addition.
-//! - `node`: how an entry stands there, and why its links can be read without locks.
-//! - `list`: the skip list that orders them.
-//! - `cursor`, `pinned`: a walk, and a value, that keep the buffer alive.
+//! - `node`: the layout of an entry, and why its links can be read without locks.
+//! - `list`: the skip list that orders the nodes.
+//! - `cursor`, `pinned`: a cursor and a value that keep the memtable alive.
 //!
-//! # What holds
+//! # Invariants
 //!
-//! - An entry is seen by every read that begins after its insert returned, and once seen, stays.
-//! - The buffer knows nothing of visibility: it answers for any sequence, also one whose commit is
-//!   not finished. Readers choose a sequence that is.
-//! - [`Memtable::memory_bytes`] is what was asked of the allocator, to the byte.
-//! - The `unsafe` code of the engine is here and nowhere else. Its ground: memory is not freed or
-//!   moved before the buffer is dropped, everything in a node but its links is written before the
-//!   node is published, and every public type that points into the arena holds the buffer by an
-//!   `Arc` or a borrow.
+//! - A read that begins after an insert has returned sees the entry, and entries never disappear.
+//! - The memtable knows nothing of visibility: it answers for any sequence number, also of
+//!   unfinished commits. Readers pass the sequence number of a finished one.
+//! - [`Memtable::memory_bytes`] is exactly what the allocator was asked for.
+//! - The `unsafe` code of the engine is here and nowhere else. It is sound because memory is not
+//!   freed or moved before the memtable is dropped, all parts of a node but its links are written
+//!   before it is published, and every public type that points into the arena has the memtable by
+//!   an `Arc` or a borrow.
 //!
 //! # Cost
 //!
 //! An entry takes 56 bytes on average besides its key and value: two links of 16 bytes each,
-//! prefix, stamp and lengths. Ascending inserts find their place at once; others in a search of
-//! O(log n), as does a step back of a cursor. `bench/buffer` measures both.
+//! prefix, stamp and lengths. Ascending inserts find their position at once, others in O(log n), as
+//! does a backward step of a cursor. `bench/buffer` measures both.
 //!
-//! # How it is tested
+//! # Tests
 //!
 //! `tests` compares random histories with a `BTreeMap`, inserts from several threads under readers
 //! that check the order, and explores schedules of a small case (feature `shuttle`);
-//! `tests/allocations/buffer.rs` compares the memory with a counting allocator. Thread and
-//! address sanitizer find nothing in them.
+//! `tests/allocations/buffer.rs` compares the memory with a counting allocator. It is clean under
+//! thread and address sanitizer.
 
 #![expect(unsafe_code, reason = "an arena with lock-free readers; each block says why it is sound")]
 
@@ -58,11 +58,11 @@ pub use cursor::MemtableCursor;
 pub use pinned::PinnedValue;
 
 use crate::entry::{Entry, EntryKind, Query};
-use crate::memory::{Account, Charge, Part};
+use crate::memory::{Account, Charge, MemoryPart};
 use list::List;
-use node::Place;
+use node::SearchPosition;
 
-/// An in-memory ordered set of entries that grows until it is dropped.
+/// The sorted in-memory write buffer: an ordered set of entries that grows until it is dropped.
 #[derive(Debug)]
 pub struct Memtable {
     list: List,
@@ -70,7 +70,7 @@ pub struct Memtable {
     account: Option<Arc<Account>>,
 }
 
-/// What is in a buffer. On a cache line of its own: every insert writes to it.
+/// The counts of a memtable, on a cache line of their own since every insert writes to them.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Counts {
@@ -80,23 +80,23 @@ struct Counts {
 }
 
 impl Memtable {
-    /// An empty buffer, which has no memory of its own yet, and on nobody's account.
+    /// Makes an empty memtable without memory and without an account.
     pub fn new() -> Self {
         Self::charged(None)
     }
 
-    /// As [`Memtable::new`]. Its memory will be charged to `account` for as long as anybody has it.
+    /// Makes an empty memtable whose memory is charged to `account` as long as it is alive.
     pub fn on(account: &Arc<Account>) -> Self {
         Self::charged(Some(account.clone()))
     }
 
-    /// An empty buffer on the same account.
+    /// Makes an empty memtable on the same account.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::charged(self.account.clone())
     }
 
-    /// The account that it is on.
+    /// The account that its memory is charged to.
     pub fn account(&self) -> Option<&Arc<Account>> {
         self.account.as_ref()
     }
@@ -104,13 +104,13 @@ impl Memtable {
     fn charged(account: Option<Arc<Account>>) -> Self {
         let zero = || AtomicU64::new(0);
         let counts = Counts { entries: zero(), tombstones: zero(), raw_bytes: zero() };
-        Self { list: List::new(Charge::to(account.as_ref(), Part::Buffers, 0)), counts, account }
+        Self { list: List::new(Charge::to(account.as_ref(), MemoryPart::Memtables, 0)), counts, account }
     }
 
-    /// Adds a copy of `entry`. Any thread may do so at any time, and may read meanwhile.
+    /// Inserts a copy of `entry`. Any thread may call this at any time, concurrently with reads.
     ///
     /// # Panics
-    /// If the buffer has an entry with the same key and sequence, the key is longer than 65,536
+    /// If the memtable has an entry with the same key and sequence, the key is longer than 65,536
     /// bytes, the value is longer than 1 GiB, or the sequence is larger than
     /// [`Sequence::MAX`](crate::entry::Sequence::MAX).
     pub fn insert(&self, entry: Entry<'_>) {
@@ -118,10 +118,10 @@ impl Memtable {
         self.list.insert(entry, number);
     }
 
-    /// Shows `visit` the versions of the query's key up to its sequence, youngest first, until it
-    /// breaks.
+    /// Calls `visit` with the versions of the query's key up to its sequence, youngest first, until
+    /// it breaks.
     pub fn get<'b>(&'b self, query: Query<'_>, visit: &mut dyn FnMut(Entry<'b>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut at = self.list.at_or_after(&Place::new(query.key(), query.sequence()));
+        let mut at = self.list.at_or_after(&SearchPosition::new(query.key(), query.sequence()));
         while let Some(node) = at.filter(|node| node.key() == query.key()) {
             visit(node.entry())?;
             at = self.list.after(node);
@@ -129,48 +129,48 @@ impl Memtable {
         ControlFlow::Continue(())
     }
 
-    /// A cursor over all entries, in both directions. It sees at least what was inserted before
-    /// each of its steps.
+    /// Returns a cursor over all entries, in both directions. Each step sees at least the entries
+    /// inserted before it.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(self.clone())
     }
 
-    /// Makes a value that [`Memtable::get`] showed outlive the borrow of the buffer. Looks at every
-    /// chunk of the arena to make sure that the value is there: about 80 in a buffer of 64 MiB.
+    /// Returns a value shown by [`Memtable::get`] that outlives the borrow of the memtable.
+    /// Searches all chunks of the arena for it: about 80 in a memtable of 64 MiB.
     ///
     /// # Panics
-    /// If `value` is not empty and does not lie in this buffer.
+    /// If `value` is not empty and does not lie in this memtable.
     pub fn pin(self: &Arc<Self>, value: &[u8]) -> PinnedValue {
         PinnedValue::new(self.clone(), value)
     }
 
-    /// Entries inserted, those being inserted included.
+    /// The number of entries, unfinished inserts included.
     pub fn entries(&self) -> u64 {
         self.counts.entries.load(Ordering::Relaxed)
     }
 
-    /// Those of [`Memtable::entries`] that are tombstones.
+    /// The number of tombstones among [`Memtable::entries`].
     pub fn tombstones(&self) -> u64 {
         self.counts.tombstones.load(Ordering::Relaxed)
     }
 
-    /// Sum of [`Entry::raw_bytes`] of [`Memtable::entries`].
+    /// The sum of [`Entry::raw_bytes`] of [`Memtable::entries`].
     pub fn raw_bytes(&self) -> u64 {
         self.counts.raw_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes allocated for entries: all chunks, with what is free in the last.
+    /// The bytes allocated for entries: all chunks, including what is free in the last.
     pub fn memory_bytes(&self) -> u64 {
         self.list.arena().allocated_bytes()
     }
 
-    /// Bytes that entries take, with their links: [`Memtable::memory_bytes`] without what is free
-    /// in the last chunks.
+    /// The bytes that entries take with their links: [`Memtable::memory_bytes`] without what is
+    /// free in the last chunks.
     pub fn used_bytes(&self) -> u64 {
         self.list.arena().used_bytes()
     }
 
-    /// True if nothing was inserted.
+    /// Returns true if nothing was inserted.
     pub fn is_empty(&self) -> bool {
         self.entries() == 0
     }
@@ -183,7 +183,8 @@ impl Default for Memtable {
 }
 
 impl Counts {
-    /// Counts `entry`; returns how many were counted before it. Relaxed: the numbers guard nothing.
+    /// Counts `entry`; returns how many were counted before. Relaxed: no other memory depends on
+    /// it.
     fn add(&self, entry: &Entry<'_>) -> u64 {
         self.raw_bytes.fetch_add(entry.raw_bytes(), Ordering::Relaxed);
         if entry.kind == EntryKind::Delete {

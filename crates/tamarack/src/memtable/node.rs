@@ -1,4 +1,4 @@
-//! One entry in the arena, and the links that lead from it to its successors.
+//! A node: one entry in the arena, with the links to its successors.
 //!
 //! ```text
 //!                                 ┌── Node points here
@@ -7,27 +7,26 @@
 //!   16 B each                           8        8       4 + 4               then up to a multiple of 8
 //! ```
 //!
-//! Links go downward in memory from the node, so that the entry is found without knowing how many
-//! there are, and what most searches touch (the lower links, the prefix, the first bytes of the
-//! key) stands together.
+//! Links lie below the node, so that its entry is found without knowing their number, and what most
+//! searches touch (the lower links, the prefix, the first bytes of the key) is adjacent.
 //!
 //! A **prefix** is the first eight bytes of a key as a big-endian number, padded with zeros:
-//! prefixes that differ are in the order of their keys. A link carries the prefix of the node it
-//! leads to, so that a search decides most steps without touching that node.
+//! prefixes that differ are in the order of their keys. A link carries the prefix of its successor,
+//! so that a search decides most steps without touching that node.
 //!
-//! # A link's two words are read one after the other, yet never mislead
+//! # Reading a link's two words separately is safe
 //!
-//! Successors of a link only ever get smaller (nodes are put in between, never taken out), and so
+//! Successors of a link only become smaller (nodes are inserted in between, never removed), and so
 //! do its prefixes, since they are lowered with `fetch_min`. An insert changes the successor first
-//! and the prefix afterwards; a search reads the prefix first and the successor afterwards. So what
-//! a search reads as successor is the node of that prefix or one that came *before* it in order,
-//! later in time. Hence, for a prefix *p* that was read and a key searched for:
+//! and the prefix afterwards; a search reads the prefix first and the successor afterwards. The
+//! successor it reads is therefore the node of that prefix, or a smaller one inserted later. Hence,
+//! for a prefix *p* that was read and a key that is searched for:
 //!
-//! - *p* below the key's prefix: the successor stands before the key as well; the search may go on
-//!   to it unseen.
-//! - *p* above: the successor may already be one that stands before the key. The search goes down a
-//!   level too early, which costs a few steps but loses nothing; at the lowest level it must look
-//!   at the successor itself (`List::search` does).
+//! - *p* below the key's prefix: the successor is before the key as well, and the search may
+//!   advance to it without looking.
+//! - *p* above: the successor may already be a node before the key. The search descends a level too
+//!   early, which costs a few steps but loses nothing; at the lowest level it must look at the
+//!   successor itself (`List::search` does).
 //! - equal: the successor's own key decides.
 
 use std::cmp::Ordering as Order;
@@ -40,17 +39,17 @@ use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use super::arena::{ALIGN_BYTES, Arena, Region};
 use crate::entry::{Entry, EntryKind, Sequence};
 
-/// The largest key of an entry, in bytes.
+/// The upper bound on the size of a key, in bytes.
 const KEY_BYTES_MAX: usize = 1 << 16;
-/// The largest value of an entry, in bytes.
+/// The upper bound on the size of a value, in bytes.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// Nodes with so many links, one in 16, stand in chunks of their own: a search spends all but its
-/// last steps on them. With 500,000 entries of 116 bytes in random order, a simulated buffer for
-/// 2,048 page addresses misses 28 % less often than without.
+/// The height from which nodes (one in 16) lie in chunks of their own: a search spends all but its
+/// last steps on them. With 500,000 entries of 116 bytes in random order, a simulated TLB of 2,048
+/// pages misses 28 % less often.
 const TALL: usize = 5;
 
-/// The way to the next node at one level.
+/// A link: the successor at one level.
 #[derive(Debug)]
 pub(super) struct Link {
     successor: AtomicPtr<Head>,
@@ -59,13 +58,13 @@ pub(super) struct Link {
     prefix: AtomicU64,
 }
 
-/// The part of a node that all nodes have alike.
+/// The part of a node that has a fixed layout.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Head {
     lowest: Link,
     prefix: u64,
-    /// Sequence in the upper 56 bits, kind in the lower 8.
+    /// The sequence in the upper 56 bits, the kind in the lower 8.
     stamp: u64,
     key_bytes: u32,
     value_bytes: u32,
@@ -82,32 +81,31 @@ pub(super) struct Node<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
-/// Where a search can stand: the links of a node, or those of the list's start.
+/// The links of a node, or those of the list's start: a position of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tower<'a> {
-    /// Points to the link of level 0; that of level n stands n links below.
+    /// Points to the link of level 0; that of level n lies n links below.
     lowest: NonNull<Link>,
     arena: PhantomData<&'a Arena>,
 }
 
-/// A place in entry order that is searched for: just before the version of `key` with that
-/// sequence.
+/// A position in entry order to search for: just before the version of `key` with that sequence.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'k> {
+pub(super) struct SearchPosition<'k> {
     pub(super) prefix: u64,
     key: &'k [u8],
-    /// The stamp with the largest kind, so that the version itself is not before the place.
+    /// The stamp with the largest kind, so that the version itself is not before the position.
     stamp: u64,
 }
 
-impl<'k> Place<'k> {
+impl<'k> SearchPosition<'k> {
     pub(super) fn new(key: &'k [u8], sequence: Sequence) -> Self {
         Self { prefix: prefix(key), key, stamp: sequence.0 << 8 | 0xff }
     }
 }
 
 impl Link {
-    /// A link to nowhere.
+    /// A link without a successor.
     pub(super) fn end() -> Self {
         Self { successor: AtomicPtr::new(ptr::null_mut()), prefix: AtomicU64::new(u64::MAX) }
     }
@@ -119,7 +117,7 @@ impl Link {
         self.prefix.load(Ordering::Acquire)
     }
 
-    /// Puts `node` between this link and `successor`, if that is still what follows.
+    /// Inserts `node` between this link and `successor`, if that is still the successor.
     pub(super) fn insert(&self, successor: Option<Node<'_>>, node: Node<'_>) -> bool {
         let old = successor.map_or(ptr::null_mut(), |node| node.head.as_ptr());
         // Release: whoever reads the pointer sees the node as it was written before.
@@ -134,10 +132,10 @@ impl Link {
 }
 
 impl<'a> Node<'a> {
-    /// Copies `entry` into the arena, with `height` links to nowhere.
+    /// Copies `entry` into the arena, with `height` links without successors.
     ///
     /// # Panics
-    /// If the entry's key, value or sequence is larger than an entry's may be.
+    /// If the entry's key, value or sequence is too large.
     pub(super) fn write(arena: &'a Arena, entry: Entry<'_>, height: usize) -> Self {
         let Entry { key, sequence, kind, value } = entry;
         assert!(key.len() <= KEY_BYTES_MAX, "a key of {} bytes", key.len());
@@ -171,7 +169,7 @@ impl<'a> Node<'a> {
         Self { head, arena: PhantomData }
     }
 
-    /// The node again from what [`Node::as_ptr`] gave; None from null.
+    /// Restores a node from the result of [`Node::as_ptr`]; `None` from null.
     ///
     /// # Safety
     /// The pointer is null or came from a node whose arena outlives `'a`, and the caller
@@ -184,7 +182,7 @@ impl<'a> Node<'a> {
         self.head.as_ptr()
     }
 
-    /// Asks the processor to have the node at hand soon. Does not wait for it, and changes nothing.
+    /// Prefetches the node: a hint that neither waits nor changes anything.
     #[inline]
     pub(super) fn prefetch(self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -217,9 +215,9 @@ impl<'a> Node<'a> {
         self.head().prefix
     }
 
-    /// True if the node stands before `place` in entry order.
+    /// Returns true if the node is before `place` in entry order.
     #[inline]
-    pub(super) fn is_before(self, place: &Place<'_>) -> bool {
+    pub(super) fn is_before(self, place: &SearchPosition<'_>) -> bool {
         match self.prefix().cmp(&place.prefix) {
             Order::Less => true,
             Order::Greater => false,
@@ -262,7 +260,7 @@ impl<'a> Tower<'a> {
         Self { lowest: unsafe { links.add(HEIGHT - 1) }, arena: PhantomData }
     }
 
-    /// The node these links belong to, given that they are not those of the list's start.
+    /// The node of these links, which are not those of the list's start.
     ///
     /// # Safety
     /// The tower came from [`Node::tower`].
@@ -281,7 +279,7 @@ impl<'a> Tower<'a> {
         unsafe { self.lowest.sub(level).as_ref() }
     }
 
-    /// What follows at that level.
+    /// The successor at that level.
     ///
     /// # Safety
     /// As for [`Tower::link`].
@@ -296,10 +294,10 @@ impl<'a> Tower<'a> {
         unsafe { Node::from_ptr(pointer) }
     }
 
-    /// Says what will follow a node that nobody else knows yet at that level.
+    /// Sets the successor at that level of a node that is not published yet.
     ///
     /// # Safety
-    /// As for [`Tower::link`]. Nobody else may be able to reach the node at this level.
+    /// As for [`Tower::link`]. No other thread may be able to reach the node at this level.
     pub(super) unsafe fn prepare(self, level: usize, successor: Option<Node<'_>>) {
         // SAFETY: passed on to the caller.
         let link = unsafe { self.link(level) };
@@ -310,7 +308,7 @@ impl<'a> Tower<'a> {
     }
 }
 
-/// The first eight bytes of a key as a number whose order is theirs.
+/// The first eight bytes of a key as a number with the same order.
 fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),
@@ -321,9 +319,9 @@ fn prefix(key: &[u8]) -> u64 {
 /// Compares keys whose prefixes are equal.
 #[inline]
 fn compare_past_prefix(a: &[u8], b: &[u8]) -> Order {
-    // A key shorter than eight bytes has nothing past its prefix. If it meets a longer one, the two
-    // agree in all bytes of the shorter and the longer goes on with zeros: then, as between two
-    // short keys, the length decides.
+    // A key shorter than eight bytes has nothing past its prefix. If the other one is longer, the
+    // two agree in all bytes of the shorter, and the longer continues with zeros: then, as between
+    // two short keys, the length decides.
     let (past_a, past_b) = (a.get(8..).unwrap_or(&[]), b.get(8..).unwrap_or(&[]));
     if let (Some(a), Some(b)) = (past_a.first_chunk::<8>(), past_b.first_chunk::<8>()) {
         let order = u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));

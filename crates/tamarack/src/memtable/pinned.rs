@@ -1,4 +1,4 @@
-//! [`PinnedValue`]: a value handed out without a copy.
+//! [`PinnedValue`]: a value that is returned without a copy.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::Memtable;
 
-/// A value in a buffer. Keeps the whole buffer alive, flushed or not, so it is not meant to be kept
-/// for long.
+/// A value in a memtable. It keeps the whole memtable in memory, flushed or not, so it should be
+/// short-lived.
 #[derive(Clone)]
 pub struct PinnedValue {
     /// Bytes in the arena of `_buffer`.
@@ -26,8 +26,8 @@ impl PinnedValue {
     /// # Panics
     /// If `value` does not lie in `buffer`.
     pub(super) fn new(buffer: Arc<Memtable>, value: &[u8]) -> Self {
-        // An empty value may stand at the very end of a chunk, or be a constant for "none"; any address
-        // will do for it.
+        // An empty value may lie at the very end of a chunk, or be a constant for "none"; any
+        // address will do for it.
         let value = if value.is_empty() { &[] } else { value };
         let inside = value.is_empty() || buffer.list.arena().contains(value);
         assert!(inside, "a value of {} bytes that does not lie in the buffer cannot be pinned by it", value.len());

@@ -1,4 +1,5 @@
-//! The buffer against a `BTreeMap`, under several threads, and under all schedules of a small case.
+//! The memtable against a `BTreeMap`, under several threads, and under all schedules of a small
+//! case.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use super::*;
 use crate::entry::Sequence;
 use crate::merge::Source;
 
-/// Key and sequence, in entry order, with what stands there.
+/// The entries by key and sequence, in entry order.
 type Model = BTreeMap<Version, Content>;
 type Version = (Vec<u8>, Reverse<Sequence>);
 type Content = (EntryKind, Vec<u8>);
@@ -34,8 +35,8 @@ impl Random {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// Keys that try the comparison: empty, short, of few letters with zeros among them, with long
-    /// shared beginnings, and any.
+    /// Keys that exercise the comparison: empty, short, of few letters with zeros among them, with
+    /// long common prefixes, and random.
     fn key(&mut self) -> Vec<u8> {
         let len = self.below(20);
         match self.below(5) {
@@ -208,7 +209,7 @@ mod threads_and_models {
         buffer.insert(put(b"key", 1, b"two"));
     }
 
-    /// `get` stops when it is told to, and what it showed can outlive the buffer's other owners.
+    /// Shows that `get` stops when told to, and that a pinned value outlives the memtable's owners.
     #[test]
     fn pinned_values_outlive_the_buffer() {
         let buffer = Arc::new(Memtable::new());
@@ -238,9 +239,9 @@ mod threads_and_models {
         });
     }
 
-    /// Four threads insert, in one order or scattered, while two walk over the buffer in both
-    /// directions: every walk is in order, and no thread misses what it inserted itself. At the
-    /// end everything is there.
+    /// Four threads insert, in order or scattered, while two iterate in both directions: every
+    /// iteration is in order, every thread finds its own inserts, and at the end all entries are
+    /// there.
     #[test]
     fn many_threads_insert_and_read() {
         const EACH: u64 = 4000;

@@ -1,5 +1,6 @@
-//! Bringing sorted sources together, and deciding what of them is kept. Pure: no I/O of its own,
-//! knows no level and no run. Scans and jobs share it; buffers and tables implement [`Source`].
+//! The k-way merging iterator, and the rule of which versions a compaction keeps. Pure: no I/O of
+//! its own, and no knowledge of levels or runs. Scans and compactions share it; memtables and
+//! tables implement [`Source`].
 
 pub mod retain;
 pub mod source;
@@ -10,6 +11,6 @@ pub mod split;
 pub(crate) mod sorted;
 
 pub use retain::Retain;
-pub use source::{Place, Source};
+pub use source::{SeekTarget, Source};
 pub use sources::MergedSource;
 pub use split::{Piece, Span, split};

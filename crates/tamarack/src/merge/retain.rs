@@ -1,15 +1,15 @@
-//! [`Retain`]: which versions of a key a flush or a merge must keep.
+//! [`Retain`]: which versions of a key a flush or a compaction keeps.
 //!
-//! In go the entries of a merge's inputs in entry order, and the sequences that must stay readable;
-//! out comes, for each entry, whether it is written to the output. Pure and streaming: no
-//! lookahead, no I/O.
+//! In: the entries of a compaction's inputs in entry order, and the sequences that must stay
+//! readable. Out: for each entry, whether it is written to the output. Streaming: no lookahead, no
+//! I/O.
 //!
-//! # What must stay readable
+//! # Readable sequences
 //!
-//! The sequences of all registered snapshots, and the visible sequence of the moment when the list
-//! was taken (readers that come later read there or above). For each of them the youngest version
-//! at or below it must stay, and all versions above the largest, which nobody can see yet.
-//! Everything else is hidden for ever:
+//! The sequences of all registered snapshots, and the visible sequence at the moment when the list
+//! was taken (later readers read there or above). For each of them the youngest version at or below
+//! it must stay, and all versions above the largest, which are not visible yet. All other versions
+//! are hidden for ever:
 //!
 //! ```text
 //!   versions of one key     12    9    7    4    3            readable: 5, 10
@@ -23,17 +23,17 @@
 //!
 //! # Tombstones
 //!
-//! A tombstone that is not hidden is dropped only if it lies at or below *every* readable sequence,
+//! A tombstone that is not hidden is dropped only if it is at or below *every* readable sequence,
 //! so that it hides all older versions of its key among the inputs and none of these is kept, and
-//! if nothing older than the inputs can hold the key, anywhere in the tree. Otherwise dropping it
-//! would bring an older version back.
+//! if nothing older than the inputs can contain the key, anywhere in the tree. Otherwise dropping
+//! it would bring an older version back.
 //!
-//! # Kinds that are reserved
+//! # Reserved kinds
 //!
-//! Only a put or a delete hides what is older. A merge operand needs what is older; whether a value
-//! pointer and an expiring put do is not settled, so they hide nothing. Entries of these three
-//! kinds are dropped when hidden themselves. A range delete concerns other keys than its own and is
-//! always kept.
+//! Only a put or a delete hides older versions. A merge operand needs them; whether a value pointer
+//! and an expiring put do is not settled, so they hide nothing. Entries of these three kinds are
+//! dropped when hidden themselves. A range delete concerns other keys than its own and is always
+//! kept.
 //!
 //! # Cost
 //!
@@ -43,14 +43,14 @@
 //! # Tests
 //!
 //! Random histories: every readable sequence reads the same before and after, and the kept set is
-//! exactly the one that the definition above, written down naively, gives.
+//! exactly the one of a naive definition.
 
 use crate::entry::{Entry, EntryKind, Sequence};
 
-/// Decides, entry by entry, what is kept. See the module's documentation.
+/// The filter of a compaction's entries. See the module's documentation.
 #[derive(Debug)]
 pub struct Retain {
-    /// What must stay readable, ascending, each once.
+    /// The readable sequences, ascending, each once.
     readable: Vec<Sequence>,
     /// The last entry's key; meaningless before the first.
     key: Vec<u8>,
@@ -62,17 +62,16 @@ pub struct Retain {
 
 impl Retain {
     /// Keeps what the sequences in `readable` (in any order) must be able to read. The list must
-    /// contain the visible sequence; without any sequence everything is kept.
+    /// contain the visible sequence; an empty list keeps everything.
     pub fn new(mut readable: Vec<Sequence>) -> Self {
         readable.sort_unstable();
         readable.dedup();
         Self { readable, key: Vec::new(), last: None, hider: None }
     }
 
-    /// Whether `entry` must be kept. Entries must be given in entry order, all that the inputs
-    /// hold. `older_may_exist` says whether anything older than the inputs might hold
-    /// `entry.key`, and must only answer false if that is certain; it is asked for few tombstones
-    /// only.
+    /// Returns true if `entry` must be kept. Takes all entries of the inputs in entry order.
+    /// `older_may_exist` returns whether anything older than the inputs may contain `entry.key`,
+    /// and may return false only if that is certain; few tombstones lead to a call.
     pub fn keep(&mut self, entry: &Entry<'_>, older_may_exist: impl FnOnce() -> bool) -> bool {
         self.follow(entry);
         let hidden = self.is_hidden(entry.sequence);
@@ -87,7 +86,7 @@ impl Retain {
         }
     }
 
-    /// Notices where a new key begins.
+    /// Tracks where a new key begins.
     fn follow(&mut self, entry: &Entry<'_>) {
         match self.last {
             Some(last) if self.key == entry.key => {
@@ -107,7 +106,7 @@ impl Retain {
         self.last = Some(entry.sequence);
     }
 
-    /// True if everyone who may look as far as `sequence` finds a younger version first.
+    /// Returns true if all readers of versions up to `sequence` find a younger version first.
     fn is_hidden(&self, sequence: Sequence) -> bool {
         let Some(hider) = self.hider else { return false };
         let seen_by = self.readable.partition_point(|&readable| readable < sequence);
@@ -121,7 +120,7 @@ impl Retain {
 
 #[cfg(test)]
 mod tests {
-    //! What is kept must read the same, and must be no more than the definition says.
+    //! Tests: all readers read the same from what is kept, and no more is kept than defined.
 
     use super::*;
     use crate::merge::sorted::{Random, SortedSource, Version};
@@ -135,7 +134,7 @@ mod tests {
     #[test]
     fn a_tombstone_goes_only_when_nothing_older_is_left() {
         let versions = [Version::delete("k", 8), Version::put("k", 3, "")];
-        assert_eq!(kept_sequences(&versions, &[10], false), [0; 0], "nobody needs either");
+        assert_eq!(kept_sequences(&versions, &[10], false), [0; 0], "no reader needs either");
         assert_eq!(kept_sequences(&versions, &[10], true), [8], "an older run may hold the key");
         assert_eq!(kept_sequences(&versions, &[5, 10], false), [8, 3], "10 would see 3 again");
         assert_eq!(kept_sequences(&versions, &[7], false), [8, 3], "not visible yet");
@@ -189,7 +188,7 @@ mod tests {
         }
     }
 
-    /// The definition, naively.
+    /// The naive definition.
     fn is_needed(version: &Version, all: &[Version], readable: &[Sequence], older_may_exist: bool) -> bool {
         let read_by = |reader: Sequence| {
             all.iter().filter(|v| v.key == version.key && v.sequence <= reader).max_by_key(|v| v.sequence)
@@ -201,9 +200,9 @@ mod tests {
         (not_yet_visible || readable.iter().any(|&reader| read_by(reader))) && (older_may_exist || !is_last_tombstone)
     }
 
-    /// What a reader makes of a key: all that it meets from the youngest version it may see down to
-    /// the first put or delete, or to what lies below. An absent key is an empty list, however
-    /// it came to be absent.
+    /// What a reader sees of a key: all versions from the youngest visible one down to the first
+    /// put or delete, or to older runs. An absent key is an empty list, for whatever reason it is
+    /// absent.
     fn fold(versions: &[Version], key: &[u8], reader: Sequence, older_may_exist: bool) -> Vec<Vec<u8>> {
         let mut met = Vec::new();
         for version in versions.iter().filter(|v| v.key == key && v.sequence <= reader) {

@@ -1,4 +1,4 @@
-//! The slow, obvious twin of every source: a sorted vector, and random ones from a seed. For tests.
+//! A sorted vector as the reference implementation of every source, and random ones from a seed.
 
 use std::cell::Cell;
 use std::io;
@@ -36,8 +36,7 @@ impl Version {
     }
 }
 
-/// A sorted vector as a [`Source`]. Can be told to fail, and counts how often it is asked for its
-/// entry.
+/// A sorted vector as a [`Source`]. Can inject failures, and counts the calls of `entry`.
 pub(crate) struct SortedSource {
     versions: Vec<Version>,
     at: Option<usize>,
@@ -46,7 +45,7 @@ pub(crate) struct SortedSource {
     /// The entry that the last step left: one backward, one forward.
     left: Option<usize>,
     passed: Option<usize>,
-    /// Some sources know what neighbours have in common, some do not.
+    /// Some sources know the common bytes of neighbours, some do not.
     knows_shared: bool,
 }
 
@@ -58,7 +57,7 @@ impl SortedSource {
         Self { versions, at: None, calls_until_failure: None, asked: Cell::new(0), left, passed, knows_shared }
     }
 
-    /// Lets one call fail, after that many which succeed.
+    /// Makes one call fail, after `calls` that succeed.
     pub(crate) fn fail_after(&mut self, calls: u64) {
         self.calls_until_failure = Some(calls);
     }
@@ -161,8 +160,8 @@ impl Random {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// One of few keys: empty, short, around eight bytes long with the same beginning, and with
-    /// bytes 0 and 255.
+    /// One of few keys: empty, short, around eight bytes long with a common prefix, and with bytes
+    /// 0 and 255.
     pub(crate) fn key(&mut self) -> Vec<u8> {
         let start = *self.pick(&[&b""[..], b"a", b"b", b"1234567", b"12345678", &[0; 7], &[255; 8]]);
         let end = *self.pick(&[&b""[..], b"a", b"b", b"bb", &[0], &[255]]);

@@ -1,11 +1,12 @@
-//! [`Source`]: a cursor over entries in entry order, the meeting point of buffers, tables and runs with scans and merges.
+//! [`Source`]: the cursor over entries in entry order that memtables, tables and runs implement, and
+//! that scans and compactions merge.
 
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 
-/// Where a seek leads: see the seeks of [`Source`].
+/// The target of a seek: see the seeks of [`Source`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place<'a> {
+pub enum SeekTarget<'a> {
     /// [`Source::seek_first`].
     First,
     /// [`Source::seek_last`].
@@ -18,51 +19,49 @@ pub enum Place<'a> {
 
 /// A cursor over entries in entry order (key ascending, then youngest first), in both directions.
 ///
-/// A new cursor stands nowhere: [`Source::entry`] is `None` until one of the seeks. Stepping past
-/// either end leaves it nowhere too. `next` and `prev` may only be called while it stands on an
-/// entry. After an error the cursor stands nowhere, and a seek starts anew. Directions may be mixed
-/// freely.
+/// A new cursor has no position: [`Source::entry`] is `None` until the first seek. Stepping past
+/// either end removes the position too. `next` and `prev` may only be called at an entry. After an
+/// error the cursor has no position, and a seek starts anew. Directions may be mixed freely.
 pub trait Source {
-    /// Goes to the first entry.
+    /// Moves to the first entry.
     fn seek_first(&mut self) -> Result<()>;
-    /// Goes to the last entry.
+    /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<()>;
-    /// Goes to the first entry at or after the place (`key`, `sequence`) in entry order: with
+    /// Moves to the first entry at or after (`key`, `sequence`) in entry order: with
     /// `Sequence::MAX` the youngest version of the first key that is `>= key`.
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()>;
-    /// Goes to the last entry strictly before the place (`key`, `sequence`) in entry order: with
+    /// Moves to the last entry strictly before (`key`, `sequence`) in entry order: with
     /// `Sequence::MAX` the oldest version of the last key that is `< key`.
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()>;
-    /// Goes to a place.
-    fn seek_to(&mut self, place: Place<'_>) -> Result<()> {
+    /// Seeks to `place`.
+    fn seek_to(&mut self, place: SeekTarget<'_>) -> Result<()> {
         match place {
-            Place::First => self.seek_first(),
-            Place::Last => self.seek_last(),
-            Place::From(key, sequence) => self.seek(key, sequence),
-            Place::Before(key, sequence) => self.seek_before(key, sequence),
+            SeekTarget::First => self.seek_first(),
+            SeekTarget::Last => self.seek_last(),
+            SeekTarget::From(key, sequence) => self.seek(key, sequence),
+            SeekTarget::Before(key, sequence) => self.seek_before(key, sequence),
         }
     }
-    /// Goes to the next entry in entry order.
+    /// Moves to the next entry in entry order.
     fn next(&mut self) -> Result<()>;
-    /// Goes to the previous entry in entry order.
+    /// Moves to the previous entry in entry order.
     fn prev(&mut self) -> Result<()>;
-    /// Where the cursor stands.
+    /// The entry at the cursor's position.
     fn entry(&self) -> Option<Entry<'_>>;
-    /// How many first bytes its key has in common with that of the entry that the last step left;
-    /// `None` if it does not know, as after a seek. Who merges sources need not compare the
-    /// keys again then.
+    /// The number of leading bytes that its key shares with that of the entry before the last step;
+    /// `None` if unknown, as after a seek. It saves the merging iterator comparisons of keys.
     fn shared(&self) -> Option<usize> {
         None
     }
-    /// While it stands nowhere though there is more on its way, which costs something to be
-    /// reached: the key at which it waits. All entries that follow come after the place before all
-    /// versions of that key, or backward before it. Who merges sources lets one go on only if
-    /// nothing of the others comes before; how is the source's own matter.
+    /// The key at which the cursor waits: it has no position, although more entries follow that
+    /// cost I/O to reach. All of these come after the place before all versions of that key, or
+    /// going backward before it. The merging iterator lets a source continue only if no other
+    /// source comes before; how to continue is the source's own matter.
     fn waits_at(&self) -> Option<&[u8]> {
         None
     }
-    /// The value of the entry that the last call of [`Source::prev`] left, if nothing was called
-    /// since that moves the cursor. Who goes backward learns only from the entry before whether
-    /// an entry was the youngest of its key.
+    /// The value of the entry that the last [`Source::prev`] left, if no call since then has moved
+    /// the cursor. A backward scan learns only from the preceding entry whether an entry was the
+    /// youngest of its key.
     fn left(&self) -> &[u8];
 }

@@ -1,13 +1,13 @@
-//! [`MergedSource`]: many sources as one, by a k-way merge, in both directions.
+//! [`MergedSource`]: the k-way merging iterator over sorted sources, in both directions.
 //!
-//! In go sorted sources, listed young to old; out comes one [`Source`] that yields all their
-//! entries in entry order. It drops nothing: what of a key's versions a reader sees is decided in
-//! `read`, what a merge keeps in [`super::retain`].
+//! Takes sorted sources, listed young to old, and is one [`Source`] that yields all their entries
+//! in entry order. It drops nothing: `read` decides which versions a reader sees, [`super::retain`]
+//! which ones a compaction keeps.
 //!
 //! # A tree of losers
 //!
-//! The sources play a tournament (Knuth, vol. 3, section 5.4.1). Each match keeps its loser, and
-//! its winner goes on to the next one:
+//! The sources play a tournament (Knuth, vol. 3, section 5.4.1). Each match stores its loser, and
+//! its winner advances to the next one:
 //!
 //! ```text
 //!   winner                   2 at a1
@@ -18,19 +18,19 @@
 //!   sources         0     1           2     3
 //! ```
 //!
-//! When the winner's source moves on, only the matches between its leaf and the root are played
-//! again: log₂(k) comparisons, each with a loser whose place in memory is known beforehand.
+//! When the winner's source moves, only the matches between its leaf and the root are played again:
+//! log₂(k) comparisons, each with a loser whose address is known beforehand.
 //!
 //! # Offset-value codes
 //!
 //! A match compares two integers instead of two keys (Do and Graefe, "Robust and efficient sorting
-//! with offset-value coding"). The code of a key tells how it differs from the key it last lost to:
-//! in which column of six bytes the first difference is, and what stands in that column.
+//! with offset-value coding"). The code of a key describes how it differs from the key it last lost
+//! to: the column of six bytes that contains the first difference, and the bytes of that column.
 //!
 //! ```text
 //!   bits 56..64   254 - number of the column                 later is nearer, so smaller
 //!   bits  8..56   the six bytes there                        complemented if the cursor goes backward
-//!   bits  0..8    the source                                 not compared; with more than 256 sources, the column has fewer bits
+//!   bits  0..8    the source                                 not compared; more bits with more than 256 sources
 //!
 //!                 column 0   column 1   column 2
 //!   lost to       user:0     010017     a
@@ -39,60 +39,59 @@
 //! ```
 //!
 //! Of two keys that come after the same third one, the one with the smaller code comes first, and
-//! the other one's code holds for its difference from that one, too: its column is where they
-//! differ. All losers that the moved source can meet have lost to the entry it stood on, so that
-//! what its new key has in common with its old one is all that a step must know, and sources mostly
-//! know it ([`Source::shared`]). Only if two codes are
-//! equal are the keys compared; the loser's column then comes later, so that this happens to a key
-//! at most once for each of its columns.
+//! the code of the other is also valid relative to the first: its column is where they differ. All
+//! losers that the moved source can meet have lost to the entry that it left, so a step only needs
+//! the number of bytes that its new key shares with its old one, which sources mostly know
+//! ([`Source::shared`]). Keys are compared only if two codes are equal; the loser's column then
+//! moves on, so that this happens at most once for each column of a key.
 //!
-//! A source that wins twice in a row has met all that could have beaten it. While its codes stay
-//! below the smallest of theirs (the `challenge`), it goes on winning, and a step is one
-//! comparison.
+//! A source that wins twice in a row has met all its possible rivals. While its codes stay below
+//! the smallest of theirs (the `challenge`), it keeps winning, and a step is one comparison.
 //!
 //! # Invariants
 //!
-//! * Going forward, every source but the winner stands on its first entry after the winner's, or
-//!   nowhere if it has none; going backward, on its last entry before it.
+//! * Going forward, every source but the winner is at its first entry after the winner's, or has no
+//!   position if it has none; going backward, at its last entry before it.
 //! * The code of each loser is relative to the entry that won its match.
 //! * The entries of a tree are unique by key and sequence, so that no two sources compare equal. If
 //!   a caller breaks that, the younger source comes first going forward and last going backward.
-//! * Sources may gain entries while the cursor stands (the active buffer does), but lose none.
-//! * A source that waits ([`Source::waits_at`]) plays with the place where it does, and wins only
-//!   on the way to [`MergedSource::settle`].
+//! * Sources may gain entries while the cursor stands (the active memtable does), but lose none.
+//! * A source that waits ([`Source::waits_at`]) plays with the place where it waits, and wins only
+//!   until [`MergedSource::settle`].
 //!
 //! # Cost
 //!
 //! A step compares log₂(k) pairs of integers without a branch that depends on the data, or one if
 //! the same source wins again. It copies nothing and allocates nothing. Where a source does not
-//! know what its keys have in common, as when it goes on to another table, the whole tournament
-//! is played. A change of direction seeks every source but the winner: scans from both ends
-//! therefore use two cursors instead.
+//! know the shared bytes, as when it moves to another table, the whole tournament is played. A
+//! change of direction seeks every source but the winner: scans from both ends therefore use two
+//! cursors.
 //!
 //! # Tests
 //!
-//! Random sources against one sorted vector, random walks of seeks and steps in both directions,
-//! failing sources, and a count of how often the sources are asked.
+//! Random sources against one sorted vector, random seeks and steps in both directions, failing
+//! sources, and a count of calls to the sources.
 
 use super::Source;
 use crate::entry::{Entry, Sequence, compare};
 use crate::error::Result;
 use crate::format::prefixes::common_prefix;
 
-/// All entries of several sources, in entry order. See the module's documentation.
+/// The k-way merging iterator over sorted sources. See the module's documentation.
 #[derive(Debug)]
 pub struct MergedSource<S> {
     sources: Vec<S>,
-    /// Which way the tournament is played, and how.
+    /// The direction of the tournament, and the encoding of players.
     codes: Codes,
-    /// The source that stands on the merged cursor's entry; `None` if the cursor stands nowhere.
+    /// The source at the merged cursor's entry; `None` if the cursor has no position.
     winner: Option<usize>,
-    /// As long as the winner's codes are below this, it goes on winning: the smallest code of those
-    /// in its matches, or 0 if that is not known.
+    /// The smallest code among the winner's rivals, or 0 if unknown: the winner keeps winning while
+    /// its codes are below.
     challenge: u64,
     /// The source that the last step moved.
     moved: usize,
-    /// Some source waited when all played last. Who begins to wait makes all play.
+    /// True if a source waited when the whole tournament was last played. A source that begins to
+    /// wait causes that.
     some_wait: bool,
     /// The loser of each match, as many as sources; the first is not used. The winner of match i
     /// plays in match i / 2, and source i enters in match (i + sources) / 2.
@@ -101,7 +100,7 @@ pub struct MergedSource<S> {
     players: Vec<Player>,
 }
 
-/// Which entry comes next: the smallest or the largest.
+/// The direction: whether the smallest or the largest entry comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Forward,
@@ -115,14 +114,14 @@ type Player = u64;
 /// The bytes of a key that a code holds.
 const COLUMN_BYTES: usize = 6;
 
-/// The bits of a player that name its source, at least: eight are left for the column, enough for
-/// keys of 1,500 bytes.
+/// The lower bound on the bits of a player for its source: eight are left for the column, enough
+/// for keys of 1,500 bytes.
 const SOURCE_BITS_MIN: u32 = 8;
 
-/// And at most.
+/// The upper bound on these bits.
 const SOURCE_BITS_MAX: u32 = 15;
 
-/// How players are made of codes and sources.
+/// The encoding of players: direction, and bits for the source.
 #[derive(Clone, Copy, Debug)]
 struct Codes {
     source_bits: u32,
@@ -130,8 +129,7 @@ struct Codes {
 }
 
 impl<S: Source> MergedSource<S> {
-    /// Merges `sources`, which are listed young to old. There may be none. The cursor stands
-    /// nowhere.
+    /// Merges `sources`, listed young to old; there may be none. The cursor has no position.
     ///
     /// # Panics
     /// If there are more than 32,768.
@@ -143,24 +141,25 @@ impl<S: Source> MergedSource<S> {
         Self { sources, codes, winner: None, challenge: 0, moved: 0, some_wait: false, losers, players }
     }
 
-    /// The sources, young to old. Who moves one must seek with the merged cursor before anything
-    /// else.
+    /// The sources, young to old. After moving one, the caller must seek with the merged cursor
+    /// before anything else.
     pub fn sources_mut(&mut self) -> &mut [S] {
         &mut self.sources
     }
 
-    /// False if no source waits ([`Source::waits_at`]). Who has sources that can wait asks after
-    /// each seek and each step, and calls [`MergedSource::settle`] if some do.
+    /// Returns false if no source waits ([`Source::waits_at`]). Callers with sources that can wait
+    /// check this after each seek and each step, and call [`MergedSource::settle`] if some do.
     #[inline]
     pub fn some_wait(&self) -> bool {
         self.some_wait
     }
 
-    /// If the source that comes first waits, lets `go_on` move it, and any others that wait at the
-    /// same key, which it is told; until one comes first that stands on an entry, or none does.
+    /// While the source that comes first waits, calls `go_on` with the key at which it waits, to
+    /// move it and any others that wait at the same key; until the first source is at an entry, or
+    /// none is left.
     ///
     /// # Errors
-    /// Those of `go_on`; the cursor stands nowhere then.
+    /// Those of `go_on`; the cursor then has no position.
     #[cold]
     pub fn settle(&mut self, mut go_on: impl FnMut(&mut [S], &[u8]) -> Result<()>) -> Result<()> {
         while let Some(key) = self.winner.and_then(|first| self.sources[first].waits_at()).map(<[u8]>::to_vec) {
@@ -181,7 +180,7 @@ impl<S: Source> MergedSource<S> {
         Ok(())
     }
 
-    /// Moves the winner one entry on and finds the new winner.
+    /// Moves the winner by one entry and finds the new winner.
     #[inline]
     fn advance(&mut self, direction: Direction, step: impl FnOnce(&mut S) -> Result<()>) -> Result<()> {
         if self.codes.direction != direction {
@@ -208,9 +207,8 @@ impl<S: Source> MergedSource<S> {
         Ok(())
     }
 
-    /// Makes every source but the winner stand on the other side of the winner's entry. Seeks
-    /// rather than steps, because entries may have come in between since the source was last
-    /// moved.
+    /// Moves every source but the winner to the other side of the winner's entry. Seeks rather than
+    /// steps, because entries may have been inserted since the source was last moved.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let winner = self.winner.take().expect("the cursor must stand on an entry to be moved");
         self.codes.direction = direction;
@@ -227,14 +225,14 @@ impl<S: Source> MergedSource<S> {
         Ok(())
     }
 
-    /// Plays the whole tournament. The codes begin as differences from a place before all keys,
-    /// with which none has a byte in common.
+    /// Plays the whole tournament. The initial codes are relative to a place before all keys, with
+    /// which none has a byte in common.
     fn play_all(&mut self) {
         let (count, codes) = (self.sources.len(), self.codes);
         let nobody = codes.nowhere(0);
         self.losers.clear();
         self.losers.resize(count, nobody);
-        // Who goes on from match i, and from 2 · count on who enters: the first of all stands at 1.
+        // Winners of match i, and from 2 · count on the entrants: the overall winner is at 1.
         let mut players = std::mem::take(&mut self.players);
         players.clear();
         players.resize(count, nobody);
@@ -248,11 +246,11 @@ impl<S: Source> MergedSource<S> {
         self.winner = players.get(1).and_then(|&first| codes.standing(first));
         self.challenge = 0;
         self.players = players;
-        // Who begins to wait does not know what its keys have in common, so that it comes here.
+        // A source that begins to wait does not know its shared bytes, so that this is reached.
         self.some_wait = self.sources.iter().any(|source| source.waits_at().is_some());
     }
 
-    /// Plays the matches of the source `moved`, which has gone on from the winning entry.
+    /// Plays the matches of the source `moved`, which has left the winning entry.
     fn play_again(&mut self, mut player: Player, moved: usize) {
         let mut at = (moved + self.sources.len()) / 2;
         let mut challenge = u64::MAX;
@@ -274,7 +272,7 @@ impl<S: Source> MergedSource<S> {
         if (a ^ b) >> self.codes.source_bits == 0 {
             return self.play_by_keys(a, b);
         }
-        // In random data it cannot be predicted who wins; neither of the two is a branch.
+        // The winner is unpredictable in random data: neither of the two is a branch.
         (a.min(b), a.max(b))
     }
 
@@ -296,23 +294,23 @@ impl<S: Source> MergedSource<S> {
     }
 }
 
-/// Where a source stands, or the place before all versions of the key at which it waits.
+/// The place of a source: its entry, or before all versions of the key at which it waits.
 fn place_of(source: &impl Source) -> Option<(&[u8], Sequence)> {
     let waits = || source.waits_at().map(|key| (key, Sequence::MAX));
     source.entry().map(|entry| (entry.key, entry.sequence)).or_else(waits)
 }
 
 impl Codes {
-    /// The player that stands for a source whose key has its first `shared` bytes, and no more, in
-    /// common with one that comes before.
+    /// The player of a source whose key shares exactly its first `shared` bytes with a key that
+    /// comes before.
     #[inline]
     fn player(self, shared: usize, key: &[u8], source: usize) -> Player {
         // A column whose number does not fit only leads to more equal codes.
         let column_max = (1 << (16 - self.source_bits)) - 2;
         let column = (shared / COLUMN_BYTES).min(column_max);
         let rest = &key[column * COLUMN_BYTES..];
-        // What a key lacks at its end counts as zeros. Where that makes two keys look alike, their codes
-        // are equal.
+        // Missing bytes at the end of a key count as zeros. Keys that look alike because of that
+        // have equal codes.
         let eight = match (rest.first_chunk(), key.last_chunk()) {
             (Some(first), _) => u64::from_be_bytes(*first),
             (None, Some(_)) if rest.is_empty() => 0,
@@ -327,7 +325,7 @@ impl Codes {
         (((column_max - column) as u64) << (8 * COLUMN_BYTES) | value) << self.source_bits | source as u64
     }
 
-    /// The player that stands for a source that has no entry: it loses every match.
+    /// The player of a source without an entry: it loses every match.
     fn nowhere(self, source: usize) -> Player {
         u64::MAX << self.source_bits | source as u64
     }
@@ -390,7 +388,7 @@ impl<S: Source> Source for MergedSource<S> {
 
 #[cfg(test)]
 mod tests {
-    //! A merged source must be indistinguishable from one sorted vector of all its sources'
+    //! Tests: a merged source is indistinguishable from one sorted vector of all its sources'
     //! entries.
 
     use super::*;
@@ -439,7 +437,7 @@ mod tests {
         }
     }
 
-    /// A source fails at a random call: the error comes out, the cursor stands nowhere, and the
+    /// A source fails at a random call: the error is returned, the cursor has no position, and the
     /// next seek finds everything again.
     #[test]
     fn an_error_leaves_the_cursor_nowhere_until_the_next_seek() {
@@ -468,7 +466,7 @@ mod tests {
         assert!(failures > 100, "only {failures} failures were met");
     }
 
-    /// A step asks the source that moves for the entry that it finds. All else is decided by codes.
+    /// A step calls `entry` of the source that moves for the new entry only. Codes decide the rest.
     #[test]
     fn long_common_beginnings_do_not_lead_to_comparisons_of_keys() {
         let source = |first: u32| {

@@ -1,4 +1,5 @@
-//! [`split`]: how the keys of a merge are divided into pieces that can be worked on at once, and what need not be copied at all.
+//! [`split`]: the division of a compaction's keys into pieces that workers compact concurrently, and
+//! the choice of slices that are moved instead of copied.
 //!
 //! ```text
 //! input a     ├─ 1 ─┤├─ 2 ─┤                ├─ 5 ─┤├─ 6 ─┤
@@ -6,14 +7,14 @@
 //!           │   copy         │ move │          copy           │
 //! ```
 //!
-//! In go the spans of keys that the inputs' slices cover. Out come pieces, side by side, that cover
-//! all keys: each either copies (merges what its inputs hold there), or moves: one input alone has
-//! slices there, and they become the output's as they are. Of those that could be moved, small ones
-//! are copied together with what is next to them, so that they are joined; where all that is next
-//! to one is moved, copying it would join it with nothing, and it is moved, too. Long pieces that
-//! copy are divided further, at first keys of slices, into parts of about the same size.
+//! In: the spans of keys that the inputs' slices cover. Out: adjacent pieces that cover all keys. A
+//! piece either copies (merges the entries of its inputs) or moves (only one input has slices
+//! there, and they become the output's unchanged). Small movable spans are copied together with
+//! their neighbours, so that they are joined; where all neighbours are moved, copying would join
+//! nothing, and the span is moved, too. Long pieces that copy are divided at first keys of slices
+//! into parts of about the same size.
 //!
-//! Pure. Cost: sorting the spans.
+//! Cost: sorting the spans.
 //!
 //! # Tests
 //!
@@ -22,36 +23,35 @@
 
 use crate::format::edit::{Key, KeyRange};
 
-/// The keys from `first` to before `after`, of which one input holds some.
+/// A span of keys, from `first` to before `after`, of which one input has some.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// The smallest of them.
+    /// Its smallest key.
     pub first: Key,
-    /// Larger than the largest of them.
+    /// An exclusive upper bound on its keys.
     pub after: Key,
-    /// Raw bytes of the entries.
+    /// The raw bytes of its entries.
     pub bytes: u64,
-    /// Whether it may become the output's as it is.
+    /// True if its slice may be moved to the output unchanged.
     pub movable: bool,
-    /// Whether it is so small that it should be joined with its neighbours, if these are copied or
+    /// True if it is so small that it should be joined with its neighbours, if these are copied or
     /// as small.
     pub joins: bool,
 }
 
-/// A range of keys to be handed over, and how.
+/// A range of keys to be handed over, copied or moved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Which keys.
+    /// The range.
     pub range: KeyRange,
-    /// The spans to be moved, in key order, by their places in the list; if there are none, the
-    /// piece is copied.
+    /// The indices of the spans to move, in key order; if empty, the piece is copied.
     pub moved: Vec<usize>,
-    /// Raw bytes to be copied.
+    /// The raw bytes to copy.
     pub bytes: u64,
 }
 
-/// Divides `range` into pieces, of which about `parts` copy, none of these with less than
-/// `bytes_min` unless moves leave it no more.
+/// Divides `range` into pieces, of which about `parts` copy, each at least `bytes_min` unless moves
+/// leave it less.
 pub fn split(spans: &[Span], range: &KeyRange, parts: usize, bytes_min: u64) -> Vec<Piece> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by(|a, b| spans[*a].first.cmp(&spans[*b].first).then_with(|| spans[*a].after.cmp(&spans[*b].after)));
@@ -90,12 +90,12 @@ fn begin_piece(pieces: &mut [Piece], range: &KeyRange, span: &Span) -> Option<Ke
     Some(span.first.clone())
 }
 
-/// Whether a piece would be empty if it ended here.
+/// Returns true if a piece would be empty if it ended here.
 fn starts_at(piece: &Piece, key: &Key) -> bool {
     piece.range.from.as_ref().is_some_and(|from| from >= key) || key.is_empty()
 }
 
-/// Which spans, in this order, are moved.
+/// For each span, in this order, whether it is moved.
 fn moved(spans: &[Span], order: &[usize]) -> Vec<bool> {
     let lone = lone(spans, order);
     let stays = |at: usize| lone[at] && !spans[order[at]].joins;
@@ -103,7 +103,7 @@ fn moved(spans: &[Span], order: &[usize]) -> Vec<bool> {
     (0..order.len()).map(|at| lone[at] && (stays(at) || has_none_to_join(at))).collect()
 }
 
-/// Which spans, in this order, are movable and share no key with any other.
+/// For each span, in this order, whether it is movable and shares no key with any other.
 fn lone(spans: &[Span], order: &[usize]) -> Vec<bool> {
     let mut reached: Option<&Key> = None;
     let mut lone = Vec::with_capacity(order.len());
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    /// Parts have about the same size, and no less than the least.
+    /// Parts have about the same size, and at least the minimum.
     #[test]
     fn copies_are_divided_evenly() {
         let overlapping: Vec<Span> = (0..100).map(|at| span(at, at + 200, 10)).collect();
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(split(&[], &KeyRange::ALL, 4, 0).len(), 1, "nothing is still a range to be handed over");
     }
 
-    /// Small spans are copied together, or with what is copied next to them; one between spans that
-    /// are moved is moved.
+    /// Small spans are copied together, or with a copied neighbour; one between moved spans is
+    /// moved.
     #[test]
     fn small_ones_are_joined() {
         let small = |first| Span { joins: true, ..span(first, first + 10, 1) };
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(moves(&[small(0), large(10), span(15, 25, 9), small(25), large(35)]), [4], "1 and 2 overlap");
     }
 
-    /// What the module's documentation says, for random spans.
+    /// The properties of the module's documentation, for random spans.
     #[test]
     fn random_spans() {
         for seed in 0..2000 {
@@ -225,8 +225,8 @@ mod tests {
                 |index: usize| spans.iter().enumerate().all(|(other, o)| other == index || !overlaps(&spans[index], o));
             for (index, span) in spans.iter().enumerate() {
                 let may = |index: usize| spans[index].movable && alone(index);
-                // Of those that begin earlier the last one, and of those that begin later the first: nothing begins
-                // where it does.
+                // The last span that begins earlier and the first that begins later: no two begin
+                // at the same key.
                 let begins = |other: &usize| &spans[*other].first;
                 let before = (0..spans.len()).filter(|other| *begins(other) < span.first).max_by_key(begins);
                 let after = (0..spans.len()).filter(|other| *begins(other) > span.first).min_by_key(begins);

@@ -34,7 +34,7 @@ use crate::cache::Holder;
 use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::stats::{LookupCounters, LookupKind, Reader};
-use crate::table::{BlockName, Blocks, Lacking, Progress};
+use crate::table::{BlockName, Blocks, Lacking, SearchProgress};
 use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
@@ -187,19 +187,19 @@ impl Lookups<'_> {
                 ControlFlow::Break(())
             };
             search.here = match here.search_from(&mut self.blocks, self.queries[at], &mut visit)? {
-                Progress::Ended(ControlFlow::Continue(())) => None,
-                Progress::Ended(ControlFlow::Break(())) => {
+                SearchProgress::Ended(ControlFlow::Continue(())) => None,
+                SearchProgress::Ended(ControlFlow::Break(())) => {
                     if let Some(found) = found {
                         self.values[at] = found?.value;
                     }
                     return self.end(at, Some(here.run));
                 }
-                Progress::Lacks(lacking) => {
+                SearchProgress::Lacks(lacking) => {
                     self.waiting.insert(lacking.name(), vec![at]);
                     self.to_read.push_back(lacking);
                     Some(here)
                 }
-                Progress::Awaits(name) => {
+                SearchProgress::Awaits(name) => {
                     self.waiting.entry(name).or_default().push(at);
                     Some(here)
                 }

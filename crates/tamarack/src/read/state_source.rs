@@ -27,7 +27,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::memory::{self, Charge};
 use crate::memtable::MemtableCursor;
-use crate::merge::{MergedSource, Place, Source};
+use crate::merge::{MergedSource, SeekTarget, Source};
 use crate::read::range::KeyRange;
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
@@ -69,12 +69,12 @@ impl StateSource {
         let raw_bytes = runs().map(|run| run.known_raw_bytes()).sum();
         let runs = runs().map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
         let parts: Vec<_> = buffers.chain(runs).collect();
-        let charge = Charge::to(state.active.account(), memory::Part::Iterators, parts.len() * CURSOR_BYTES);
+        let charge = Charge::to(state.active.account(), memory::MemoryPart::Iterators, parts.len() * CURSOR_BYTES);
         Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }
     }
 
     /// Goes to the place, and notes how long that took if it is sampled.
-    fn leap(&mut self, place: Place<'_>) -> Result<()> {
+    fn leap(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let began = self.lookups.mine().sampler.picks().then(|| self.lookups.now());
         self.go(place)?;
         if let Some(began) = began {
@@ -83,7 +83,7 @@ impl StateSource {
         Ok(())
     }
 
-    fn go(&mut self, place: Place<'_>) -> Result<()> {
+    fn go(&mut self, place: SeekTarget<'_>) -> Result<()> {
         read_for(self.merged.sources_mut().iter_mut().filter_map(Part::run).collect(), Some(place));
         let went = self.merged.seek_to(place);
         if went.is_err() {
@@ -124,7 +124,7 @@ fn waiting<'a>(parts: &'a mut [Part], cut: &[u8]) -> Vec<&'a mut RunCursor> {
 }
 
 /// Reads what these runs need to go to a place, or to go on from where they wait, at once.
-fn read_for(runs: Vec<&mut RunCursor>, place: Option<Place<'_>>) {
+fn read_for(runs: Vec<&mut RunCursor>, place: Option<SeekTarget<'_>>) {
     // One alone reads by itself.
     if runs.len() < 2 {
         return;
@@ -140,7 +140,7 @@ fn read_for(runs: Vec<&mut RunCursor>, place: Option<Place<'_>>) {
 /// The reads that a seek needs beforehand.
 struct Seek<'a> {
     /// Where to; if that is not said, to what is behind the cut at which each waits.
-    place: Option<Place<'a>>,
+    place: Option<SeekTarget<'a>>,
     runs: Vec<&'a mut RunCursor>,
     /// How many of the runs have been asked what they lack.
     prepared: usize,
@@ -191,19 +191,19 @@ impl ReadQueue for Seek<'_> {
 
 impl Source for StateSource {
     fn seek_first(&mut self) -> Result<()> {
-        self.leap(Place::First)
+        self.leap(SeekTarget::First)
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.leap(Place::Last)
+        self.leap(SeekTarget::Last)
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(Place::From(key, sequence))
+        self.leap(SeekTarget::From(key, sequence))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(Place::Before(key, sequence))
+        self.leap(SeekTarget::Before(key, sequence))
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! [`WriteBehind`]: a worker that writes and syncs the files of tables while their builder goes on.
+//! [`WriteBehind`]: a worker that writes and syncs table files while their builder continues.
 //!
 //! ```text
 //! builder ── write(piece) ──► │ piece │ piece │ sync │ ──► worker ──► file
@@ -6,16 +6,16 @@
 //!    └────────────── an empty piece, to be filled ◄─────────┘
 //! ```
 //!
-//! What was asked for is done in that order, one thing at a time. The first failure is kept for the
-//! builder, and nothing is done after it: the files are to be thrown away.
+//! Requests are carried out in order, one at a time. The first failure is kept for the builder, and
+//! nothing is written after it: the files are to be discarded.
 //!
-//! A table's file as its builder has left it, [`UnsyncedTable`], is here as well: synced by this
-//! worker, or by whoever has it.
+//! [`UnsyncedTable`], a table whose file is complete but not durable, is synced by this worker or
+//! by its owner.
 //!
-//! For whoever builds tables on a thread of its own and waits for nothing else, as an ingest does.
-//! A piece costs a lock and a wake-up, which for half a MiB are nothing; what is gained is the time
-//! that the copy into the page cache takes, and that of syncs. Merges need it not: while one of
-//! them waits, another one builds.
+//! For a builder that has a thread of its own and waits for nothing else, such as an ingest. A
+//! piece costs a lock and a wake-up, little for half a MiB; it saves the time of the copy into the
+//! page cache and of syncs. Compactions do not need it: while one of them waits, another one
+//! builds.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,13 +26,14 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, Event, File, Progress, Work, Worker};
 
 use crate::error::{Error, Result};
-use crate::memory::{Account, Charge, Part};
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::step;
 
-/// Pieces that wait or are being written: as many as a fast device writes during one sync.
+/// The upper bound on pieces that wait or are being written: as many as a fast device writes during
+/// one sync.
 const PIECES_MAX: usize = 8;
 
-/// A table whose file is whole, but not durable yet.
+/// A table whose file is complete, but not durable yet.
 #[derive(Debug)]
 pub struct UnsyncedTable {
     file: Arc<dyn File>,
@@ -50,30 +51,30 @@ impl UnsyncedTable {
     }
 }
 
-/// Writes and syncs files in the background, in the order in which it is asked to.
+/// A worker that writes and syncs files in the order of the requests.
 pub struct WriteBehind {
     env: Arc<dyn Env>,
-    queue: Arc<Queue>,
+    queue: Arc<WriteQueue>,
     worker: Arc<dyn Worker>,
     _charge: Charge,
 }
 
-/// What is to be done, and what became of it.
+/// The requests, and their outcome.
 #[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
-    /// Something was done.
+struct WriteQueue {
+    state: Mutex<WriteQueueState>,
+    /// Signalled after each request.
     advanced: Event,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteQueueState {
     tasks: VecDeque<Task>,
-    /// One more is being carried out.
+    /// True while a request is carried out.
     busy: bool,
-    /// Pieces that were written, to be filled again.
+    /// Written pieces, to be filled again.
     empty: Vec<Vec<u8>>,
-    /// The first failure; from then on nothing is done.
+    /// The first failure; nothing is written after it.
     failed: Option<Error>,
 }
 
@@ -87,19 +88,20 @@ impl WriteBehind {
     /// Starts the worker. Its pieces are charged to `account`.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is no thread for it.
+    /// [`Error::Io`] if no thread can be started.
     pub fn start(env: &Arc<dyn Env>, account: &Arc<Account>) -> Result<Arc<Self>> {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(WriteQueue::default());
         let worker = env.start("tamarack-writer", queue.clone());
         let worker = worker.map_err(|error| Error::io("start a writer of tables", Path::new("(a thread)"), error))?;
-        let charge = account.charge(Part::Merges, PIECES_MAX * account.piece_bytes());
+        let charge = account.charge(MemoryPart::Compactions, PIECES_MAX * account.piece_bytes());
         Ok(Arc::new(Self { env: env.clone(), queue, worker, _charge: charge }))
     }
 
-    /// Has a piece written, waiting while there are too many. `bytes` is an empty piece afterwards.
+    /// Queues a piece for writing, and blocks while there are too many. `bytes` is an empty piece
+    /// afterwards.
     ///
     /// # Errors
-    /// What went wrong with an earlier one.
+    /// The failure of an earlier request.
     pub(super) fn write(
         &self,
         file: &Arc<dyn File>,
@@ -114,7 +116,7 @@ impl WriteBehind {
         Ok(())
     }
 
-    /// Has a table synced after all that was asked for before.
+    /// Queues the sync of a table, after all earlier requests.
     pub fn sync(&self, table: UnsyncedTable) {
         self.submit(Task::Sync(table));
     }
@@ -128,7 +130,7 @@ impl WriteBehind {
         self.worker.wake();
     }
 
-    /// Waits until all is done.
+    /// Blocks until all requests are carried out.
     ///
     /// # Errors
     /// The first failure: [`Error::Io`] if a write failed, or a sync found no space;
@@ -137,7 +139,7 @@ impl WriteBehind {
         self.wait(0)
     }
 
-    /// Waits until at most so much is left to do.
+    /// Blocks until at most `left` requests remain.
     fn wait(&self, left: usize) -> Result<()> {
         let queue = &self.queue;
         let done = self.env.wait(&queue.advanced, None, &mut || {
@@ -166,7 +168,7 @@ impl fmt::Debug for WriteBehind {
     }
 }
 
-impl Work for Queue {
+impl Work for WriteQueue {
     fn step(&self) -> Progress {
         let mut state = self.state.lock();
         let Some(task) = state.tasks.pop_front() else { return Progress::Idle };
@@ -187,7 +189,7 @@ impl Work for Queue {
 }
 
 impl Task {
-    /// The outcome, and an empty piece.
+    /// Carries out a request. Returns the outcome, and an empty piece.
     fn carry_out(self) -> (Result<()>, Option<Vec<u8>>) {
         match self {
             Self::Write { file, path, mut bytes, offset } => {
@@ -195,7 +197,7 @@ impl Task {
                 bytes.clear();
                 (outcome, Some(bytes))
             }
-            Self::Sync(table) => (table.sync().map_err(Error::of_sync_of_something_new), None),
+            Self::Sync(table) => (table.sync().map_err(Error::of_sync_of_new_file), None),
         }
     }
 }
@@ -204,7 +206,8 @@ impl Task {
 pub(super) fn write_piece(file: &dyn File, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
     file.write_all_at(bytes, offset, step::TABLE_WRITE)
         .map_err(|source| Error::io(step::TABLE_WRITE.0, path, source))?;
-    // Early, so that the sync at the end, and a sync of the log meanwhile, find little left to do.
+    // Early, so that the sync at the end, and a sync of the WAL meanwhile, find little left to
+    // write.
     file.start_writeback(offset, bytes.len() as u64);
     Ok(())
 }
@@ -220,8 +223,8 @@ mod tests {
 
     const PIECES: u64 = 40;
 
-    /// Writes that many numbered pieces of 8 bytes and has the file synced; gives what `finish`
-    /// said, and the environment.
+    /// Writes so many numbered pieces of 8 bytes and syncs the file; returns the result of `finish`
+    /// and the environment.
     fn write_all(fault: Option<Fault>) -> (Result<()>, SimEnv) {
         let sim = SimEnv::new(1);
         let env: Arc<dyn Env> = Arc::new(sim.clone());
@@ -241,7 +244,7 @@ mod tests {
         (outcome.and_then(|()| writer.finish()), sim)
     }
 
-    /// What `finish` has answered for is durable, piece by piece.
+    /// What `finish` has acknowledged is durable, piece by piece.
     #[test]
     fn all_is_written_and_durable() {
         let (outcome, sim) = write_all(None);
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(sim.durable_content("/db/file").unwrap(), expected);
     }
 
-    /// A piece that cannot be written is told, and nothing is written or synced after it.
+    /// A failed write is reported, and nothing is written or synced after it.
     #[test]
     fn nothing_follows_a_failure() {
         for (step, failing, ends_writing) in [(step::TABLE_WRITE, 5, false), (step::TABLE_SYNC, 0, true)] {

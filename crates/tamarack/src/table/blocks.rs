@@ -1,7 +1,8 @@
-//! [`Blocks`]: where many lookups get their blocks together. A lookup that lacks one says so, and is asked again when it has arrived.
+//! [`Blocks`]: the blocks of many concurrent lookups. A lookup that lacks a block returns it as a read
+//! request, and is repeated when the block has arrived.
 //!
 //! ```text
-//! lookups a b c d ──► a: found   b: lacks X   c: lacks Y   d: lacks X, which is awaited
+//! lookups a b c d ──► a: found   b: lacks X   c: lacks Y   d: lacks X, already requested
 //!                     X arrives ──► b and d again      Y arrives ──► c again
 //! ```
 //!
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use tamarack_env::ReadRequest;
 
 use super::index::Lower;
-use super::reader::{Fetch, Origin, Table};
+use super::reader::{BlockOrigin, Fetch, Table};
 use super::storage::TableStorage;
 use crate::cache::Holder;
 use crate::entry::{Entry, Query};
@@ -25,18 +26,17 @@ use crate::format::stored::BlockHandle;
 use crate::format::{SharedBlock, SharedFences};
 use crate::stats::{LookupTally, Reader};
 
-/// A block of more bytes is read at once, by itself: it takes as long as many others, and its
-/// memory is not to be taken twice.
+/// The size from which a block is read by itself, at once: it takes as long as many others, and
+/// should not be in memory twice.
 const BLOCK_BYTES_MAX: usize = 256 << 10;
 
-/// The blocks of many lookups: those that were read for them, whether the cache keeps them or not,
-/// and those that are awaited.
+/// The blocks of many lookups: those read for them, cached or not, and those requested.
 #[derive(Debug, Default)]
 pub struct Blocks {
     known: BTreeMap<BlockName, Known>,
-    /// What the last lookup lacked.
+    /// The block that the last lookup lacked.
     noted: Option<(BlockHandle, Option<usize>)>,
-    /// What the lookups did.
+    /// The counts of the lookups.
     pub tally: LookupTally,
 }
 
@@ -60,14 +60,14 @@ pub struct Lacking {
     top: Option<usize>,
 }
 
-/// How far a lookup in one table came.
+/// The state of a lookup in one table.
 #[derive(Debug)]
-pub enum Progress {
-    /// To its end; what the visitor gave last.
+pub enum SearchProgress {
+    /// The lookup has ended with the visitor's last result.
     Ended(ControlFlow<()>),
-    /// To a block that it lacks, and that nobody asked for before.
+    /// The lookup lacks a block that is not requested yet.
     Lacks(Lacking),
-    /// To a block that was asked for.
+    /// The lookup lacks a block that is requested already.
     Awaits(BlockName),
 }
 
@@ -85,22 +85,22 @@ impl Fetch for Blocks {
         Ok(None)
     }
 
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>> {
         let name = (table.id(), handle.offset);
         let is_awaited = match self.known.get(&name) {
-            Some(Known::Data(block)) => return Ok(Some((block.clone(), Origin::Storage))),
+            Some(Known::Data(block)) => return Ok(Some((block.clone(), BlockOrigin::Storage))),
             known => known.is_some(),
         };
         if !is_awaited {
             if let Some(block) = table.cached(handle) {
-                return Ok(Some((block, Origin::Cache)));
+                return Ok(Some((block, BlockOrigin::Cache)));
             }
             table.file.check_inside(handle)?;
             self.tally.data_block_read();
             if handle.bytes > BLOCK_BYTES_MAX {
                 let block = table.storage.share(table.file.read_block(handle, Reader::MultiGet)?);
                 self.known.insert(name, Known::Data(block.clone()));
-                return Ok(Some((block, Origin::Storage)));
+                return Ok(Some((block, BlockOrigin::Storage)));
             }
         }
         self.noted = Some((*handle, None));
@@ -113,50 +113,50 @@ impl Fetch for Blocks {
 }
 
 impl Table {
-    /// As [`Table::search`], but waits for no block. When the one that it lacks is there
-    /// ([`Blocks::arrived`]), it gets further; what was visited is visited again then.
+    /// As [`Table::search`], but never blocks on a read. When the block that it lacks has arrived
+    /// ([`Blocks::arrived`]), a repeated call continues; it visits the earlier versions again.
     pub fn search_from(
         self: &Arc<Self>,
         blocks: &mut Blocks,
         query: Query<'_>,
         is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<Progress> {
+    ) -> Result<SearchProgress> {
         if let Some(flow) = self.search_with(query, is_filtered, blocks, visit)? {
-            return Ok(Progress::Ended(flow));
+            return Ok(SearchProgress::Ended(flow));
         }
         let (handle, top) = blocks.noted.take().expect("a lookup that does not end lacks a block");
         let name = (self.id(), handle.offset);
         if blocks.known.contains_key(&name) {
-            return Ok(Progress::Awaits(name));
+            return Ok(SearchProgress::Awaits(name));
         }
         blocks.known.insert(name, Known::Awaited);
-        Ok(Progress::Lacks(Lacking { table: self.clone(), handle, top }))
+        Ok(SearchProgress::Lacks(Lacking { table: self.clone(), handle, top }))
     }
 }
 
 impl Lacking {
-    /// Which block it is.
+    /// The block's table and offset.
     pub fn name(&self) -> BlockName {
         (self.table.id(), self.handle.offset)
     }
 
-    /// The read that brings it.
+    /// The read request for the block.
     pub fn request(&self) -> ReadRequest {
         self.table.file.request(self.handle.offset, self.handle.bytes)
     }
 
-    /// What it is read by.
+    /// The storage to read it with.
     pub fn storage(&self) -> Arc<TableStorage> {
         self.table.storage.clone()
     }
 }
 
 impl Blocks {
-    /// Takes in a block that was read.
+    /// Adds a block that was read.
     ///
     /// # Errors
-    /// If it could not be read, or is damaged.
+    /// If the read failed, or the block is damaged.
     pub fn arrived(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
         let Lacking { table, handle, top } = lacking;
         let bytes = bytes.map_err(|error| table.file.read_error(error, handle.offset))?;

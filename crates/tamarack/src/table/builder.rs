@@ -1,14 +1,14 @@
-//! [`TableBuilder`]: entries in, a table file out.
+//! [`TableBuilder`]: writes entries to a table file.
 //!
 //! ```text
-//! add(entry) ─► data BlockBuilder ─► seal ─► out (512 KiB) ─► file, write-back started
+//! add(entry) ─► data BlockBuilder ─► BlockEncoder ─► out (512 KiB) ─► file, write-back started
 //!         └─► digest                  └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
 //! ```
 //!
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose
 //! checksums need offsets that are known only when all data is written; with a filter or digests
-//! also 8 bytes per key, and at the end these. Calls the environment only to create, write and sync
-//! the file.
+//! also 8 bytes per key, and at the end the filter and the digests. Calls the environment only to
+//! create, write and sync the file.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -19,50 +19,49 @@ use tamarack_filter::{Filter, FilterKind};
 
 use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
-use crate::format::block::{BlockBuilder, Plan};
+use crate::format::block::{BlockBuilder, EntryPlan};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Compression, Sealer, TRAILER_BYTES};
+use crate::format::stored::{BlockEncoder, BlockHandle, Compression, TRAILER_BYTES};
 use crate::format::table::{Footer, Properties, Units, fence, fence_entry, place};
-use crate::memory::{Account, Charge, Part};
+use crate::memory::{Account, Charge, MemoryPart};
 use crate::step;
 use crate::table::FilterSettings;
 use crate::table::behind::{UnsyncedTable, WriteBehind, write_piece};
 use crate::table::filter::FilterBuilder;
 
-/// What is collected before it is written: large enough that a disk with a seek of 8 ms still
-/// writes at 60 MB/s.
+/// The size of the write buffer: a disk with a seek of 8 ms still writes at 60 MB/s.
 const WRITE_BYTES: usize = 512 << 10;
 
-/// What single huge entries took beyond that is given back after their block.
+/// The capacity that buffers keep after a block; what huge entries took beyond that is freed.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Entries between restarts in data blocks: a search walks 4 of them on average. A restart costs 4
+/// Entries between restarts in data blocks: a search passes 4 of them on average. A restart costs 4
 /// bytes, and the part of its key that it could share.
 const DATA_RESTART_INTERVAL: usize = 8;
 
-/// Fences between restarts in index blocks, which are searched more often than they are stored.
+/// Fences between restarts in index blocks, which are searched far more often than written.
 const INDEX_RESTART_INTERVAL: usize = 4;
 
-/// What a new table is told about itself.
+/// The identity of a new table, and how to build it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TableSettings {
     /// The random id of the database.
     pub database: u64,
     /// The table's number.
     pub id: TableId,
-    /// The last durable edit when the file is made.
+    /// The last durable edit when the file is created.
     pub created_after: EditNumber,
-    /// What a block takes in the file at most before compression, trailer included, unless a single
-    /// entry is larger.
+    /// The upper bound on a block's size in the file before compression, trailer included, unless a
+    /// single entry is larger.
     pub block_bytes: usize,
-    /// How data blocks are compressed. Index blocks never are: they hold checksums, which do not
-    /// shrink.
+    /// The compression of data blocks. Index blocks are not compressed: they consist of checksums,
+    /// which do not shrink.
     pub compression: Compression,
-    /// Which filter the table carries, if any.
+    /// The Bloom filter of the table, if any.
     pub filter: Option<FilterSettings>,
-    /// Whether it keeps the digests of its keys, so that its filter can be made again. Those of too
-    /// many keys for one block are not kept.
+    /// True if the table stores the digests of its keys, so that its filter can be rebuilt. Digests
+    /// of too many keys for one block are not stored.
     pub digests: bool,
 }
 
@@ -71,26 +70,26 @@ pub struct TableSettings {
 #[derive(Debug)]
 pub struct TableBuilder {
     settings: TableSettings,
-    sealer: Sealer,
-    output: Output,
+    block_encoder: BlockEncoder,
+    output: TableOutput,
     data: BlockBuilder,
     index: BlockBuilder,
-    /// The place of the fence of the data block that is being filled.
+    /// The place of the fence of the current data block.
     fence: (Vec<u8>, Sequence),
     /// The sequence of the last entry.
     last_sequence: Sequence,
     /// Finished lower index blocks, each with the place of its first fence.
     lower: Vec<(Vec<u8>, Sequence, Vec<u8>)>,
-    /// The memory of these, in bytes.
+    /// The memory of `lower`, in bytes.
     lower_bytes: usize,
     /// The place of the first fence in `index`.
     lower_fence: (Vec<u8>, Sequence),
     properties: Properties,
     filter: FilterBuilder,
-    /// Space for one block, and for one encoded handle.
+    /// Scratch space for one block, and for one encoded handle.
     payload: Vec<u8>,
     handle: Vec<u8>,
-    /// What all of this takes, as of the last block.
+    /// The memory of the builder, as of the last block.
     charge: Charge,
 }
 
@@ -98,12 +97,12 @@ impl TableBuilder {
     /// Creates the file in `dir`. [`Error::InvalidArgument`] if this build lacks the compression.
     pub fn create(env: &dyn Env, dir: &Path, settings: TableSettings) -> Result<Self> {
         if !settings.compression.is_available() {
-            return Err(Error::InvalidArgument(format!("this build does not have {:?}", settings.compression)));
+            return Err(Error::InvalidArgument(format!("this build lacks the compression {:?}", settings.compression)));
         }
         Ok(Self {
             settings,
-            sealer: Sealer::new(place(settings.database, settings.id)),
-            output: Output::create(env, FileName::Table(settings.id.0).path(dir))?,
+            block_encoder: BlockEncoder::new(place(settings.database, settings.id)),
+            output: TableOutput::create(env, FileName::Table(settings.id.0).path(dir))?,
             data: BlockBuilder::new(DATA_RESTART_INTERVAL),
             index: BlockBuilder::new(INDEX_RESTART_INTERVAL),
             fence: (Vec::new(), Sequence::MAX),
@@ -119,16 +118,16 @@ impl TableBuilder {
         })
     }
 
-    /// Charges its memory to `account`, and writes in pieces of a size that suits that.
+    /// Charges the memory to `account`, whose budget also limits the size of single writes.
     #[must_use]
     pub fn on(mut self, account: &Arc<Account>) -> Self {
-        self.charge = account.charge(Part::Merges, 0);
+        self.charge = account.charge(MemoryPart::Compactions, 0);
         self.output.write_bytes = account.piece_bytes();
         self
     }
 
-    /// Has the file written by that worker. The table is not whole before [`WriteBehind::finish`],
-    /// and is to be synced by [`WriteBehind::sync`].
+    /// Writes the file through that worker. The file is complete only after
+    /// [`WriteBehind::finish`], and must be synced by [`WriteBehind::sync`].
     #[must_use]
     pub fn behind(mut self, writer: &Arc<WriteBehind>) -> Self {
         self.output.writer = Some(writer.clone());
@@ -162,31 +161,31 @@ impl TableBuilder {
         self.properties.raw_bytes
     }
 
-    /// The length of the file's finished blocks so far. What is not counted: the block that is
-    /// being filled, the index, the digests, and the filter.
+    /// The length of the file's finished blocks so far, without the current block, the index, the
+    /// digests, and the filter.
     pub fn file_bytes(&self) -> u64 {
         self.output.end()
     }
 
-    /// The memory that it keeps until the end for each entry and each block, in bytes.
+    /// The memory that it needs until the end for each entry and each block, in bytes.
     pub fn kept_bytes(&self) -> u64 {
         (self.lower_bytes + self.filter.memory_bytes()) as u64
     }
 
     fn count_memory(&mut self) {
         let blocks = self.data.memory_bytes() + self.index.memory_bytes() + self.payload.capacity();
-        let compressed = self.sealer.memory_bytes();
+        let compressed = self.block_encoder.memory_bytes();
         self.charge
             .set(blocks + compressed + self.lower_bytes + self.filter.memory_bytes() + self.output.pending.capacity());
     }
 
-    /// True before the first entry.
+    /// Returns true before the first entry.
     pub fn is_empty(&self) -> bool {
         self.properties.entries == 0
     }
 
-    /// Writes the rest and makes the file durable; its name is durable once the caller has synced
-    /// the directory.
+    /// Writes the rest and syncs the file. Its name is durable once the caller has synced the
+    /// directory.
     ///
     /// # Panics
     /// If no entry was added: there are no empty tables.
@@ -196,8 +195,8 @@ impl TableBuilder {
         Ok(meta)
     }
 
-    /// As [`TableBuilder::finish`], but leaves it to the caller to sync the file, when the device
-    /// has had time to write it.
+    /// As [`TableBuilder::finish`], but leaves the sync of the file to the caller, for when the
+    /// device has had time to write it.
     ///
     /// # Panics
     /// If no entry was added.
@@ -228,12 +227,12 @@ impl TableBuilder {
         self.output.append(&bytes)?;
         let root_checksum = u64::from_le_bytes(*bytes.last_chunk().expect("a footer is longer than its checksum"));
         self.output.write_pending()?;
-        let Output { file, path, written_bytes, .. } = self.output;
+        let TableOutput { file, path, written_bytes, .. } = self.output;
         Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable::new(file, path)))
     }
 
-    /// False if the entry is another version of the key before.
-    fn assert_in_order(&self, plan: &Plan, entry: &Entry<'_>) -> bool {
+    /// Panics on an entry out of order. Returns false for another version of the previous key.
+    fn assert_in_order(&self, plan: &EntryPlan, entry: &Entry<'_>) -> bool {
         let order = self.data.order(plan, entry.key);
         let ascends = match order {
             Ordering::Greater => true,
@@ -245,7 +244,7 @@ impl TableBuilder {
         order.is_gt() || self.is_empty()
     }
 
-    /// Notes the fence of the block that begins with `entry`.
+    /// Records the fence of the block that begins with `entry`.
     fn begin_data_block(&mut self, entry: &Entry<'_>) {
         let previous = (!self.is_empty()).then(|| self.data.last_key());
         let (key, sequence) = fence(previous, entry.key, entry.sequence);
@@ -254,10 +253,10 @@ impl TableBuilder {
         self.fence.1 = sequence;
     }
 
-    /// Writes the data block and notes its fence.
+    /// Writes the data block and adds its fence.
     fn end_data_block(&mut self) -> Result<()> {
         self.data.finish_into(&mut self.payload);
-        let handle = self.sealer.seal(&mut self.payload, self.settings.compression, self.output.end());
+        let handle = self.block_encoder.finish_block(&mut self.payload, self.settings.compression, self.output.end());
         self.output.append(&self.payload)?;
         self.handle.clear();
         handle.encode(&mut self.handle);
@@ -273,7 +272,7 @@ impl TableBuilder {
         if self.payload.capacity() > KEPT_BYTES {
             self.payload = Vec::new();
             self.data.shrink(KEPT_BYTES);
-            self.sealer.shrink(KEPT_BYTES);
+            self.block_encoder.shrink(KEPT_BYTES);
             self.count_memory();
         }
         Ok(())
@@ -287,7 +286,7 @@ impl TableBuilder {
         self.lower.push((key, sequence, payload));
     }
 
-    /// Writes the lower index blocks and gives the payload of the top index.
+    /// Writes the lower index blocks and returns the payload of the top index.
     fn write_lower_blocks(&mut self) -> Result<Vec<u8>> {
         let mut top = BlockBuilder::new(INDEX_RESTART_INTERVAL);
         for (key, sequence, payload) in std::mem::take(&mut self.lower) {
@@ -301,7 +300,7 @@ impl TableBuilder {
         Ok(payload)
     }
 
-    /// Writes a filter; an elastic one in units, the last one first, and where they are.
+    /// Writes a filter; an elastic one in units, the last one first, followed by their handles.
     fn write_filter(&mut self, filter: &Filter) -> Result<BlockHandle> {
         if filter.kind() != FilterKind::Elastic {
             return self.write_block(filter.encode());
@@ -313,35 +312,36 @@ impl TableBuilder {
         self.write_block(units.encode())
     }
 
-    /// Writes a block that is not compressed.
+    /// Writes an uncompressed block.
     fn write_block(&mut self, mut payload: Vec<u8>) -> Result<BlockHandle> {
-        let handle = self.sealer.seal(&mut payload, Compression::None, self.output.end());
+        let handle = self.block_encoder.finish_block(&mut payload, Compression::None, self.output.end());
         self.output.append(&payload)?;
         Ok(handle)
     }
 }
 
-/// True if the block with the planned entry as its last takes at most `block_bytes` in the file.
-fn fits(plan: &Plan, block_bytes: usize) -> bool {
+/// Returns true if the block that ends with the planned entry takes at most `block_bytes` in the
+/// file.
+fn fits(plan: &EntryPlan, block_bytes: usize) -> bool {
     plan.payload_bytes + TRAILER_BYTES <= block_bytes
 }
 
 /// The file, written in large pieces.
 #[derive(Debug)]
-struct Output {
+struct TableOutput {
     file: Arc<dyn File>,
     path: Arc<PathBuf>,
-    /// What is in the file already, or on its way there.
+    /// The bytes written or queued so far.
     written_bytes: u64,
-    /// What comes after that.
+    /// The bytes that follow.
     pending: Vec<u8>,
-    /// How much is collected before it is written.
+    /// The size at which `pending` is written.
     write_bytes: usize,
-    /// Who writes, if not this thread.
+    /// The worker that writes, if not this thread.
     writer: Option<Arc<WriteBehind>>,
 }
 
-impl Output {
+impl TableOutput {
     fn create(env: &dyn Env, path: PathBuf) -> Result<Self> {
         let file =
             env.create(&path, step::TABLE_CREATE).map_err(|source| Error::io(step::TABLE_CREATE.0, &path, source))?;
@@ -349,7 +349,7 @@ impl Output {
         Ok(Self { file, path, written_bytes: 0, pending: Vec::new(), write_bytes: WRITE_BYTES, writer: None })
     }
 
-    /// Where the next byte will stand.
+    /// The offset of the next byte.
     fn end(&self) -> u64 {
         self.written_bytes + self.pending.len() as u64
     }
@@ -382,7 +382,7 @@ impl Output {
         result
     }
 
-    /// Writes at once, on this thread: what a worker still has goes elsewhere in the file, and is
+    /// Writes on this thread, not through the worker, whose pieces go elsewhere in the file and are
     /// synced later.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {

@@ -1,15 +1,14 @@
-//! [`TableCursor`]: a walk over a table's entries, in both directions.
+//! [`TableCursor`]: a cursor over a table's entries, in both directions.
 //!
-//! It holds one lower index block and one data block, each with a place in it. Seeks go down
-//! through the fences; steps past the end of a data block go to the neighbour by the index. A
-//! cursor that stays in one block reads nothing.
+//! It holds one lower index block and one data block, each with a position. Seeks descend through
+//! the fences; steps past the end of a data block use the index to move to the neighbour. A cursor
+//! that stays in one block reads nothing.
 //!
 //! # Seeks of many cursors at once
 //!
-//! Who seeks with many cursors asks each beforehand what it would have to read
-//! ([`TableCursor::prepare`]), reads that for all together, gives each what has
-//! arrived ([`TableCursor::arrived`]), and only then lets them seek. A cursor that got nothing
-//! reads by itself.
+//! A caller that seeks with many cursors first asks each for the read it needs
+//! ([`TableCursor::prepare`]), carries out all reads together, passes each cursor its bytes
+//! ([`TableCursor::arrived`]), and then seeks. A cursor without bytes reads by itself.
 
 use std::io;
 use std::sync::Arc;
@@ -25,40 +24,39 @@ use crate::error::Result;
 use crate::format::block::{Block, BlockCursor};
 use crate::format::stored::{BlockHandle, Flaw};
 use crate::format::{SharedBlock, SharedFences};
-use crate::memory::{Charged, Part};
-use crate::merge::{Place, Source};
+use crate::memory::{Charged, MemoryPart};
+use crate::merge::{SeekTarget, Source};
 use crate::stats::Reader;
 
-/// How a cursor reads.
+/// How a cursor reads blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPolicy {
-    /// Through the block cache; what is not there in pieces that grow as the walk goes on: for
-    /// queries.
+    /// Through the block cache, with read-ahead that grows as the scan continues: for queries.
     Cached,
-    /// Large pieces that do not pass through the cache: for merges and for whole scans, which would
-    /// only drive out what queries need.
+    /// In large pieces past the cache: for compactions and full scans, which would only evict what
+    /// queries need.
     Sequential,
 }
 
-/// A walk over a table. See [`Source`] for where it stands when.
+/// A cursor over a table. See [`Source`] for its positions.
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
     pieces: Pieces,
-    /// Where in the index it stands; `None` is nowhere.
-    lower: Option<LowerPlace>,
-    data: Standing,
-    /// The data block that the last step backward left, if that was another one.
+    /// The position in the index; `None` if there is none.
+    lower: Option<IndexPosition>,
+    data: DataPosition,
+    /// The data block that the last backward step left, if it differs from the current one.
     left: Option<SharedBlock>,
-    /// What is to be read before a seek.
-    wanted: Option<Wanted>,
-    /// In the index it stands where the next seek leads.
+    /// The read that the next seek needs.
+    wanted: Option<PendingRead>,
+    /// True if the position in the index is the target of the next seek.
     is_prepared: bool,
 }
 
-/// A block that a seek will need, and the bytes to be read for it, from `start` to `end`.
+/// A block that a seek will need, and the range of bytes to read for it, from `start` to `end`.
 #[derive(Debug)]
-struct Wanted {
+struct PendingRead {
     /// Its fence in the top index, if it is a lower index block.
     top: Option<usize>,
     handle: BlockHandle,
@@ -66,7 +64,8 @@ struct Wanted {
     end: u64,
 }
 
-/// How a cursor reads, and what it has read. One that goes on in the next table takes this along.
+/// The read policy of a cursor and its read-ahead window. A cursor over the next table takes it
+/// over.
 #[derive(Debug)]
 pub struct Pieces {
     policy: ReadPolicy,
@@ -76,8 +75,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Nothing read yet. The cursors of one scan share `volume`; one of them may have most of what
-    /// they are over.
+    /// Makes an empty window. The cursors of one scan share `volume`; one of them may be expected to
+    /// yield most of the data (`has_most`).
     pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,
@@ -86,7 +85,7 @@ impl Pieces {
         Self { policy, window: Window::new(reader), growth: Growth::new(has_most), volume }
     }
 
-    /// The lower index block of the fence `top`. These are few, so that each is a read of its own.
+    /// The lower index block of the fence `top`. These are few, so each is a read of its own.
     fn lower(&self, table: &Table, top: usize) -> Result<SharedFences> {
         if self.window.holds(&table.index.top().handle(top)) {
             let block = self.window.block(table, &table.index.top().handle(top), Vec::new())?;
@@ -103,11 +102,11 @@ impl Pieces {
         }
     }
 
-    /// A data block, into the space of the one that is left, if nobody holds on to a value in that.
+    /// A data block, read into the memory of the previous one if no value pins that.
     fn data_block(
         &mut self,
         table: &Table,
-        lower: &LowerPlace,
+        lower: &IndexPosition,
         direction: Direction,
         left: Option<SharedBlock>,
     ) -> Result<SharedBlock> {
@@ -120,10 +119,10 @@ impl Pieces {
         let ahead_bytes =
             if self.window.holds(handle) { 0 } else { self.growth.next_sequential().min(account.piece_bytes()) };
         let block = self.window.block_or_read(table, handle, direction, ahead_bytes, space)?;
-        Ok(Charged::share(block, Block::memory_bytes, Some(account), Part::Merges))
+        Ok(Charged::share(block, Block::memory_bytes, Some(account), MemoryPart::Compactions))
     }
 
-    fn cached_data_block(&mut self, table: &Table, lower: &LowerPlace, direction: Direction) -> Result<SharedBlock> {
+    fn cached_data_block(&mut self, table: &Table, lower: &IndexPosition, direction: Direction) -> Result<SharedBlock> {
         let cache = table.storage.cache();
         let handle = &lower.handle();
         let ahead_bytes = if self.window.holds(handle) {
@@ -151,32 +150,32 @@ impl Pieces {
     }
 }
 
-/// A place in the index: a lower index block, and one of its fences.
+/// A position in the index: a lower index block, and one of its fences.
 #[derive(Debug)]
-struct LowerPlace {
+struct IndexPosition {
     /// The block's fence in the top index.
     top: usize,
     fences: SharedFences,
     at: usize,
 }
 
-impl LowerPlace {
-    /// The data block of the fence at which it stands.
+impl IndexPosition {
+    /// The data block of the current fence.
     fn handle(&self) -> BlockHandle {
         self.fences.handle(self.at)
     }
 
-    /// True if its fence is at or before a place: nothing that stands at the place or after is in
-    /// blocks before.
+    /// Returns true if the fence is at or before a place, so that no earlier block has entries at
+    /// or after the place.
     fn is_at_or_before(&self, table: &Table, (key, sequence): (&[u8], Sequence)) -> bool {
         match self.at {
-            // Fences do not look at the first among them, which is that of the level above.
+            // `Fences` do not compare the first one, which is that of the level above.
             0 => self.top <= table.index.top().floor(key, sequence),
             at => at <= self.fences.floor(key, sequence),
         }
     }
 
-    /// How many bytes, from its block on in that direction, may be asked for at most by a scan.
+    /// The upper bound on the bytes that the scan can need, from the current block on.
     fn wanted_bytes(&self, table: &Table, direction: Direction, scan: &ScanVolume) -> usize {
         let end = match direction {
             Direction::Forward => scan.to(),
@@ -195,26 +194,26 @@ impl LowerPlace {
     }
 }
 
-/// A loaded block and a place in it.
+/// A loaded data block and a position in it.
 #[derive(Debug, Default)]
-struct Standing {
+struct DataPosition {
     block: Option<(u64, SharedBlock)>,
     cursor: BlockCursor,
 }
 
-impl Standing {
-    /// Holds a block, and stands nowhere in it yet.
+impl DataPosition {
+    /// Loads a block, without a position yet.
     fn stand_before(&mut self, handle: &BlockHandle, block: SharedBlock) {
         self.cursor.leave();
         self.block = Some((handle.offset, block));
     }
 
-    /// True if this block is loaded.
+    /// Returns true if this block is loaded.
     fn holds(&self, handle: &BlockHandle) -> bool {
         self.block.as_ref().is_some_and(|&(offset, _)| offset == handle.offset)
     }
 
-    /// Runs one motion of the cursor in the loaded block; an error names the block's offset.
+    /// Moves the cursor within the loaded block; an error names the block's offset.
     #[inline]
     fn go(&mut self, table: &Table, motion: impl FnOnce(&mut BlockCursor, &Block) -> Result<(), Flaw>) -> Result<()> {
         let (offset, block) = self.block.as_ref().expect("a block is loaded before a cursor moves in it");
@@ -244,12 +243,12 @@ impl Standing {
 }
 
 impl Table {
-    /// A cursor over all its entries.
+    /// Returns a cursor over all entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
         self.cursor_with(Pieces::new(read, Arc::default(), false))
     }
 
-    /// A cursor over all its entries that goes on reading as another one did.
+    /// Returns a cursor over all entries that continues the read-ahead of another one.
     pub fn cursor_with(self: &Arc<Self>, mut pieces: Pieces) -> TableCursor {
         pieces.window.clear();
         let table = Arc::clone(self);
@@ -257,7 +256,7 @@ impl Table {
             table,
             pieces,
             lower: None,
-            data: Standing::default(),
+            data: DataPosition::default(),
             left: None,
             wanted: None,
             is_prepared: false,
@@ -266,38 +265,38 @@ impl Table {
 }
 
 impl TableCursor {
-    /// True if it stands on an entry.
+    /// Returns true if the cursor is at an entry.
     #[inline]
     pub fn stands(&self) -> bool {
         self.data.stands()
     }
 
-    /// The block of the entry it stands on, so that the value can be kept without copying.
+    /// The block of the current entry, so that the value can be kept without a copy.
     pub fn block(&self) -> Option<&SharedBlock> {
         self.entry().and(self.data.block.as_ref().map(|(_, block)| block))
     }
 
-    /// How it reads, for a cursor over the table that follows.
+    /// Its read-ahead, for a cursor over the next table.
     pub fn into_pieces(self) -> Pieces {
         self.pieces
     }
 
-    /// The next seek is a leap: where it leads, little is read at first.
+    /// Resets the read-ahead: the next seek is far away, so little is read at first.
     pub fn restart(&mut self) {
         self.pieces.growth.restart();
     }
 
-    /// Does what a seek to `place` does, but for reading. True if it lacks something, and
-    /// [`TableCursor::request`] would bring it; there may be more that it lacks then. The
-    /// cursor stands nowhere until the seek, which must be to the same place.
-    pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
+    /// Does the work of a seek to `place` without reading. Returns true if a block is missing that
+    /// [`TableCursor::request`] would read; another one may be missing after that. The cursor has
+    /// no position until the seek, which must be to the same place.
+    pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
         self.data.leave();
         self.is_prepared = false;
         let (top, direction) = match place {
-            Place::First => (0, Direction::Forward),
-            Place::Last => (self.table.index.top().len() - 1, Direction::Backward),
-            Place::From(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Forward),
-            Place::Before(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Backward),
+            SeekTarget::First => (0, Direction::Forward),
+            SeekTarget::Last => (self.table.index.top().len() - 1, Direction::Backward),
+            SeekTarget::From(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Forward),
+            SeekTarget::Before(key, sequence) => (self.table.index.top().floor(key, sequence), Direction::Backward),
         };
         let handle = self.table.index.top().handle(top);
         let at_hand = self.stands_below(top) || self.pieces.window.holds(&handle) || self.table.lower(top).is_some();
@@ -306,9 +305,9 @@ impl TableCursor {
         }
         let lower = self.load_lower(top)?;
         lower.at = match place {
-            Place::First => 0,
-            Place::Last => lower.fences.len() - 1,
-            Place::From(key, sequence) | Place::Before(key, sequence) => lower.fences.floor(key, sequence),
+            SeekTarget::First => 0,
+            SeekTarget::Last => lower.fences.len() - 1,
+            SeekTarget::From(key, sequence) | SeekTarget::Before(key, sequence) => lower.fences.floor(key, sequence),
         };
         let handle = lower.handle();
         self.is_prepared = true;
@@ -325,34 +324,34 @@ impl TableCursor {
         self.want(None, handle, direction, ahead_bytes)
     }
 
-    /// Notes what is to be read.
+    /// Records the read that is needed.
     fn want(&mut self, top: Option<usize>, handle: BlockHandle, direction: Direction, ahead: usize) -> Result<bool> {
         let (start, end) = piece_in(&self.table, &handle, direction, ahead)?;
-        self.wanted = Some(Wanted { top, handle, start, end });
+        self.wanted = Some(PendingRead { top, handle, start, end });
         Ok(true)
     }
 
-    /// True if it stands in the index where the next seek leads.
+    /// Returns true if the position in the index is the target of the next seek.
     pub fn is_prepared(&self) -> bool {
         self.is_prepared
     }
 
-    /// The read that [`TableCursor::prepare`] found necessary. [`TableCursor::arrived`] is told
-    /// what came of it.
+    /// The read that [`TableCursor::prepare`] found necessary, whose outcome goes to
+    /// [`TableCursor::arrived`].
     ///
     /// # Panics
-    /// If it found none.
+    /// If no read is necessary.
     pub fn request(&self) -> ReadRequest {
         let wanted = self.wanted.as_ref().expect("only what lacks something asks for it");
         self.table.file.request(wanted.start, (wanted.end - wanted.start) as usize)
     }
 
-    /// Takes in what the read brought. True if that was an index block, so that
-    /// [`TableCursor::prepare`] gets further now. What failed, or is damaged, the seek will
-    /// read again, and tell.
+    /// Takes over the bytes of the read. Returns true if they were an index block, so that
+    /// [`TableCursor::prepare`] can continue. The seek repeats a failed or damaged read, and
+    /// returns its error.
     pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
         let (Some(wanted), Ok(bytes)) = (self.wanted.take(), bytes) else { return false };
-        let Wanted { top, handle, start, .. } = wanted;
+        let PendingRead { top, handle, start, .. } = wanted;
         let at = (handle.offset - start) as usize;
         let reader = Reader::Scan;
         let Ok(block) = self.table.file.decode_block(&bytes[at..][..handle.bytes], &handle, Vec::new(), reader) else {
@@ -361,7 +360,7 @@ impl TableCursor {
         if let Some(top) = top {
             let Ok(fences) = self.table.decode_lower(top, &block, reader) else { return false };
             self.table.keep_lower(top, &fences);
-            self.lower = Some(LowerPlace { top, fences, at: 0 });
+            self.lower = Some(IndexPosition { top, fences, at: 0 });
             return true;
         }
         let block = self.table.storage.share(block);
@@ -378,27 +377,27 @@ impl TableCursor {
         false
     }
 
-    /// What its table is read by.
+    /// The storage of its table.
     pub fn storage(&self) -> &Arc<TableStorage> {
         &self.table.storage
     }
 
-    /// True if the lower index block of the fence `top` is loaded.
+    /// Returns true if the lower index block of the fence `top` is loaded.
     fn stands_below(&self, top: usize) -> bool {
         self.lower.as_ref().is_some_and(|lower| lower.top == top)
     }
 
-    /// Loads the lower index block of the fence `top`, if another one is loaded.
-    fn load_lower(&mut self, top: usize) -> Result<&mut LowerPlace> {
+    /// Loads the lower index block of the fence `top`, unless it is loaded.
+    fn load_lower(&mut self, top: usize) -> Result<&mut IndexPosition> {
         if !self.stands_below(top) {
             self.lower = None;
             let fences = self.pieces.lower(&self.table, top)?;
-            self.lower = Some(LowerPlace { top, fences, at: 0 });
+            self.lower = Some(IndexPosition { top, fences, at: 0 });
         }
         Ok(self.lower.as_mut().expect("it was loaded now or before"))
     }
 
-    /// Loads the data block of the fence at which the cursor stands in the index.
+    /// Loads the data block of the current fence.
     fn load_data(&mut self, direction: Direction) -> Result<()> {
         self.data.leave();
         let lower = self.lower.as_ref().expect("a lower index block is loaded before the data below it");
@@ -411,7 +410,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Goes to the only data block that can hold the place.
+    /// Moves to the only data block that can contain the place.
     fn descend(&mut self, key: &[u8], sequence: Sequence, direction: Direction) -> Result<()> {
         self.data.leave();
         if std::mem::take(&mut self.is_prepared) {
@@ -424,7 +423,7 @@ impl TableCursor {
         self.load_data(direction)
     }
 
-    /// Goes to the next fence; false if there is none, or nothing below it is asked for.
+    /// Moves to the next fence; false if there is none, or it is past the range of the scan.
     fn next_fence(&mut self) -> Result<bool> {
         let to = self.pieces.volume.to();
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
@@ -441,7 +440,7 @@ impl TableCursor {
         Ok(wanted)
     }
 
-    /// Goes to the fence before; false if there is none, or nothing below it is asked for.
+    /// Moves to the previous fence; false if there is none, or it is before the range of the scan.
     fn previous_fence(&mut self) -> Result<bool> {
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
         if let Some(from) = self.pieces.volume.from()
@@ -460,7 +459,7 @@ impl TableCursor {
         Ok(true)
     }
 
-    /// Goes to the next data block that has entries, if there is one, and to its first.
+    /// Moves to the first entry of the next data block, if there is one.
     fn first_of_next_block(&mut self) -> Result<()> {
         while !self.data.stands() && self.next_fence()? {
             self.load_data(Direction::Forward)?;
@@ -469,7 +468,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Goes to the data block before, if there is one, and to its last entry.
+    /// Moves to the last entry of the previous data block, if there is one.
     fn last_of_previous_block(&mut self) -> Result<()> {
         while !self.data.stands() && self.previous_fence()? {
             self.load_data(Direction::Backward)?;
@@ -478,13 +477,13 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Ends a seek: nothing is known of what was left.
+    /// Ends a seek: the cursor has left no entry by a step.
     fn land(&mut self, result: Result<()>) -> Result<()> {
         self.data.cursor.leapt();
         self.settle(result)
     }
 
-    /// After an error the cursor stands nowhere.
+    /// Removes the position after an error.
     fn settle(&mut self, result: Result<()>) -> Result<()> {
         if result.is_err() {
             self.data.leave();
@@ -521,7 +520,7 @@ impl TableCursor {
         self.last_of_previous_block()
     }
 
-    /// Goes on to the block before, and keeps the one that it leaves.
+    /// Moves to the previous block, and keeps the one that it leaves.
     #[cold]
     fn leave_block_backward(&mut self) -> Result<()> {
         self.left = self.data.block.as_ref().map(|(_, block)| block.clone());
@@ -529,7 +528,7 @@ impl TableCursor {
         self.settle(result)
     }
 
-    /// Goes on to the block after.
+    /// Moves to the next block.
     #[cold]
     fn leave_block_forward(&mut self) -> Result<()> {
         let result = self.first_of_next_block();

@@ -1,4 +1,4 @@
-//! The filter of a table: made with it, kept in memory while it is open, and asked before it.
+//! The Bloom filter of a table: built with it, in memory while it is open, and probed before it.
 //!
 //! ```text
 //! building   key ─► Digest ─► FilterBuilder … finish ─► filter block of the file; kind and bits in the properties
@@ -8,13 +8,12 @@
 //! rebuild    digest block ─► Filter of another size or kind, in the slot of the first
 //! ```
 //!
-//! A builder is told kind and bits per entry by whoever has the table built, since these are to
-//! depend on the run that the table is for. It computes the digest of every key it adds, once per
-//! key and not per version, and keeps it until the end (8 bytes each): the filter's size depends on
-//! how many there are.
+//! The caller chooses kind and bits per entry, since these depend on the run that the table is for.
+//! A builder computes the digest of every key, once per key and not per version, and keeps it until
+//! the end (8 bytes each): the size of the filter depends on their number.
 //!
-//! Cost: for each key, building takes a digest and a few stores, then as many as the filter has
-//! probes; an open table takes its filter's bits in memory. Tests: `tests/suite/filters.rs`, and
+//! Cost: for each key, building takes a digest and a few stores, then one for each probe of the
+//! filter; an open table takes its filter's bits in memory. Tests: `tests/suite/filters.rs`, and
 //! for damage `tests/suite/table_damage.rs`.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter, FilterKind, Size, kind_to_number};
@@ -27,31 +26,31 @@ use crate::format::meta::TableMeta;
 use crate::format::stored::PAYLOAD_BYTES_MAX;
 use crate::format::table::{Properties, digests_seed};
 
-/// What was done to give a table another filter.
+/// The outcome of giving a table another filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterOutcome {
-    /// Nothing: it has what it is to have.
+    /// No change: the filter is the wanted one.
     Unchanged,
-    /// The stored filter was read, or units of it.
+    /// The stored filter, or units of it, was read.
     Loaded,
-    /// A filter was made of the digests.
+    /// The filter was rebuilt from the digests.
     Rebuilt,
-    /// There is none any more, or there are fewer units.
+    /// The filter, or some of its units, was dropped.
     Dropped,
 }
 
-/// Where a table's filter comes from.
+/// The origin of a table's filter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Origin {
+pub(super) enum FilterOrigin {
     Nowhere,
     Stored,
     Units(u64),
     Digests(FilterSettings),
 }
 
-impl Origin {
-    /// Where the filter comes from that `target` asks of a table; `may_use_digests` is false if
-    /// they turned out to be damaged.
+impl FilterOrigin {
+    /// The origin of the filter that `target` wants for a table; `may_use_digests` is false if they
+    /// are damaged.
     pub(super) fn of(target: FilterTarget, meta: &TableMeta, may_use_digests: bool) -> Self {
         let stored = if meta.filter_kind == 0 { Self::Nowhere } else { Self::Stored };
         match target {
@@ -74,19 +73,19 @@ impl Origin {
     }
 }
 
-/// The bits of a filter over so many entries: whole lines, and at most what fits a block.
+/// The bits of a filter over `entries` entries: whole lines, and at most what fits a block.
 pub(crate) fn bits_of(wanted: FilterSettings, entries: u64) -> u64 {
     let bits = (entries as f64 * wanted.bits_per_entry).min(BITS_MAX as f64);
     if bits == 0.0 { 0 } else { (bits / LINE_BITS as f64).round().max(1.0) as u64 * LINE_BITS }
 }
 
-/// The most bits of a filter: what fits a block, with room for the filter's own few bytes.
+/// The upper bound on the bits of a filter: what fits a block, beside the filter's own few bytes.
 const BITS_MAX: u64 = (PAYLOAD_BYTES_MAX as u64 - 64) * 8;
 
-/// The most digests that a table keeps: each takes less than four bytes of the block.
+/// The upper bound on stored digests: each takes less than four bytes of the block.
 const DIGESTS_MAX: usize = (PAYLOAD_BYTES_MAX - 64) / 4;
 
-/// Gathers what goes into a table's filter.
+/// Collects the digests for a table's filter.
 #[derive(Debug)]
 pub(super) struct FilterBuilder {
     settings: Option<FilterSettings>,
@@ -95,12 +94,12 @@ pub(super) struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// For a table with such a filter, or without one, that keeps its digests or not.
+    /// Makes a builder for a table with or without a filter, and with or without stored digests.
     pub(super) fn new(settings: Option<FilterSettings>, keeps_digests: bool) -> Self {
         Self { settings, keeps_digests, digests: Builder::new() }
     }
 
-    /// One more key, not the one before.
+    /// Adds a key that differs from the previous one.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8]) {
         if self.settings.is_some() || self.keeps_digests {
@@ -108,12 +107,12 @@ impl FilterBuilder {
         }
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.digests.memory_bytes()
     }
 
-    /// The filter, if there is one; `properties` say then which.
+    /// Builds the filter, if there is one, and records it in `properties`.
     pub(super) fn finish(&self, properties: &mut Properties) -> Option<Filter> {
         let FilterSettings { kind, bits_per_entry } = self.settings?;
         let bits = (self.digests.digests().len() as f64 * bits_per_entry) as u64;
@@ -124,7 +123,7 @@ impl FilterBuilder {
         Some(filter)
     }
 
-    /// The payload of the digest block, if there is one. Nothing is left.
+    /// Encodes the payload of the digest block, if there is one, and drops the digests.
     pub(super) fn take_digests(&mut self, place: Place) -> Option<Vec<u8>> {
         let digests = std::mem::take(&mut self.digests).into_digests();
         let fit = self.keeps_digests && digests.len() <= DIGESTS_MAX;
@@ -132,25 +131,25 @@ impl FilterBuilder {
     }
 }
 
-/// The filter of that kind and size over the digests of a table.
+/// Rebuilds the filter of that kind and size from the digests of a table.
 pub(super) fn rebuild(wanted: FilterSettings, entries: u64, digests: &DigestSet) -> Option<Filter> {
     Filter::rebuild(wanted.kind, Size::Total(bits_of(wanted, entries)), digests)
 }
 
-/// Reads a digest block.
+/// Decodes a digest block.
 pub(super) fn decode_digests(payload: &[u8], place: Place) -> Result<DigestSet, String> {
     DigestSet::decode(payload, digests_seed(place)).map_err(|error| format!("the digests cannot be used: {error}"))
 }
 
-/// Reads a filter block; it must hold the filter that `meta` names.
+/// Decodes a filter block, which must be the filter that `meta` names.
 pub(super) fn decode(payload: &[u8], meta: &TableMeta) -> Result<Filter, String> {
     let filter = Filter::decode(payload).map_err(cannot_be_used)?;
     check(&filter, filter.bits(), meta)?;
     Ok(filter)
 }
 
-/// Reads the next unit of an elastic filter, of which `before` has those before it. All `stored`
-/// units together must be the filter that `meta` names.
+/// Decodes the next unit of an elastic filter after those in `before`. All `stored` units together
+/// must be the filter that `meta` names.
 pub(super) fn decode_next_unit(
     before: Option<&Filter>,
     payload: &[u8],
@@ -165,7 +164,7 @@ pub(super) fn decode_next_unit(
     let units = filter.units();
     check(&filter, filter.bits() / units as u64 * stored as u64, meta)?;
     if units != before.map_or(0, Filter::units) + 1 {
-        return Err(format!("a unit of the filter was to be read, but {units} are there"));
+        return Err(format!("a unit of the filter was to be read, but all {units} are loaded"));
     }
     Ok(filter)
 }

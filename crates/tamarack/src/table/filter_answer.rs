@@ -1,4 +1,5 @@
-//! [`Answer`]: what the filter of one table says of a key. Which tables a lookup asks, and when, is decided in `crate::tree::filters`.
+//! [`Answer`]: the answer of one table's Bloom filter. Which tables a lookup probes, and when, is
+//! decided in `crate::tree::filters`.
 //!
 //! Tests: `tests/suite/filters.rs`, `tests/suite/retune.rs`.
 
@@ -15,17 +16,17 @@ use crate::stats::LookupTally;
 /// The answer of a table's filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The key is not in the table.
+    /// Negative: the key is not in the table.
     No,
-    /// It may be.
+    /// Positive: the key may be in the table.
     Perhaps,
     /// The table has no filter.
     None,
 }
 
 impl Answer {
-    /// That of the table's filter in `pinned`; of the one that it has now if it was opened after
-    /// the pin.
+    /// Probes the table's filter in `pinned`; the current one if the table was opened after the
+    /// pin.
     #[inline]
     pub fn of(table: &Table, pinned: &PinnedFilters, query: Query<'_>) -> Self {
         let pinned_now;
@@ -38,7 +39,7 @@ impl Answer {
         };
         let Some(filter) = filter else { return Self::None };
         let digest = measure::digest_for_filter(query.key(), query.digest());
-        let probing = measure::begin(measure::Part::Probe);
+        let probing = measure::begin(measure::LookupPart::Probe);
         let may_contain = filter.may_contain(digest);
         probing.end();
         if may_contain { Self::Perhaps } else { Self::No }
@@ -46,11 +47,11 @@ impl Answer {
 }
 
 impl Table {
-    /// A lookup in this table alone, by its filter: for tests and fuzz targets. See
+    /// Looks a key up in this table alone, by its filter: for tests and fuzz targets. See
     /// [`Table::search`].
     ///
     /// # Errors
-    /// As that.
+    /// As [`Table::search`].
     pub fn get(
         &self,
         query: Query<'_>,

@@ -1,15 +1,15 @@
-//! [`Index`]: the two levels of fences that lead to a table's data blocks, and where the lower level is kept.
+//! [`Index`]: the two levels of fence pointers to a table's data blocks, and the residence of the
+//! lower level.
 //!
 //! ```text
 //! top index      ├──────┬──────┬──────┤          in memory while the table is open
-//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤          read when first needed, then resident while there is room; else in the cache
+//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤          read when first needed, then resident within the budget; else in the cache
 //! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪
 //! ```
 //!
-//! A lower block that found room stays until the table is closed, and a lookup borrows it: no hash
-//! table is asked, nothing is counted up and down. The room of all tables together is bounded
-//! ([`IndexRoom`]); what does not fit is kept by the block cache like any other block, and a lookup
-//! may have to read it again.
+//! A resident lower block stays until the table is closed, and lookups borrow it: no hash table is
+//! searched, no references are counted. [`IndexBudget`] bounds the resident blocks of all tables
+//! together; others are in the block cache, and a lookup may have to read them again.
 //!
 //! Cost: two searches among integers (`docs/READ_PATH.md` has figures). Memory: about 1 % of the
 //! data at blocks of 4 KiB.
@@ -23,26 +23,25 @@ use crate::format::fences::Fences;
 use crate::format::stored::BlockHandle;
 use crate::memory::Account;
 
-/// How much memory the lower index blocks of all open tables may take. How much they do is on the
-/// account.
+/// The budget for resident lower index blocks of all open tables. Their memory is on the account.
 #[derive(Debug)]
-pub struct IndexRoom {
+pub struct IndexBudget {
     capacity_bytes: u64,
     account: Arc<Account>,
 }
 
-impl IndexRoom {
-    /// Room for `capacity_bytes` of lower index blocks.
+impl IndexBudget {
+    /// Makes a budget of `capacity_bytes`.
     pub fn new(capacity_bytes: u64, account: Arc<Account>) -> Self {
         Self { capacity_bytes, account }
     }
 
-    /// The memory that resident lower index blocks take, in bytes.
+    /// The memory of resident lower index blocks, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.account.kept_bytes()
     }
 
-    /// Takes so much room, if there is that much.
+    /// Takes `bytes` from the budget, if they are left.
     fn take(&self, bytes: u64) -> bool {
         self.account.keep(bytes, self.capacity_bytes)
     }
@@ -60,12 +59,12 @@ pub(super) struct Index {
     resident: Box<[OnceLock<SharedFences>]>,
 }
 
-/// A lower index block that is at hand.
+/// A lower index block in memory.
 #[derive(Debug)]
 pub(super) enum Lower<'a> {
-    /// It stays as long as the table is open.
+    /// Resident while the table is open.
     Resident(&'a SharedFences),
-    /// It came from elsewhere.
+    /// Shared with the cache or read for this lookup.
     Shared(SharedFences),
 }
 
@@ -82,7 +81,7 @@ impl Deref for Lower<'_> {
 }
 
 impl Lower<'_> {
-    /// To be kept by a cursor.
+    /// A reference that a cursor can keep.
     pub(super) fn into_shared(self) -> SharedFences {
         match self {
             Self::Resident(fences) => fences.clone(),
@@ -103,55 +102,56 @@ impl Index {
         &self.top
     }
 
-    /// The lower block of the fence `top`, if that is resident.
+    /// The lower block of the fence `top`, if resident.
     #[inline]
     pub(super) fn resident(&self, top: usize) -> Option<&SharedFences> {
         self.resident[top].get()
     }
 
-    /// Makes the lower block of the fence `top` resident; false if there is no room.
-    pub(super) fn keep(&self, top: usize, fences: &SharedFences, room: &IndexRoom) -> bool {
+    /// Makes the lower block of the fence `top` resident; false if the budget is used up.
+    pub(super) fn keep(&self, top: usize, fences: &SharedFences, budget: &IndexBudget) -> bool {
         if self.resident[top].get().is_some() {
             return true;
         }
-        if !room.take(fences.memory_bytes() as u64) {
+        if !budget.take(fences.memory_bytes() as u64) {
             return false;
         }
         // Another thread may have been faster.
         if self.resident[top].set(fences.clone()).is_err() {
-            room.give_back(fences.memory_bytes() as u64);
+            budget.give_back(fences.memory_bytes() as u64);
         }
         true
     }
 
-    /// Gives back what resident lower blocks take, when the table is closed.
-    pub(super) fn give_back(&self, room: &IndexRoom) {
-        room.give_back(self.resident.iter().filter_map(OnceLock::get).map(|fences| fences.memory_bytes() as u64).sum());
+    /// Returns the resident lower blocks to the budget, when the table is closed.
+    pub(super) fn give_back(&self, budget: &IndexBudget) {
+        budget
+            .give_back(self.resident.iter().filter_map(OnceLock::get).map(|fences| fences.memory_bytes() as u64).sum());
     }
 
-    /// The memory that it takes whether lower blocks are resident or not, in bytes.
+    /// The memory of the index without resident lower blocks, in bytes.
     pub(super) fn top_bytes(&self) -> usize {
         self.top.memory_bytes() + size_of_val(&*self.resident)
     }
 }
 
-/// Where in a table's data a place is.
-pub(super) struct Found {
-    /// The only data block that can hold it.
+/// The position of a place in a table's data.
+pub(super) struct DataBlockPosition {
+    /// The only data block that can contain it.
     pub(super) handle: BlockHandle,
     /// The sequence of the next block's fence, if that falls between versions of the same key.
     pub(super) next: Option<Sequence>,
 }
 
 impl Index {
-    /// Where `lower`, the lower block of the fence `top`, leads.
+    /// Finds the data block of a place through `lower`, the lower block of the fence `top`.
     #[inline]
-    pub(super) fn find(&self, top: usize, lower: &Fences, key: &[u8], sequence: Sequence) -> Found {
+    pub(super) fn find(&self, top: usize, lower: &Fences, key: &[u8], sequence: Sequence) -> DataBlockPosition {
         let at = lower.floor(key, sequence);
         let next = match at + 1 < lower.len() {
             true => lower.sequence_of(at + 1, key),
             false => self.top.sequence_of(top + 1, key),
         };
-        Found { handle: lower.handle(at), next }
+        DataBlockPosition { handle: lower.handle(at), next }
     }
 }

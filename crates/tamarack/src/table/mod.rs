@@ -1,23 +1,22 @@
-//! Tables: immutable sorted files.
+//! SSTables: immutable sorted files.
 //!
-//! A [`TableBuilder`] takes entries in entry order and makes a file; a [`Table`] answers queries
-//! about it and gives cursors over it. A table knows no level and no run: which part of it belongs
-//! to which run is the business of slices, above.
+//! A [`TableBuilder`] takes entries in entry order and writes a file; a [`Table`] serves lookups
+//! and cursors. A table knows no level and no run: slices, above, say which part of it belongs to
+//! which run.
 //!
 //! ```text
 //!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block ─► versions of the key
-//!                ├─► no: not here                             └─ resident if there is room; else through the BlockCache
-//!                └─► perhaps: if the BlockCache has the entry by itself, that is the answer
+//!                ├─► negative: not here                       └─ resident within the budget; else through the BlockCache
+//!                └─► positive: if the BlockCache has the entry by itself, that is the answer
 //! ```
 //!
-//! What a table costs: in memory its filter, if it has one, which may become another while the
-//! table is open ([`Table::set_filter`]), and its top index (about one fence for 600 KiB of data);
-//! per query at most two blocks that are not cached, of which one is shared by some 150 data
-//! blocks. What it never does: look at the same block twice for one query, return bytes whose
-//! checksum it has not compared with both the block's trailer and its index entry, or write to a
-//! file that is finished.
+//! Costs: in memory its filter, if any, which may be replaced while the table is open
+//! ([`Table::set_filter`]), and its top index (about one fence for 600 KiB of data); per query at
+//! most two uncached blocks, one of which is shared by some 150 data blocks. A table never reads
+//! the same block twice for one query, never returns bytes whose checksum differs from the block's
+//! trailer or its index entry, and never writes to a finished file.
 //!
-//! Every byte is described in `docs/FORMAT.md`, section "Tables".
+//! `docs/FORMAT.md`, section "Tables", describes every byte.
 
 mod behind;
 mod blocks;
@@ -34,7 +33,7 @@ mod verify;
 mod window;
 
 pub use behind::{UnsyncedTable, WriteBehind};
-pub use blocks::{BlockName, Blocks, Lacking, Progress};
+pub use blocks::{BlockName, Blocks, Lacking, SearchProgress};
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{Pieces, ReadPolicy, TableCursor};
 pub use filter::FilterOutcome;

@@ -1,9 +1,8 @@
-//! [`Table`]: an open table file, and point lookups in it.
+//! [`Table`]: an open SSTable, and point lookups in it.
 //!
 //! Opening reads the end of the file (usually in one read): the footer, checked against the
-//! manifest's record, the top index and the filter, which stay in memory; the filter until another
-//! takes its place ([`Table::set_filter`]). Everything else is read when it is needed, one block in
-//! one read.
+//! manifest's record, the top index and the filter. These stay in memory, the filter until it is
+//! replaced ([`Table::set_filter`]). Everything else is read on demand, one block per read.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -20,7 +19,7 @@ use tamarack_model::filter_plan::FilterTarget;
 
 use super::filter::{self, FilterOutcome};
 use super::filter_slots::PinnedFilters;
-use super::index::{Found, Index, Lower};
+use super::index::{DataBlockPosition, Index, Lower};
 use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query};
@@ -30,19 +29,19 @@ use crate::format::checksum::Place;
 use crate::format::fences::{FIRST_PLACE, Fences};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::stored::{BlockHandle, Flaw, unseal, unseal_into};
+use crate::format::stored::{BlockHandle, Flaw, open_block, open_block_into};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 use crate::format::{SharedBlock, SharedFences};
 use crate::measure;
-use crate::memory::{Charge, Charged, Part};
+use crate::memory::{Charge, Charged, MemoryPart};
 use crate::mistake::{self, Mistake};
 use crate::stats::{LookupTally, ReadCounters, Reader, TableSamples};
 
-/// What the first read at the end of a file brings beside the filter: enough for footer, top index
-/// and properties of most tables.
+/// The size of the first read at the end of a file, besides the filter: enough for footer, top
+/// index and properties of most tables.
 const TAIL_BYTES: u64 = 8 << 10;
 
-/// What an open file takes in the environment, with the path that errors name, in bytes; about.
+/// The approximate memory of an open file in the environment, with the path for errors, in bytes.
 const FILE_BYTES: usize = 300;
 
 /// An open table. Shared by all readers.
@@ -55,27 +54,27 @@ pub struct Table {
     pub(super) storage: Arc<TableStorage>,
     /// The slot of its filter.
     slot: usize,
-    /// Where the units of its stored filter are, if that is elastic.
+    /// The handles of the units of its stored filter, if that is elastic.
     units: Option<Units>,
     source: Mutex<FilterSource>,
     samples: TableSamples,
     _charge: Charge,
 }
 
-/// How much of an elastic filter is in memory, and could be.
+/// The units of an elastic filter that are in memory, and in the file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct UnitsOfTable {
     /// Units in the file.
     pub stored: u32,
-    /// How many of them, the first ones, are in memory.
+    /// The number of units in memory, counted from the first.
     pub in_memory: u32,
-    /// What each takes in memory, in bits.
+    /// The memory of each unit, in bits.
     pub unit_bits: u64,
 }
 
 impl UnitsOfTable {
-    /// What is to be expected of a table before it is opened, with so many bits for its filter in
-    /// memory; none if its filter is another.
+    /// Predicts the units of a table before it is opened, with `filter_bits` of memory for its
+    /// filter; `None` if its filter is not elastic.
     pub fn expected(meta: &TableMeta, filter_bits: u64) -> Option<Self> {
         if meta.filter_kind != kind_to_number(FilterKind::Elastic) {
             return None;
@@ -92,18 +91,18 @@ impl UnitsOfTable {
         fpr_of(FilterKind::Blocked, meta.entries, lines, best_probes(FilterKind::Blocked, bits_per_entry))
     }
 
-    /// That of the units in memory.
+    /// The false positive rate of the units in memory.
     pub fn fpr(&self, meta: &TableMeta) -> f64 {
         self.unit_fpr(meta).powi(self.in_memory as i32)
     }
 }
 
-/// What is known of the filter in use, and of what it is made.
+/// The state of the filter in use, and its source.
 #[derive(Debug)]
 struct FilterSource {
-    /// Where it came from; unknown after a failure.
-    from: Option<filter::Origin>,
-    /// Why the digests cannot be used, if that is so.
+    /// Its origin; unknown after a failure.
+    from: Option<filter::FilterOrigin>,
+    /// The damage of the digests, if found.
     damage: Option<Error>,
 }
 
@@ -114,9 +113,9 @@ impl Table {
         Self::open_with(storage, dir, database, meta, FilterTarget::Stored)
     }
 
-    /// As [`Table::open`], with another filter than the stored one, perhaps. If that cannot be made
-    /// the table has a stored one that is not larger, or none; [`Table::digest_damage`] may say
-    /// why.
+    /// As [`Table::open`], with a filter that may differ from the stored one. If it cannot be
+    /// built, the table has a stored one that is not larger, or none; [`Table::digest_damage`] may
+    /// tell the reason.
     pub fn open_with(
         storage: &Arc<TableStorage>,
         dir: &Path,
@@ -128,17 +127,19 @@ impl Table {
         let opened = storage.open(&path);
         let file = TableFile::new(opened, path, database, meta.id, storage.counters().clone())?;
         if file.bytes != meta.file_bytes {
-            let what = format!("the file has {} bytes, the manifest says {}", file.bytes, meta.file_bytes);
+            let what = format!("the file has {} bytes, but the manifest recorded {}", file.bytes, meta.file_bytes);
             return Err(file.corruption(file.bytes.min(meta.file_bytes), what));
         }
-        let tail = file.read_tail(match filter::Origin::of(target, meta, true) {
-            filter::Origin::Stored => meta.filter_bits / 8,
-            filter::Origin::Units(bits) => meta.filter_bits.min(bits) / 8,
-            filter::Origin::Nowhere | filter::Origin::Digests(_) => 0,
+        let tail = file.read_tail(match filter::FilterOrigin::of(target, meta, true) {
+            filter::FilterOrigin::Stored => meta.filter_bits / 8,
+            filter::FilterOrigin::Units(bits) => meta.filter_bits.min(bits) / 8,
+            filter::FilterOrigin::Nowhere | filter::FilterOrigin::Digests(_) => 0,
         })?;
         let (footer, root_checksum) = file.footer(&tail)?;
         if root_checksum != meta.root_checksum {
-            return Err(file.corruption(file.footer_offset(), "the footer is whole but not the one the manifest means"));
+            return Err(
+                file.corruption(file.footer_offset(), "the footer is whole, but not the one the manifest recorded")
+            );
         }
         let top = file.block_near_end(&footer.top_index, &tail)?;
         let fences = Block::decode(top).and_then(|block| Fences::decode(&block, FIRST_PLACE));
@@ -147,7 +148,7 @@ impl Table {
         let (filter, source) = first_filter(&file, &footer, meta, &tail, target, storage)?;
         let (index, account) = (Index::new(fences), storage.account());
         let of_indexes = index.top_bytes() + size_of::<Self>() + FILE_BYTES + meta.memory_bytes();
-        let charge = account.charge(Part::Indexes, of_indexes);
+        let charge = account.charge(MemoryPart::Indexes, of_indexes);
         let slot = storage.filter_slots.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
@@ -155,7 +156,7 @@ impl Table {
         Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, source, samples, _charge: charge }))
     }
 
-    /// How much of its stored filter is in memory, if that is elastic.
+    /// The units of its stored filter in memory, if that is elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         let units = self.units.as_ref()?;
         let filters = self.pin_filters();
@@ -165,33 +166,32 @@ impl Table {
         Some(UnitsOfTable { stored: units.0.len() as u32, in_memory: in_memory as u32, unit_bits })
     }
 
-    /// Gives the table another filter, for lookups that begin from then on; those that have begun
-    /// go on with the old one, which takes its memory until they end. Also tells how many bytes
-    /// of the file were read.
+    /// Replaces the filter for later lookups; lookups in progress keep the old one, whose memory is
+    /// freed when they end. Also returns the number of bytes read from the file.
     ///
     /// # Errors
-    /// If storage fails, or the stored filter is damaged; the table keeps the filter it has. Damage
-    /// of the digests is no error here: [`Table::digest_damage`] tells it.
+    /// If storage fails, or the stored filter is damaged; the table keeps its filter. Damage of the
+    /// digests is no error here: see [`Table::digest_damage`].
     pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
         let mut source = self.source.lock();
         let mut bytes_read = 0;
         loop {
-            let origin = filter::Origin::of(target, &self.meta, source.damage.is_none());
+            let origin = filter::FilterOrigin::of(target, &self.meta, source.damage.is_none());
             if source.from == Some(origin) {
                 return Ok((FilterOutcome::Unchanged, bytes_read));
             }
-            if let filter::Origin::Units(bits) = origin {
+            if let filter::FilterOrigin::Units(bits) = origin {
                 return self.set_units(bits, &mut source);
             }
             bytes_read += match origin {
-                filter::Origin::Nowhere | filter::Origin::Units(_) => 0,
-                filter::Origin::Stored => self.footer.filter.map_or(0, |handle| handle.bytes as u64),
-                filter::Origin::Digests(_) => self.meta.digest_bytes,
+                filter::FilterOrigin::Nowhere | filter::FilterOrigin::Units(_) => 0,
+                filter::FilterOrigin::Stored => self.footer.filter.map_or(0, |handle| handle.bytes as u64),
+                filter::FilterOrigin::Digests(_) => self.meta.digest_bytes,
             };
             let filter = match make(&self.file, &self.footer, &self.meta, &[], origin, &self.storage) {
-                Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
+                Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::FilterOrigin::Digests(_)) => {
                     source.damage = Some(damage);
-                    // What it has is as good as what it could have instead, unless that is too large.
+                    // The filter in use is as good as the alternative, unless it is too large.
                     let in_use = self.filter_of(&self.pin_filters()).map_or(0, Filter::bits);
                     let FilterTarget::Of(wanted) = target else { unreachable!("only this takes digests") };
                     if in_use <= filter::bits_of(wanted, self.meta.entries) {
@@ -204,21 +204,21 @@ impl Table {
             self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
             source.from = Some(origin);
             let what = match origin {
-                filter::Origin::Nowhere => FilterOutcome::Dropped,
-                filter::Origin::Stored | filter::Origin::Units(_) => FilterOutcome::Loaded,
-                filter::Origin::Digests(_) => FilterOutcome::Rebuilt,
+                filter::FilterOrigin::Nowhere => FilterOutcome::Dropped,
+                filter::FilterOrigin::Stored | filter::FilterOrigin::Units(_) => FilterOutcome::Loaded,
+                filter::FilterOrigin::Digests(_) => FilterOutcome::Rebuilt,
             };
             return Ok((what, bytes_read));
         }
     }
 
-    /// As many units of the stored filter as fit so many bits: those that are there stay, each
-    /// other is one read.
+    /// Loads as many units of the stored filter as fit `bits`: units in memory stay, each other one
+    /// is a read.
     fn set_units(&self, bits: u64, source: &mut FilterSource) -> Result<(FilterOutcome, u64)> {
         let Some(units) = &self.units else { unreachable!("{:?} is elastic, but has no units", self.meta.id) };
         let wanted = units_within(bits, &self.meta, units);
-        // What is made of digests cannot be gone on with: those are shortened.
-        let is_stored = matches!(source.from, Some(filter::Origin::Units(_) | filter::Origin::Stored));
+        // A filter rebuilt from digests cannot be extended with stored units.
+        let is_stored = matches!(source.from, Some(filter::FilterOrigin::Units(_) | filter::FilterOrigin::Stored));
         let in_use = self.filter_of(&self.pin_filters()).filter(|_| is_stored).cloned();
         let have = in_use.as_ref().map_or(0, Filter::units);
         let bytes_read = units.0[have.min(wanted)..wanted].iter().map(|unit| unit.bytes as u64).sum();
@@ -234,11 +234,11 @@ impl Table {
             };
             self.storage.filter_slots.replace(self.slot, self.meta.id, filter, self.storage.account());
         }
-        source.from = Some(filter::Origin::Units(bits));
+        source.from = Some(filter::FilterOrigin::Units(bits));
         Ok((what, bytes_read))
     }
 
-    /// Why its digests cannot be used, if that was found out.
+    /// The damage of the digests, if found.
     pub fn digest_damage(&self) -> Option<Error> {
         self.source.lock().damage.clone()
     }
@@ -249,18 +249,18 @@ impl Table {
         self.filter_of(&self.pin_filters()).map_or((0, 0), of)
     }
 
-    /// The filters in use now, of all open tables.
+    /// Pins the current filters of all open tables.
     pub(crate) fn pin_filters(&self) -> PinnedFilters {
         self.storage.pin_filters()
     }
 
-    /// Its filter among those that were pinned, if it has one; `None` if it was opened after that.
+    /// Its filter in `pinned`, if it has one; `None` if it was opened after the pin.
     #[inline]
     pub(super) fn filter_in<'f>(&self, pinned: &'f PinnedFilters) -> Option<Option<&'f Filter>> {
         pinned.of(self.slot, self.meta.id)
     }
 
-    /// Its filter among those that were pinned since it was opened.
+    /// Its filter in `pinned`, which was pinned after it was opened.
     #[cold]
     #[inline(never)]
     pub(crate) fn filter_of<'f>(&self, pinned: &'f PinnedFilters) -> Option<&'f Filter> {
@@ -268,7 +268,7 @@ impl Table {
         filter.unwrap_or_else(|| panic!("{:?} is open, but slot {} is not its own", self.meta.id, self.slot))
     }
 
-    /// What the file says about itself, for a database that has lost its manifest. `path` must have
+    /// Reads a table's own metadata, for a database that has lost its manifest. `path` must have
     /// the name of a table.
     pub fn read_meta(env: &dyn Env, path: &Path, database: u64) -> Result<TableMeta> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
@@ -288,31 +288,31 @@ impl Table {
         self.meta.id
     }
 
-    /// What the manifest knows about it.
+    /// Its record in the manifest.
     pub fn meta(&self) -> &TableMeta {
         &self.meta
     }
 
-    /// The memory that the open table takes, in bytes: mostly its filter and its top index. Lower
-    /// index blocks have an account of their own, and data blocks are the cache's.
+    /// The memory of the open table, in bytes: mostly its filter and its top index. Lower index
+    /// blocks and data blocks are accounted for elsewhere.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.index.top_bytes() + self.filter_bytes()
     }
 
-    /// The part of it that its filter takes, in bytes.
+    /// The memory of its filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
         self.filter_of(&self.pin_filters()).map_or(0, Filter::memory_bytes)
     }
 
-    /// Visits the versions of the key up to the query's sequence, youngest first, until the visitor
-    /// breaks. The visitor is also given what holds the entry, so that a value can be kept
-    /// without copying. What it takes is counted in `tally`. `is_filtered` says that the table's
-    /// filter was asked, and may contain the key.
+    /// Calls `visit` with the versions of the key up to the query's sequence, youngest first, until
+    /// it breaks. The visitor also gets the owner of the entry's memory, so that a value can be
+    /// kept without a copy. Costs are counted in `tally`. `is_filtered` says that the table's
+    /// filter was probed, and was positive.
     ///
-    /// Gives what the visitor gave last; `Continue` if there were no versions.
+    /// Returns the visitor's last result; `Continue` if there were no versions.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Corruption`] of what it reads.
+    /// [`Error::Io`] and [`Error::Corruption`] of the blocks that are read.
     #[inline(never)]
     pub fn search(
         &self,
@@ -325,21 +325,20 @@ impl Table {
         Ok(flow.expect("what the cache lacks is read"))
     }
 
-    /// Notes what became of a sampled lookup here, which is over and the last of so many: whether
-    /// it found its key, and of its filter, if it has one, whether that said no, and the cache
-    /// lines that took.
+    /// Records a sampled lookup of this table, the last of `sampled`: whether it found its key, and
+    /// for its filter, if any, whether that was negative, and the cache lines that the probe took.
     pub fn note_sample(&self, query: Query<'_>, sampled: u64, found: bool, filter: Option<(bool, u32)>) {
         let (is_negative, lines) = filter.unwrap_or((false, 0));
         let is_false_positive = filter.is_some() && !is_negative && !found && self.sees_all(query);
         self.samples.note(sampled, found, is_negative, is_false_positive, lines);
     }
 
-    /// What became of lookups here.
+    /// The samples of lookups in this table.
     pub fn samples(&self) -> &TableSamples {
         &self.samples
     }
 
-    /// As [`Table::search`], with blocks from `fetch`; `None` if that lacks one.
+    /// As [`Table::search`], with blocks from `fetch`; `None` if a block is missing.
     pub(super) fn search_with(
         &self,
         query: Query<'_>,
@@ -365,13 +364,13 @@ impl Table {
         Ok(flow)
     }
 
-    /// False for a query that is older than something in the table: versions that it must not see
-    /// may then be what the filter means.
+    /// Returns false for a query that is older than some entry of the table: the filter may then be
+    /// positive because of versions that the query must not see.
     fn sees_all(&self, query: Query<'_>) -> bool {
         query.sequence() >= self.meta.largest_sequence
     }
 
-    /// As [`Table::search_with`], but counts nothing of the filter.
+    /// As [`Table::search_with`], but does not count the filter.
     fn search_cached(
         &self,
         query: Query<'_>,
@@ -379,7 +378,7 @@ impl Table {
         is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let searching = measure::begin(measure::Part::Block);
+        let searching = measure::begin(measure::LookupPart::Block);
         let cached = self.storage.cache().entry(self.meta.id, &query);
         searching.end();
         let Some(cached) = cached else {
@@ -405,16 +404,16 @@ impl Table {
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
         let mut sequence = query.sequence();
-        // Of the versions, the first is the youngest in the table if none is out of sight.
+        // The first version is the youngest in the table if none is out of sight.
         let sees_all = sequence >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
         let mut visited = false;
         loop {
-            let finding = measure::begin(measure::Part::Index);
+            let finding = measure::begin(measure::LookupPart::Index);
             let top = self.index.top().floor(query.key(), sequence);
             let Some(lower) = fetch.lower(self, top)? else { return Ok(None) };
-            let Found { handle, next } = self.index.find(top, &lower, query.key(), sequence);
+            let DataBlockPosition { handle, next } = self.index.find(top, &lower, query.key(), sequence);
             finding.end();
-            let searching = measure::begin(measure::Part::Block);
+            let searching = measure::begin(measure::LookupPart::Block);
             let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
             let mut youngest = None;
             let ended = block
@@ -426,9 +425,10 @@ impl Table {
                 })
                 .map_err(|flaw| self.file.flaw(flaw, handle.offset))?;
             searching.end();
-            // The next block begins with another version of the key: its fence is exactly that version's place.
+            // The next block begins with another version of the key: its fence is exactly that
+            // version's place.
             let next = next.filter(|&next| ended == Versions::BlockEnded && next < sequence);
-            if origin == Origin::Storage {
+            if origin == BlockOrigin::Storage {
                 let finding = match youngest {
                     Some(entry) => Finding::Youngest(entry),
                     None if is_filtered && sees_all && !visited && next.is_none() => Finding::Absent,
@@ -456,7 +456,7 @@ impl Table {
         }
     }
 
-    /// The lower index block of the fence `top`; kept from now on if it was not at hand.
+    /// The lower index block of the fence `top`; read and kept if it was not in memory.
     #[inline]
     pub(super) fn lower_or_read(&self, top: usize, reader: Reader) -> Result<Lower<'_>> {
         match self.lower(top) {
@@ -475,23 +475,23 @@ impl Table {
         self.decode_lower(top, &block, reader)
     }
 
-    /// The fences of the lower index block of the fence `top`, which was read for `reader`.
+    /// Decodes the lower index block of the fence `top`, which was read for `reader`.
     pub(super) fn decode_lower(&self, top: usize, block: &Block, reader: Reader) -> Result<SharedFences> {
         self.file.counters.of(reader).index_blocks.add(1);
         let (key, sequence) = self.index.top().place(top);
         let fences = Fences::decode(block, (&key, sequence));
         let fences = fences.map_err(|flaw| self.file.flaw(flaw, self.index.top().handle(top).offset))?;
-        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), Part::Blocks))
+        Ok(Charged::share(fences, Fences::memory_bytes, Some(self.storage.account()), MemoryPart::Blocks))
     }
 
-    /// Keeps a lower index block for whoever needs it next.
+    /// Makes a lower index block resident, or else caches it.
     pub(super) fn keep_lower(&self, top: usize, fences: &SharedFences) {
-        if !self.index.keep(top, fences, self.storage.index_room()) {
+        if !self.index.keep(top, fences, self.storage.index_budget()) {
             self.storage.cache().insert_index(self.id(), self.index.top().handle(top).offset, fences.clone());
         }
     }
 
-    /// Where the data blocks end and the index blocks begin.
+    /// The offset where the data blocks end and the index blocks begin.
     pub(super) fn data_end(&self) -> u64 {
         self.index.top().handle(0).offset
     }
@@ -506,12 +506,12 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.storage.filter_slots.remove(self.slot);
-        self.index.give_back(self.storage.index_room());
+        self.index.give_back(self.storage.index_budget());
         self.storage.cache().table_closed(self.meta.raw_bytes);
     }
 }
 
-/// The filter that a table is opened with.
+/// Makes the filter that a table is opened with.
 fn first_filter(
     file: &TableFile,
     footer: &Footer,
@@ -520,12 +520,12 @@ fn first_filter(
     target: FilterTarget,
     storage: &TableStorage,
 ) -> Result<(Option<Filter>, FilterSource)> {
-    let origin = filter::Origin::of(target, meta, true);
+    let origin = filter::FilterOrigin::of(target, meta, true);
     match make(file, footer, meta, tail, origin, storage) {
         Ok(filter) => Ok((filter, FilterSource { from: Some(origin), damage: None })),
-        Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::Origin::Digests(_)) => {
-            tracing::warn!(error = %damage, "a table's digests are damaged; it has another filter than it should");
-            let origin = filter::Origin::of(target, meta, false);
+        Err(damage @ Error::Corruption { .. }) if matches!(origin, filter::FilterOrigin::Digests(_)) => {
+            tracing::warn!(error = %damage, "table digests damaged, filter differs from the wanted one");
+            let origin = filter::FilterOrigin::of(target, meta, false);
             let filter = make(file, footer, meta, tail, origin, storage)?;
             Ok((filter, FilterSource { from: Some(origin), damage: Some(damage) }))
         }
@@ -533,26 +533,26 @@ fn first_filter(
     }
 }
 
-/// The filter of a table from where it comes; `tail` may hold what is stored.
+/// Makes the filter of a table from its origin; `tail` may contain what is stored.
 fn make(
     file: &TableFile,
     footer: &Footer,
     meta: &TableMeta,
     tail: &[u8],
-    origin: filter::Origin,
+    origin: filter::FilterOrigin,
     storage: &TableStorage,
 ) -> Result<Option<Filter>> {
     match origin {
-        filter::Origin::Nowhere => Ok(None),
-        filter::Origin::Stored => file.filter(footer, meta, tail),
-        filter::Origin::Units(bits) => {
+        filter::FilterOrigin::Nowhere => Ok(None),
+        filter::FilterOrigin::Stored => file.filter(footer, meta, tail),
+        filter::FilterOrigin::Units(bits) => {
             let units = file.units(footer, meta, tail)?.unwrap_or_default();
             file.read_units(&units, None, units_within(bits, meta, &units), meta, tail)
         }
-        filter::Origin::Digests(wanted) => {
+        filter::FilterOrigin::Digests(wanted) => {
             // The block, and eight bytes for each digest.
             let bytes = meta.digest_bytes.saturating_add(meta.entries.saturating_mul(8));
-            let _charge = storage.account().charge(Part::Merges, bytes as usize);
+            let _charge = storage.account().charge(MemoryPart::Compactions, bytes as usize);
             let digests = file.digests(footer)?;
             let digests = digests.ok_or_else(|| {
                 file.corruption(file.footer_offset(), "the table has no digests, but was recorded with them")
@@ -562,41 +562,41 @@ fn make(
     }
 }
 
-/// What a unit takes in memory beside its own bits.
+/// The memory of a unit beside its own bits.
 const UNIT_BITS: u64 = 8 * UNIT_BYTES as u64;
 
-/// What a unit of the table's filter takes in memory, in bits.
+/// The memory of a unit of the table's filter, in bits.
 fn unit_bits(meta: &TableMeta, units: &Units) -> u64 {
     meta.filter_bits / units.0.len() as u64 + UNIT_BITS
 }
 
-/// How many of the units fit so many bits of memory.
+/// The number of units that fit `bits` of memory.
 fn units_within(bits: u64, meta: &TableMeta, units: &Units) -> usize {
     if units.0.is_empty() { 0 } else { (bits / unit_bits(meta, units)).min(units.0.len() as u64) as usize }
 }
 
-/// Where a data block came from.
+/// The origin of a data block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin {
+pub(super) enum BlockOrigin {
     Cache,
-    /// Nobody has offered it to the cache yet.
+    /// Not offered to the cache yet.
     Storage,
 }
 
-/// Where a lookup gets its blocks. `None` is for one that is not at hand, so that the lookup cannot
-/// go on.
+/// Provides blocks to a lookup. `None` means that the block is not in memory, so that the lookup
+/// cannot continue.
 pub(super) trait Fetch {
     /// The lower index block of `table` for its fence `top`.
     fn lower<'t>(&mut self, table: &'t Table, top: usize) -> Result<Option<Lower<'t>>>;
 
     /// A data block of `table`.
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>>;
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>>;
 
-    /// Where the lookup counts what it does.
+    /// The counts of the lookup.
     fn tally(&self) -> &LookupTally;
 }
 
-/// Reads what the cache lacks, on the spot.
+/// Reads missing blocks at once.
 struct ReadThrough<'a> {
     tally: &'a LookupTally,
 }
@@ -608,13 +608,13 @@ impl Fetch for ReadThrough<'_> {
     }
 
     #[inline]
-    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, Origin)>> {
+    fn data_block(&mut self, table: &Table, handle: &BlockHandle) -> Result<Option<(SharedBlock, BlockOrigin)>> {
         if let Some(block) = table.cached(handle) {
-            return Ok(Some((block, Origin::Cache)));
+            return Ok(Some((block, BlockOrigin::Cache)));
         }
         self.tally.data_block_read();
         let block = table.storage.share(table.file.read_block(handle, Reader::Get)?);
-        Ok(Some((block, Origin::Storage)))
+        Ok(Some((block, BlockOrigin::Storage)))
     }
 
     #[inline]
@@ -623,7 +623,7 @@ impl Fetch for ReadThrough<'_> {
     }
 }
 
-/// The file of a table: reads that check what they bring, and errors that say where.
+/// The file of a table: checked reads, and errors with file and offset.
 #[derive(Debug)]
 pub(super) struct TableFile {
     file: Arc<dyn File>,
@@ -661,11 +661,11 @@ impl TableFile {
         self.check_inside(handle)?;
         let stored = self.read(handle.offset, handle.bytes, reader)?;
         self.counters.of(reader).blocks.add(1);
-        let block = unseal(Cow::Owned(stored), self.place, handle).and_then(Block::decode);
+        let block = open_block(Cow::Owned(stored), self.place, handle).and_then(Block::decode);
         block.map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
-    /// Checks and decodes the bytes of a block, which is put into `space`.
+    /// Checks and decodes the bytes of a block into `space`.
     pub(super) fn decode_block(
         &self,
         stored: &[u8],
@@ -674,20 +674,20 @@ impl TableFile {
         reader: Reader,
     ) -> Result<Block> {
         self.counters.of(reader).blocks.add(1);
-        let unsealed = unseal_into(stored, self.place, handle, &mut space);
-        unsealed.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
+        let opened = open_block_into(stored, self.place, handle, &mut space);
+        opened.and_then(|()| Block::decode(space)).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
-    /// A read of the file, to be handed over together with others.
+    /// Makes a read request, to be carried out together with others.
     pub(super) fn request(&self, offset: u64, bytes: usize) -> ReadRequest {
         ReadRequest { file: self.file.clone(), offset, bytes }
     }
 
-    /// The bytes around `start..end` that a read with nothing to copy takes: themselves, unless the
-    /// file is read past the page cache.
+    /// Extends `start..end` to the alignment of direct I/O, if the file is read past the page
+    /// cache.
     pub(super) fn aligned(&self, start: u64, end: u64) -> (u64, u64) {
         let alignment = self.file.direct_alignment().unwrap_or(1) as u64;
-        // Where the file ends, the environment sees to the rest.
+        // At the end of the file the environment does the rest.
         (start - start % alignment, end.next_multiple_of(alignment).min(self.bytes))
     }
 
@@ -704,7 +704,7 @@ impl TableFile {
         self.file.read_exact_at(buffer, offset).map_err(|error| self.read_error(error, offset))
     }
 
-    /// What a failed read at `offset` means.
+    /// Converts the error of a read at `offset`.
     pub(super) fn read_error(&self, error: io::Error, offset: u64) -> Error {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.corruption(offset, "the file ends too early"),
@@ -712,7 +712,7 @@ impl TableFile {
         }
     }
 
-    /// An error unless the block lies before the footer. Checked before memory is taken for it.
+    /// Returns an error unless the block lies before the footer. Called before memory is allocated.
     pub(super) fn check_inside(&self, handle: &BlockHandle) -> Result<()> {
         if handle.end() > self.footer_offset() {
             return Err(self.corruption(handle.offset, "an index entry points past the blocks"));
@@ -720,7 +720,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// Where the blocks end.
+    /// The offset where the blocks end.
     pub(super) fn footer_offset(&self) -> u64 {
         self.bytes.saturating_sub(FOOTER_BYTES as u64)
     }
@@ -730,7 +730,8 @@ impl TableFile {
         Properties::decode(&payload).map_err(|flaw| self.flaw(flaw, footer.properties.offset))
     }
 
-    /// The filter that the footer leads to, if `meta` says that there is one; `tail` may hold it.
+    /// Reads the filter that the footer points to, if `meta` says that there is one; `tail` may
+    /// contain it.
     pub(super) fn filter(&self, footer: &Footer, meta: &TableMeta, tail: &[u8]) -> Result<Option<Filter>> {
         let handle = match &footer.filter {
             None if meta.filter_kind == 0 => return Ok(None),
@@ -747,8 +748,8 @@ impl TableFile {
         Ok(Some(filter))
     }
 
-    /// Where the units of the filter are that the footer leads to, if that is elastic; `tail` may
-    /// hold the list.
+    /// Reads the handles of an elastic filter's units, if the filter is elastic; `tail` may contain
+    /// the list.
     pub(super) fn units(&self, footer: &Footer, meta: &TableMeta, tail: &[u8]) -> Result<Option<Units>> {
         let is_elastic = meta.filter_kind == kind_to_number(FilterKind::Elastic);
         if is_elastic != footer.has_units {
@@ -761,8 +762,8 @@ impl TableFile {
         Ok(Some(units))
     }
 
-    /// The first `wanted` units of a filter, of which `have` has some already; `tail` may hold
-    /// others.
+    /// Reads the first `wanted` units of a filter, of which `have` has some already; `tail` may
+    /// contain others.
     fn read_units(
         &self,
         units: &Units,
@@ -780,14 +781,14 @@ impl TableFile {
         Ok(filter)
     }
 
-    /// The digests that the footer leads to, if there are any.
+    /// Reads the digests that the footer points to, if any.
     pub(super) fn digests(&self, footer: &Footer) -> Result<Option<DigestSet>> {
         let Some(handle) = &footer.digests else { return Ok(None) };
         let payload = self.block_near_end(handle, &[])?;
         filter::decode_digests(&payload, footer.place()).map(Some).map_err(|what| self.corruption(handle.offset, what))
     }
 
-    /// The last bytes of the file: so many that a filter of `filter_bytes` is among them.
+    /// Reads the end of the file, which includes a filter of `filter_bytes`.
     pub(super) fn read_tail(&self, filter_bytes: u64) -> Result<Vec<u8>> {
         let bytes = self.bytes.min(TAIL_BYTES.saturating_add(filter_bytes));
         self.read(self.bytes - bytes, bytes as usize, Reader::Upkeep)
@@ -797,7 +798,7 @@ impl TableFile {
         Footer::decode(tail, self.bytes, self.database, self.id).map_err(|flaw| self.flaw(flaw, self.footer_offset()))
     }
 
-    /// The payload of a block that may be part of `tail`.
+    /// Reads the payload of a block that may be part of `tail`.
     fn block_near_end(&self, handle: &BlockHandle, tail: &[u8]) -> Result<Vec<u8>> {
         self.check_inside(handle)?;
         let tail_offset = self.bytes - tail.len() as u64;
@@ -805,7 +806,7 @@ impl TableFile {
             Some(start) => Cow::Borrowed(&tail[start as usize..][..handle.bytes]),
             None => Cow::Owned(self.read(handle.offset, handle.bytes, Reader::Upkeep)?),
         };
-        unseal(stored, self.place, handle).map_err(|flaw| self.flaw(flaw, handle.offset))
+        open_block(stored, self.place, handle).map_err(|flaw| self.flaw(flaw, handle.offset))
     }
 
     pub(super) fn flaw(&self, flaw: Flaw, offset: u64) -> Error {

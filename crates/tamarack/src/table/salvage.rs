@@ -1,22 +1,21 @@
-//! [`Salvage`]: what can still be read of a table that is damaged, and all that is wrong with it.
+//! [`Salvage`]: the readable entries of a damaged table, and all its damage.
 //!
 //! ```text
 //! │ data │ data │ ×××× │ data │ data │ index ×××× │ footer │
-//!   whole  whole  lost   whole  whole                          the last two by the lengths at which their checksums are right
+//!   whole  whole  lost   whole  whole                          the last two by the lengths at which their checksums match
 //! ```
 //!
-//! Blocks stand one after another from the first byte on, and each has its own checksum, bound to
-//! this table and this offset. So the index is a help, not a condition: where it is whole it says
-//! where each block begins and ends, also behind damage; where it is not, blocks are found by
-//! trying lengths ([`Search`]).
+//! Blocks follow each other from the first byte on, each with its own checksum, bound to this table
+//! and this offset. An intact index gives the limits of each block, also after damage; without one,
+//! blocks are found by trying lengths ([`Search`]).
 //!
-//! What is taken for data is what a writer wrote as data:
+//! A block is accepted as data only if a writer wrote it as data:
 //!
-//! * a block has its checksum, and, where the index points to it, the index's as well;
+//! * its checksum matches, and, where the index points to it, the index's as well;
 //! * its entries ascend, and follow those of the blocks before it;
 //! * without an index: it is not of the form of an index block, all of whose values are locations
-//!   of blocks before it. (Data all of whose values have that form, and point to blocks that are
-//!   damaged, is lost with its index.)
+//!   of blocks before it. (Data all of whose values have that form, and point to damaged blocks, is
+//!   lost with its index.)
 //!
 //! Total: any bytes give some entries and some problems. Takes the whole file into memory.
 
@@ -34,10 +33,10 @@ use crate::format::block::{Block, BlockCursor};
 use crate::format::checksum::Place;
 use crate::format::claims;
 use crate::format::meta::{TableId, TableMeta};
-use crate::format::stored::{BlockHandle, Flaw, Search, unseal};
+use crate::format::stored::{BlockHandle, Flaw, Search, open_block};
 use crate::format::table::{FOOTER_BYTES, Footer, Properties, Units, place};
 
-/// What is left of a table. See the module's documentation.
+/// The readable part of a table. See the module's documentation.
 #[derive(Debug)]
 pub struct Salvage {
     path: PathBuf,
@@ -45,33 +44,33 @@ pub struct Salvage {
     file: Arc<[u8]>,
     /// The whole data blocks, in order.
     blocks: Vec<BlockHandle>,
-    /// What these hold.
+    /// The properties of their entries.
     counted: Properties,
     problems: Vec<Error>,
     lost: Vec<LostKeys>,
 }
 
-/// Keys of which entries are or may be lost: from the first to the last, both included; `None`
-/// where that is not known.
+/// A range of keys of which entries are or may be lost, both bounds inclusive; `None` where a bound
+/// is unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostKeys {
-    /// The first.
+    /// The lower bound.
     pub from: Option<Vec<u8>>,
-    /// The last.
+    /// The upper bound.
     pub to: Option<Vec<u8>>,
 }
 
-/// The position after the last entry that was taken.
+/// The place after the last accepted entry.
 type Last = Option<(Vec<u8>, Sequence)>;
 
 impl Salvage {
-    /// Looks at all of the file at `path`, table `id` of `database`; `meta` is what the manifest
-    /// says about it, if there is one.
+    /// Examines the whole file at `path`, table `id` of `database`; `meta` is the manifest's
+    /// record, if there is one.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be opened; [`Error::Unsupported`] if a newer version wrote
     /// the table, or this build cannot decompress it. Damage is no error, and neither are
-    /// pieces of the file that cannot be read.
+    /// unreadable parts of the file.
     pub fn read(env: &dyn Env, path: &Path, database: u64, id: TableId, meta: Option<&TableMeta>) -> Result<Self> {
         let failed = |error| Error::io("table: read", path, error);
         let opened = env.open(path, Access::Read).map_err(failed)?;
@@ -101,27 +100,27 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// What is wrong, each with its place in the file.
+    /// All damage, each with file and offset.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
 
-    /// The keys of which entries may be lost, in order.
+    /// The ranges of keys of which entries may be lost, in order.
     pub fn lost(&self) -> &[LostKeys] {
         &self.lost
     }
 
-    /// What is left, counted.
+    /// The properties of all readable entries.
     pub fn counted(&self) -> &Properties {
         &self.counted
     }
 
-    /// The blocks of data that are whole, in order.
+    /// The intact data blocks, in order.
     pub fn blocks(&self) -> &[BlockHandle] {
         &self.blocks
     }
 
-    /// Visits all entries that are left, in entry order.
+    /// Visits all readable entries, in entry order.
     pub fn visit(&self, visit: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         self.blocks.iter().try_for_each(|handle| self.visit_block(handle, visit))
     }
@@ -143,7 +142,7 @@ impl Salvage {
         self.problems.push(Error::corruption(&self.path, offset, what));
     }
 
-    /// Notes what is damaged; what this build cannot read is an error.
+    /// Records damage; a flaw that this build cannot read is an error.
     fn note(&mut self, flaw: Flaw, offset: u64) -> Result<()> {
         match Error::flaw(&self.path, offset, flaw) {
             damaged @ Error::Corruption { .. } => self.problems.push(damaged),
@@ -152,18 +151,18 @@ impl Salvage {
         Ok(())
     }
 
-    /// The payload of a block, if it is whole.
+    /// The payload of a block, if intact.
     fn payload(&self, handle: &BlockHandle) -> Result<Vec<u8>, Flaw> {
         let stored = usize::try_from(handle.offset).ok().and_then(|start| self.file.get(start..)?.get(..handle.bytes));
-        unseal(Cow::Borrowed(stored.unwrap_or_default()), self.place, handle)
+        open_block(Cow::Borrowed(stored.unwrap_or_default()), self.place, handle)
     }
 
     fn block(&self, handle: &BlockHandle) -> Result<Block, Flaw> {
         self.payload(handle).and_then(Block::decode)
     }
 
-    /// The footer, and where it ends. If it is damaged, what can be read of it: what its handles
-    /// point to has checksums of its own.
+    /// Reads the footer, and where it ends. Of a damaged footer it takes the readable handles: the
+    /// blocks that they point to have checksums of their own.
     fn footer(&mut self, database: u64, id: TableId, meta: Option<&TableMeta>) -> Result<Option<(Footer, u64)>> {
         let (file_bytes, footer_bytes) = (self.file.len() as u64, FOOTER_BYTES as u64);
         match Footer::decode(&self.file, file_bytes, database, id) {
@@ -178,7 +177,7 @@ impl Salvage {
         Ok(claimed.map(|footer| (footer, end)))
     }
 
-    /// What the index says, as far as it is whole.
+    /// Reads the intact part of the index.
     fn index(&mut self, footer: &Footer) -> Result<Index> {
         let mut index = Index::default();
         let lower = self.handles(&footer.top_index)?;
@@ -208,8 +207,8 @@ impl Salvage {
         }
     }
 
-    /// Checks properties, filter and digests; gives what the table is expected to hold, by the
-    /// manifest or by itself.
+    /// Checks properties, filter and digests; returns the expected metadata, by the manifest or by
+    /// the table itself.
     fn parts(&mut self, footer: &Footer, end: u64, meta: Option<&TableMeta>) -> Result<Option<TableMeta>> {
         let properties = self.payload(&footer.properties).and_then(|payload| Properties::decode(&payload));
         let own = match properties {
@@ -239,7 +238,7 @@ impl Salvage {
         Ok(expected)
     }
 
-    /// Checks the units of an elastic filter, whose places are in `payload`.
+    /// Checks the units of an elastic filter, whose handles are in `payload`.
     fn units(&mut self, payload: &[u8], offset: u64, expected: Option<&TableMeta>) -> Result<()> {
         let units = match Units::decode(payload, offset) {
             Ok(units) => units,
@@ -263,7 +262,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// Takes all blocks that are whole, from the first byte on.
+    /// Accepts all intact blocks, from the first byte on.
     fn walk(&mut self, index: &Index) -> Result<()> {
         let end = index.begins.unwrap_or(self.file.len() as u64).min(self.file.len() as u64);
         let file = self.file.clone();
@@ -285,7 +284,7 @@ impl Salvage {
                     }
                     at = handle.end();
                 }
-                // Behind the data nothing else is looked for.
+                // Nothing is searched for behind the data.
                 (_, Some(Ok(Taken::Index))) => break,
                 (Some(handle), Some(Err(flaw))) => {
                     self.note(flaw, handle.offset)?;
@@ -302,7 +301,7 @@ impl Salvage {
             }
         }
         if search.is_exhausted() {
-            self.problem(at.min(end), "what stands behind the damage was not searched to the end");
+            self.problem(at.min(end), "the bytes after the damage were not searched to the end");
         }
         if let Some((key, _)) = last {
             self.counted.largest_key = key;
@@ -324,12 +323,13 @@ impl Salvage {
         }
     }
 
-    /// Takes a block, if it holds entries that follow the last one.
+    /// Accepts a block, if it contains entries that follow the last one.
     fn take(&mut self, handle: &BlockHandle, is_unknown: bool, last: &mut Last) -> Result<Taken, Flaw> {
         let payload = self.payload(handle)?;
         let block = match Block::decode(payload) {
             Ok(block) => block,
-            // It is what a writer wrote, but no list of entries: digests, a filter, or the properties.
+            // A writer wrote it, but not as a list of entries: digests, a filter, or the
+            // properties.
             Err(_) if is_unknown => return Ok(Taken::Index),
             Err(flaw) => return Err(flaw),
         };
@@ -381,10 +381,10 @@ impl Salvage {
         all.largest_sequence = all.largest_sequence.max(more.largest_sequence);
     }
 
-    /// Compares what is left with what was there.
+    /// Compares the readable entries with the expected metadata.
     fn compare(&mut self, expected: Option<&TableMeta>) {
         let Some(expected) = expected else {
-            // Nobody knows how far the keys went.
+            // The upper bound of the keys is unknown.
             if !self.problems.is_empty() && self.lost.last().is_none_or(|lost| lost.to.is_some()) {
                 let from = (self.counted.entries > 0).then(|| self.counted.largest_key.clone());
                 self.lost.push(LostKeys { from, to: None });
@@ -407,8 +407,8 @@ impl Salvage {
     }
 }
 
-/// Reads all pieces of a file that can be read; gives where the others are and why. These are left
-/// as they are.
+/// Reads all readable parts of a file; returns the offsets and errors of the others, whose bytes
+/// stay unchanged.
 fn read_pieces(file: &dyn File, bytes: &mut [u8]) -> Vec<(u64, io::Error)> {
     let mut unreadable = Vec::new();
     for (large, piece) in bytes.chunks_mut(LARGE_BYTES).enumerate() {
@@ -427,42 +427,42 @@ fn read_pieces(file: &dyn File, bytes: &mut [u8]) -> Vec<(u64, io::Error)> {
     unreadable
 }
 
-/// What is read at once.
+/// The size of one read.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// What is read at once where that fails: what a device has in one piece, so that no more is lost
-/// than it has lost.
+/// The size of one read where a larger one failed: a sector of the device, so that no more is lost
+/// than the device has lost.
 const SMALL_BYTES: usize = 4 << 10;
 
-/// What an index says, as far as it is whole.
+/// The intact part of an index.
 #[derive(Debug, Default)]
 struct Index {
     /// The data blocks, by offset.
     data: Vec<BlockHandle>,
-    /// Where the first lower index block stands, and so the data ends.
+    /// The offset of the first lower index block, where the data ends.
     begins: Option<u64>,
 }
 
-/// What a block turned out to be.
+/// The kind of an accepted block.
 enum Taken {
-    /// Data, whose first key is this.
+    /// Data, with its first key.
     Data { first: Vec<u8> },
-    /// Part of what stands behind the data.
+    /// Part of the index.
     Index,
 }
 
-/// What a block that no index points to looks like.
+/// The probable kind of a block that no index points to.
 enum Looks {
     Data,
     Index,
-    /// It begins with the fence before everything, which no other block has.
+    /// It begins with the smallest fence, which no other block has.
     BeginOfIndex,
 }
 
 impl Salvage {
-    /// Only fences have the sequence that is larger than all; but a fence between versions of one
-    /// key has one of theirs. What then tells an index from data is where its values point:
-    /// each to a block that was taken, or to where none was.
+    /// Fences, unlike entries, have the largest sequence; but a fence between versions of one key
+    /// has one of theirs. Then the values tell an index from data: each of an index's points to an
+    /// accepted block, or to where none was accepted.
     fn looks(&self, block: &Block, handle: &BlockHandle) -> Result<Looks, Flaw> {
         let mut cursor = BlockCursor::default();
         cursor.seek_first(block)?;
@@ -481,7 +481,7 @@ impl Salvage {
         Ok(if may_be_index { Looks::Index } else { Looks::Data })
     }
 
-    /// True for a block that was taken, and for a place where none was.
+    /// Returns true for an accepted block, and for a place where none was accepted.
     fn may_point_to(&self, target: &BlockHandle) -> bool {
         let next = self.blocks.partition_point(|block| block.end() <= target.offset);
         self.blocks.get(next).is_none_or(|block| block == target || block.offset >= target.end())

@@ -1,21 +1,21 @@
-//! [`TableStorage`]: what all tables of a database read with: the environment, the mode, the cache, and the counters.
+//! [`TableStorage`]: the environment, read mode, cache and counters that all tables of a database
+//! share.
 //!
-//! # Through the page cache or past it
+//! # Page cache or direct I/O
 //!
-//! A table is read in one mode for as long as it is open, and it is opened only after its writer
-//! has synced it in full; both is what the environment asks of who reads a file directly
-//! ([`Access::ReadDirect`]). Writes go through the page cache in either mode. A file that no
-//! edit may name yet ([`Table::read_meta`](super::Table::read_meta)) is looked at through the page
-//! cache.
+//! A table has one read mode while it is open, and is opened only after its writer has synced it
+//! completely; the environment requires both of direct reads ([`Access::ReadDirect`]). Writes use
+//! the page cache in either mode. A file that no edit names yet
+//! ([`Table::read_meta`](super::Table::read_meta)) is read through the page cache.
 //!
-//! # One read or many
+//! # Single reads and queues
 //!
-//! A single block is a read of its own. Who wants several at once makes a queue of them
+//! A single block is a read of its own. Several blocks are requested as a queue
 //! ([`TableStorage::read_queue`]), so that they take as long as one where the device can do that,
-//! and what is done with those that have arrived takes no time of its own.
+//! and processing those that have arrived overlaps with the reads.
 //!
-//! Tests: `tests/suite/reads.rs` counts what the simulator is asked for, and how long it takes on a
-//! device with latency.
+//! Tests: `tests/suite/reads.rs` counts the calls of the simulator, and their duration on a device
+//! with latency.
 
 use std::io;
 use std::path::Path;
@@ -24,30 +24,30 @@ use std::sync::Arc;
 use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
 
 use super::filter_slots::{FilterSlots, PinnedFilters};
-use super::index::IndexRoom;
+use super::index::IndexBudget;
 use crate::cache::BlockCache;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
-use crate::memory::{Account, Budget, Charged, Part};
+use crate::memory::{Account, Budget, Charged, MemoryPart};
 use crate::stats::{LookupCounters, ReadCounters, Reader, ReaderCounters};
 
-/// What tables read with. See the module's documentation.
+/// The shared resources of tables. See the module's documentation.
 #[derive(Debug)]
 pub struct TableStorage {
     env: Arc<dyn Env>,
     access: Access,
     cache: Arc<BlockCache>,
     account: Arc<Account>,
-    index_room: IndexRoom,
+    index_budget: IndexBudget,
     pub(super) filter_slots: FilterSlots,
     counters: Arc<ReadCounters>,
     lookups: LookupCounters,
 }
 
 impl TableStorage {
-    /// Tables of `env` that keep their blocks in `cache`, with room for lower index blocks of
-    /// `index_bytes`, and are read past the page cache if `direct` and if that is possible.
-    /// Their memory is charged to `account`.
+    /// Makes the storage of tables in `env` that keep blocks in `cache` and at most `index_bytes`
+    /// of lower index blocks resident, and that are read with direct I/O if `direct` and if that is
+    /// possible. Their memory is charged to `account`.
     pub fn new(
         env: Arc<dyn Env>,
         cache: Arc<BlockCache>,
@@ -56,13 +56,13 @@ impl TableStorage {
         direct: bool,
     ) -> Arc<Self> {
         let access = if direct { Access::ReadDirect } else { Access::Read };
-        let index_room = IndexRoom::new(index_bytes, account.clone());
+        let index_budget = IndexBudget::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
         let filter_slots = FilterSlots::default();
-        Arc::new(Self { env, access, cache, account, index_room, filter_slots, counters: Arc::default(), lookups })
+        Arc::new(Self { env, access, cache, account, index_budget, filter_slots, counters: Arc::default(), lookups })
     }
 
-    /// Tables that are read through the page cache, with a block cache of their own.
+    /// Makes a storage with the page cache and a block cache of its own.
     pub fn buffered(env: Arc<dyn Env>, cache_bytes: u64) -> Arc<Self> {
         Self::new(env, Arc::new(BlockCache::new(cache_bytes)), Account::new(Budget::unlimited()), 0, false)
     }
@@ -72,15 +72,15 @@ impl TableStorage {
         &*self.env
     }
 
-    /// The filters in use now, for the tables that there are now: to be asked for after the tables.
+    /// Pins the current filters; to be called after the tables are known.
     #[inline]
     pub fn pin_filters(&self) -> PinnedFilters {
         self.filter_slots.pin()
     }
 
-    /// The room for lower index blocks.
-    pub fn index_room(&self) -> &IndexRoom {
-        &self.index_room
+    /// The budget for resident lower index blocks.
+    pub fn index_budget(&self) -> &IndexBudget {
+        &self.index_budget
     }
 
     /// The cache.
@@ -88,32 +88,32 @@ impl TableStorage {
         &self.cache
     }
 
-    /// Where memory is charged.
+    /// The account of their memory.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
     /// A block that was read for a query, to be shared.
     pub(super) fn share(&self, block: Block) -> SharedBlock {
-        Charged::share(block.indexed(), Block::memory_bytes, Some(&self.account), Part::Blocks)
+        Charged::share(block.indexed(), Block::memory_bytes, Some(&self.account), MemoryPart::Blocks)
     }
 
-    /// What was read so far.
+    /// The counters of reads.
     pub fn counters(&self) -> &Arc<ReadCounters> {
         &self.counters
     }
 
-    /// What lookups did so far.
+    /// The counters of lookups.
     pub fn lookups(&self) -> &LookupCounters {
         &self.lookups
     }
 
-    /// Opens a file that is durable as a whole.
+    /// Opens a file that is completely durable.
     pub(super) fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.env.open(path, self.access)
     }
 
-    /// Carries out the reads of a queue, many at a time ([`Env::read_queue`]), and counts them.
+    /// Carries out the reads of a queue concurrently ([`Env::read_queue`]), and counts them.
     pub fn read_queue(&self, reader: Reader, queue: &mut dyn ReadQueue) {
         let mut counted = Counted { queue, counters: self.counters.of(reader), reads: 0 };
         self.env.read_queue(&mut counted);
@@ -123,7 +123,7 @@ impl TableStorage {
     }
 }
 
-/// Counts what a queue asks for.
+/// Counts the requests of a queue.
 struct Counted<'a> {
     queue: &'a mut dyn ReadQueue,
     counters: &'a ReaderCounters,

@@ -1,14 +1,14 @@
-//! [`Table::verify`]: reads a whole table and checks all that its writer promised.
+//! [`Table::verify`]: reads a whole table and checks all its invariants.
 //!
 //! 1. Every byte before the footer belongs to exactly one block: data, lower index, digests,
 //!    filter, properties, top index, in this order.
-//! 2. Every block has its checksum, in its trailer and in its index entry.
-//! 3. Every fence stands after the last entry before its block, and at or before its block's first
+//! 2. Every block matches its checksum, in its trailer and in its index entry.
+//! 3. Every fence is after the last entry before its block, and at or before its block's first
 //!    entry.
 //! 4. Entries ascend strictly, and the restarts of a block lead to all of them.
-//! 5. The filter, read anew, lets every key of the table pass; the digests are those of its keys,
-//!    and no others.
-//! 6. The properties are what is counted, and what the manifest says.
+//! 5. The filter, read anew, is positive for every key of the table; the digests are those of its
+//!    keys, and no others.
+//! 6. The properties match the entries, and the manifest.
 
 use tamarack_filter::{Builder, Digest, DigestSet, Filter};
 
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// A walk over all blocks, with what has been seen so far.
+/// The check of all blocks in order, with what has been seen so far.
 struct Walk<'a> {
     table: &'a Table,
     progress: &'a mut dyn FnMut(u64),
@@ -74,7 +74,7 @@ struct Walk<'a> {
     /// The place of the last entry.
     last: Option<(Vec<u8>, Sequence)>,
     filter: Option<Filter>,
-    /// The digests of the keys so far, if the table keeps them.
+    /// The digests of the keys so far, if the table stores them.
     seen: Option<Builder>,
     counted: Properties,
 }
@@ -91,7 +91,7 @@ impl Walk<'_> {
     }
 
     /// Checks a lower index block and the data blocks it points to, which begin at `data_end`;
-    /// gives where they end.
+    /// returns where they end.
     fn lower_block(
         &mut self,
         block: &Block,
@@ -147,7 +147,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A filter that denies a key which is there would hide it from every lookup.
+    /// A filter that is negative for an existing key would hide it from every lookup.
     fn check_key(&mut self, key: &[u8]) -> Result<()> {
         if self.filter.is_none() && self.seen.is_none() {
             return Ok(());
@@ -156,14 +156,14 @@ impl Walk<'_> {
         self.seen.iter_mut().for_each(|seen| seen.add(digest));
         match (&self.filter, &self.table.footer.filter) {
             (Some(filter), Some(handle)) if !filter.may_contain(digest) => {
-                let what = format!("the filter denies the key \"{}\", which is there", key.escape_ascii());
+                let what = format!("the filter is negative for the key \"{}\", which exists", key.escape_ascii());
                 Err(self.table.file.corruption(handle.offset, what))
             }
             _ => Ok(()),
         }
     }
 
-    /// A filter that is made of digests where one is missing would hide that key, too.
+    /// A filter rebuilt from incomplete digests would hide a key, too.
     fn check_digests(&mut self) -> Result<()> {
         let Table { file, footer, .. } = self.table;
         let seen = self.seen.take().map(|seen| DigestSet::new(seen.into_digests()));
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares what was counted with what the file and the manifest say.
+    /// Compares the counts with the file and the manifest.
     fn finish(mut self) -> Result<()> {
         self.check_digests()?;
         let Table { file, footer, meta, .. } = self.table;

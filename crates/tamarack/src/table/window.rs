@@ -1,29 +1,27 @@
-//! [`Window`]: a piece of a table's file in memory, out of which a cursor takes its blocks; and [`Growth`], which says how large the next
-//! piece is.
+//! [`Window`]: the read-ahead window of a cursor, a part of a table's file in memory; and [`Growth`],
+//! the size of the next read.
 //!
 //! ```text
 //! data blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ …
 //! a seek to 2           ├───────┤                            8 KiB: a block, and the next one if the place is at the block's end; 16 KiB in a run
 //!                                                            that has more data than all others
-//! walking on                    ├───────────────────┤        up to 128 KiB: a scan of 100 entries of 1 KiB needs no third piece
+//! continuing                    ├───────────────────┤        up to 128 KiB: a scan of 100 entries of 1 KiB needs no third read
 //! and on                                            ├─ …     twice as much each time, up to 512 KiB
 //! ```
 //!
-//! # How much a run is read ahead
+//! # Read-ahead per run
 //!
-//! A scan over ten runs that takes most of its entries from one of them should not read ahead in
-//! all as in that one. What a cursor reads second is therefore in proportion to its share of what
-//! all cursors of the scan have used up until then ([`ScanVolume`]). The only run that is used gets
-//! the whole.
+//! A scan over ten runs that takes most of its entries from one of them should not read as far
+//! ahead in all as in that one. The second read of a cursor is therefore in proportion to its share
+//! of what all cursors of the scan have used so far ([`ScanVolume`]). The only run in use gets the
+//! whole.
 //!
-//! Nor does a cursor read, ahead or at all, what lies past the end of the scan's range, as far as
-//! the index block at hand tells.
+//! No cursor reads past the end of the scan's range, as far as the loaded index block shows it.
 //!
 //! # Memory
 //!
-//! Where files are read past the page cache, a piece begins and ends at multiples of the device's
-//! alignment, and the device writes it into the window by itself. A window keeps its memory when it
-//! moves.
+//! With direct I/O, a read begins and ends at multiples of the device's alignment, and the device
+//! writes into the window directly. A window reuses its memory when it moves.
 //!
 //! Tests: here, for the arithmetic; all tests of cursors.
 
@@ -35,92 +33,91 @@ use crate::entry::Sequence;
 use crate::error::Result;
 use crate::format::block::Block;
 use crate::format::stored::BlockHandle;
-use crate::memory::{Charge, Part};
+use crate::memory::{Charge, MemoryPart};
 use crate::stats::Reader;
 
-/// What is read at once by who has been on the way for a while, or reads all: on a disk with a seek
-/// of 8 ms still 60 MB/s.
+/// The size of a read after a while, or of a full scan: on a disk with a seek of 8 ms still 60
+/// MB/s.
 pub(super) const SEQUENTIAL_BYTES: usize = 512 << 10;
 
-/// What a sequential cursor reads at first. Each further read is twice as large: merges open their
-/// cursors anew at each handover, and what a cursor has read ahead then is read once more.
+/// The first read of a sequential cursor; each further one is twice as large. Compactions open
+/// their cursors anew at each handover, and what a cursor has read ahead then is read once more.
 const SEQUENTIAL_BYTES_MIN: usize = 32 << 10;
 
-/// What a seek of a query reads. Two usual blocks: a place between two blocks' entries needs the
+/// The read of a query's seek: two usual blocks. A place between two blocks' entries needs the
 /// second one, and a second read would cost far more than these bytes.
 pub(super) const FIRST_BYTES: usize = 8 << 10;
 
-/// What a seek reads in the one run that has most of the data: of ten entries of 1 KiB, this one
-/// has most, and mostly they need no second piece.
+/// The read of a seek in the run that has most of the data: of ten entries of 1 KiB most come from
+/// this run, and usually need no second read.
 const FIRST_BYTES_OF_MOST: usize = 16 << 10;
 
-/// The least and the most that is read ahead when a scan goes on past that. Blocks from pieces up
-/// to this size go into the cache; a scan that has gone on longer would only drive out what others
-/// need.
+/// The bounds on the read-ahead after that of the seek. Blocks from reads up to this size are
+/// cached; a longer scan would only evict what others need.
 const SECOND_BYTES_MIN: usize = 16 << 10;
 const SECOND_BYTES_MAX: usize = 128 << 10;
 
-/// Which way a cursor goes, and so on which side of a block more is read.
+/// The direction of a cursor, and thus the side of a block on which more is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     Forward,
     Backward,
 }
 
-/// A piece of a file in memory.
+/// A part of a file in memory.
 #[derive(Debug)]
 pub(super) struct Window {
     reader: Reader,
     offset: u64,
-    /// How many bytes are here; 0 until a read has brought them.
+    /// The number of bytes in the window; 0 before the first read.
     bytes: usize,
     memory: Memory,
     charge: Charge,
 }
 
-/// Where a window's bytes are, from the beginning.
+/// The memory of a window's bytes.
 #[derive(Debug)]
 enum Memory {
-    /// What the window has read.
+    /// Read by the window.
     Read(AlignedBuffer),
-    /// What others have read for it.
+    /// Read by others for the window.
     Given(Vec<u8>),
 }
 
 impl Window {
-    /// An empty one, for that kind of reader.
+    /// Makes an empty window for `reader`.
     pub(super) fn new(reader: Reader) -> Self {
         Self { reader, offset: 0, bytes: 0, memory: Memory::Given(Vec::new()), charge: Charge::default() }
     }
 
-    /// On whose behalf it reads.
+    /// The reader on whose behalf it reads.
     pub(super) fn reader(&self) -> Reader {
         self.reader
     }
 
-    /// Forgets what it holds, as when it goes to another table.
+    /// Empties the window, as when the cursor moves to another table.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;
     }
 
-    /// Forgets what it holds and gives its memory back.
+    /// Empties the window and frees its memory.
     pub(super) fn release(&mut self) {
         self.bytes = 0;
         self.memory = Memory::Given(Vec::new());
         self.charge = Charge::default();
     }
 
-    /// The memory that it takes, in bytes.
+    /// Its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.charge.bytes() as usize
     }
 
-    /// True if the block's bytes are here.
+    /// Returns true if the block's bytes are in the window.
     pub(super) fn holds(&self, handle: &BlockHandle) -> bool {
         handle.offset >= self.offset && handle.end() <= self.offset + self.bytes as u64
     }
 
-    /// A block whose bytes are here, checked and decoded into `space`, whatever that holds.
+    /// A block of the window, checked and decoded into `space`.
     pub(super) fn block(&self, table: &Table, handle: &BlockHandle, space: Vec<u8>) -> Result<Block> {
         let start = (handle.offset - self.offset) as usize;
         let bytes: &[u8] = match &self.memory {
@@ -130,7 +127,7 @@ impl Window {
         table.file.decode_block(&bytes[start..][..handle.bytes], handle, space, self.reader)
     }
 
-    /// A block. If it is not here, the window moves so that it holds the block and what comes next,
+    /// A block. If it is not in the window, the window moves to the block and what follows,
     /// `ahead_bytes` together.
     pub(super) fn block_or_read(
         &mut self,
@@ -149,7 +146,7 @@ impl Window {
         self.block(table, handle, space)
     }
 
-    /// Moves the window to the block and what comes next, `ahead_bytes` together.
+    /// Moves the window to the block and what follows, `ahead_bytes` together.
     fn read(&mut self, table: &Table, handle: &BlockHandle, direction: Direction, ahead_bytes: usize) -> Result<()> {
         let (start, end) = piece_in(table, handle, direction, ahead_bytes)?;
         let (start, end) = table.file.aligned(start, end);
@@ -159,7 +156,7 @@ impl Window {
             Memory::Read(memory) if memory.len() >= length => memory,
             other => {
                 *other = Memory::Given(Vec::new());
-                let part = if self.reader == Reader::Scan { Part::Iterators } else { Part::Merges };
+                let part = if self.reader == Reader::Scan { MemoryPart::Iterators } else { MemoryPart::Compactions };
                 self.charge = table.storage.account().charge(part, length + AlignedBuffer::ALIGNMENT);
                 *other = Memory::Read(AlignedBuffer::zeroed(length));
                 let Memory::Read(memory) = other else { unreachable!("it was just put there") };
@@ -181,7 +178,7 @@ impl Window {
             }
             other => {
                 *other = Memory::Given(Vec::new());
-                self.charge = table.storage.account().charge(Part::Iterators, bytes.len());
+                self.charge = table.storage.account().charge(MemoryPart::Iterators, bytes.len());
                 *other = Memory::Given(bytes.to_vec());
             }
         }
@@ -199,7 +196,7 @@ pub(super) fn piece_in(
     Ok(piece(handle, direction, ahead_bytes as u64, table.data_end()))
 }
 
-/// From where to where to read for a block and what comes next, in a file whose data blocks end at
+/// The range of bytes to read for a block and what follows, in a file whose data blocks end at
 /// `data_end`.
 fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) -> (u64, u64) {
     let (start, end) = match direction {
@@ -210,8 +207,8 @@ fn piece(handle: &BlockHandle, direction: Direction, bytes: u64, data_end: u64) 
     (start, end.max(handle.end()))
 }
 
-/// What the cursors of one scan share: between which places it goes, and how much they have used up
-/// of what they read ahead.
+/// The state that the cursors of one scan share: its range, and the bytes of read-ahead that they
+/// have used.
 #[derive(Debug, Default)]
 pub struct ScanVolume {
     used_bytes: AtomicU64,
@@ -220,59 +217,58 @@ pub struct ScanVolume {
 }
 
 impl ScanVolume {
-    /// For cursors that are never asked for entries before `from`, nor for those at or after `to`.
-    /// Cursors may leave these out, and then stand nowhere; they read nothing for them.
+    /// Makes the state of a scan that never needs entries before `from`, nor those at or after
+    /// `to`. Cursors may skip these; they read nothing for them.
     pub fn between(from: Option<(&[u8], Sequence)>, to: Option<(&[u8], Sequence)>) -> Self {
         let owned = |place: (&[u8], Sequence)| (place.0.to_vec(), place.1);
         Self { used_bytes: AtomicU64::new(0), from: from.map(owned), to: to.map(owned) }
     }
 
-    /// The first place that is asked for, if not the first of all.
+    /// The lower bound of the scan, if any.
     pub fn from(&self) -> Option<(&[u8], Sequence)> {
         self.from.as_ref().map(|(key, sequence)| (&key[..], *sequence))
     }
 
-    /// The first place that is no more asked for, if any.
+    /// The upper bound of the scan, if any.
     pub fn to(&self) -> Option<(&[u8], Sequence)> {
         self.to.as_ref().map(|(key, sequence)| (&key[..], *sequence))
     }
 }
 
-/// How large the pieces of one cursor are. See the module's documentation.
+/// The sizes of one cursor's reads. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Growth {
     /// The size of the first piece after a seek.
     first: usize,
-    /// The size of the present piece; 0 if there was none since the seek.
+    /// The size of the current read; 0 if there was none since the seek.
     present: usize,
-    /// What was used up, in bytes.
+    /// The bytes used.
     used: u64,
 }
 
 impl Growth {
-    /// For a cursor from which as much is expected as from others, or one from which most is
-    /// expected.
+    /// Makes the growth of a cursor that yields an average share, or most, of the scan.
     pub(super) fn new(has_most: bool) -> Self {
         let first = if has_most { FIRST_BYTES_OF_MOST } else { FIRST_BYTES };
         Self { first, present: 0, used: 0 }
     }
 
-    /// The size of the first piece after a seek.
+    /// The size of the first read after a seek.
     pub(super) fn first(&self) -> usize {
         self.first
     }
 
-    /// The cursor leaps to another place.
+    /// Resets the size for a seek to another place.
     pub(super) fn restart(&mut self) {
         self.present = 0;
     }
 
-    /// The present piece is one that somebody read for a seek to here.
+    /// Records that the current bytes were read for a seek to here.
     pub(super) fn arrived(&mut self) {
         self.present = self.present.max(self.first);
     }
 
-    /// The present piece is used up: the size of the next one, in bytes.
+    /// The size of the next read after the current one is used up, in bytes.
     pub(super) fn next(&mut self, volume: &ScanVolume) -> usize {
         let used = self.present as u64;
         self.used += used;
@@ -288,13 +284,13 @@ impl Growth {
         self.present
     }
 
-    /// As [`Growth::next`], for a cursor that is known to go on.
+    /// As [`Growth::next`], for a cursor that is known to continue.
     pub(super) fn next_sequential(&mut self) -> usize {
         self.present = (2 * self.present).clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES);
         self.present
     }
 
-    /// True if blocks from the present piece are worth keeping.
+    /// Returns true if blocks of the current read are worth caching.
     pub(super) fn is_short(&self) -> bool {
         self.present <= SECOND_BYTES_MAX
     }
@@ -321,8 +317,8 @@ mod tests {
         assert_eq!(piece(&index, Direction::Forward, 0, data_end), (100_000, 104_096), "no more than an index block");
     }
 
-    /// The first bytes are few; a run that is alone in use gets all that the second piece may have,
-    /// one among ten a tenth, but for the least.
+    /// The first reads are small; a run that is alone in use gets all of the second one, one among
+    /// ten a tenth, but at least the minimum.
     #[test]
     fn pieces_grow_with_use() {
         let volume = ScanVolume::default();
@@ -338,7 +334,7 @@ mod tests {
         let second: Vec<_> = many.iter_mut().map(|growth| growth.next(&volume) >> 10).collect();
         assert_eq!(second, [128, 64, 42, 32, 25, 21, 18, 16, 16, 16]);
         many[0].restart();
-        assert_eq!(many[0].next(&volume), FIRST_BYTES, "a leap begins anew");
+        assert_eq!(many[0].next(&volume), FIRST_BYTES, "a seek starts anew");
         many[1].restart();
         many[1].arrived();
         assert!(many[1].next(&volume) > FIRST_BYTES, "what was read for the seek was the first piece");

@@ -48,7 +48,7 @@ use crate::entry::{Entry, Query};
 use crate::error::Result;
 use crate::measure;
 use crate::stats::LookupTally;
-use crate::table::{Answer, Blocks, PinnedFilters, Progress, Table};
+use crate::table::{Answer, Blocks, PinnedFilters, SearchProgress, Table};
 
 /// The filters of a tree at one moment, for a lookup or a few.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl<'s> Candidates<'s, '_> {
     #[inline]
     pub fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
         for run in self.runs.by_ref() {
-            let finding = measure::begin(measure::Part::Index);
+            let finding = measure::begin(measure::LookupPart::Index);
             let table = run.table_of(self.query.key());
             finding.end();
             let Some(table) = table else { continue };
@@ -159,7 +159,7 @@ impl Candidate<'_> {
         blocks: &mut Blocks,
         query: Query<'_>,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
-    ) -> Result<Progress> {
+    ) -> Result<SearchProgress> {
         self.table.search_from(blocks, query, self.is_filtered, visit)
     }
 }

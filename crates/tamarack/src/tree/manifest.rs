@@ -411,7 +411,7 @@ impl OpenManifest {
         let file = env.create(&path, step::MANIFEST_CREATE).map_err(failed(step::MANIFEST_CREATE))?;
         file.write_all_at(&bytes, 0, step::MANIFEST_WRITE_BASE).map_err(failed(step::MANIFEST_WRITE_BASE))?;
         let synced = file.sync(step::MANIFEST_SYNC_BASE).map_err(failed(step::MANIFEST_SYNC_BASE));
-        synced.map_err(Error::of_sync_of_something_new)?;
+        synced.map_err(Error::of_sync_of_new_file)?;
         sync_dir(env, dir, step::MANIFEST_SYNC_DIRECTORY).map_err(Error::ends_writing)?;
         let end = bytes.len() as u64;
         Ok(Self { path, file, number, place, base_end: end, durable: end, end, reserved: end, uncut: false })
@@ -509,7 +509,7 @@ fn switch_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
     let content = encode_current(number);
     file.write_all_at(content.as_bytes(), 0, step::CURRENT_WRITE).map_err(failed(step::CURRENT_WRITE))?;
     let synced = file.sync(step::CURRENT_SYNC).map_err(failed(step::CURRENT_SYNC));
-    synced.map_err(Error::of_sync_of_something_new)?;
+    synced.map_err(Error::of_sync_of_new_file)?;
     if let Err(source) = env.rename(&new, &current, step::CURRENT_RENAME) {
         let error = failed(step::CURRENT_RENAME)(source);
         match read_current(env, dir) {

@@ -36,7 +36,7 @@ use crate::entry::{Entry, Sequence};
 use crate::error::Result;
 use crate::format::SharedBlock;
 use crate::format::edit::{KeyRange, RunId};
-use crate::merge::{Place, Source};
+use crate::merge::{SeekTarget, Source};
 use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
 /// A sorted sequence of entries.
@@ -280,7 +280,7 @@ impl RunCursor {
     ///
     /// # Errors
     /// What the seek would meet as well.
-    pub fn prepare(&mut self, place: Place<'_>) -> Result<bool> {
+    pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
         let Some(index) = self.approach(place) else { return Ok(false) };
         self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
     }
@@ -331,13 +331,13 @@ impl RunCursor {
     }
 
     /// The slice that a place leads to, and its index, if any.
-    fn slice_at(&self, place: Place<'_>) -> Option<(usize, &Slice)> {
+    fn slice_at(&self, place: SeekTarget<'_>) -> Option<(usize, &Slice)> {
         let slices = &self.run.slices;
         let index = match place {
-            Place::First => 0,
-            Place::Last => slices.len().checked_sub(1)?,
-            Place::From(key, _) => self.run.directory.ending_before(key, slices),
-            Place::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1)?,
+            SeekTarget::First => 0,
+            SeekTarget::Last => slices.len().checked_sub(1)?,
+            SeekTarget::From(key, _) => self.run.directory.ending_before(key, slices),
+            SeekTarget::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1)?,
         };
         let slice = slices.get(index).filter(|slice| self.may_want(slice))?;
         Some((index, slice))
@@ -352,11 +352,11 @@ impl RunCursor {
 
     /// The index of the slice that is to be entered for a place; `None` if there is none, and it
     /// stands nowhere or waits then.
-    fn approach(&mut self, place: Place<'_>) -> Option<usize> {
+    fn approach(&mut self, place: SeekTarget<'_>) -> Option<usize> {
         self.waiting = None;
         match self.slice_at(place) {
             Some((index, slice)) if self.may_wait && slice.begins_behind_cut(place) => {
-                self.wait(index, matches!(place, Place::First | Place::From(..)));
+                self.wait(index, matches!(place, SeekTarget::First | SeekTarget::From(..)));
                 None
             }
             Some((index, _)) => Some(index),
@@ -375,7 +375,7 @@ impl RunCursor {
     /// Goes to the end of the slice with that index at which it begins in that direction, or waits
     /// there.
     fn go_to_slice(&mut self, index: usize, is_forward: bool) -> Result<()> {
-        let end = if is_forward { Place::First } else { Place::Last };
+        let end = if is_forward { SeekTarget::First } else { SeekTarget::Last };
         if self.may_wait && self.run.slices.get(index).is_some_and(|slice| slice.begins_behind_cut(end)) {
             self.wait(index, is_forward);
             return Ok(());
@@ -397,7 +397,7 @@ impl RunCursor {
     }
 
     /// Goes to the slice that the place leads to, and in it to where it leads.
-    fn leap(&mut self, place: Place<'_>) -> Result<()> {
+    fn leap(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
         let Some(index) = prepared.or_else(|| self.approach(place)) else { return Ok(()) };
         self.enter(index, |here| {
@@ -464,22 +464,22 @@ impl RunCursor {
 
 impl Source for RunCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.leap(Place::First)?;
+        self.leap(SeekTarget::First)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.leap(Place::Last)?;
+        self.leap(SeekTarget::Last)?;
         self.settle_backward()
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(Place::From(key, sequence))?;
+        self.leap(SeekTarget::From(key, sequence))?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(Place::Before(key, sequence))?;
+        self.leap(SeekTarget::Before(key, sequence))?;
         self.settle_backward()
     }
 

@@ -6,7 +6,7 @@ use super::broken::Broken;
 use super::table_file::TableFile;
 use crate::entry::Sequence;
 use crate::format::edit::{Key, KeyRange, SliceSpec};
-use crate::merge::Place;
+use crate::merge::SeekTarget;
 
 /// A part of a table that belongs to a run.
 #[derive(Clone, Debug)]
@@ -114,38 +114,38 @@ impl Slice {
     }
 
     /// Where its first entry is in its table.
-    fn first_place(&self) -> Place<'_> {
-        self.from.as_deref().map_or(Place::First, |from| Place::From(from, Sequence::MAX))
+    fn first_place(&self) -> SeekTarget<'_> {
+        self.from.as_deref().map_or(SeekTarget::First, |from| SeekTarget::From(from, Sequence::MAX))
     }
 
     /// Where its last entry is in its table.
-    fn last_place(&self) -> Place<'_> {
-        self.to.as_deref().map_or(Place::Last, |to| Place::Before(to, Sequence::MAX))
+    fn last_place(&self) -> SeekTarget<'_> {
+        self.to.as_deref().map_or(SeekTarget::Last, |to| SeekTarget::Before(to, Sequence::MAX))
     }
 
     /// Where in its table a walk begins that comes to it: at its first entry going forward, else at
     /// its last.
-    pub(super) fn end_place(&self, is_forward: bool) -> Place<'_> {
+    pub(super) fn end_place(&self, is_forward: bool) -> SeekTarget<'_> {
         if is_forward { self.first_place() } else { self.last_place() }
     }
 
     /// True if all of it is behind one of its cuts, seen from a place that leads to it.
-    pub(super) fn begins_behind_cut(&self, place: Place<'_>) -> bool {
+    pub(super) fn begins_behind_cut(&self, place: SeekTarget<'_>) -> bool {
         match place {
-            Place::First => self.from.is_some(),
-            Place::Last => self.to.is_some(),
-            Place::From(key, _) => self.from.as_deref().is_some_and(|from| key < from),
-            Place::Before(key, _) => self.to.as_deref().is_some_and(|to| to < key),
+            SeekTarget::First => self.from.is_some(),
+            SeekTarget::Last => self.to.is_some(),
+            SeekTarget::From(key, _) => self.from.as_deref().is_some_and(|from| key < from),
+            SeekTarget::Before(key, _) => self.to.as_deref().is_some_and(|to| to < key),
         }
     }
 
     /// What in its table corresponds to a place in the run that leads to this slice.
-    pub(super) fn place_in_table<'a>(&'a self, place: Place<'a>) -> Place<'a> {
+    pub(super) fn place_in_table<'a>(&'a self, place: SeekTarget<'a>) -> SeekTarget<'a> {
         match place {
-            Place::First => self.first_place(),
-            Place::Last => self.last_place(),
-            Place::From(key, _) if key < self.first_key() => self.first_place(),
-            Place::Before(key, _) if self.ends_before(key) => self.last_place(),
+            SeekTarget::First => self.first_place(),
+            SeekTarget::Last => self.last_place(),
+            SeekTarget::From(key, _) if key < self.first_key() => self.first_place(),
+            SeekTarget::Before(key, _) if self.ends_before(key) => self.last_place(),
             inside => inside,
         }
     }

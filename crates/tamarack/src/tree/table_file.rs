@@ -20,7 +20,7 @@ use tamarack_model::filter_plan::{StoredFilter, TableFilters};
 
 use crate::error::{Error, Result};
 use crate::format::meta::{TableId, TableMeta};
-use crate::memory::{Charge, Part};
+use crate::memory::{Charge, MemoryPart};
 use crate::stats::{RunLookups, sampled_lately};
 use crate::table::{
     FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, bits_of, kind_to_number,
@@ -101,7 +101,7 @@ impl TableFiles {
     /// Memory that the filters of all open tables take, in bytes; those that only an old version or
     /// an iterator still holds among them.
     pub fn filter_bytes(&self) -> u64 {
-        self.storage.account().bytes(Part::Filters)
+        self.storage.account().bytes(MemoryPart::Filters)
     }
 }
 
@@ -125,7 +125,7 @@ pub struct TableFile {
 impl TableFile {
     pub(super) fn new(database: u64, meta: Arc<TableMeta>, files: Arc<TableFiles>) -> Arc<Self> {
         let charge =
-            files.storage.account().charge(Part::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
+            files.storage.account().charge(MemoryPart::Tables, size_of::<Self>() + meta.memory_bytes() + SLICE_BYTES);
         let per_entry = f64::from_bits(files.elastic_bits_per_entry.load(Ordering::Relaxed));
         let bits = (per_entry * meta.entries as f64) as u64;
         let (opened, target, obsolete) =

@@ -485,7 +485,7 @@ impl Segment {
             .map_err(|error| Error::io(step::LOG_HEADER.0, &self.path, error))?;
         self.end = SEGMENT_HEADER_BYTES;
         let synced = self.file.sync(step::LOG_SYNC_HEADER);
-        synced.map_err(|error| Error::io(step::LOG_SYNC_HEADER.0, &self.path, error).of_sync_of_something_new())
+        synced.map_err(|error| Error::io(step::LOG_SYNC_HEADER.0, &self.path, error).of_sync_of_new_file())
     }
 
     /// Reserves space up to `end` and some more, or at least up to `end` if there is no space for more.

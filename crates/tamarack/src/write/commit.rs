@@ -55,7 +55,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::format::record;
-use crate::memory::{Budget, Charge, Part};
+use crate::memory::{Budget, Charge, MemoryPart};
 use crate::memtable::Memtable;
 use crate::mistake::{self, Mistake};
 use crate::stats::Counters;
@@ -231,7 +231,7 @@ impl CommitQueue {
     ) -> Self {
         let buffer = tree.pin().active.clone();
         let filled_bytes = buffer.raw_bytes();
-        let charge = Charge::to(buffer.account(), Part::Wal, 0);
+        let charge = Charge::to(buffer.account(), MemoryPart::Wal, 0);
         let database = tree.database.clone();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
@@ -637,7 +637,7 @@ impl CommitQueue {
 
 /// What writes on their way into the log, flushes and merges take beside the buffers.
 fn in_work(buffer: &Memtable) -> u64 {
-    buffer.account().map_or(0, |account| account.bytes(Part::Wal) + account.bytes(Part::Merges))
+    buffer.account().map_or(0, |account| account.bytes(MemoryPart::Wal) + account.bytes(MemoryPart::Compactions))
 }
 
 impl Forming {

@@ -33,21 +33,21 @@ pub(crate) fn complaint(error: &Error, struck: Option<&PathBuf>) -> Option<Strin
 fn advises(error: &Error, text: &str) -> bool {
     match error {
         Error::Stopped { cause } => match &**cause {
-            Error::Io { doing, source, .. } => {
-                text.contains(doing) && text.contains(mending(source)) && text.contains("then reopen the database")
+            Error::Io { operation, source, .. } => {
+                text.contains(operation) && text.contains(mending(source)) && text.contains("then reopen the database")
             }
             _ => false,
         },
-        Error::Io { doing, source, .. } => {
-            text.contains(doing) && text.contains(mending(source)) && text.contains("then try again")
+        Error::Io { operation, source, .. } => {
+            text.contains(operation) && text.contains(mending(source)) && text.contains("then try again")
         }
-        _ => text.contains("tamarack verify"),
+        _ => text.contains("`Options::verify`"),
     }
 }
 
 fn mending(source: &std::io::Error) -> &'static str {
     match source.kind() {
         std::io::ErrorKind::StorageFull => "free some space",
-        _ => "look at the device",
+        _ => "check the device",
     }
 }

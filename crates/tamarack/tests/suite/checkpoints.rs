@@ -260,7 +260,7 @@ fn what_failed_is_taken_back() -> Result<()> {
     for failing in steps {
         sim.inject(Fault::new(Failure::Io).step(failing));
         let error = db.checkpoint("/checkpoint").expect_err(failing.0);
-        assert!(matches!(&error, Error::Io { doing, .. } if *doing == failing.0), "{error}");
+        assert!(matches!(&error, Error::Io { operation, .. } if *operation == failing.0), "{error}");
         assert_eq!(names(&*env, "/checkpoint"), ["LOCK"], "after {failing:?}");
     }
     // Had the last step failed for good, so that not even its undoing could be trusted, the whole would

@@ -1,7 +1,7 @@
 //! The measuring mode: answers stay right however keys are hashed, and they are hashed as often as
 //! it says.
 
-use tamarack::measure::{Hash, Hashed, PARTS, Part, hash_with, set_clock, take_parts};
+use tamarack::measure::{Hash, Hashed, LookupPart, PARTS, hash_with, set_clock, take_parts};
 use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
 
@@ -55,7 +55,7 @@ fn keys_are_hashed_as_often_as_said() -> Result<()> {
                     "{number}, {hash:?} {hashed:?}"
                 );
                 let parts = take_parts();
-                let (hashes, asked) = (parts[entered(Part::Hash)].1, parts[entered(Part::Probe)].1);
+                let (hashes, asked) = (parts[entered(LookupPart::Hash)].1, parts[entered(LookupPart::Probe)].1);
                 let expected = match (hash, hashed) {
                     (Hash::Digest, Hashed::Once) => 1,
                     (Hash::Digest, Hashed::ByEach) => asked.max(1),

@@ -12,7 +12,7 @@ use tamarack_format::claims;
 use tamarack_format::entry;
 use tamarack_format::entry::{Entry, Sequence};
 use tamarack_format::meta::TableId;
-use tamarack_format::stored::{BlockHandle, Flaw, unseal};
+use tamarack_format::stored::{BlockHandle, Flaw, open_block};
 use tamarack_format::table::{FOOTER_BYTES, Footer, Properties, Units, digests_seed};
 
 use super::input::Input;
@@ -239,7 +239,7 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
             }
         };
         outline.compression = claims::compression(&stored);
-        match unseal(Cow::Owned(stored), self.footer.place(), &outline.handle) {
+        match open_block(Cow::Owned(stored), self.footer.place(), &outline.handle) {
             Ok(payload) => {
                 outline.payload_bytes = payload.len();
                 outline.is_whole = true;
@@ -500,7 +500,7 @@ fn show_entries(input: &Input, footer: &Footer, data: &[Outline], report: &mut R
     for outline in data.iter().filter(|outline| outline.is_whole) {
         let BlockHandle { offset, bytes, .. } = outline.handle;
         let again = input.try_read(offset, bytes).ok();
-        let payload = again.and_then(|stored| unseal(Cow::Owned(stored), footer.place(), &outline.handle).ok());
+        let payload = again.and_then(|stored| open_block(Cow::Owned(stored), footer.place(), &outline.handle).ok());
         let Some(block) = payload.and_then(|payload| Block::decode(payload).ok()) else {
             report.damaged(offset, "data block: it was whole, and is not when it is read again");
             continue;

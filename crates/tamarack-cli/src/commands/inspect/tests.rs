@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use tamarack::Db;
+use tamarack_format::checksum_repair::repair_checksums;
 use tamarack_format::claims;
 use tamarack_format::manifest::{self, HEADER_BYTES, Header};
 use tamarack_format::meta::TableId;
 use tamarack_format::record;
-use tamarack_format::reseal::reseal;
 
 use crate::testing::{Ran, Random, TestDir, run, run_ok};
 
@@ -356,7 +356,7 @@ fn every_byte_that_leads_somewhere() {
 fn fit_checksums(name: &str, bytes: &mut Vec<u8>) {
     if name.ends_with(".sst") {
         if let Some(claim) = claims::of_table(bytes) {
-            reseal(bytes, claim.database, TableId(claim.number));
+            repair_checksums(bytes, claim.database, TableId(claim.number));
         }
     } else if name.ends_with(".wal") {
         if let Some(claim) = claims::of_wal(bytes) {

@@ -164,8 +164,9 @@ fn a_message_says_where_and_what_and_what_to_do() -> tamarack::Result<()> {
     let error = sync_put(&db, "a").expect_err("the sync fails");
     assert_eq!(
         error.to_string(),
-        "/db/0000000001.wal: log: sync failed: simulated input/output error; what of it is durable is unknown, so no more writes are \
-         taken, while reads still work; look at the device and at the system's log, then reopen the database"
+        "/db/0000000001.wal: log: sync failed: simulated input/output error; writes have stopped, because it \
+         is unknown how much of the last one is durable; reads still work; check the device and the system's log, then reopen \
+         the database"
     );
     assert_eq!(sync_put(&db, "b").expect_err("writing is over").to_string(), error.to_string());
     Ok(())

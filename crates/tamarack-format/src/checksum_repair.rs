@@ -14,13 +14,13 @@ const CHECKSUM_BYTES: usize = 8;
 /// Corrects, in the bytes of a table file, all checksums that can be reached from the footer: of
 /// the data blocks, then of the index blocks that hold those, at last the footer's. Bytes that lead
 /// nowhere stay as they are.
-pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
+pub fn repair_checksums(file: &mut [u8], database: u64, table: TableId) {
     let Some(footer_offset) = file.len().checked_sub(FOOTER_BYTES) else { return };
     let place = place(database, table);
     let [top_index, properties, filter, digests] = Footer::unchecked_handles(&file[footer_offset..]);
     let (blocks, footer) = file.split_at_mut(footer_offset);
     if let Some(filter) = filter.as_ref().filter(|_| Footer::has_units(footer)) {
-        reseal_units(blocks, place, filter);
+        repair_units(blocks, place, filter);
     }
     for (handle, levels, at) in [
         (top_index, 2, Footer::TOP_INDEX_END),
@@ -28,7 +28,7 @@ pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
         (filter, 0, Footer::FILTER_END),
         (digests, 0, Footer::DIGESTS_END),
     ] {
-        if let Some(checksum) = handle.and_then(|handle| reseal_block(blocks, place, &handle, levels)) {
+        if let Some(checksum) = handle.and_then(|handle| repair_block(blocks, place, &handle, levels)) {
             put_checksum_before(footer, at, checksum);
         }
     }
@@ -37,13 +37,13 @@ pub fn reseal(file: &mut [u8], database: u64, table: TableId) {
 }
 
 /// Corrects the checksums of a filter's units in the block that says where they are.
-fn reseal_units(file: &mut [u8], place: Place, list: &BlockHandle) {
+fn repair_units(file: &mut [u8], place: Place, list: &BlockHandle) {
     let Ok(start) = usize::try_from(list.offset) else { return };
     let Some(bytes) = start.checked_add(list.bytes).and_then(|end| file.get(start..end)) else { return };
     let Some((payload, _)) = bytes.split_last_chunk::<TRAILER_BYTES>() else { return };
     let Ok(units) = Units::decode(payload, list.offset) else { return };
     for (at, unit) in units.0.iter().enumerate() {
-        if let Some(checksum) = reseal_block(file, place, unit, 0) {
+        if let Some(checksum) = repair_block(file, place, unit, 0) {
             put_checksum_before(&mut file[start..], (at + 1) * Units::HANDLE_BYTES, checksum);
         }
     }
@@ -51,7 +51,7 @@ fn reseal_units(file: &mut [u8], place: Place, list: &BlockHandle) {
 
 /// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of;
 /// gives the checksum.
-fn reseal_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usize) -> Option<u64> {
+fn repair_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usize) -> Option<u64> {
     let start = usize::try_from(handle.offset).ok()?;
     let end = start.checked_add(handle.bytes)?;
     let payload = file.get(start..end)?.split_last_chunk::<TRAILER_BYTES>()?.0.to_vec();
@@ -62,7 +62,7 @@ fn reseal_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usi
         let mut sound = cursor.seek_first(&block);
         while let (Ok(()), Some(entry)) = (sound, cursor.entry(&block)) {
             let below = BlockHandle::decode(entry.value).ok();
-            if let Some(checksum) = below.and_then(|below| reseal_block(file, place, &below, levels - 1)) {
+            if let Some(checksum) = below.and_then(|below| repair_block(file, place, &below, levels - 1)) {
                 put_checksum_before(&mut file[start..], block.range_of(entry.value).end, checksum);
             }
             sound = cursor.next(&block);
