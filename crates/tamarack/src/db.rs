@@ -30,7 +30,7 @@ use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);
-/// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
+/// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
 /// let db = options.open("/prices")?;
 /// db.put("maple", "12.50")?;
 /// db.put("oak", "9.80")?;
@@ -128,7 +128,7 @@ impl Options {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
+    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
     /// # options.open("/prices")?.put("oak", "9.80")?;
     /// let (one, another) = (options.open_read_only("/prices")?, options.open_read_only("/prices")?);
     /// assert_eq!(one.get("oak")?.as_deref(), Some(&b"9.80"[..]));
@@ -231,7 +231,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env)).open("/prices")?;
+    /// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env)).open("/prices")?;
     /// db.put("maple", "12.50")?;
     /// let found = db.multi_get(&["oak", "maple"])?;
     /// assert!(found[0].is_none() && found[1].as_deref() == Some(b"12.50"));
@@ -288,7 +288,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env)).open("/trees")?;
+    /// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env)).open("/trees")?;
     /// let mut ingest = db.ingest()?;
     /// for height in 100..200u32 {
     ///     ingest.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
@@ -375,7 +375,7 @@ impl Db {
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
     /// # let expert = tamarack::AdvancedOptions::new().env(env).buffer_bytes(4000).policy("tiering:T=10");
-    /// # let db = tamarack::Options::new().expert(expert).open("/trees")?;
+    /// # let db = tamarack::Options::new().advanced(expert).open("/trees")?;
     /// for height in 0..500u32 {
     ///     db.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
     /// }
@@ -504,7 +504,7 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(env));
+    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
     /// let db = options.open("/prices")?;
     /// db.put("oak", "9.80")?;
     /// db.checkpoint("/prices-of-today")?;

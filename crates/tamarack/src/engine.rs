@@ -62,7 +62,7 @@ impl Drop for Engine {
 impl Engine {
     /// Writes everything that is in buffers to tables, and waits for that.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.commits.seal()?;
+        self.commits.rotate_memtable()?;
         let Some(youngest) = self.tree.pin().immutable.first().cloned() else { return Ok(()) };
         let flushed = || self.tree.pin().immutable.iter().all(|immutable| immutable.last > youngest.last);
         let mut outcome = Ok(());

@@ -294,8 +294,8 @@ impl Replay {
                 || self.active.used_bytes() > self.memory_max)
         {
             let next = Arc::new(self.active.another());
-            let buffer = std::mem::replace(&mut self.active, next);
-            self.immutable.insert(0, Arc::new(ImmutableMemtable { buffer, last: self.last }));
+            let memtable = std::mem::replace(&mut self.active, next);
+            self.immutable.insert(0, Arc::new(ImmutableMemtable { memtable, last: self.last }));
         }
         self.active.insert(entry);
         self.last = entry.sequence;
@@ -523,7 +523,7 @@ fn stored_design(dir: &Path, version: &Version) -> Result<Option<TreeDesign>> {
     let tree = version.tree(TREE).expect("every database has the one tree");
     let stored = tree.shape().map(TreeDesign::decode).transpose().map_err(|error| Error::shape(dir, error))?;
     let levels = stored.as_ref().map_or(usize::MAX, |design| design.shape.last());
-    tree.check_standing(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
+    tree.check_levels(levels).map_err(|Broken(why)| Error::corruption(dir, 0, format!("the manifest: {why}")))?;
     Ok(stored)
 }
 

@@ -347,7 +347,7 @@ impl Stats {
     pub(crate) fn of(engine: &Engine) -> Self {
         let going_on = engine.scheduler.going_on();
         let GoingOn { policy, shape, state, jobs, paused, speed, space_bound } = &going_on;
-        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
         // Who opened it for reading only wants none.
@@ -376,7 +376,7 @@ impl Stats {
             trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
             writing_stopped: stopped.map(|error| error.to_string()),
             disk: engine.scheduler.disk(),
-            last_background_error: engine.database.health.last_trouble().map(|error| error.to_string()),
+            last_background_error: engine.database.health.last_error().map(|error| error.to_string()),
             space: SpaceStats::of(state, engine.tables.pending_bytes()),
             space_amplification_worst: state.tree().space_amplification_worst(),
             space_amplification_max: space_bound.map(|bound| bound.most()),

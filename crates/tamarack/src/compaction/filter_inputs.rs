@@ -78,7 +78,7 @@ impl FilterInputs {
     /// tables are one, of which nothing but the entries is known.
     pub(super) fn after(self, tree: &TreeVersion, task: &Task) -> (Vec<RunFilters>, Asked, usize) {
         let (members, buffer) = match task {
-            Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.buffer)),
+            Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.memtable)),
             Task::Range { inputs } => (inputs.to_vec(), None),
             Task::Compaction { id } => {
                 let merge = tree.compactions().iter().find(|merge| merge.id == *id);
@@ -141,7 +141,7 @@ fn tables_of(run: &Run, is_whole: bool, known: &mut BTreeSet<u64>) -> (Vec<Arc<T
 
 /// What lookups did lately in a run's tables. Tables that are younger than others saw fewer.
 fn seen_of(run: &Run) -> SeenRun {
-    let mut seen = SeenRun { bytes: Bytes(run.known_raw_bytes()), ..SeenRun::default() };
+    let mut seen = SeenRun { bytes: Bytes(run.cached_raw_bytes()), ..SeenRun::default() };
     let mut entries = 0.0;
     for slice in run.slices().iter() {
         let (came, in_vain, lookups) = slice.table().seen_lately();

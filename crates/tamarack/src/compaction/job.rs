@@ -180,7 +180,9 @@ impl Inputs {
     pub(super) fn of(task: &Task, tree: &TreeVersion) -> Self {
         let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();
         let (buffer, inputs, output) = match task {
-            Task::Flush { immutable, input } => (Some(immutable.buffer.clone()), input.iter().copied().collect(), None),
+            Task::Flush { immutable, input } => {
+                (Some(immutable.memtable.clone()), input.iter().copied().collect(), None)
+            }
             Task::Range { inputs } => (None, inputs.to_vec(), None),
             Task::Compaction { id } => {
                 let merge = tree.compactions().iter().find(|merge| merge.id == *id);

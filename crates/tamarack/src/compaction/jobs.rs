@@ -97,7 +97,7 @@ impl Job {
         let level = |run: Option<&RunId>| run.and_then(|run| tree.run(*run)).map_or(1, |(_, level, _)| level as usize);
         let (inputs, buffer, target) = match &self.task {
             Task::Flush { immutable, input } => {
-                (left(input.as_slice()), Bytes(immutable.buffer.raw_bytes()), level(input.as_ref()))
+                (left(input.as_slice()), Bytes(immutable.memtable.raw_bytes()), level(input.as_ref()))
             }
             Task::Range { inputs } => (left(inputs), Bytes::ZERO, level(inputs.last())),
             Task::Compaction { id } => {

@@ -7,10 +7,10 @@
 //!              report_recovery
 //! ```
 //!
-//! Every write asks [`Health::check_running`], which is one atomic load while writing has not
-//! ended; the lock behind it protects the errors themselves. Whoever waits for an activity asks
-//! [`Health::check_progress`] and is told the error rather than left waiting. Each change notifies
-//! the database's progress.
+//! Every write calls [`Health::check_running`], one atomic load while writing is enabled; the lock
+//! protects the errors themselves. Threads that wait for an activity call
+//! [`Health::check_progress`] and get its error instead of waiting forever. Each change notifies
+//! the database's progress event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 
-/// A kind of background work that others may wait for.
+/// A kind of background work that callers may wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// Immutable memtables become runs.
+    /// Writes immutable memtables as runs.
     Flush,
-    /// Runs become one.
+    /// Merges runs into one.
     Compaction,
 }
 
@@ -40,52 +40,51 @@ impl Activity {
     }
 }
 
-/// Whether writing goes on, and what has failed.
+/// Background errors, and whether writing is enabled.
 pub struct Health {
     events: Arc<Events>,
     /// Notified at each change.
     progress: Arc<Progress>,
-    /// True once `errors.stopped` is set; never false again. What lets writers pass without the
-    /// lock.
+    /// True once `errors.stopped` is set; never reset. Lets writers pass without the lock.
     is_stopped: AtomicBool,
-    errors: Mutex<Errors>,
+    errors: Mutex<ActivityErrors>,
 }
 
-/// What keeps background work from going on.
+/// The errors of background work.
 #[derive(Debug, Default)]
-struct Errors {
-    /// Why there will be no more of it.
+struct ActivityErrors {
+    /// Why writing has ended for good.
     stopped: Option<Arc<Error>>,
-    /// Why flushes failed last, if they did; they are tried again.
+    /// The last error of flushes, while they are retried.
     flush: Option<Error>,
     /// The same for compactions.
-    merge: Option<Error>,
-    /// Which activities have failed and not succeeded since.
+    compaction: Option<Error>,
+    /// Activities that have failed and not succeeded since.
     failing: [bool; 2],
-    /// What failed last, whether a later attempt succeeded or not.
+    /// The last error, whether a retry succeeded or not.
     last: Option<Error>,
 }
 
-impl Errors {
+impl ActivityErrors {
     fn of(&mut self, activity: Activity) -> &mut Option<Error> {
         match activity {
             Activity::Flush => &mut self.flush,
-            Activity::Compaction => &mut self.merge,
+            Activity::Compaction => &mut self.compaction,
         }
     }
 }
 
 impl Health {
-    /// Nothing has failed.
+    /// Creates the state in which nothing has failed.
     pub(super) fn new(events: Arc<Events>, progress: Arc<Progress>) -> Self {
         Self { events, progress, is_stopped: AtomicBool::new(false), errors: Mutex::default() }
     }
 
-    /// Notes that an activity failed and will be tried again after some time.
+    /// Records that an activity failed and is retried after `again_in`.
     pub fn report_retry(&self, activity: Activity, error: Error, again_in: Duration) {
         self.events.noticed(&error);
-        let told = error.clone();
-        self.events.post(|| Event::BackgroundFailed { doing: activity.name(), error: told, again_in });
+        let shown = error.clone();
+        self.events.post(|| Event::BackgroundFailed { doing: activity.name(), error: shown, again_in });
         {
             let mut errors = self.errors.lock();
             errors.failing[activity as usize] = true;
@@ -95,7 +94,7 @@ impl Health {
         self.progress.notify();
     }
 
-    /// Notes that an activity succeeded, or that what failed of it is not needed any more.
+    /// Records that an activity succeeded, or that its failed work is not needed any more.
     pub fn report_recovery(&self, activity: Activity) {
         let mut errors = self.errors.lock();
         *errors.of(activity) = None;
@@ -104,19 +103,17 @@ impl Health {
         }
     }
 
-    /// Forgets an activity's last error, so that whoever waits from now on is told only of later
-    /// ones.
-    pub fn forget_trouble(&self, activity: Activity) {
+    /// Clears an activity's error, so that callers that wait from now on see only later ones.
+    pub fn clear_error(&self, activity: Activity) {
         *self.errors.lock().of(activity) = None;
     }
 
-    /// What failed last in the background, whether a later attempt succeeded or not.
-    pub fn last_trouble(&self) -> Option<Error> {
+    /// Returns the last background error, whether a retry succeeded or not.
+    pub fn last_error(&self) -> Option<Error> {
         self.errors.lock().last.clone()
     }
 
-    /// Ends writing (rule: a failed sync is never retried as if it could succeed). The first reason
-    /// is the one that is kept.
+    /// Ends writing; the first reason is kept. (A failed sync is never retried.)
     pub fn report_stop(&self, error: Error) {
         let cause = match error {
             Error::Stopped { cause } => cause,
@@ -137,7 +134,7 @@ impl Health {
         self.progress.notify();
     }
 
-    /// An error if the database takes no more writes. One atomic load while it does.
+    /// Returns an error if writing has ended. One atomic load otherwise.
     #[inline]
     pub fn check_running(&self) -> Result<()> {
         if self.is_stopped.load(Ordering::Acquire) { Err(self.why_stopped()) } else { Ok(()) }
@@ -151,7 +148,7 @@ impl Health {
         }
     }
 
-    /// An error if an activity makes no progress now.
+    /// Returns an error if writing has ended or the activity fails at present.
     pub fn check_progress(&self, activity: Activity) -> Result<()> {
         self.check_running()?;
         match self.errors.lock().of(activity) {
@@ -160,7 +157,7 @@ impl Health {
         }
     }
 
-    /// True if the database was opened for reading only.
+    /// Returns true if the database was opened read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self.check_running(), Err(Error::ReadOnly { .. }))
     }
@@ -174,21 +171,21 @@ mod tests {
         Error::io(step, std::path::Path::new("/trees"), std::io::Error::other("it failed"))
     }
 
-    /// The first reason to stop is kept, whatever fails later, and is what every later write is
-    /// told.
+    /// The first reason to end writing is kept, whatever fails later, and every later write returns
+    /// it.
     #[test]
     fn the_first_reason_to_stop_is_kept() {
         let health = Health::new(Arc::default(), Arc::new(Progress::new()));
         assert!(health.check_running().is_ok());
         health.report_stop(storage_fault("log: sync"));
         health.report_stop(Error::Closed);
-        let told = health.check_running().expect_err("writing has ended").to_string();
-        assert!(told.contains("log: sync"), "{told}");
+        let shown = health.check_running().expect_err("writing has ended").to_string();
+        assert!(shown.contains("log: sync"), "{shown}");
         assert!(!health.is_read_only());
-        assert_eq!(health.last_trouble().map(|error| error.to_string()), Some(told));
+        assert_eq!(health.last_error().map(|error| error.to_string()), Some(shown));
     }
 
-    /// An error of one activity is told to whoever waits for that one, until it succeeds.
+    /// An activity's error is returned to callers that wait for it, until it succeeds.
     #[test]
     fn an_activity_fails_until_it_succeeds() {
         let health = Health::new(Arc::default(), Arc::new(Progress::new()));
@@ -197,6 +194,6 @@ mod tests {
         assert!(health.check_progress(Activity::Compaction).is_ok() && health.check_running().is_ok());
         health.report_recovery(Activity::Flush);
         assert!(health.check_progress(Activity::Flush).is_ok());
-        assert!(health.last_trouble().is_some(), "statistics keep what was");
+        assert!(health.last_error().is_some(), "statistics keep the last error");
     }
 }

@@ -1,12 +1,12 @@
-//! [`Database`]: what all trees of an open database share.
+//! [`Database`]: the state that all trees of an open database share.
 //!
 //! ```text
 //! Database ── sequences    which sequence is visible, and the snapshots           (sequences)
 //!          ├─ health       background errors, and whether writing has ended       (health)
-//!          ├─ progress     wakes whoever waits for a flush or a compaction
-//!          ├─ events       what a listener is told
+//!          ├─ progress     wakes threads that wait for a flush or a compaction
+//!          ├─ events       events for listeners
 //!          ├─ durable edit the number that new files carry
-//!          ├─ flusher      the worker that is woken for an immutable memtable
+//!          ├─ flusher      the worker that writes immutable memtables
 //!          └─ file lock    keeps other processes away
 //! ```
 //!
@@ -14,8 +14,8 @@
 //! everything that reads holds a tree. So the file lock is released when the last handle, snapshot,
 //! or iterator is dropped.
 //!
-//! Nothing here knows a key, a run, or a file other than the lock. Locks: the list of snapshots,
-//! and the background errors; neither is taken by a get or a put while nothing has failed.
+//! Knows no key, no run, and no file other than the lock. Locks: the list of snapshots and the
+//! background errors; gets and puts take neither while nothing has failed.
 //!
 //! Tests: `sequences` and `health` have their own; `tests/faults` and `tests/schedules` exercise
 //! both through the engine.
@@ -39,15 +39,15 @@ pub use sequences::Sequences;
 pub struct Database {
     /// Which sequences are visible, and the snapshots.
     pub sequences: Sequences,
-    /// Notified when a flush or a compaction was installed or has failed, and when writing ends.
+    /// Notified when a flush or a compaction was installed or failed, and when writing ends.
     pub progress: Arc<Event>,
-    /// What a listener is told.
+    /// Events for listeners.
     pub events: Arc<Events>,
-    /// Background errors, and whether writing has ended.
+    /// Background errors, and whether writing is enabled.
     pub health: Health,
     /// The last durable manifest edit: new files carry its number.
     durable_edit: AtomicU64,
-    /// Is woken when a memtable became immutable.
+    /// Woken when a memtable became immutable.
     flusher: OnceLock<Arc<dyn Worker>>,
     _lock: Box<dyn Lock>,
 }
@@ -59,8 +59,8 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database in which everything up to `visible` is visible, and whose last durable edit is
-    /// `edit`. Keeps `lock` until it is dropped.
+    /// Creates a database in which everything up to `visible` is visible and whose last durable
+    /// edit is `edit`. Keeps `lock` until it is dropped.
     pub fn new(visible: Sequence, edit: EditNumber, events: Arc<Events>, lock: Box<dyn Lock>) -> Self {
         let progress = Arc::new(Event::new());
         Self {
@@ -74,22 +74,22 @@ impl Database {
         }
     }
 
-    /// The last durable manifest edit.
+    /// Returns the last durable manifest edit.
     pub fn durable_edit(&self) -> EditNumber {
         EditNumber(self.durable_edit.load(Ordering::Acquire))
     }
 
-    /// Notes that an edit is durable. An older one than the last changes nothing.
+    /// Records that an edit is durable. Older ones than the last have no effect.
     pub fn advance_durable_edit(&self, edit: EditNumber) {
         self.durable_edit.fetch_max(edit.0, Ordering::Release);
     }
 
-    /// Registers the worker that flushes; may be called once.
+    /// Registers the worker that flushes; called once.
     pub fn set_flusher(&self, worker: Arc<dyn Worker>) {
         assert!(self.flusher.set(worker).is_ok(), "a database has one flusher");
     }
 
-    /// Tells the flusher that an immutable memtable may be complete.
+    /// Wakes the flusher: an immutable memtable may be complete.
     pub fn wake_flusher(&self) {
         if let Some(worker) = self.flusher.get() {
             worker.wake();

@@ -1,9 +1,9 @@
-//! Which sequences readers see: the visible sequence, and the snapshots that hold older ones.
+//! [`Sequences`]: the visible sequence number, and the snapshots of earlier ones.
 //!
-//! The visible sequence only grows, in commit order, and only once all entries up to it are in the
-//! buffers and have the durability their writers asked for. A snapshot reads it and registers in
-//! one step, under the lock of the list that flushes and merges read: so none of them can miss a
-//! snapshot and drop a version it needs.
+//! The visible sequence only grows, in commit order, once all entries up to it are in memtables and
+//! as durable as requested. A snapshot reads it and registers itself in one step, under the lock of
+//! the list that flushes and compactions read; so none of them misses a snapshot and drops a
+//! version that it needs.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +16,30 @@ use crate::entry::Sequence;
 #[derive(Debug, Default)]
 pub struct Sequences {
     sequence: AtomicU64,
-    /// How many snapshots hold each sequence.
+    /// The number of snapshots of each sequence.
     snapshots: Mutex<BTreeMap<Sequence, usize>>,
 }
 
 impl Sequences {
-    /// Everything up to `sequence` is visible.
+    /// Creates the state in which everything up to `sequence` is visible.
     pub fn new(sequence: Sequence) -> Self {
         Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::default() }
     }
 
-    /// The youngest sequence that readers see. A reader pins the state first and asks this second:
-    /// the other way round a merge could in between drop a version that was hidden only by one the
-    /// reader may not see.
+    /// Returns the youngest sequence that readers see. A reader pins the state before it calls
+    /// this: in the other order a compaction could drop, in between, a version hidden only by one
+    /// that the reader may not see.
     pub fn visible(&self) -> Sequence {
         Sequence(self.sequence.load(Ordering::Acquire))
     }
 
-    /// Shows everything up to `sequence`. Called in commit order, by one thread at a time.
+    /// Makes everything up to `sequence` visible. Called in commit order, by one thread at a time.
     pub fn advance(&self, sequence: Sequence) {
         let before = self.sequence.swap(sequence.0, Ordering::Release);
         assert!(before <= sequence.0, "the visible sequence went back from {before} to {}", sequence.0);
     }
 
-    /// Registers a snapshot of what is visible now. Must be given back with [`Sequences::release`].
+    /// Registers a snapshot of the visible sequence. Must be ended with [`Sequences::release`].
     pub fn acquire(&self) -> Sequence {
         let mut snapshots = self.snapshots.lock();
         let sequence = self.visible();
@@ -47,7 +47,7 @@ impl Sequences {
         sequence
     }
 
-    /// Registers one more snapshot at a sequence that is registered.
+    /// Registers another snapshot of a registered sequence.
     pub fn share(&self, sequence: Sequence) {
         let mut snapshots = self.snapshots.lock();
         *snapshots.get_mut(&sequence).unwrap_or_else(|| panic!("no snapshot at {sequence:?} to share")) += 1;
@@ -63,8 +63,9 @@ impl Sequences {
         }
     }
 
-    /// The sequences that must stay readable, ascending: every snapshot, and what is visible now
-    /// (for readers that have pinned no state yet, and gets, which register nothing).
+    /// Returns the sequences that must stay readable, ascending: those of snapshots, and the
+    /// visible one (for gets, which register nothing, and for readers that have not pinned a state
+    /// yet).
     pub fn readable(&self) -> Vec<Sequence> {
         let snapshots = self.snapshots.lock();
         let visible = self.visible();
@@ -75,7 +76,7 @@ impl Sequences {
         readable
     }
 
-    /// How many snapshots are held, iterators included.
+    /// Returns the number of snapshots, those of iterators included.
     pub fn snapshots(&self) -> usize {
         self.snapshots.lock().values().sum()
     }
@@ -86,14 +87,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_stay_readable_is_every_snapshot_and_the_present() {
+    fn snapshots_and_the_visible_sequence_stay_readable() {
         let visible = Sequences::new(Sequence(5));
         assert_eq!(visible.acquire(), Sequence(5));
         visible.share(Sequence(5));
         visible.advance(Sequence(9));
         assert_eq!(visible.readable(), [Sequence(5), Sequence(9)]);
         visible.release(Sequence(5));
-        assert_eq!(visible.readable(), [Sequence(5), Sequence(9)], "one of two is still held");
+        assert_eq!(visible.readable(), [Sequence(5), Sequence(9)], "one of two snapshots remains");
         visible.release(Sequence(5));
         assert_eq!(visible.readable(), [Sequence(9)]);
         assert_eq!(visible.snapshots(), 0);

@@ -1,8 +1,8 @@
 //! Point lookups: one key, from the youngest source down to the first entry that decides.
 //!
 //! A lookup is a fold over the versions of its key, youngest first, until a **terminal** entry: a
-//! put or a delete. (An operand to be merged would not be terminal; there are none yet.) It also
-//! yields the sequence of the entry that decided.
+//! put or a delete. (A merge operand would not be terminal; there are none yet.) It also yields the
+//! sequence of the deciding entry.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,37 +19,37 @@ use crate::tree::filters::Filters;
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
-/// What a lookup found.
+/// The entry that decided a lookup.
 #[derive(Debug)]
-pub struct Found {
-    /// The write that decided.
+pub struct DecidingEntry {
+    /// The deciding write.
     #[expect(dead_code, reason = "transactions are to check their reads by it")]
     pub sequence: Sequence,
     /// The value, or `None` if the key was deleted.
     pub value: Option<Value>,
 }
 
-/// Looks `query` up in `state`. `None` if no version of the key is there, not even a tombstone.
-/// What it took is added to `counters`.
-pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<Found>> {
+/// Looks up `query` in `state`. Returns `None` if the state has no version of the key, not even a
+/// tombstone. Adds to `counters`.
+pub fn get(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<Option<DecidingEntry>> {
     let mut found = None;
     counted_fold(state, query, counters, &mut |entry, pin| {
-        found = Some(found_in(dir, entry, pin));
+        found = Some(deciding_entry(dir, entry, pin));
         ControlFlow::Break(())
     })?;
     found.transpose()
 }
 
-/// What it means that an entry is the youngest of its key.
-pub(super) fn found_in(dir: &Path, entry: Entry<'_>, pin: &dyn Fn(&[u8]) -> Value) -> Result<Found> {
+/// Interprets the youngest entry of a key.
+pub(super) fn deciding_entry(dir: &Path, entry: Entry<'_>, pin: &dyn Fn(&[u8]) -> Value) -> Result<DecidingEntry> {
     match entry.kind {
-        EntryKind::Put => Ok(Found { sequence: entry.sequence, value: Some(pin(entry.value)) }),
-        EntryKind::Delete => Ok(Found { sequence: entry.sequence, value: None }),
+        EntryKind::Put => Ok(DecidingEntry { sequence: entry.sequence, value: Some(pin(entry.value)) }),
+        EntryKind::Delete => Ok(DecidingEntry { sequence: entry.sequence, value: None }),
         kind => Err(reserved(dir, kind)),
     }
 }
 
-/// True if the key has a value. Copies and pins nothing. What it took is added to `counters`.
+/// Returns true if the key has a value. Copies and pins nothing. Adds to `counters`.
 pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCounters) -> Result<bool> {
     let mut found = Ok(false);
     counted_fold(state, query, counters, &mut |entry, _| {
@@ -63,15 +63,15 @@ pub fn contains(state: &State, dir: &Path, query: Query<'_>, counters: &LookupCo
     found
 }
 
-/// What is told of one entry: the entry, and how to keep its value beyond the call.
+/// A visitor of entries; its second argument pins the entry's value beyond the call.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(Entry<'_>, &dyn Fn(&[u8]) -> Value) -> ControlFlow<()>;
 
-/// Visits the versions of the query's key, youngest first, until `visit` has seen enough, and
-/// counts what that took.
+/// Visits the versions of the query's key, youngest first, until `visit` breaks, and counts the
+/// work.
 fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visit: Visit<'_>) -> Result<()> {
     let mine = counters.mine();
     mine.tally.begin(1);
-    let sample = mine.sampler.picks().then(|| Sample::begin(counters, &mine.tally));
+    let sample = mine.sampler.picks().then(|| SampledLookup::begin(counters, &mine.tally));
     let decided = fold(state, query, &mine.tally, visit)?;
     if let Some(sample) = sample {
         sample.end(state, query, counters, &mine.tally, decided);
@@ -79,7 +79,7 @@ fn counted_fold(state: &State, query: Query<'_>, counters: &LookupCounters, visi
     Ok(())
 }
 
-/// What has decided a lookup.
+/// The source that decided a lookup.
 #[derive(Clone, Copy)]
 enum Decided<'a> {
     Memtable,
@@ -98,7 +98,7 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     let mut candidates = filters.candidates(state, query);
     while let Some(candidate) = candidates.next(tally)? {
         let flow =
-            candidate.search(query, tally, &mut |entry, holder| visit(entry, &|value| Value::held(holder, value)))?;
+            candidate.search(query, tally, &mut |entry, holder| visit(entry, &|value| Value::pinned(holder, value)))?;
         if flow.is_break() {
             return Ok(Decided::Run(candidate.run));
         }
@@ -106,14 +106,13 @@ fn fold<'a>(state: &'a State, query: Query<'_>, tally: &LookupTally, visit: Visi
     Ok(Decided::Nothing)
 }
 
-/// A lookup that is looked at more closely than others: how long it takes, and what becomes of it
-/// in each run.
-struct Sample {
+/// A sampled lookup: its latency and its outcome in each run are recorded.
+struct SampledLookup {
     began: Duration,
     data_blocks_read: u64,
 }
 
-impl Sample {
+impl SampledLookup {
     #[cold]
     #[inline(never)]
     fn begin(counters: &LookupCounters, tally: &LookupTally) -> Self {
@@ -150,11 +149,11 @@ impl Sample {
     }
 }
 
-/// The part of it that is in buffers.
+/// Visits the versions in memtables.
 pub(super) fn fold_memtables(state: &State, query: Query<'_>, visit: Visit<'_>) -> ControlFlow<()> {
-    let in_buffer = |buffer: &Arc<Memtable>, visit: Visit<'_>| {
-        buffer.get(query, &mut |entry| visit(entry, &|value| Value::in_buffer(buffer.pin(value))))
+    let in_memtable = |memtable: &Arc<Memtable>, visit: Visit<'_>| {
+        memtable.get(query, &mut |entry| visit(entry, &|value| Value::in_memtable(memtable.pin(value))))
     };
-    in_buffer(&state.active, visit)?;
-    state.immutable.iter().try_for_each(|immutable| in_buffer(&immutable.buffer, visit))
+    in_memtable(&state.active, visit)?;
+    state.immutable.iter().try_for_each(|immutable| in_memtable(&immutable.memtable, visit))
 }

@@ -1,4 +1,4 @@
-//! The way up: which version of a key a reader at some sequence sees, lookups, scans and snapshots
+//! The read path: which version of a key a reader at a sequence sees; lookups, scans and snapshots
 //! over a pinned state. Never waits for writes or background work.
 
 pub mod get;

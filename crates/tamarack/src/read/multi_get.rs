@@ -1,22 +1,21 @@
-//! Lookups of many keys, all at one sequence in one state, whose blocks are read many at a time.
+//! Lookups of many keys at one sequence in one state, with concurrent block reads.
 //!
-//! Each key goes down from the youngest source to the oldest, as a single lookup does, until it
-//! needs a block that is not in the cache. That block is asked for, and the next key begins; when
-//! the block has arrived, the keys that wait for it go on, perhaps to another block:
+//! Each key is looked up from the youngest source to the oldest, as in a single lookup, until it
+//! needs a block that is not in the block cache. That block is requested, and the next key begins.
+//! When the block has arrived, the keys that wait for it continue, perhaps to another block:
 //!
 //! ```text
 //! keys        a ✓   b → X   c → Y   d → X                           f → Z
 //! device            ├────────── X ──────┤                           ├─── Z ───┤
 //!                           ├───────── Y ───────┤
-//! arrivals                              b ✓ d → W (asked for next)  …
+//! arrivals                              b ✓ d → W (requested next)  …
 //! ```
 //!
-//! So the device has work from the first keys to the last, and what is computed for one key costs
-//! no time while blocks of others are on their way. A key asks one run at a time. The other way,
-//! all runs' blocks at once, reads what a younger run makes needless: with filters, which let a key
-//! pass by nearly all runs that do not have it, the first block finds nearly all keys, and there is
-//! little left for latency to be saved on; without filters, it would read every run for every key.
-//! A block that several keys need is read once.
+//! So the device is busy from the first keys to the last, and the computation for one key overlaps
+//! the reads of others. A key reads from one run at a time. Reading from all runs at once would
+//! read what a younger run makes needless: with filters, which exclude nearly all runs without the
+//! key, the first block decides nearly all keys, and little latency is left to save; without
+//! filters, every key would be read in every run. A block that several keys need is read once.
 //!
 //! Tests: `tests/suite/reads.rs` counts reads and time; lockstep histories compare with single
 //! lookups.
@@ -39,10 +38,10 @@ use crate::tree::filters::{Candidate, Candidates, Filters};
 use crate::tree::run::Run;
 use crate::tree::state::State;
 
-/// What `get` gives for each of `queries`, in their order. What it took is added to `counters`.
+/// Returns what `get` returns for each of `queries`, in their order. Adds to `counters`.
 ///
 /// # Errors
-/// Any error of one lookup is that of all.
+/// The first error of any lookup.
 pub(super) fn multi_get(
     state: &State,
     dir: &Path,
@@ -79,7 +78,7 @@ pub(super) fn multi_get(
     lookups.outcome.map(|()| lookups.values)
 }
 
-/// All lookups, and how far each of them came.
+/// The lookups and their progress.
 struct Lookups<'a> {
     state: &'a State,
     filters: &'a Filters,
@@ -87,25 +86,24 @@ struct Lookups<'a> {
     queries: &'a [Query<'a>],
     counters: &'a LookupCounters,
     values: Vec<Option<Value>>,
-    /// How many of the queries have begun.
+    /// The number of queries that have begun.
     begun: usize,
-    /// For each query that has begun and was not decided by memtables, the runs that it still has
-    /// to search.
+    /// For each query that has begun and was not decided by memtables, the runs that remain.
     searches: Vec<Option<KeySearch<'a>>>,
     blocks: Blocks,
-    /// Blocks that are to be asked for.
+    /// Blocks to be requested.
     to_read: VecDeque<Lacking>,
-    /// Those that were asked for, by the numbers of the reads; `None` once they have arrived.
+    /// Requested blocks, by the numbers of their reads; `None` once they have arrived.
     reading: Vec<Option<Lacking>>,
-    /// For each of both, the queries that go on when it has arrived.
+    /// For each block to be requested or on the way, the queries that wait for it.
     waiting: BTreeMap<BlockName, Vec<usize>>,
-    /// The queries that are sampled, in their order.
+    /// The sampled queries, in their order.
     sampled: Vec<usize>,
-    /// The first error; nothing goes on after it.
+    /// The first error, which ends all lookups.
     outcome: Result<()>,
 }
 
-/// The runs that a query searches: the one that it is at, and those that come after it.
+/// The runs that a query searches: the current candidate, and the older ones.
 struct KeySearch<'a> {
     here: Option<Candidate<'a>>,
     older: Candidates<'a, 'a>,
@@ -120,7 +118,7 @@ impl Lookups<'_> {
         }
     }
 
-    /// Draws the lookups that are sampled; true if the first is, and with it how long all take.
+    /// Draws the sampled lookups; returns true if the first one is, and with it the latency of all.
     fn draw_samples(&mut self) -> bool {
         let queries = 0..self.queries.len();
         let mine = self.counters.mine();
@@ -129,7 +127,7 @@ impl Lookups<'_> {
         self.sampled.first() == Some(&0)
     }
 
-    /// Begins lookups until there is a block to be read; false if there is none.
+    /// Begins lookups until there is a block to read; returns false if there is none.
     fn find_read(&mut self) -> bool {
         while self.to_read.is_empty() && self.begun < self.queries.len() && self.outcome.is_ok() {
             let at = self.begun;
@@ -147,11 +145,11 @@ impl Lookups<'_> {
         }
     }
 
-    /// Looks for one key in the buffers, and then in the runs.
+    /// Looks up one key in the memtables, then in the runs.
     fn begin(&mut self, at: usize) -> Result<()> {
         let mut found = None;
         let visit: Visit<'_> = &mut |entry, pin| {
-            found = Some(get::found_in(self.dir, entry, pin));
+            found = Some(get::deciding_entry(self.dir, entry, pin));
             ControlFlow::Break(())
         };
         if get::fold_memtables(self.state, self.queries[at], visit).is_continue() {
@@ -160,7 +158,7 @@ impl Lookups<'_> {
             }
             let older = self.filters.candidates(self.state, self.queries[at]);
             self.searches[at] = Some(KeySearch { here: None, older });
-            return self.go_down(at);
+            return self.search_runs(at);
         }
         if let Some(found) = found {
             self.values[at] = found?.value;
@@ -172,8 +170,8 @@ impl Lookups<'_> {
         self.sampled.binary_search(&at).is_ok()
     }
 
-    /// Searches run after run until one decides or lacks a block.
-    fn go_down(&mut self, at: usize) -> Result<()> {
+    /// Searches run after run until one decides or a block is missing.
+    fn search_runs(&mut self, at: usize) -> Result<()> {
         let Some(mut search) = self.searches[at].take() else { unreachable!("query {at} has not begun, or has ended") };
         loop {
             let here = match search.here {
@@ -183,7 +181,7 @@ impl Lookups<'_> {
             let Some(here) = here else { return self.end(at, None) };
             let mut found = None;
             let mut visit = |entry: Entry<'_>, holder: Holder<'_>| {
-                found = Some(get::found_in(self.dir, entry, &|value| Value::held(holder, value)));
+                found = Some(get::deciding_entry(self.dir, entry, &|value| Value::pinned(holder, value)));
                 ControlFlow::Break(())
             };
             search.here = match here.search_from(&mut self.blocks, self.queries[at], &mut visit)? {
@@ -211,7 +209,7 @@ impl Lookups<'_> {
         }
     }
 
-    /// A query that memtables did not decide has come to its end, in this run or in none.
+    /// Ends a query that memtables did not decide; `decided` is the deciding run.
     fn end(&self, at: usize, decided: Option<&Run>) -> Result<()> {
         if self.is_sampled(at) {
             self.filters.note_samples(self.state, self.queries[at], decided);
@@ -219,11 +217,11 @@ impl Lookups<'_> {
         Ok(())
     }
 
-    /// Lets the lookups go on that wait for this block.
-    fn go_on(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
+    /// Continues the lookups that wait for this block.
+    fn continue_waiting(&mut self, lacking: &Lacking, bytes: io::Result<&[u8]>) -> Result<()> {
         self.blocks.arrived(lacking, bytes)?;
         let waiting = self.waiting.remove(&lacking.name()).unwrap_or_default();
-        waiting.into_iter().try_for_each(|at| self.go_down(at))
+        waiting.into_iter().try_for_each(|at| self.search_runs(at))
     }
 }
 
@@ -241,7 +239,7 @@ impl ReadQueue for Lookups<'_> {
     fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
         let lacking = self.reading[number].take().expect("each read arrives once");
         if self.outcome.is_ok() {
-            let outcome = self.go_on(&lacking, bytes);
+            let outcome = self.continue_waiting(&lacking, bytes);
             self.note(outcome);
         }
     }

@@ -1,19 +1,19 @@
-//! [`KeyRange`]: the keys a scan covers, as two bounds or as a prefix.
+//! [`ScanRange`]: the keys that a scan covers, as two bounds or as a prefix.
 
 use std::ops::{Bound, RangeBounds};
 
 use crate::entry::Sequence;
 
-/// A range of keys. If the start lies after the end, it is empty.
+/// A range of keys; empty if the start is past the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyRange {
-    /// Where it begins.
+pub struct ScanRange {
+    /// The lower bound.
     pub start: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// The upper bound.
     pub end: Bound<Vec<u8>>,
 }
 
-impl KeyRange {
+impl ScanRange {
     /// The keys within `bounds`, such as `"a".."b"`.
     pub fn new<K: AsRef<[u8]>>(bounds: impl RangeBounds<K>) -> Self {
         let to_owned = |key: &K| key.as_ref().to_vec();
@@ -32,8 +32,8 @@ impl KeyRange {
         Self { start: Bound::Included(prefix.to_vec()), end }
     }
 
-    /// The place of its first entry, if it has a start.
-    pub fn first_place(&self) -> Option<(&[u8], Sequence)> {
+    /// Returns the position of its first possible entry, if it has a lower bound.
+    pub fn first_position(&self) -> Option<(&[u8], Sequence)> {
         match &self.start {
             Bound::Included(key) => Some((key, Sequence::MAX)),
             Bound::Excluded(key) => Some((key, Sequence::ZERO)),
@@ -41,8 +41,8 @@ impl KeyRange {
         }
     }
 
-    /// The place before which its last entry stands, if it has an end.
-    pub fn end_place(&self) -> Option<(&[u8], Sequence)> {
+    /// Returns the position after its last possible entry, if it has an upper bound.
+    pub fn end_position(&self) -> Option<(&[u8], Sequence)> {
         match &self.end {
             Bound::Included(key) => Some((key, Sequence::ZERO)),
             Bound::Excluded(key) => Some((key, Sequence::MAX)),
@@ -50,7 +50,7 @@ impl KeyRange {
         }
     }
 
-    /// True if `key` lies before the range's start.
+    /// Returns true if `key` is below the range.
     pub fn starts_after(&self, key: &[u8]) -> bool {
         match &self.start {
             Bound::Included(start) => key < start.as_slice(),
@@ -59,7 +59,7 @@ impl KeyRange {
         }
     }
 
-    /// True if `key` lies past the range's end.
+    /// Returns true if `key` is above the range.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.end {
             Bound::Included(end) => key > end.as_slice(),
@@ -69,8 +69,8 @@ impl KeyRange {
     }
 }
 
-/// The smallest key that is larger than every key with this prefix; `None` if there is none,
-/// because the prefix consists of bytes 255.
+/// Returns the smallest key larger than every key with this prefix; `None` if there is none,
+/// because all bytes of the prefix are 255.
 pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut after = prefix[..=last].to_vec();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::merge::sorted::Random;
 
-    fn contains(range: &KeyRange, key: &[u8]) -> bool {
+    fn contains(range: &ScanRange, key: &[u8]) -> bool {
         !range.starts_after(key) && !range.ends_before(key)
     }
 
@@ -98,15 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn ranges_contain_what_they_should() {
+    fn ranges_agree_with_the_standard_library() {
         let mut random = Random(7);
         for _ in 0..20_000 {
             let (a, b, key) = (random.key(), random.key(), random.key());
-            assert_eq!(contains(&KeyRange::prefix(&a), &key), key.starts_with(&a), "{a:?} {key:?}");
-            assert_eq!(contains(&KeyRange::new(a.clone()..b.clone()), &key), (a.clone()..b.clone()).contains(&key));
-            assert_eq!(contains(&KeyRange::new(a.clone()..=b.clone()), &key), (a.clone()..=b.clone()).contains(&key));
+            assert_eq!(contains(&ScanRange::prefix(&a), &key), key.starts_with(&a), "{a:?} {key:?}");
+            assert_eq!(contains(&ScanRange::new(a.clone()..b.clone()), &key), (a.clone()..b.clone()).contains(&key));
+            assert_eq!(contains(&ScanRange::new(a.clone()..=b.clone()), &key), (a.clone()..=b.clone()).contains(&key));
             let open = (Bound::Excluded(a), Bound::Unbounded);
-            assert_eq!(contains(&KeyRange::new(open.clone()), &key), open.contains(&key));
+            assert_eq!(contains(&ScanRange::new(open.clone()), &key), open.contains(&key));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! [`Scan`]: the iterator over keys and values that users see, from both ends.
+//! [`Scan`]: the double-ended iterator over keys and values.
 //!
-//! A scan holds an [`Origin`] (the pinned state and what else it needs to make a source) and up to
-//! two cursors over it, one for each end, each made when its end is first asked:
+//! A scan has an [`Origin`] (the pinned state, from which it makes sources) and up to two cursors,
+//! one for each end, each made when its end is first used:
 //!
 //! ```text
 //!   range      ├────────────────────────────────────────┤
@@ -13,16 +13,16 @@
 //!
 //! # Invariants
 //!
-//! * The two ends never meet a key twice: an end that comes to the other's last key is at its end,
-//!   and so is the scan.
-//! * Once the scan has ended, or an error came out, only `None` follows, and the origin and all
-//!   cursors have been released.
+//! * The two ends never deliver a key twice: when one end reaches the other's last key, the scan
+//!   has ended.
+//! * After the end or an error only `None` follows, and the origin and all cursors have been
+//!   released.
 //! * All keys come from one sequence, whatever is written meanwhile.
 //!
 //! # Cost
 //!
-//! Per key, that of [`VisibleCursor`]; and two allocations and copies where keys and values are
-//! given away instead of lent. A scan in one direction makes one source.
+//! Per key, that of [`VisibleCursor`], and two allocations and copies where keys and values are
+//! owned instead of lent. A scan in one direction makes one source.
 //!
 //! # Tests
 //!
@@ -32,66 +32,65 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::range::KeyRange;
+use super::range::ScanRange;
 use super::visible::VisibleCursor;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::merge::Source;
 
-/// What a scan reads from: makes a source over all versions of all keys, once for each end that is
-/// used.
+/// A factory of sources over all versions of all keys, called once for each end that is used.
 pub trait Origin {
-    /// The cursor it makes.
+    /// The type of source.
     type Source: Source;
-    /// Makes one, which stands nowhere. What is not in `range` may be left out of it.
+    /// Makes an unpositioned source, which may omit entries outside of `range`.
     ///
     /// # Errors
-    /// Whatever stands in the way of reading; the scan hands it on and ends.
-    fn open(&self, range: &KeyRange) -> Result<Self::Source>;
+    /// Errors of reading; the scan returns them and ends.
+    fn open(&self, range: &ScanRange) -> Result<Self::Source>;
 
-    /// Told of an error before the scan hands it on.
+    /// Observes an error before the scan returns it.
     fn failed(&self, _: &Error) {}
 }
 
-/// Any function that makes a source will do.
+/// Any function that makes a source is an origin.
 impl<S: Source, F: Fn() -> Result<S>> Origin for F {
     type Source = S;
-    fn open(&self, _: &KeyRange) -> Result<S> {
+    fn open(&self, _: &ScanRange) -> Result<S> {
         self()
     }
 }
 
-/// An iterator over the keys and values in a range as they were at one moment, in order of keys,
-/// from both ends.
+/// An iterator over the keys and values in a range as of one moment, in order of keys, from both
+/// ends.
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan<O: Origin> {
     /// `None` once it has ended.
     open: Option<Open<O>>,
 }
 
-/// A scan that has not ended. An end with a cursor has delivered at least one key, and its cursor
-/// stands on the last one.
+/// A scan that has not ended. An end with a cursor has delivered at least one key and is positioned
+/// on the last one.
 struct Open<O: Origin> {
     origin: O,
     sequence: Sequence,
-    range: KeyRange,
+    range: ScanRange,
     dir: Arc<Path>,
     front: Option<VisibleCursor<O::Source>>,
     back: Option<VisibleCursor<O::Source>>,
 }
 
 impl<O: Origin> Scan<O> {
-    /// The keys and values in `range` that a reader at `sequence` sees in `origin`. Errors name
-    /// `dir`, the database's directory.
-    pub fn new(origin: O, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+    /// Creates a scan of the keys and values in `range` that a reader at `sequence` sees in
+    /// `origin`. Errors name `dir`, the database's directory.
+    pub fn new(origin: O, sequence: Sequence, range: ScanRange, dir: Arc<Path>) -> Self {
         Self { open: Some(Open { origin, sequence, range, dir, front: None, back: None }) }
     }
 
-    /// Goes to the next key from the front, and lends it and its value until the next call; `None`
-    /// at the end. Copies no value, and allocates nothing but space for the longest key.
+    /// Returns the next key and value from the front, lent until the next call; `None` at the end.
+    /// Copies no value, and allocates only space for the longest key.
     ///
     /// # Errors
-    /// Those of reading. The scan has ended then.
+    /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let found = self.advance(Open::advance_front)?;
@@ -102,7 +101,7 @@ impl<O: Origin> Scan<O> {
     /// As [`Scan::next_lent`], from the back.
     ///
     /// # Errors
-    /// Those of reading. The scan has ended then.
+    /// Errors of reading, which end the scan.
     #[inline]
     pub fn next_back_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let found = self.advance(Open::advance_back)?;
@@ -110,7 +109,7 @@ impl<O: Origin> Scan<O> {
         Ok(cursor.filter(|_| found).map(|cursor| (cursor.key(), cursor.value())))
     }
 
-    /// Moves one end on, and ends the scan if there is nothing, or an error.
+    /// Advances one end; ends the scan after its last key or an error.
     #[inline]
     fn advance(&mut self, end: impl FnOnce(&mut Open<O>) -> Result<bool>) -> Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
@@ -166,15 +165,14 @@ impl<O: Origin> Open<O> {
     }
 
     #[cold]
-    fn cursor(origin: &O, sequence: Sequence, range: &KeyRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
+    fn cursor(origin: &O, sequence: Sequence, range: &ScanRange, dir: &Arc<Path>) -> Result<VisibleCursor<O::Source>> {
         Ok(VisibleCursor::new(origin.open(range)?, sequence, range.clone(), dir.clone()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Whatever mixture of ends a scan is asked for, front and back together must deliver exactly
-    //! what a map holds.
+    //! In any interleaving of the two ends, together they must deliver exactly what a map holds.
 
     use std::cell::Cell;
     use std::io;
@@ -195,7 +193,7 @@ mod tests {
             let backward_per_mille = *random.pick(&[0, 100, 500, 900, 1000]);
             let made = Cell::new(0);
             let mut scan = Scan::new(|| Ok(three_sources(&versions, &made)), sequence, range.clone(), dir());
-            assert_eq!(made.get(), 0, "nothing is made before it is needed");
+            assert_eq!(made.get(), 0, "sources are made lazily");
 
             let (mut used_front, mut used_back) = (false, false);
             loop {
@@ -233,8 +231,8 @@ mod tests {
                 source.fail_after(calls);
                 Ok(source)
             };
-            let mut expected = visible(&versions, Sequence::MAX, &KeyRange::all()).into_iter();
-            let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all(), dir());
+            let mut expected = visible(&versions, Sequence::MAX, &ScanRange::all()).into_iter();
+            let mut scan = Scan::new(failing, Sequence::MAX, ScanRange::all(), dir());
             loop {
                 let (found, wanted) = match random.below(2) {
                     0 => (scan.next(), expected.next()),
@@ -259,13 +257,13 @@ mod tests {
 
     #[test]
     fn an_origin_that_fails_ends_the_scan_too() {
-        let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("as told")));
-        let mut scan = Scan::new(failing, Sequence::MAX, KeyRange::all(), dir());
+        let failing = || Err::<SortedSource, _>(Error::io("test", Path::new("origin"), io::Error::other("injected")));
+        let mut scan = Scan::new(failing, Sequence::MAX, ScanRange::all(), dir());
         assert!(matches!(scan.next_back(), Some(Err(Error::Io { .. }))));
         assert!(scan.next_back().is_none() && scan.next().is_none());
     }
 
-    /// What is pinned is released when the scan ends, even if the user keeps the iterator.
+    /// The pinned state is released when the scan ends, even if the user keeps the iterator.
     #[test]
     fn an_ended_scan_releases_its_origin() {
         let pinned = Arc::new(());
@@ -276,14 +274,15 @@ mod tests {
                 Ok(SortedSource::new(Vec::new()))
             }
         };
-        let mut scan = Scan::new(origin, Sequence::MAX, KeyRange::all(), dir());
+        let mut scan = Scan::new(origin, Sequence::MAX, ScanRange::all(), dir());
         assert_eq!(Arc::strong_count(&pinned), 2);
         assert!(scan.next().is_none());
         assert_eq!(Arc::strong_count(&pinned), 1);
         drop(scan);
     }
 
-    /// The same versions always go to the same of three sources, and `made` counts the calls.
+    /// Distributes the versions among three sources, the same way each time; `made` counts the
+    /// calls.
     fn three_sources(versions: &[Version], made: &Cell<u32>) -> MergedSource<SortedSource> {
         made.set(made.get() + 1);
         let hand = |n: u64| versions.iter().filter(|v| v.sequence.0 * 7 / 5 % 3 == n).cloned().collect();

@@ -1,7 +1,7 @@
-//! [`Snapshot`]: the database as it was at one moment, for as long as one likes. [`Scan`]: the iterator over it.
+//! [`Snapshot`]: a consistent view of the database as of one sequence. [`Scan`]: the iterator over it.
 //!
-//! A snapshot is a registered sequence and nothing else; each read through it pins the state of its
-//! own moment. A scan holds a sequence too, and the state it began on.
+//! A snapshot is a registered sequence and nothing else: each read through it pins the current
+//! state. A scan registers a sequence too, and pins the state that it began on.
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -10,92 +10,92 @@ use std::sync::Arc;
 
 use crate::entry::{Query, Sequence};
 use crate::error::{Error, Result};
-use crate::read::range::KeyRange;
+use crate::read::range::ScanRange;
 use crate::read::scan::{self, Origin};
 use crate::read::state_source::StateSource;
 use crate::read::value::Value;
 use crate::read::{get, multi_get};
 use crate::tree::state::{ScanPin, Tree};
 
-/// The database as it was when the snapshot was taken. Holds space while it lives: nothing it can
-/// see is dropped.
+/// A consistent view of the database as of the moment when it was taken. Retains space while it
+/// lives: no version that it can see is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
-    held: Held,
+    registered: RegisteredSequence,
     dir: Arc<Path>,
 }
 
 impl Snapshot {
-    /// What is visible now.
+    /// Takes a snapshot of what is visible now.
     pub(crate) fn now(tree: &Arc<Tree>, dir: &Path) -> Self {
-        Self { held: Held::now(tree), dir: dir.into() }
+        Self { registered: RegisteredSequence::now(tree), dir: dir.into() }
     }
 
-    /// The value that `key` had.
+    /// Returns the value that `key` had.
     ///
     /// # Errors
     /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let query = Query::new(key.as_ref(), self.held.sequence);
-        let Held { tree, .. } = &self.held;
+        let query = Query::new(key.as_ref(), self.registered.sequence);
+        let RegisteredSequence { tree, .. } = &self.registered;
         let found = get::get(&tree.pin(), &self.dir, query, &tree.lookups);
         Ok(found.inspect_err(|error| tree.database.events.noticed(error))?.and_then(|found| found.value))
     }
 
-    /// True if `key` had a value.
+    /// Returns true if `key` had a value.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let query = Query::new(key.as_ref(), self.held.sequence);
-        let Held { tree, .. } = &self.held;
+        let query = Query::new(key.as_ref(), self.registered.sequence);
+        let RegisteredSequence { tree, .. } = &self.registered;
         let found = get::contains(&tree.pin(), &self.dir, query, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
-    /// The values that `keys` had: see [`crate::Db::multi_get`].
+    /// Returns the values that `keys` had: see [`crate::Db::multi_get`].
     ///
     /// # Errors
-    /// As [`Snapshot::get`]; an error of one lookup is that of all.
+    /// As [`Snapshot::get`]; the first error of any lookup.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let Held { tree, sequence } = &self.held;
+        let RegisteredSequence { tree, sequence } = &self.registered;
         let queries: Vec<_> = keys.iter().map(|key| Query::new(key.as_ref(), *sequence)).collect();
         let found = multi_get::multi_get(&tree.pin(), &self.dir, &queries, &tree.lookups);
         found.inspect_err(|error| tree.database.events.noticed(error))
     }
 
-    /// The keys in `range` and their values, in the order of keys; from both ends. An item is an
-    /// error where a table cannot be read, and the last one then.
+    /// Returns a double-ended iterator over the keys in `range` and their values, in the order of
+    /// keys. If a table cannot be read, an item is that error, and the last one.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        self.scan_range(KeyRange::new(range))
+        self.scan_range(ScanRange::new(range))
     }
 
-    /// The keys that begin with `prefix`, and their values; otherwise as [`Snapshot::scan`].
+    /// As [`Snapshot::scan`], over the keys that begin with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        self.scan_range(KeyRange::prefix(prefix.as_ref()))
+        self.scan_range(ScanRange::prefix(prefix.as_ref()))
     }
 
-    fn scan_range(&self, range: KeyRange) -> Scan {
-        let origin = PinnedState { state: self.held.tree.pin_scan(), held: self.held.clone() };
-        Scan(scan::Scan::new(origin, self.held.sequence, range, self.dir.clone()))
+    fn scan_range(&self, range: ScanRange) -> Scan {
+        let origin = PinnedState { state: self.registered.tree.pin_scan(), registered: self.registered.clone() };
+        Scan(scan::Scan::new(origin, self.registered.sequence, range, self.dir.clone()))
     }
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("sequence", &self.held.sequence.0).finish_non_exhaustive()
+        f.debug_struct("Snapshot").field("sequence", &self.registered.sequence.0).finish_non_exhaustive()
     }
 }
 
-/// Keys and values in a range, in the order of keys, as they were at one moment. Iterates from both
-/// ends; after an error it is at its end.
+/// Iterator over keys and values in a range, in the order of keys, as of one moment. Double-ended;
+/// ends after an error.
 ///
-/// As an iterator it gives away copies. [`Scan::next_lent`] and [`Scan::next_back_lent`] do the
-/// same without copies, for who looks at each entry and goes on, or keeps few; a scan in memory is
-/// about twice as fast so. All four may be mixed.
+/// The iterator returns copies. [`Scan::next_lent`] and [`Scan::next_back_lent`] lend keys and
+/// values instead, which makes a scan in memory about twice as fast; use them if you keep few
+/// entries. All four may be mixed.
 ///
 /// ```
-/// # let db = tamarack::Options::new().expert(tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
+/// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
 /// # db.put("acorn", "3")?;
 /// let mut longest = 0;
 /// let mut scan = db.scan("a"..);
@@ -109,18 +109,18 @@ impl fmt::Debug for Snapshot {
 pub struct Scan(scan::Scan<PinnedState>);
 
 impl Scan {
-    /// The next key and its value, lent until the next call; `None` at the end. Copies no value;
-    /// allocates nothing after the first call, as long as what it reads is in the cache.
+    /// Returns the next key and its value, lent until the next call; `None` at the end. Copies no
+    /// value; allocates nothing after the first call while blocks are in the block cache.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read. The scan is
-    /// at its end then.
+    /// [`crate::Error::Io`] or [`crate::Error::Corruption`] if a table cannot be read. The scan has
+    /// ended then.
     #[inline]
     pub fn next_lent(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.0.next_lent()
     }
 
-    /// As [`Scan::next_lent`], from the other end.
+    /// As [`Scan::next_lent`], from the back.
     ///
     /// # Errors
     /// As [`Scan::next_lent`].
@@ -152,46 +152,46 @@ impl fmt::Debug for Scan {
     }
 }
 
-/// A registered sequence: flushes and merges keep what it can see until it is dropped.
-struct Held {
+/// A registered sequence: flushes and compactions keep what it can see until it is dropped.
+struct RegisteredSequence {
     tree: Arc<Tree>,
     sequence: Sequence,
 }
 
-impl Held {
+impl RegisteredSequence {
     fn now(tree: &Arc<Tree>) -> Self {
         Self { sequence: tree.database.sequences.acquire(), tree: tree.clone() }
     }
 }
 
-impl Clone for Held {
+impl Clone for RegisteredSequence {
     fn clone(&self) -> Self {
         self.tree.database.sequences.share(self.sequence);
         Self { tree: self.tree.clone(), sequence: self.sequence }
     }
 }
 
-impl Drop for Held {
+impl Drop for RegisteredSequence {
     fn drop(&mut self) {
         self.tree.database.sequences.release(self.sequence);
     }
 }
 
-/// What a scan reads from: a state that was pinned after its sequence was registered, so that it
-/// has all that the sequence can see.
+/// The origin of a scan: a state that was pinned after its sequence was registered, so that it has
+/// everything visible at that sequence.
 struct PinnedState {
     state: ScanPin,
-    held: Held,
+    registered: RegisteredSequence,
 }
 
 impl Origin for PinnedState {
     type Source = StateSource;
 
-    fn open(&self, range: &KeyRange) -> Result<Self::Source> {
-        Ok(StateSource::new(&self.state, range, &self.held.tree.lookups))
+    fn open(&self, range: &ScanRange) -> Result<Self::Source> {
+        Ok(StateSource::new(&self.state, range, &self.registered.tree.lookups))
     }
 
     fn failed(&self, error: &Error) {
-        self.held.tree.database.events.noticed(error);
+        self.registered.tree.database.events.noticed(error);
     }
 }

@@ -1,19 +1,20 @@
-//! [`StateSource`]: all entries of a pinned state, buffers and runs, as one source; its seeks read the first blocks of all runs at once.
+//! [`StateSource`]: all entries of a pinned state, memtables and runs, as one source. Its seeks read
+//! the first blocks of all runs concurrently.
 //!
 //! ```text
 //! seek ──► run 1: its block is in the cache                                ┐
 //!          run 2: lacks a block ──┐                  ┌─► decoded           │
-//!          run 3: lacks a block ──┼─► all on the way ┼─► decoded           ├─► every cursor seeks, and finds what it needs
-//!          run 4: lacks a block ──┘   at once        └─► decoded           ┘
+//!          run 3: lacks a block ──┼─► read at once   ┼─► decoded           ├─► every cursor seeks in memory
+//!          run 4: lacks a block ──┘                  └─► decoded           ┘
 //! ```
 //!
-//! So a seek takes about as long as one read, however many runs there are. If a lower index block
-//! is not in the cache either, it is read before, while the other runs' reads go on. What could not
-//! be brought, the cursor reads by itself; it is that read whose failure is told.
+//! So a seek takes about as long as one read, however many runs there are. A lower index block that
+//! is not cached is read first, while the reads of other runs continue. If a read fails here, the
+//! cursor repeats it by itself, and that failure is returned.
 //!
-//! Steps are those of [`MergedSource`]: each run is read further by itself, when it gets there.
-//! Beside a merge, runs end at the keys that it has not handed over yet, or begin there: what is
-//! behind such a cut is read when the scan gets there, by all runs that wait at it at once.
+//! Steps are those of [`MergedSource`]: each run reads its further blocks by itself. During a
+//! compaction, runs end or begin at the keys that it has not handed over yet. What is behind such a
+//! cut is read when the scan gets there, for all runs that wait at it at once.
 //!
 //! Tests: `tests/suite/reads.rs`, on a simulated device that takes a fixed time for each read.
 
@@ -28,63 +29,64 @@ use crate::error::Result;
 use crate::memory::{self, Charge};
 use crate::memtable::MemtableCursor;
 use crate::merge::{MergedSource, SeekTarget, Source};
-use crate::read::range::KeyRange;
+use crate::read::range::ScanRange;
 use crate::stats::{LookupCounters, LookupKind, Reader};
 use crate::table::{ReadPolicy, ScanVolume};
 use crate::tree::run::RunCursor;
 use crate::tree::state::State;
 
-/// What a cursor takes with the keys that it keeps, in bytes; about.
-const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<Part>() + 500;
+/// Approximate memory of a cursor with its keys, in bytes.
+const CURSOR_BYTES: usize = size_of::<RunCursor>() + size_of::<StatePart>() + 500;
 
-/// All entries of a state. See the module's documentation.
+/// All entries of a pinned state. See the module's documentation.
 pub(super) struct StateSource {
-    merged: MergedSource<Part>,
-    /// Times some of the seeks.
+    merged: MergedSource<StatePart>,
+    /// Samples the latency of seeks.
     lookups: LookupCounters,
-    /// Of the cursors. What they have read ahead, and the blocks that they hold, have charges of
-    /// their own.
+    /// Charge for the cursors. Read-ahead and pinned blocks have charges of their own.
     _charge: Charge,
 }
 
-/// One of the sources that a state consists of.
-enum Part {
+/// A memtable or run of a state.
+enum StatePart {
     Memtable(MemtableCursor),
-    /// Boxed, since it is many times as large, and merging moves sources about.
+    /// Boxed: it is many times as large, and merging moves sources.
     Run(Box<RunCursor>),
 }
 
 impl StateSource {
-    /// Stands nowhere. Keeps alive of the state what it reads from. Of what is not in `range`, it
-    /// may leave out what it likes.
-    pub(super) fn new(state: &State, range: &KeyRange, lookups: &LookupCounters) -> Self {
-        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
-        // What comes into an empty buffer from now on is younger than what the scan sees.
-        let buffers = buffers.filter(|buffer| !buffer.is_empty()).map(|buffer| Part::Memtable(buffer.cursor()));
-        let volume = Arc::new(ScanVolume::between(range.first_place(), range.end_place()));
+    /// Creates an unpositioned source over `state`, which may omit entries outside of `range`.
+    pub(super) fn new(state: &State, range: &ScanRange, lookups: &LookupCounters) -> Self {
+        let memtables =
+            std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
+        // Entries that an empty memtable takes from now on are younger than what the scan sees.
+        let memtables =
+            memtables.filter(|memtable| !memtable.is_empty()).map(|memtable| StatePart::Memtable(memtable.cursor()));
+        let volume = Arc::new(ScanVolume::between(range.first_position(), range.end_position()));
         if let Some(range_delete) = state.tree().range_deletes().first() {
             match *range_delete {}
         }
         let runs = || state.tree().runs();
-        let raw_bytes = runs().map(|run| run.known_raw_bytes()).sum();
-        let runs = runs().map(|run| Part::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
-        let parts: Vec<_> = buffers.chain(runs).collect();
+        let raw_bytes = runs().map(|run| run.cached_raw_bytes()).sum();
+        let runs =
+            runs().map(|run| StatePart::Run(Box::new(run.cursor(ReadPolicy::Cached).sharing(&volume, raw_bytes))));
+        let parts: Vec<_> = memtables.chain(runs).collect();
         let charge = Charge::to(state.active.account(), memory::MemoryPart::Iterators, parts.len() * CURSOR_BYTES);
         Self { merged: MergedSource::new(parts), lookups: lookups.clone(), _charge: charge }
     }
 
-    /// Goes to the place, and notes how long that took if it is sampled.
-    fn leap(&mut self, place: SeekTarget<'_>) -> Result<()> {
+    /// Seeks, and records the latency if the seek is sampled.
+    fn seek_sampled(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let began = self.lookups.mine().sampler.picks().then(|| self.lookups.now());
-        self.go(place)?;
+        self.seek_together(place)?;
         if let Some(began) = began {
             self.lookups.note_latency(LookupKind::Seek, began);
         }
         Ok(())
     }
 
-    fn go(&mut self, place: SeekTarget<'_>) -> Result<()> {
-        read_for(self.merged.sources_mut().iter_mut().filter_map(Part::run).collect(), Some(place));
+    fn seek_together(&mut self, place: SeekTarget<'_>) -> Result<()> {
+        read_for(self.merged.sources_mut().iter_mut().filter_map(StatePart::run).collect(), Some(place));
         let went = self.merged.seek_to(place);
         if went.is_err() {
             forget(self.merged.sources_mut());
@@ -92,14 +94,13 @@ impl StateSource {
         self.settled(went)
     }
 
-    /// After a step: nothing more, unless a run waits.
+    /// Completes a step: continues runs that wait, if any.
     #[inline]
     fn settled(&mut self, went: Result<()>) -> Result<()> {
         if self.merged.some_wait() { went.and_then(|()| self.settle()) } else { went }
     }
 
-    /// Lets runs go on that wait at a cut, if that comes first: all that wait at the same one
-    /// together.
+    /// Continues runs that wait at a cut, if that cut is next: all runs at the same cut together.
     #[cold]
     fn settle(&mut self) -> Result<()> {
         self.merged.settle(|parts, cut| {
@@ -113,19 +114,21 @@ impl StateSource {
     }
 }
 
-/// After an error, so that no run takes what was prepared for this seek to be for another one.
-fn forget(parts: &mut [Part]) {
-    parts.iter_mut().filter_map(Part::run).for_each(RunCursor::leave);
+/// Resets the runs after an error, so that none takes what was prepared for this seek to be for
+/// another.
+fn forget(parts: &mut [StatePart]) {
+    parts.iter_mut().filter_map(StatePart::run).for_each(RunCursor::leave);
 }
 
-/// The runs that wait at the cut at this key.
-fn waiting<'a>(parts: &'a mut [Part], cut: &[u8]) -> Vec<&'a mut RunCursor> {
-    parts.iter_mut().filter_map(Part::run).filter(|run| run.waits_at() == Some(cut)).collect()
+/// Returns the runs that wait at the cut at this key.
+fn waiting<'a>(parts: &'a mut [StatePart], cut: &[u8]) -> Vec<&'a mut RunCursor> {
+    parts.iter_mut().filter_map(StatePart::run).filter(|run| run.waits_at() == Some(cut)).collect()
 }
 
-/// Reads what these runs need to go to a place, or to go on from where they wait, at once.
+/// Reads concurrently the blocks that these runs need to seek to `place`, or to continue from their
+/// cuts.
 fn read_for(runs: Vec<&mut RunCursor>, place: Option<SeekTarget<'_>>) {
-    // One alone reads by itself.
+    // A single run reads by itself.
     if runs.len() < 2 {
         return;
     }
@@ -137,21 +140,21 @@ fn read_for(runs: Vec<&mut RunCursor>, place: Option<SeekTarget<'_>>) {
     }
 }
 
-/// The reads that a seek needs beforehand.
+/// The reads ahead of a seek.
 struct Seek<'a> {
-    /// Where to; if that is not said, to what is behind the cut at which each waits.
+    /// The target; `None` means behind the cut at which each run waits.
     place: Option<SeekTarget<'a>>,
     runs: Vec<&'a mut RunCursor>,
-    /// How many of the runs have been asked what they lack.
+    /// The number of runs that have been prepared.
     prepared: usize,
-    /// Those that lack something.
+    /// Runs that lack a block.
     to_read: VecDeque<usize>,
     /// The run of each read.
     reading: Vec<usize>,
 }
 
 impl Seek<'_> {
-    /// Asks runs until one lacks something; false if none does.
+    /// Prepares runs until one lacks a block; returns false if none does.
     fn find_read(&mut self) -> bool {
         while self.to_read.is_empty() && self.prepared < self.runs.len() {
             self.prepare(self.prepared);
@@ -166,7 +169,7 @@ impl Seek<'_> {
             Some(place) => cursor.prepare(place),
             None => cursor.prepare_to_go_on(),
         };
-        // A run that cannot even be prepared will say so when it is sought in.
+        // A failed preparation fails again in the seek, which returns the error.
         if lacks_some.unwrap_or(false) {
             self.to_read.push_back(run);
         }
@@ -191,19 +194,19 @@ impl ReadQueue for Seek<'_> {
 
 impl Source for StateSource {
     fn seek_first(&mut self) -> Result<()> {
-        self.leap(SeekTarget::First)
+        self.seek_sampled(SeekTarget::First)
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.leap(SeekTarget::Last)
+        self.seek_sampled(SeekTarget::Last)
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(SeekTarget::From(key, sequence))
+        self.seek_sampled(SeekTarget::From(key, sequence))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(SeekTarget::Before(key, sequence))
+        self.seek_sampled(SeekTarget::Before(key, sequence))
     }
 
     #[inline]
@@ -229,7 +232,7 @@ impl Source for StateSource {
     }
 }
 
-impl Part {
+impl StatePart {
     fn run(&mut self) -> Option<&mut RunCursor> {
         match self {
             Self::Memtable(_) => None,
@@ -238,7 +241,7 @@ impl Part {
     }
 }
 
-/// Hands a call on to whichever source it is.
+/// Forwards a call to the memtable's or the run's cursor.
 macro_rules! either {
     ($self:ident, $source:ident => $call:expr) => {
         match $self {
@@ -248,7 +251,7 @@ macro_rules! either {
     };
 }
 
-impl Source for Part {
+impl Source for StatePart {
     fn seek_first(&mut self) -> Result<()> {
         either!(self, source => source.seek_first())
     }

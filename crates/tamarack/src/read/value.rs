@@ -1,4 +1,4 @@
-//! [`Value`]: a value that is not copied out of where it stands.
+//! [`Value`]: a value that is read in place, without copying.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -7,32 +7,32 @@ use crate::cache::{CachedEntry, Holder};
 use crate::format::SharedBlock;
 use crate::memtable::PinnedValue;
 
-/// A value, borrowed from the buffer, the cached block or the cached entry where it stands, which
-/// it keeps in memory until it is dropped. It dereferences to its bytes.
+/// A value, read in place from the memtable, cached block or cached entry that has it, which it
+/// pins in memory until it is dropped. Dereferences to its bytes.
 ///
-/// A small value may so hold a block of some KiB or a whole buffer: copy it (`to_vec`) to keep it
-/// for long.
+/// A small value can pin a block of some KiB or a whole memtable: copy it (`to_vec`) to keep it for
+/// long.
 #[derive(Clone)]
-pub struct Value(Place);
+pub struct Value(ValueBytes);
 
 #[derive(Clone)]
-enum Place {
+enum ValueBytes {
     Memtable(PinnedValue),
     Block { block: SharedBlock, range: Range<usize> },
     Entry(CachedEntry),
 }
 
 impl Value {
-    /// A value in a buffer.
-    pub(crate) fn in_buffer(value: PinnedValue) -> Self {
-        Self(Place::Memtable(value))
+    /// Creates a value in a memtable.
+    pub(crate) fn in_memtable(value: PinnedValue) -> Self {
+        Self(ValueBytes::Memtable(value))
     }
 
-    /// The value of an entry that came with `holder`.
-    pub(crate) fn held(holder: Holder<'_>, value: &[u8]) -> Self {
+    /// Pins the value of an entry that came with `holder`.
+    pub(crate) fn pinned(holder: Holder<'_>, value: &[u8]) -> Self {
         match holder {
-            Holder::Block(block) => Self(Place::Block { block: block.clone(), range: block.range_of(value) }),
-            Holder::Entry(entry) => Self(Place::Entry(entry.clone())),
+            Holder::Block(block) => Self(ValueBytes::Block { block: block.clone(), range: block.range_of(value) }),
+            Holder::Entry(entry) => Self(ValueBytes::Entry(entry.clone())),
         }
     }
 }
@@ -42,9 +42,9 @@ impl Deref for Value {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Memtable(value) => value,
-            Place::Block { block, range } => &block.bytes()[range.clone()],
-            Place::Entry(entry) => entry.value(),
+            ValueBytes::Memtable(value) => value,
+            ValueBytes::Block { block, range } => &block.bytes()[range.clone()],
+            ValueBytes::Entry(entry) => entry.value(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! [`VisibleCursor`]: what a reader at one sequence sees of a source, key by key, in both directions.
+//! [`VisibleCursor`]: the keys and values that a reader at one sequence sees, in both directions.
 //!
-//! In goes a [`Source`] with all versions of all keys; out come, for each key in a range, the key
-//! and value of its youngest version at or below the reader's sequence, unless that is a tombstone.
+//! Input: a [`Source`] with all versions of all keys. Output: for each key in a range, the key and
+//! value of its youngest version at or below the reader's sequence, unless that is a tombstone.
 //!
 //! ```text
 //!   source, in entry order     a9 a4   b7✝ b2   c8   d3        a9 = key a, sequence 9; ✝ = tombstone
@@ -10,24 +10,23 @@
 //!   going backward                d3 → skip c8 → b2, no: b7✝ → a4, not a9 → end
 //! ```
 //!
-//! Forward, the first visible version of a key is the right one. Backward, versions come oldest
-//! first, so that the right one is known only when the next version is invisible or belongs to
-//! another key. The source has moved on by then; it still has the value that it left
-//! ([`Source::left`]). Only if more steps are needed, over younger versions that the reader does
-//! not see, the value is copied.
+//! Forward, the first visible version of a key decides. Backward, versions come oldest first, so
+//! the deciding one is known only when the next version is invisible or belongs to another key. The
+//! source has moved on by then, but still has the value that it left ([`Source::left`]). The value
+//! is copied only if more steps are needed, over younger versions that the reader does not see.
 //!
 //! # Invariants
 //!
-//! * After `next` or `prev` returned true, the cursor stands on a key: `key` and `value` are those
-//!   of that key.
-//! * Otherwise (new, past either end, after an error) it stands nowhere, and `next` begins at the
+//! * After `next` or `prev` returned true, the cursor is positioned on a key: `key` and `value` are
+//!   those of that key.
+//! * Otherwise (new, past either end, after an error) it is unpositioned: `next` begins at the
 //!   range's start, `prev` at its end.
 //!
 //! # Cost
 //!
-//! One step of the source per version met, one copy of each key, into a buffer that is used again,
-//! and none of values but as said. A change of direction costs one seek. Of a key with very many
-//! versions only the first `STEPS_BEFORE_SEEK` are walked over, the others are leapt.
+//! One step of the source per version, one copy of each key into a reused buffer, and no copies of
+//! values except as above. A change of direction costs one seek. Of a key with very many versions
+//! only the first `STEPS_BEFORE_SEEK` are stepped over; a seek skips the others.
 //!
 //! # Tests
 //!
@@ -37,138 +36,143 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::range::KeyRange;
+use super::range::ScanRange;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
 use crate::merge::Source;
 
-/// After so many versions of one key without result, a seek is taken to cost less than to walk on:
-/// it costs every merged source a search, a step costs one source little. Keys that are overwritten
-/// again and again in one buffer have thousands.
+/// After this many versions of one key a seek is taken to cost less than further steps: a seek
+/// costs a search in every merged source, a step costs one source little. A key that is overwritten
+/// again and again within one memtable has thousands of versions.
 const STEPS_BEFORE_SEEK: u32 = 16;
 
-/// The visible keys and values of a source within a range. See the module's documentation.
+/// A cursor over the visible keys and values of a source within a range. See the module's
+/// documentation.
 #[derive(Debug)]
 pub struct VisibleCursor<S> {
     source: S,
     sequence: Sequence,
-    range: KeyRange,
+    range: ScanRange,
     /// The database's directory, for errors.
     dir: Arc<Path>,
-    standing: Standing,
-    /// The key that was met last, visible or not.
+    position: CursorPosition,
+    /// The last key that was visited, visible or not.
     key: Vec<u8>,
-    /// The value, if the cursor came to its key backward, and had to go on from where the value is.
+    /// The value, if the cursor reached its key backward and had to step past the deciding version.
     copied: Vec<u8>,
     is_copied: bool,
 }
 
-/// Where the cursor stands, and its source.
+/// The positions of the cursor and of its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
-    /// On no key; the source anywhere.
-    Nowhere,
+enum CursorPosition {
+    /// Unpositioned; the source anywhere.
+    Unpositioned,
     /// On `key`; the source on the version that the reader sees.
     Forward,
-    /// On `key`; the source before all its versions, or nowhere if there is nothing before.
+    /// On `key`; the source before all its versions, or unpositioned if nothing is before.
     Backward,
 }
 
 impl<S: Source> VisibleCursor<S> {
-    /// What a reader at `sequence` sees of `source` within `range`. The cursor stands nowhere.
-    /// Errors name `dir`, the database's directory.
-    pub fn new(source: S, sequence: Sequence, range: KeyRange, dir: Arc<Path>) -> Self {
+    /// Creates an unpositioned cursor over what a reader at `sequence` sees of `source` within
+    /// `range`. Errors name `dir`, the database's directory.
+    pub fn new(source: S, sequence: Sequence, range: ScanRange, dir: Arc<Path>) -> Self {
         Self {
             source,
             sequence,
             range,
             dir,
-            standing: Standing::Nowhere,
+            position: CursorPosition::Unpositioned,
             key: Vec::new(),
             copied: Vec::new(),
             is_copied: false,
         }
     }
 
-    /// Goes to the next visible key, from nowhere to the first one; false if there is none.
+    /// Moves to the next visible key, or to the first one if unpositioned; returns false if there
+    /// is none.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
-        // An error on the way leaves the cursor nowhere.
-        let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
-        match standing {
-            Standing::Forward => self.source.next()?,
-            Standing::Nowhere => self.seek_start()?,
-            Standing::Backward => self.source.seek(&self.key, Sequence::ZERO)?,
+        // An error leaves the cursor unpositioned.
+        let position = std::mem::replace(&mut self.position, CursorPosition::Unpositioned);
+        match position {
+            CursorPosition::Forward => self.source.next()?,
+            CursorPosition::Unpositioned => self.seek_start()?,
+            CursorPosition::Backward => self.source.seek(&self.key, Sequence::ZERO)?,
         }
-        let found = self.find_forward(standing == Standing::Forward)?;
+        let found = self.find_forward(position == CursorPosition::Forward)?;
         if found {
-            self.standing = Standing::Forward;
+            self.position = CursorPosition::Forward;
         }
         Ok(found)
     }
 
-    /// Goes to the previous visible key, from nowhere to the last one; false if there is none.
+    /// Moves to the previous visible key, or to the last one if unpositioned; returns false if
+    /// there is none.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     #[inline]
     pub fn prev(&mut self) -> Result<bool> {
-        let found = match std::mem::replace(&mut self.standing, Standing::Nowhere) {
-            Standing::Nowhere => self.seek_end(),
-            Standing::Forward => self.source.seek_before(&self.key, Sequence::MAX),
-            Standing::Backward => Ok(()),
+        let found = match std::mem::replace(&mut self.position, CursorPosition::Unpositioned) {
+            CursorPosition::Unpositioned => self.seek_end(),
+            CursorPosition::Forward => self.source.seek_before(&self.key, Sequence::MAX),
+            CursorPosition::Backward => Ok(()),
         }
         .and_then(|()| self.find_backward())?;
         if found {
-            self.standing = Standing::Backward;
+            self.position = CursorPosition::Backward;
         }
         Ok(found)
     }
 
-    /// The key on which the cursor stands.
+    /// Returns the key at the cursor.
     ///
     /// # Panics
-    /// If it stands nowhere.
+    /// If the cursor is unpositioned.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        assert!(self.standing != Standing::Nowhere, "the cursor must stand on a key");
+        assert!(self.position != CursorPosition::Unpositioned, "the cursor must be positioned on a key");
         &self.key
     }
 
-    /// The value of the key on which the cursor stands.
+    /// Returns the value at the cursor.
     ///
     /// # Panics
-    /// If it stands nowhere.
+    /// If the cursor is unpositioned.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match self.standing {
-            Standing::Nowhere => panic!("the cursor must stand on a key"),
-            Standing::Forward => self.source.entry().expect("the source stands on the visible version").value,
-            Standing::Backward if self.is_copied => &self.copied,
-            Standing::Backward => self.source.left(),
+        match self.position {
+            CursorPosition::Unpositioned => panic!("the cursor must be positioned on a key"),
+            CursorPosition::Forward => {
+                self.source.entry().expect("the source is positioned on the visible version").value
+            }
+            CursorPosition::Backward if self.is_copied => &self.copied,
+            CursorPosition::Backward => self.source.left(),
         }
     }
 
     fn seek_start(&mut self) -> Result<()> {
-        match self.range.first_place() {
+        match self.range.first_position() {
             Some((key, sequence)) => self.source.seek(key, sequence),
             None => self.source.seek_first(),
         }
     }
 
     fn seek_end(&mut self) -> Result<()> {
-        match self.range.end_place() {
+        match self.range.end_position() {
             Some((key, sequence)) => self.source.seek_before(key, sequence),
             None => self.source.seek_last(),
         }
     }
 
-    /// From where the source stands, finds the first visible version that is no tombstone. If it
-    /// `passes` a key, which is `self.key`, the versions of that key that come first are passed
-    /// over; one was passed before.
+    /// Finds the first visible version at or after the source's position that is no tombstone. If
+    /// it `passes` a key, which is `self.key`, the first versions of that key are skipped; one was
+    /// skipped before.
     #[inline]
     fn find_forward(&mut self, passes: bool) -> Result<bool> {
         let (mut known, mut settled, mut steps) = (passes, passes, u32::from(passes));
@@ -196,8 +200,8 @@ impl<S: Source> VisibleCursor<S> {
         Ok(false)
     }
 
-    /// From where the source stands, goes back over all versions of a key, and again until a key's
-    /// youngest visible version is no tombstone.
+    /// Moves back over all versions of a key, and again until a key's youngest visible version is
+    /// no tombstone.
     #[inline]
     fn find_backward(&mut self) -> Result<bool> {
         loop {
@@ -205,17 +209,17 @@ impl<S: Source> VisibleCursor<S> {
                 Some(entry) if !self.range.starts_after(entry.key) => replace(&mut self.key, entry.key),
                 _ => return Ok(false),
             }
-            if self.pass_key_backward()? {
+            if self.skip_key_backward()? {
                 return Ok(true);
             }
         }
     }
 
-    /// Goes back over all versions of `self.key`, the oldest of which the source stands on; true if
-    /// a reader sees a value, which is then that which the source left last, or in
-    /// `self.copied`.
+    /// Moves back over all versions of `self.key`, on the oldest of which the source is positioned.
+    /// Returns true if the reader sees a value, which is then the one that the source left last, or
+    /// in `self.copied`.
     #[inline]
-    fn pass_key_backward(&mut self) -> Result<bool> {
+    fn skip_key_backward(&mut self) -> Result<bool> {
         let (mut found, mut steps) = (false, 0);
         self.is_copied = false;
         while let Some(entry) = self.source.entry()
@@ -234,7 +238,7 @@ impl<S: Source> VisibleCursor<S> {
                 }
                 self.source.prev()?;
             } else if steps == STEPS_BEFORE_SEEK && visible {
-                // There is a visible version, so the youngest of them is where this leads.
+                // There is a visible version, so this seek finds the youngest one.
                 self.source.seek(&self.key, self.sequence)?;
             } else {
                 if found && !self.is_copied {
@@ -248,7 +252,7 @@ impl<S: Source> VisibleCursor<S> {
     }
 }
 
-/// True for a value, false for a tombstone.
+/// Returns true for a put, false for a tombstone.
 fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
     match entry.kind {
         EntryKind::Put => Ok(true),
@@ -257,7 +261,8 @@ fn is_put(dir: &Path, entry: &Entry<'_>) -> Result<bool> {
     }
 }
 
-/// What a reader says of an entry that it cannot read. `dir` is the database's directory.
+/// Returns the error for an entry of a kind that this version cannot read. `dir` is the database's
+/// directory.
 pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
     Error::Unsupported {
         path: dir.to_owned(),
@@ -265,7 +270,7 @@ pub(super) fn reserved(dir: &Path, kind: EntryKind) -> Error {
     }
 }
 
-/// True if two keys are equal. Most that are not differ near their end.
+/// Compares two keys. Most unequal keys differ near their end.
 #[inline]
 fn same_key(a: &[u8], b: &[u8]) -> bool {
     match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
@@ -274,12 +279,13 @@ fn same_key(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Puts `bytes` in the place of what `buffer` holds.
+/// Replaces the contents of `buffer` by `bytes`.
 #[inline]
 fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.clear();
     match (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
-        // Most keys. Two copies of a fixed length, which may overlap, are cheaper than one of any length.
+        // The length of most keys. Two copies of fixed length, which may overlap, are cheaper than
+        // one of variable length.
         (Some(first), Some(last)) if bytes.len() <= 32 => {
             buffer.extend_from_slice(&[0; 32]);
             buffer[..16].copy_from_slice(first);
@@ -292,7 +298,7 @@ fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    //! A cursor must see what a map holds after all commits up to its sequence.
+    //! A cursor must agree with a map after all commits up to its sequence.
 
     use std::collections::BTreeMap;
     use std::ops::Bound;
@@ -317,21 +323,21 @@ pub(crate) mod tests {
                 Version::put("d", 3, "d3"),
             ]
         };
-        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), KeyRange::all(), dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(versions()), Sequence(7), ScanRange::all(), dir());
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(cursor.next().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"d"[..], &b"d3"[..]));
         assert!(!cursor.next().unwrap());
-        assert!(cursor.prev().unwrap(), "from nowhere, `prev` begins at the end");
+        assert!(cursor.prev().unwrap(), "unpositioned, `prev` begins at the end");
         assert_eq!((cursor.key(), cursor.value()), (&b"d"[..], &b"d3"[..]));
         assert!(cursor.prev().unwrap());
         assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"a4"[..]));
         assert!(!cursor.prev().unwrap());
     }
 
-    /// Random steps in both directions; some calls of the source fail, after which the cursor
-    /// starts anew.
+    /// Random steps in both directions; some calls of the source fail, after which the cursor is
+    /// unpositioned.
     #[test]
     fn random_walks_agree_with_a_map() {
         let mut failures = 0;
@@ -368,17 +374,17 @@ pub(crate) mod tests {
         assert!(failures > 200, "only {failures} failures were met");
     }
 
-    /// A key with thousands of versions, of which a reader sees none, some or all, must not cost
-    /// thousands of steps.
+    /// A key with thousands of versions must not cost thousands of steps, whether a reader sees
+    /// none, some or all.
     #[test]
-    fn many_versions_of_one_key_are_leapt() {
+    fn seeks_skip_many_versions_of_one_key() {
         for kind in [EntryKind::Put, EntryKind::Delete] {
             for reader in [4, 5, 10, 2500, 4995, 5004, 5005, 9000] {
                 let mut versions = vec![Version::put("a", 1, "a"), Version::put("c", 2, "c")];
                 versions.extend((5..5005).map(|n| Version { kind, ..Version::put("b", n, n.to_string()) }));
-                let expected: Vec<_> = visible(&versions, Sequence(reader), &KeyRange::all()).into_iter().collect();
+                let expected: Vec<_> = visible(&versions, Sequence(reader), &ScanRange::all()).into_iter().collect();
                 let mut cursor =
-                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), KeyRange::all(), dir());
+                    VisibleCursor::new(SortedSource::new(versions), Sequence(reader), ScanRange::all(), dir());
                 for (key, value) in &expected {
                     assert!(cursor.next().unwrap());
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
@@ -395,16 +401,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kind_of_the_future_is_refused_in_both_directions() {
+    fn unknown_kinds_of_entries_are_refused_in_both_directions() {
         let merge = Version { kind: EntryKind::Merge, ..Version::put("a", 1, "") };
-        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), KeyRange::all(), dir());
+        let mut cursor = VisibleCursor::new(SortedSource::new(vec![merge]), Sequence(7), ScanRange::all(), dir());
         for found in [cursor.next(), cursor.prev()] {
             assert!(matches!(&found, Err(Error::Unsupported { path, .. }) if *path == *dir()), "{found:?}");
         }
     }
 
-    /// What a map holds after all commits up to `sequence`.
-    pub(crate) fn visible(versions: &[Version], sequence: Sequence, range: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    /// Returns the map after all commits up to `sequence`.
+    pub(crate) fn visible(versions: &[Version], sequence: Sequence, range: &ScanRange) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut map = BTreeMap::new();
         for version in versions.iter().filter(|version| version.sequence <= sequence) {
             match version.kind {
@@ -416,19 +422,19 @@ pub(crate) mod tests {
         map
     }
 
-    /// The same versions, of half a dozen keys.
+    /// Returns the same versions, of half a dozen keys.
     fn crowded(mut versions: Vec<Version>) -> Vec<Version> {
         versions.iter_mut().for_each(|version| version.key.truncate(1));
         versions
     }
 
-    /// All kinds of bounds, empty and reversed ranges included.
-    pub(crate) fn random_range(random: &mut Random) -> KeyRange {
+    /// Draws bounds of all kinds; empty and reversed ranges included.
+    pub(crate) fn random_range(random: &mut Random) -> ScanRange {
         let mut bound = || match random.below(3) {
             0 => Bound::Unbounded,
             1 => Bound::Included(random.key()),
             _ => Bound::Excluded(random.key()),
         };
-        KeyRange { start: bound(), end: bound() }
+        ScanRange { start: bound(), end: bound() }
     }
 }

@@ -1,12 +1,11 @@
-//! [`Version::apply`]: an edit makes a new version out of the one before.
+//! [`Version::apply`]: makes a new version from the previous one and an edit.
 //!
-//! The changes of an edit are applied one after another to a draft; what must hold only once all of
-//! them are in is checked at the end. The same code serves before an edit is written, where a
-//! refusal is our own mistake, and when a manifest is read, where it is damage.
+//! The changes are applied one after another to a draft; conditions on the whole edit are checked
+//! at the end. The same code runs before an edit is written, where a violation is our own mistake,
+//! and when a manifest is read, where it is damage.
 //!
-//! The draft shares everything with the version it came from, and `Arc::make_mut` copies what a
-//! change touches: one tree, one level's list of runs, one run, and one piece of its list of
-//! slices.
+//! The draft shares everything with the previous version, and `Arc::make_mut` copies what a change
+//! touches: one tree, one level's list of runs, one run, and one piece of its list of slices.
 
 use std::sync::Arc;
 
@@ -21,20 +20,20 @@ use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, SliceSpec
 use crate::format::meta::{TableId, TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 
-/// More levels than any tree has: with the smallest useful size ratio, 2, they hold 2^63 buffers.
+/// Maximum number of levels: with the smallest useful size ratio, 2, they hold 2^63 memtables.
 const LEVELS_MAX: u32 = 64;
 
-/// What an edit came to.
+/// The result of an edit.
 #[derive(Debug)]
 pub struct Applied {
     /// The new version.
     pub version: Version,
-    /// The tables whose last slice went.
+    /// The tables whose last slice was removed.
     pub released: Vec<Arc<TableFile>>,
 }
 
 impl Version {
-    /// The version that a manifest's base describes.
+    /// Creates the version that a manifest's base describes.
     pub fn from_base(base: &Edit, files: Arc<TableFiles>) -> Result<Self, Broken> {
         let Some((Change::Database { id }, changes)) = base.changes.split_first() else {
             return broken("the base does not begin with the database's id");
@@ -45,16 +44,13 @@ impl Version {
         Ok(Draft::new(version).carry_out(changes)?.version)
     }
 
-    /// The version after `edit`. This one does not change.
+    /// Returns the version after `edit`. This one does not change.
     pub fn apply(&self, edit: &Edit) -> Result<Applied, Broken> {
         if edit.number.0 != self.edit.0 + 1 {
             return broken(format!("edit {:?} cannot follow edit {:?}", edit.number, self.edit));
         }
         if self.wal_end.is_some() && !edit.changes.contains(&Change::WalReopened) {
-            return broken(format!(
-                "edit {:?} of a closed database does not say that its log is reopened",
-                edit.number
-            ));
+            return broken(format!("edit {:?} of a closed database does not reopen the WAL", edit.number));
         }
         let mut version = self.clone();
         version.edit = edit.number;
@@ -65,13 +61,13 @@ impl Version {
 /// A version that is being changed.
 struct Draft {
     version: Version,
-    /// Slices that runs got.
+    /// Slices that were added to runs.
     added: Vec<(TreeId, RunId, Slice)>,
-    /// Runs that lost something, or are new.
+    /// Runs that were cut or are new.
     touched: Vec<(TreeId, RunId)>,
     /// Tables that the edit adds.
     new_tables: Vec<(TreeId, TableId)>,
-    /// Tables that no slice named at some moment.
+    /// Tables that no slice referenced at some moment.
     unnamed: Vec<(TreeId, TableId)>,
 }
 
@@ -136,13 +132,13 @@ impl Draft {
                 self.cut(*tree, *run, &KeyRange::ALL)?;
                 self.remove_run(*tree, *run)
             }
-            Change::CompactionBegun { tree, merge, inputs, output } => {
-                self.begin_compaction(*tree, *merge, inputs, *output)
+            Change::CompactionBegun { tree, merge: compaction, inputs, output } => {
+                self.begin_compaction(*tree, *compaction, inputs, *output)
             }
-            Change::CompactionAdvanced { tree, merge, range, outputs } => {
-                self.advance_compaction(*tree, *merge, range, outputs)
+            Change::CompactionAdvanced { tree, merge: compaction, range, outputs } => {
+                self.advance_compaction(*tree, *compaction, range, outputs)
             }
-            Change::CompactionEnded { tree, merge } => self.end_compaction(*tree, *merge),
+            Change::CompactionEnded { tree, merge: compaction } => self.end_compaction(*tree, *compaction),
             Change::Relabelled { tree, levels } => relabel(self.tree_mut(*tree)?, levels),
             Change::ShapeSet { tree, shape } => {
                 self.tree_mut(*tree)?.shape = Some(shape.clone());
@@ -292,15 +288,15 @@ impl Draft {
     ) -> Result<(), Broken> {
         let next = self.version.next.merge;
         let version = self.tree_mut(tree)?;
-        if id.0 >= next || version.compactions.iter().any(|merge| merge.id == id) {
-            return broken(format!("{id:?} is not a new merge: the next is {next}"));
+        if id.0 >= next || version.compactions.iter().any(|compaction| compaction.id == id) {
+            return broken(format!("{id:?} is not a new compaction: the next is {next}"));
         }
-        if let Some(merge) = inputs.iter().chain([&output]).find_map(|run| version.compaction_of(*run)) {
-            return broken(format!("{id:?} shares a run with {merge:?}"));
+        if let Some(compaction) = inputs.iter().chain([&output]).find_map(|run| version.compaction_of(*run)) {
+            return broken(format!("{id:?} shares a run with {compaction:?}"));
         }
-        let merge = Compaction { id, inputs: inputs.to_vec(), output, done: Vec::new() };
-        check_neighbours(version, &merge)?;
-        version.compactions.push(Arc::new(merge));
+        let compaction = Compaction { id, inputs: inputs.to_vec(), output, done: Vec::new() };
+        check_neighbours(version, &compaction)?;
+        version.compactions.push(Arc::new(compaction));
         Ok(())
     }
 
@@ -312,12 +308,12 @@ impl Draft {
         outputs: &[SliceSpec],
     ) -> Result<(), Broken> {
         let version = self.tree_mut(tree)?;
-        let Some(merge) = version.compactions.iter_mut().find(|merge| merge.id == id) else {
+        let Some(compaction) = version.compactions.iter_mut().find(|compaction| compaction.id == id) else {
             return missing_compaction(id);
         };
-        let merge = Arc::make_mut(merge);
-        add_range(&mut merge.done, range).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
-        let (mut inputs, output) = (merge.inputs.clone(), merge.output);
+        let compaction = Arc::make_mut(compaction);
+        add_range(&mut compaction.done, range).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
+        let (mut inputs, output) = (compaction.inputs.clone(), compaction.output);
         if mistake::is_planted(Mistake::MissingCut) {
             inputs.pop();
         }
@@ -329,30 +325,30 @@ impl Draft {
 
     fn end_compaction(&mut self, tree: TreeId, id: CompactionId) -> Result<(), Broken> {
         let version = self.tree_mut(tree)?;
-        let Some(index) = version.compactions.iter().position(|merge| merge.id == id) else {
+        let Some(index) = version.compactions.iter().position(|compaction| compaction.id == id) else {
             return missing_compaction(id);
         };
-        let merge = version.compactions.remove(index);
-        for input in &merge.inputs {
+        let compaction = version.compactions.remove(index);
+        for input in &compaction.inputs {
             let Some((run, ..)) = version.run(*input) else { return missing_run(*input) };
             if !run.is_empty() {
                 return broken(format!("{id:?} ends, but its input {input:?} still has slices"));
             }
         }
-        let Some((output, ..)) = version.run(merge.output) else { return missing_run(merge.output) };
+        let Some((output, ..)) = version.run(compaction.output) else { return missing_run(compaction.output) };
         let output_is_empty = output.is_empty();
-        for input in &merge.inputs {
+        for input in &compaction.inputs {
             self.remove_run(tree, *input)?;
         }
-        if output_is_empty { self.remove_run(tree, merge.output) } else { Ok(()) }
+        if output_is_empty { self.remove_run(tree, compaction.output) } else { Ok(()) }
     }
 
-    /// Runs that a merge names change only by its handovers: a cut of one input alone would let
-    /// deleted keys come back.
+    /// Refuses changes of runs in a compaction, except by its handovers: a cut of one input alone
+    /// would let deleted keys come back.
     fn refuse_compactions(&mut self, tree: TreeId, run: RunId) -> Result<(), Broken> {
         match self.tree_mut(tree)?.compaction_of(run) {
             None => Ok(()),
-            Some(merge) => broken(format!("{run:?} is changed outside of {merge:?}")),
+            Some(compaction) => broken(format!("{run:?} is changed outside of {compaction:?}")),
         }
     }
 
@@ -363,19 +359,19 @@ impl Draft {
         }
     }
 
-    /// A run without slices is there only for a merge.
+    /// Checks that runs without slices are in a compaction.
     fn check_touched(&self) -> Result<(), Broken> {
         for (tree, run) in &self.touched {
             let tree = &self.version.trees[tree];
             if tree.run(*run).is_some_and(|(run, ..)| run.is_empty()) && tree.compaction_of(*run).is_none() {
-                return broken(format!("{run:?} has no slices and is in no merge"));
+                return broken(format!("{run:?} has no slices and is in no compaction"));
             }
         }
         Ok(())
     }
 
-    /// What runs got is younger than what older runs hold of the same keys, and older than what
-    /// younger runs hold.
+    /// Checks that added slices are younger than older runs' entries of the same keys, and older
+    /// than younger runs' entries.
     fn check_added(&self) -> Result<(), Broken> {
         for (tree, run, slice) in &self.added {
             self.version.trees[tree].check_age(*run, slice)?;
@@ -383,8 +379,8 @@ impl Draft {
         Ok(())
     }
 
-    /// A new table has a slice, and holds nothing past what is flushed: the log would bring that
-    /// back once more.
+    /// Checks that each new table has a slice and no entry past the flushed sequence, which the WAL
+    /// would bring back once more.
     fn check_new_tables(&self) -> Result<(), Broken> {
         for (tree, id) in &self.new_tables {
             let tree = &self.version.trees[tree];
@@ -399,7 +395,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes out the tables that no slice names.
+    /// Removes the tables that no slice references.
     fn release(&mut self) -> Vec<Arc<TableFile>> {
         let mut released = Vec::new();
         for (tree, id) in std::mem::take(&mut self.unnamed) {
@@ -415,8 +411,8 @@ impl Draft {
 }
 
 impl TreeVersion {
-    /// Checks one slice of a run against the slices of all other runs that overlap it, as far as
-    /// whole tables can tell.
+    /// Checks the age of one slice against the slices of all other runs that overlap it, as far as
+    /// whole tables tell.
     pub(super) fn check_age(&self, run: RunId, slice: &Slice) -> Result<(), Broken> {
         if self.ages_mixed {
             return Ok(());
@@ -452,23 +448,23 @@ impl TreeVersion {
     }
 }
 
-/// Checks that a merge's inputs are neighbours and its output stands among them.
-pub(super) fn check_neighbours(tree: &TreeVersion, merge: &Compaction) -> Result<(), Broken> {
+/// Checks that a compaction's inputs are neighbours and its output is among them.
+pub(super) fn check_neighbours(tree: &TreeVersion, compaction: &Compaction) -> Result<(), Broken> {
     let order: Vec<RunId> = tree.runs().map(|run| run.id()).collect();
-    let block = merge.inputs.len() + 1;
-    let mut expected = merge.inputs.iter();
-    let start = order.iter().position(|run| merge.names(*run)).unwrap_or(order.len());
+    let block = compaction.inputs.len() + 1;
+    let mut expected = compaction.inputs.iter();
+    let start = order.iter().position(|run| compaction.names(*run)).unwrap_or(order.len());
     let found = order[start..].iter().take(block);
     let neighbours = found.clone().count() == block
-        && found.clone().any(|run| *run == merge.output)
-        && found.filter(|run| **run != merge.output).all(|run| expected.next() == Some(run));
-    if neighbours && !merge.inputs.is_empty() {
+        && found.clone().any(|run| *run == compaction.output)
+        && found.filter(|run| **run != compaction.output).all(|run| expected.next() == Some(run));
+    if neighbours && !compaction.inputs.is_empty() {
         return Ok(());
     }
-    broken(format!("the runs of {merge:?} are not neighbours in {order:?}"))
+    broken(format!("the runs of {compaction:?} are not neighbours in {order:?}"))
 }
 
-/// Moves runs between levels; their order must stay as it is.
+/// Moves runs between levels, without changing their order.
 fn relabel(tree: &mut TreeVersion, levels: &[Vec<RunId>]) -> Result<(), Broken> {
     if !levels.iter().flatten().eq(tree.runs().map(|run| run.id()).collect::<Vec<_>>().iter()) {
         return broken(format!("relabelling as {levels:?} changes the runs or their order"));
@@ -489,8 +485,7 @@ fn run_mut(tree: &mut TreeVersion, run: RunId) -> Result<&mut Run, Broken> {
     Ok(Arc::make_mut(&mut level.runs[index]))
 }
 
-/// Adds a range to the ordered, disjoint, non-touching `ranges`, of which it must not share any
-/// key.
+/// Adds a range to the ordered, disjoint, non-adjacent `ranges`, with which it must not overlap.
 fn add_range(ranges: &mut Vec<KeyRange>, range: &KeyRange) -> Result<(), Broken> {
     if range.is_empty() {
         return broken(format!("the range {range:?} is empty"));
@@ -521,6 +516,6 @@ fn missing_run<T>(run: RunId) -> Result<T, Broken> {
     broken(format!("{run:?} does not exist"))
 }
 
-fn missing_compaction<T>(merge: CompactionId) -> Result<T, Broken> {
-    broken(format!("{merge:?} is not in progress"))
+fn missing_compaction<T>(compaction: CompactionId) -> Result<T, Broken> {
+    broken(format!("{compaction:?} is not in progress"))
 }

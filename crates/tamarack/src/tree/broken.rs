@@ -1,11 +1,11 @@
 //! [`Broken`]: why an edit does not fit a version, or a version contradicts itself.
 //!
-//! Not an [`Error`](crate::Error): only the caller knows whose mistake it is. Before an edit is
-//! written it is our own, and an assertion; when a manifest is read it is damage.
+//! Not an [`Error`](crate::Error), because only the caller knows the cause. Before an edit is
+//! written it is our own mistake, and an assertion; when a manifest is read it is damage.
 
 use std::fmt;
 
-/// A rule of versions that does not hold, with the values that break it.
+/// A violated invariant of versions, with the values that violate it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken(pub String);
 
@@ -15,7 +15,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The refusal for that reason.
+/// Returns [`Broken`] for that reason.
 pub(super) fn broken<T>(why: impl Into<String>) -> Result<T, Broken> {
     Err(Broken(why.into()))
 }

@@ -1,6 +1,6 @@
-//! [`Version::check`]: all invariants of a version at once, for debug builds and `verify`.
+//! [`Version::check`]: checks all invariants of a version, for debug builds and `verify`.
 //!
-//! Cost: a walk over all slices, and a binary search in every other run for each. Reads no table.
+//! Cost: a walk over all slices, with a binary search in every other run for each. Reads no table.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::format::edit::KeyRange;
 use crate::format::meta::TableId;
 
 impl Version {
-    /// Checks every invariant that the version can know of without reading tables.
+    /// Checks every invariant that holds without reading tables.
     pub fn check(&self) -> Result<(), Broken> {
         for (id, tree) in &self.trees {
             tree.check(self).map_err(|Broken(why)| Broken(format!("{id:?}: {why}")))?;
@@ -27,13 +27,13 @@ impl TreeVersion {
         }
         self.check_tables(version)?;
         self.check_runs(version)?;
-        for merge in &self.compactions {
-            self.check_compaction(merge, version)?;
+        for compaction in &self.compactions {
+            self.check_compaction(compaction, version)?;
         }
         Ok(())
     }
 
-    /// The tables are those that slices name.
+    /// Checks that the tables are those that slices reference.
     fn check_tables(&self, version: &Version) -> Result<(), Broken> {
         let mut named: BTreeMap<TableId, usize> = BTreeMap::new();
         for slice in self.runs().flat_map(|run| run.slices().iter()) {
@@ -54,10 +54,10 @@ impl TreeVersion {
     fn check_runs(&self, version: &Version) -> Result<(), Broken> {
         for run in self.runs() {
             if run.id().0 >= version.next.run || self.runs().filter(|other| other.id() == run.id()).count() != 1 {
-                return broken(format!("{:?} is there twice or is not below {:?}", run.id(), version.next));
+                return broken(format!("{:?} is not unique or is not below {:?}", run.id(), version.next));
             }
             if run.is_empty() && self.compaction_of(run.id()).is_none() {
-                return broken(format!("{:?} has no slices and is in no merge", run.id()));
+                return broken(format!("{:?} has no slices and is in no compaction", run.id()));
             }
             run.check_order(0, usize::MAX)?;
             for slice in run.slices().iter() {
@@ -67,30 +67,32 @@ impl TreeVersion {
         Ok(())
     }
 
-    fn check_compaction(&self, merge: &Compaction, version: &Version) -> Result<(), Broken> {
+    fn check_compaction(&self, compaction: &Compaction, version: &Version) -> Result<(), Broken> {
         let sharing = self.compactions.iter().filter(|other| {
-            other.id == merge.id || other.names(merge.output) || merge.inputs.iter().any(|run| other.names(*run))
+            other.id == compaction.id
+                || other.names(compaction.output)
+                || compaction.inputs.iter().any(|run| other.names(*run))
         });
-        if merge.id.0 >= version.next.merge || sharing.count() != 1 {
-            return broken(format!("{merge:?} shares a run or is not below {:?}", version.next));
+        if compaction.id.0 >= version.next.merge || sharing.count() != 1 {
+            return broken(format!("{compaction:?} shares a run or is not below {:?}", version.next));
         }
-        check_neighbours(self, merge)?;
-        if !merge.done.is_sorted_by(|a, b| a.is_before(b)) || merge.done.iter().any(KeyRange::is_empty) {
-            return broken(format!("the ranges of {merge:?} are empty, overlap or are out of order"));
+        check_neighbours(self, compaction)?;
+        if !compaction.done.is_sorted_by(|a, b| a.is_before(b)) || compaction.done.iter().any(KeyRange::is_empty) {
+            return broken(format!("the ranges of {compaction:?} are empty, overlap or are out of order"));
         }
         let slices = |run| self.run(run).into_iter().flat_map(|(run, ..)| run.slices().iter());
-        for slice in merge.inputs.iter().flat_map(|input| slices(*input)) {
+        for slice in compaction.inputs.iter().flat_map(|input| slices(*input)) {
             let is_outside = |range: &KeyRange| {
                 range.from.as_deref().is_some_and(|from| slice.ends_before(from))
                     || range.to.as_deref().is_some_and(|to| to <= slice.first_key())
             };
-            if !merge.done.iter().all(is_outside) {
-                return broken(format!("an input of {merge:?} still has {:?}", slice.spec()));
+            if !compaction.done.iter().all(is_outside) {
+                return broken(format!("an input of {compaction:?} still has {:?}", slice.spec()));
             }
         }
-        match slices(merge.output).find(|slice| !merge.done.iter().any(|range| slice.is_within(range))) {
+        match slices(compaction.output).find(|slice| !compaction.done.iter().any(|range| slice.is_within(range))) {
             None => Ok(()),
-            Some(slice) => broken(format!("the output of {merge:?} has {:?} too early", slice.spec())),
+            Some(slice) => broken(format!("the output of {compaction:?} has {:?} too early", slice.spec())),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! [`Chunks`]: an ordered list that is cheap to copy and to change in one place.
+//! [`Chunks`]: a persistent ordered list, cheap to copy and to change in one place.
 //!
-//! A version of a tree is immutable, and every edit makes a new one. Copying a plain list of 10,000
-//! slices for each would cost 10,000 reference counts; here the list is cut into pieces that old
-//! and new share:
+//! Every edit makes a new immutable version of a tree. Copying a plain list of 10,000 slices for
+//! each would cost 10,000 reference counts; here the list consists of pieces that old and new
+//! versions share:
 //!
 //! ```text
 //! old   [ • • • • ]        new   [ • • • • ]
@@ -13,16 +13,16 @@
 //! ```
 //!
 //! Cost, for n items: a change copies n / 64 pointers and one or two pieces; a search is two binary
-//! searches. Invariant: no piece is empty, and none holds more than `PIECE_ITEMS_MAX`.
+//! searches. Invariant: no piece is empty, and none has more than `PIECE_ITEMS_MAX` items.
 //!
 //! Tests: random splices against a plain `Vec`.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most items of one piece. The pointers and the piece that a change copies cost least together
-/// when a piece holds about √n items: 128 suits 10,000, and is not bad at a hundredth or at a
-/// hundred times of that.
+/// Maximum number of items in a piece. A change copies the pointers and one piece, which together
+/// cost least with about √n items per piece: 128 suits 10,000, and is acceptable at a hundredth or
+/// a hundred times of that.
 const PIECE_ITEMS_MAX: usize = 128;
 
 /// An ordered list whose copies share their items.
@@ -38,22 +38,22 @@ impl<T> Default for Chunks<T> {
 }
 
 impl<T> Chunks<T> {
-    /// The number of items. Costs a walk over the pieces.
+    /// Returns the number of items. Costs a walk over the pieces.
     pub fn len(&self) -> usize {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// True if there are no items.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// The items in order.
+    /// Returns the items in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.pieces.iter().flat_map(|piece| piece.iter())
     }
 
-    /// The items from index `start` on.
+    /// Returns the items from index `start` on.
     pub fn iter_from(&self, start: usize) -> impl Iterator<Item = &T> {
         let (piece, at) = self.locate(start);
         let (first, rest) = match self.pieces.get(piece..) {
@@ -63,19 +63,19 @@ impl<T> Chunks<T> {
         first.iter().chain(rest.iter().flat_map(|piece| piece.iter()))
     }
 
-    /// The item at an index.
+    /// Returns the item at an index.
     pub fn get(&self, index: usize) -> Option<&T> {
         let (piece, at) = self.locate(index);
         self.pieces.get(piece)?.get(at)
     }
 
-    /// The last item.
+    /// Returns the last item.
     pub fn last(&self) -> Option<&T> {
         self.pieces.last()?.last()
     }
 
-    /// How many items at the front satisfy `before`, which must hold for a front part of the list
-    /// only.
+    /// Returns the number of items at the front that satisfy `before`, by which the list must be
+    /// partitioned.
     pub fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
         let pieces = self.pieces.partition_point(|piece| before(&piece[0]));
         let Some(last) = pieces.checked_sub(1) else { return 0 };
@@ -83,7 +83,8 @@ impl<T> Chunks<T> {
         full + self.pieces[last].partition_point(before)
     }
 
-    /// The piece that holds the index, and where in it; past the end, the number of pieces and 0.
+    /// Returns the piece with the index, and the position in it; past the end, the number of pieces
+    /// and 0.
     fn locate(&self, index: usize) -> (usize, usize) {
         let mut rest = index;
         for (number, piece) in self.pieces.iter().enumerate() {
@@ -97,13 +98,13 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// The item at an index, to be changed. Copies its piece if older lists share it.
+    /// Returns the item at an index, mutably. Copies its piece if older lists share it.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         let (piece, at) = self.locate(index);
         Arc::make_mut(self.pieces.get_mut(piece)?).get_mut(at)
     }
 
-    /// Puts `items` in place of those at the indexes `range`.
+    /// Replaces the items at `range` by `items`.
     pub fn splice(&mut self, range: Range<usize>, items: impl IntoIterator<Item = T>) {
         let mut first = self.locate(range.start);
         if first.0 == self.pieces.len() && first.0 > 0 {
@@ -123,7 +124,7 @@ impl<T: Clone> Chunks<T> {
         } else {
             end = end.max(self.pieces.len());
         }
-        // Small pieces are joined with the next, so that removals do not leave a list of crumbs.
+        // Joins small pieces with the next, so that removals do not leave many tiny pieces.
         while let Some(next) = self.pieces.get(end)
             && changed.len() + next.len() <= PIECE_ITEMS_MAX / 2
         {
@@ -134,7 +135,7 @@ impl<T: Clone> Chunks<T> {
     }
 }
 
-/// The items as pieces of about the same length.
+/// Splits the items into pieces of about the same length.
 fn cut<T: Clone>(items: &[T]) -> impl Iterator<Item = Arc<[T]>> {
     let pieces = items.len().div_ceil(PIECE_ITEMS_MAX).max(1);
     items.chunks(items.len().div_ceil(pieces).max(1)).map(Arc::from)
@@ -146,8 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Shows that the list behaves like a `Vec` under random splices and searches, and keeps its
-    /// invariant.
+    /// The list agrees with a `Vec` under random splices and searches, and keeps its invariant.
     #[test]
     fn random_splices_agree_with_a_vec() {
         let random = Random::new(0x5eed_0001);
@@ -162,7 +162,7 @@ mod tests {
                 let before_plain = plain.clone();
                 chunks.splice(start..end, items.iter().copied());
                 plain.splice(start..end, items);
-                assert!(before.iter().eq(&before_plain), "a change must not show in older copies");
+                assert!(before.iter().eq(&before_plain), "a change must not affect older copies");
                 assert!(chunks.iter().eq(&plain));
                 assert_eq!(chunks.len(), plain.len());
                 assert!(chunks.pieces.iter().all(|piece| (1..=PIECE_ITEMS_MAX).contains(&piece.len())));

@@ -1,19 +1,19 @@
-//! The shape that a policy gives a tree, within the memory that there is.
+//! The shape that a policy gives a tree, within the memory budget.
 //!
-//! In: a policy, the bytes of data, the sizes of memtables. Out: a shape. Nothing here asks which
-//! policy it is. Tested where databases are
-//! opened and reshaped (`tests/suite/options.rs`, `tests/suite/retune.rs`).
+//! Knows no particular policy. Tested where databases are opened and reshaped
+//! (`tests/suite/options.rs`, `tests/suite/retune.rs`).
 
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Shape};
 
 use crate::error::{Error, Result};
 
-/// The shape that a policy gives a tree of `data` bytes, asked with a buffer of `memtable_bytes`. A
-/// custom shape names its own buffer.
+/// Returns the shape that a policy gives a tree of `data` bytes with a memtable of
+/// `memtable_bytes`. A custom shape sets its own memtable size.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] if that is larger than both this one and `memtable_bytes_max`.
+/// [`Error::InvalidArgument`] if the shape's memtable size exceeds both `memtable_bytes` and
+/// `memtable_bytes_max`.
 pub fn shape_of(policy: &dyn Policy, data: Bytes, memtable_bytes: u64, memtable_bytes_max: u64) -> Result<Shape> {
     let shape = policy.shape(data, Bytes(memtable_bytes));
     let buffer = shape.buffer();

@@ -1,17 +1,16 @@
-//! [`Directory`]: finds the table of a run that may hold a key, in a few cache lines.
+//! [`Directory`]: finds the table of a run that may hold a key, touching few cache lines.
 //!
 //! ```text
 //! slices    ├── 7 ──┤    ├─ 8 ──┤├─── 9 ───┤
-//! bounds    0       1    2      34         5        Prefixes of where each begins and ends
-//! key              ▲                                one bound at or before it: an odd number, so inside of a slice
+//! bounds    0       1    2      34         5        prefixes of each slice's bounds
+//! key              ▲                                one bound at or before it: odd, so inside of a slice
 //! ```
 //!
-//! A search in the list of slices itself follows three pointers for each comparison. A directory is
-//! made by the first lookup in a run and belongs to it: a run that changes is another run, without
-//! one. Cost: making one looks at both bounds of each slice; it takes 16 bytes per slice, and a
-//! reference to its table.
+//! A search in the list of slices follows three pointers per comparison. A directory is made by the
+//! first lookup in a run and belongs to it; a changed copy of the run has none. Cost: making one
+//! reads both bounds of each slice; it takes 16 bytes per slice and a reference to its table.
 //!
-//! Tests: `tree/tests/runs.rs`, and all that look something up.
+//! Tests: `tree/tests/runs.rs`, and every test that looks up a key.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,20 +19,20 @@ use super::slice::Slice;
 use super::table_file::TableFile;
 use crate::format::prefixes::Prefixes;
 
-/// The tables of a run by key; made when it is first asked.
+/// The tables of a run by key; made at the first use.
 #[derive(Debug, Default)]
 pub(super) struct Directory(OnceLock<Tables>);
 
 #[derive(Debug)]
 struct Tables {
-    /// Of the beginning and the end of each slice.
+    /// Both bounds of each slice.
     bounds: Prefixes,
     tables: Box<[Arc<TableFile>]>,
     /// Raw bytes of all slices; an estimate where slices are cut.
     raw_bytes: u64,
 }
 
-/// The copy of a run is made to be changed.
+/// A run is copied only to be changed.
 impl Clone for Directory {
     fn clone(&self) -> Self {
         Self::default()
@@ -41,25 +40,25 @@ impl Clone for Directory {
 }
 
 impl Directory {
-    /// The table of the slice that may hold `key`. `slices` must be the same at each call.
+    /// Returns the table of the slice that may hold `key`. `slices` must be the same at each call.
     #[inline]
     pub(super) fn find(&self, key: &[u8], slices: &Chunks<Slice>) -> Option<&Arc<TableFile>> {
         self.tables(slices).find(key, slices)
     }
 
-    /// How many slices have only smaller keys.
+    /// Returns the number of slices with only smaller keys.
     #[inline]
     pub(super) fn ending_before(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
         self.tables(slices).bounds_passed(key, slices) / 2
     }
 
-    /// How many slices start at or before `key`.
+    /// Returns the number of slices that start at or before `key`.
     #[inline]
     pub(super) fn starting_by(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
         self.tables(slices).bounds_passed(key, slices).div_ceil(2)
     }
 
-    /// Raw bytes of all slices; an estimate where slices are cut.
+    /// Returns the raw bytes of all slices; an estimate where slices are cut.
     pub(super) fn raw_bytes(&self, slices: &Chunks<Slice>) -> u64 {
         self.tables(slices).raw_bytes
     }
@@ -74,9 +73,9 @@ impl Directory {
 
     #[cold]
     fn make(&self, slices: &Chunks<Slice>) -> &Tables {
-        // Threads that come first together make one each, and one of these stays.
+        // Concurrent first users make one each; one of them stays.
         let _ = self.0.set(Tables::new(slices));
-        self.0.get().expect("it was just set, by whomever")
+        self.0.get().expect("it was just set")
     }
 }
 
@@ -94,7 +93,8 @@ impl Tables {
         (passed % 2 == 1).then(|| &self.tables[passed / 2])
     }
 
-    /// How many slices begin at or before `key`, and how many end before it, together.
+    /// Returns the number of slices that begin at or before `key`, plus the number that end before
+    /// it.
     #[inline]
     fn bounds_passed(&self, key: &[u8], slices: &Chunks<Slice>) -> usize {
         self.bounds.partition_point(key, |bound| {

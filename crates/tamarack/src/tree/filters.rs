@@ -1,4 +1,4 @@
-//! [`Filters`] and [`Candidates`]: the runs that a lookup searches, young to old. The one place that decides it.
+//! [`Filters`] and [`Candidates`]: which runs a lookup searches, young to old. Decided only here.
 //!
 //! ```text
 //! get, multi_get ─► Filters::pin (after the state) ─► candidates(state, query) ─► next ─► Candidate: run, open table ─► search
@@ -6,10 +6,10 @@
 //! sampling ───────► Filters::pin ─► note_samples(state, query, run that decided)
 //! ```
 //!
-//! A lookup gets its candidates **lazily**: a filter is asked when the lookup comes to it, so a
-//! lookup that ends early asks no further filters. A run is a candidate if one of its slices covers
-//! the key and that table's filter does not exclude it. Nothing here waits or allocates, and the
-//! answers hold for the pinned state, whatever is replaced meanwhile.
+//! Candidates are **lazy**: a filter is queried when the lookup reaches it, so a lookup that ends
+//! early queries no further filters. A run is a candidate if one of its slices covers the key and
+//! that table's filter does not exclude it. Nothing here waits or allocates, and the candidates
+//! hold for the pinned state, whatever is replaced meanwhile.
 //!
 //! # Invariant
 //!
@@ -18,18 +18,17 @@
 //!
 //! # A second implementation
 //!
-//! One filter for the whole tree maps a key to the runs that may hold it. It becomes a second
-//! variant of [`Filters`] and of [`Candidates`], as an enum, and changes nothing for callers:
+//! A filter over the whole tree maps a key to the runs that may hold it. It becomes a second
+//! variant of the enums [`Filters`] and [`Candidates`] and changes nothing for callers:
 //!
 //! * It answers for all runs at once. [`Filters::candidates`] keeps the answer in place (a small
-//!   fixed array of places of runs), and [`Candidates::next`] walks over it by age.
-//! * Which runs a name in the filter stands for, aliases while a compaction goes on, and slices
-//!   that the filter does not know yet are parts of the state; unlisted slices are merged into the
-//!   walk.
+//!   fixed array of run positions), and [`Candidates::next`] walks over it by age.
+//! * The runs of a level ID, aliases during a compaction, and slices that the filter does not know
+//!   yet are parts of the state; unlisted slices are merged into the walk.
 //! * A part of the filter that is not ready makes all runs candidates, with
-//!   [`Candidate::is_filtered`] false, as tables without filters are today.
-//! * A state that is too old for the filter makes the lookup start over with a newer one, memtables
-//!   and sequence included: `candidates` then returns an error of its own kind to `read/get`.
+//!   [`Candidate::is_filtered`] false, as for tables without filters.
+//! * A state that is too old for the filter restarts the lookup with a newer one, memtables and
+//!   sequence included: `candidates` then returns an error of its own kind to `read/get`.
 //!
 //! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/retune.rs` and
 //! `tests/load/threads.rs` with filters that change beside lookups; lockstep histories.
@@ -50,11 +49,11 @@ use crate::measure;
 use crate::stats::LookupTally;
 use crate::table::{Answer, Blocks, PinnedFilters, SearchProgress, Table};
 
-/// The filters of a tree at one moment, for a lookup or a few.
+/// The filters of a tree, pinned for a few lookups.
 #[derive(Debug)]
 pub struct Filters(PinnedFilters);
 
-/// The runs that a lookup searches, young to old.
+/// Iterator over the runs that a lookup searches, young to old.
 pub struct Candidates<'s, 'q> {
     filters: &'q PinnedFilters,
     query: Query<'q>,
@@ -67,7 +66,7 @@ pub struct Candidate<'s> {
     /// The run.
     pub run: &'s Run,
     table: &'s Arc<Table>,
-    /// True if a filter was asked; it said that the key may be there.
+    /// True if a filter was queried; it was positive.
     is_filtered: bool,
 }
 
@@ -78,31 +77,32 @@ struct Runs<'s> {
 }
 
 impl Filters {
-    /// The filters in use now. To be pinned after `state`: then each table of it that is open has
-    /// its filter here.
+    /// Pins the filters in use. Call it after pinning `state`: then each open table of the state
+    /// has its filter here.
     #[inline]
     pub fn pin(state: &State) -> Self {
         Self(state.version.files().storage().pin_filters())
     }
 
-    /// The runs of `state` that may hold the query's key.
+    /// Returns the runs of `state` that may hold the query's key.
     #[inline]
     pub fn candidates<'s, 'q>(&'q self, state: &'s State, query: Query<'q>) -> Candidates<'s, 'q> {
         Candidates { filters: &self.0, query, runs: Runs::of(state) }
     }
 
-    /// Notes what became of a sampled lookup, which is over and got past the memtables, in each run
-    /// that it came to: all down to the run that `decided`, or all if none did. Asks the filters
-    /// again.
+    /// Records the outcome of a sampled lookup, which has ended and was not decided by memtables,
+    /// in each run that it reached: all down to the run that `decided`, or all if none did. Queries
+    /// the filters again.
     #[cold]
     pub fn note_samples(&self, state: &State, query: Query<'_>, decided: Option<&Run>) {
         let sampled = state.version.files().storage().lookups().sampled();
-        let ask = |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
+        let query_filter =
+            |filter: &Filter| (!filter.may_contain(query.digest()), filter.lines_touched(query.digest()));
         for run in Runs::of(state) {
             let found = decided.is_some_and(|by| by.id() == run.id());
-            // A table that cannot be opened has told so to the lookup.
+            // If a table cannot be opened, the lookup has returned that error.
             if let Some(Ok(table)) = run.table_of(query.key()).map(|table| table.open()) {
-                let filter = table.filter_of(&table.pin_filters()).map(ask);
+                let filter = table.filter_of(&table.pin_filters()).map(query_filter);
                 table.note_sample(query, sampled, found, filter);
             }
             if found {
@@ -113,10 +113,10 @@ impl Filters {
 }
 
 impl<'s> Candidates<'s, '_> {
-    /// The next run that may hold the key. What filters say is counted in `tally`.
+    /// Returns the next run that may hold the key. Counts filter negatives in `tally`.
     ///
     /// # Errors
-    /// Those of opening a table.
+    /// Errors of opening a table.
     #[inline]
     pub fn next(&mut self, tally: &LookupTally) -> Result<Option<Candidate<'s>>> {
         for run in self.runs.by_ref() {
@@ -150,7 +150,8 @@ impl Candidate<'_> {
         self.table.search(query, self.is_filtered, tally, visit)
     }
 
-    /// The same, with blocks that many lookups get together: see [`Table::search_from`].
+    /// As [`Candidate::search`], with blocks that many lookups read together: see
+    /// [`Table::search_from`].
     ///
     /// # Errors
     /// As that.

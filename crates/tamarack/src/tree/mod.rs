@@ -1,4 +1,4 @@
-//! What a tree consists of on storage, and the only code that changes it.
+//! The structure of a tree on storage, and the only code that changes it.
 //!
 //! ```text
 //! Manifest ── current ──▶ Version            immutable; a new one per edit, sharing what did not change
@@ -6,15 +6,14 @@
 //!                               ├ Level      1, 2, … small (young) to large (old)
 //!                               │   └ Run    young to old; a list of slices without overlap
 //!                               │       └ Slice ──▶ TableFile ──▶ reader, opened when first needed
-//!                               └ Merge      in progress: input runs, output run, key ranges done
+//!                               └ Compaction in progress: input runs, output run, key ranges done
 //! ```
 //!
-//! Only [`manifest::Manifest`] changes what exists, by committing an
-//! [`Edit`](crate::format::edit::Edit). Readers hold a [`version::Version`] for as long as they
-//! need it and are never waited for: a table's file lives until the last version that names it is
-//! gone.
+//! Only [`manifest::Manifest`] changes the structure, by committing an
+//! [`Edit`](crate::format::edit::Edit). Readers hold a [`version::Version`] as long as they need it
+//! and block no one: a table's file is removed after the last version that names it.
 //!
-//! Nothing here knows a policy, decides a merge, or touches a buffer.
+//! Knows no policy, plans no compaction, and touches no memtable, except [`state`].
 
 pub mod manifest;
 

@@ -1,14 +1,13 @@
-//! From a version to what the planner sees: per level the sizes of runs, and the merges in
-//! progress.
+//! The planner's view of a version: sizes of runs per level, and compactions in progress.
 //!
-//! The output of a merge that has handed over half of its keys stands beside its inputs, which have
-//! lost that half. For the planner they are one thing on its way: all of them, output included, are
-//! listed as the inputs of that merge, so that their sizes add up to what the merge began with,
-//! less what it dropped.
+//! The output of a compaction that has handed over half of its keys is next to its inputs, which
+//! have lost that half. The planner sees them as one: all of them, the output included, are listed
+//! as inputs of that compaction, so that their sizes add up to its original size, less what it
+//! dropped.
 //!
-//! Sizes are raw bytes, as tables know them. A slice that was cut counts as a fair part of its
-//! table: a half if one side is missing, a third if both are. That is an estimate, and concerns
-//! only merges in progress and what a merge of a range left over.
+//! Sizes are raw bytes from the tables' metadata. A cut slice counts as a fair share of its table:
+//! a half if one side is missing, a third if both are. This is an estimate; it concerns only
+//! compactions in progress and the remains of compactions of a range.
 //!
 //! Cost: one pass over all slices.
 
@@ -31,56 +30,57 @@ use crate::entry::raw_bytes;
 use crate::format::edit::{KeyRange, RunId};
 
 impl TreeVersion {
-    /// The runs of each level, as counts.
+    /// Returns the runs of each level, as counts.
     pub fn occupancy(&self) -> Occupancy {
         let levels = self.levels().iter().map(|level| level.runs().iter().map(|run| count(run)).collect());
         Occupancy::new(levels.collect())
     }
 
-    /// What is in each run, for the space that it takes. What tombstones take is an estimate by the
-    /// lengths of the tables' first and last keys.
+    /// Returns the contents of each run, for space amplification. The size of tombstones is
+    /// estimated by the lengths of the tables' first and last keys.
     pub fn contents(&self) -> BTreeMap<RunName, Content> {
         self.runs().map(|run| (name(run.id()), content(run))).collect()
     }
 
-    /// The amplification that is possible once all merges in progress have ended; see
-    /// [`bound::worst`].
+    /// Returns the upper bound on space amplification once all compactions in progress have ended;
+    /// see [`bound::worst`].
     pub fn space_amplification_worst(&self) -> f64 {
         let contents = self.contents();
         bound::worst(&self.occupancy(), &self.compactions_in_progress(), &|run| contents[&run.id])
     }
 
-    /// The merges in progress as the planner sees them, in the order in which they began.
+    /// Returns the compactions in progress as plans, in the order in which they began.
     pub fn compactions_in_progress(&self) -> Vec<planner::CompactionPlan> {
-        self.compactions().iter().map(|merge| self.in_progress(merge)).collect()
+        self.compactions().iter().map(|compaction| self.in_progress(compaction)).collect()
     }
 
-    /// Checks what the planner relies on and single edits do not promise: a version that was read
-    /// from storage may break it. `levels` is how many the shape has.
-    pub fn check_standing(&self, levels: usize) -> Result<(), Broken> {
+    /// Checks preconditions of the planner that single edits do not guarantee, since a version read
+    /// from storage may violate them: no run below the last of `levels` levels, and compactions
+    /// within one level.
+    pub fn check_levels(&self, levels: usize) -> Result<(), Broken> {
         if self.levels().len() > levels {
-            return broken(format!("a run stands in level {}, but the shape has {levels} levels", self.levels().len()));
+            return broken(format!("a run is in level {}, but the shape has {levels} levels", self.levels().len()));
         }
-        for merge in self.compactions() {
+        for compaction in self.compactions() {
             let level = |run: &RunId| self.run(*run).map(|(_, level, _)| level);
-            if merge.inputs.iter().any(|input| level(input) != level(&merge.output)) {
-                return broken(format!("the runs of {merge:?} stand in several levels"));
+            if compaction.inputs.iter().any(|input| level(input) != level(&compaction.output)) {
+                return broken(format!("the runs of {compaction:?} are in several levels"));
             }
             let is_everything =
                 |range: &KeyRange| range.from.as_ref().is_none_or(|from| from.is_empty()) && range.to.is_none();
-            if merge.done.iter().any(is_everything) {
-                return broken(format!("{merge:?} has handed over everything, but has not ended"));
+            if compaction.done.iter().any(is_everything) {
+                return broken(format!("{compaction:?} has handed over everything, but has not ended"));
             }
         }
         Ok(())
     }
 
-    fn in_progress(&self, merge: &Compaction) -> planner::CompactionPlan {
-        let (_, target, _) = self.run(merge.output).expect("a merge's output is a run of the tree");
-        let members = self.runs().map(|run| run.id()).filter(|run| merge.names(*run));
+    fn in_progress(&self, compaction: &Compaction) -> planner::CompactionPlan {
+        let (_, target, _) = self.run(compaction.output).expect("a compaction's output is a run of the tree");
+        let members = self.runs().map(|run| run.id()).filter(|run| compaction.names(*run));
         let target = target as usize;
-        // Why it began is not part of a version; that the levels above its target are to be emptied is what
-        // matters now.
+        // The cause is not part of a version; what matters now is that the levels above the target
+        // are to be emptied.
         let through = target.saturating_sub(1).max(1);
         planner::CompactionPlan {
             cause: Cause::Full { level: through, through },
@@ -91,7 +91,7 @@ impl TreeVersion {
     }
 }
 
-/// What is in the runs of a tree, as the [agenda](tamarack_model::agenda) asks for it.
+/// The contents of a tree's runs, for the [agenda](tamarack_model::agenda).
 pub struct RunContents<'a> {
     tree: &'a TreeVersion,
     sequences: &'a Sequences,
@@ -99,7 +99,7 @@ pub struct RunContents<'a> {
 }
 
 impl<'a> RunContents<'a> {
-    /// Of this version. `sequences` say what snapshots still need.
+    /// Creates the contents of this version. `sequences` has the snapshots.
     pub fn new(tree: &'a TreeVersion, sequences: &'a Sequences) -> Self {
         Self { tree, sequences, contents: OnceCell::new() }
     }
@@ -114,7 +114,8 @@ impl Contents for RunContents<'_> {
         Entries(self.tree.tables().map(|table| table.meta().entries).sum())
     }
 
-    /// Tombstones that no snapshot sees through, by table: a table is as old as its oldest entry.
+    /// Returns the tombstones that no snapshot needs, by table: a table is as old as its oldest
+    /// entry.
     fn garbage(&self) -> Vec<Garbage> {
         let readable = self.sequences.readable();
         let (oldest, visible) = (readable[0], readable[readable.len() - 1]);
@@ -131,7 +132,7 @@ impl Contents for RunContents<'_> {
     }
 }
 
-/// The planner's name of a run.
+/// Returns the planner's name of a run.
 pub fn name(run: RunId) -> RunName {
     RunName(run.0)
 }

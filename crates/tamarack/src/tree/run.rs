@@ -1,24 +1,26 @@
-//! [`Run`]: one sorted sequence of entries, as an ordered list of slices of tables; and [`RunCursor`], which walks over it.
+//! [`Run`]: a sorted run, as an ordered list of slices of tables; and [`RunCursor`], which iterates
+//! over its entries.
 //!
 //! ```text
 //! keys      a        f        m        t        z
 //! tables    ├── 7 ──┤├── 8 ─────┤  ├──── 9 ─────┤
-//! slices    ├── 7 ──┤    ├─ 8 ──┤  ├─ 9 ─┤           what belongs to the run: the rest has been handed over
+//! slices    ├── 7 ──┤    ├─ 8 ──┤  ├─ 9 ─┤           the run's part: the rest has been handed over
 //! ```
 //!
 //! A [`Slice`] is a table and the part [from, to) of it. Slices of a run do not overlap, so a key
-//! is in at most one table, and a search is a binary search among slices. Bounds are user keys: all
-//! versions of a key are on the same side of a cut.
+//! is in at most one table, which a binary search finds. Bounds are user keys: all versions of a
+//! key are on the same side of a cut.
 //!
-//! Normal form: a bound that cuts nothing off is absent, so `from` is past the table's smallest key
-//! and `to` at most its largest. A slice may contain no entry (its keys may all fall between two
-//! entries), but never no possible key.
+//! Normal form: a bound that cuts nothing off is absent, so `from` is above the table's smallest
+//! key and `to` at most its largest. A slice may contain no entry (its range may fall between two
+//! entries), but its range is never empty.
 //!
-//! A run is immutable once published; the edits of `apply` change fresh copies, which share all but
-//! a piece of the list.
+//! A run is immutable once published; `apply` changes copies, which share all but one piece of the
+//! list.
 //!
-//! Cost: finding the table of a key is one binary search; `tree/filters` then says whether to
-//! search it. A cursor opens a table when it gets there; a scan's waits at cuts until it must.
+//! Cost: finding the table of a key is one binary search; `tree/filters` then decides whether to
+//! search it. A cursor opens a table when it gets there; the cursors of a scan wait at cuts until
+//! they must continue.
 //!
 //! Tests: random slices and cuts against a sorted list, in `tree/tests/runs.rs`.
 
@@ -39,21 +41,20 @@ use crate::format::edit::{KeyRange, RunId};
 use crate::merge::{SeekTarget, Source};
 use crate::table::{Pieces, ReadPolicy, ScanVolume, TableCursor, TableStorage};
 
-/// A sorted sequence of entries.
+/// A sorted run.
 #[derive(Clone, Debug)]
 pub struct Run {
     id: RunId,
     slices: Chunks<Slice>,
     directory: Directory,
-    /// All sequences of all tables it ever had slices of lie between these. Only narrows a search.
+    /// Bounds on the sequences of all tables that it ever had slices of. Only narrows a search.
     sequences: Option<(Sequence, Sequence)>,
 }
 
-/// What a change of a run did to one slice of a table: it is gone, or there are now more slices of
-/// the same table.
+/// The effect of a cut on one slice: it is gone, shortened, or split.
 pub(super) struct Cut {
     pub(super) table: Arc<TableFile>,
-    /// The slices that are left of the one there was: 0, 1 or 2.
+    /// The number of slices that remain of it: 0, 1 or 2.
     pub(super) left: usize,
 }
 
@@ -62,38 +63,38 @@ impl Run {
         Self { id, slices: Chunks::default(), directory: Directory::default(), sequences: None }
     }
 
-    /// The run's number.
+    /// Returns the run's number.
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// The slices in key order.
+    /// Returns the slices in key order.
     pub fn slices(&self) -> &Chunks<Slice> {
         &self.slices
     }
 
-    /// True if it holds nothing.
+    /// Returns true if the run has no slices.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
 
-    /// The table of the slice that may hold `key`.
+    /// Returns the table of the slice that may hold `key`.
     #[inline]
     pub fn table_of(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
         self.directory.find(key, &self.slices)
     }
 
-    /// Raw bytes of its entries; an estimate where slices are cut.
+    /// Returns the raw bytes of its entries; an estimate where slices are cut.
     pub fn raw_bytes(&self) -> u64 {
         self.slices.iter().map(Slice::raw_bytes).sum()
     }
 
-    /// As [`Run::raw_bytes`], remembered from the first time on.
-    pub fn known_raw_bytes(&self) -> u64 {
+    /// As [`Run::raw_bytes`], computed once.
+    pub fn cached_raw_bytes(&self) -> u64 {
         self.directory.raw_bytes(&self.slices)
     }
 
-    /// The part of the run that lies in `range`, which keeps no other tables alive.
+    /// Returns the part of the run within `range`, which references no other tables.
     #[must_use]
     pub fn within(&self, range: &KeyRange) -> Self {
         let mut part = self.clone();
@@ -108,7 +109,7 @@ impl Run {
         part
     }
 
-    /// A cursor over the run's entries.
+    /// Returns an unpositioned cursor over the run's entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> RunCursor {
         RunCursor {
             run: self.clone(),
@@ -122,19 +123,18 @@ impl Run {
         }
     }
 
-    /// The slices that may share a key with `slice`.
+    /// Returns the slices that may share a key with `slice`.
     pub fn overlapping<'a>(&'a self, slice: &'a Slice) -> impl Iterator<Item = &'a Slice> {
         let start = self.slices.partition_point(|other| other.is_before(slice));
         self.slices.iter_from(start).take_while(|other| !slice.is_before(other))
     }
 
-    /// Bounds on the sequences of its entries; `None` if it never had any.
+    /// Returns bounds on the sequences of its entries; `None` if it never had any.
     pub fn sequences(&self) -> Option<(Sequence, Sequence)> {
         self.sequences
     }
 
-    /// Adds slices, in key order, where their keys belong. Those between which nothing stands go in
-    /// together.
+    /// Inserts slices, in key order; slices with no existing one between them together.
     pub(super) fn add(&mut self, slices: Vec<Slice>) -> std::result::Result<(), Broken> {
         let mut rest = slices.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -155,7 +155,7 @@ impl Run {
         Ok(())
     }
 
-    /// Removes all keys of `range`, and says what became of each slice that had some.
+    /// Removes all keys of `range`; returns the effect on each slice that had some.
     pub(super) fn cut(&mut self, range: &KeyRange) -> Vec<Cut> {
         let start =
             range.from.as_deref().map_or(0, |from| self.slices.partition_point(|slice| slice.ends_before(from)));
@@ -197,27 +197,26 @@ impl Run {
     }
 }
 
-/// Walks over the entries of a run in both directions.
+/// A cursor over the entries of a run, in both directions.
 #[derive(Debug)]
 pub struct RunCursor {
     run: Arc<Run>,
     read: ReadPolicy,
     /// Shared with the other cursors of a scan.
     volume: Arc<ScanVolume>,
-    /// The run has most of what the scan is over.
+    /// The run has most of the data of its scan.
     has_most: bool,
-    /// It waits at cuts; see [`RunCursor::sharing`].
+    /// The cursor waits at cuts; see [`RunCursor::sharing`].
     may_wait: bool,
-    /// Where it stands; `None` is nowhere.
+    /// The position; `None` if unpositioned.
     place: Option<CursorPlace>,
-    /// The cut at which it waits, if it does. It stands nowhere then, until what is behind has been
-    /// read.
+    /// The cut at which it waits. It is unpositioned then, until it continues.
     waiting: Option<Waiting>,
-    /// The value that the last step backward left, if it has left that slice, too.
+    /// The value that the last step backward left, if that left the slice as well.
     left: Option<Box<[u8]>>,
 }
 
-/// A slice of the run, and a cursor that stands on one of its entries.
+/// A slice of the run, with a cursor on one of its entries.
 #[derive(Debug)]
 struct CursorPlace {
     index: usize,
@@ -225,7 +224,7 @@ struct CursorPlace {
     cursor: TableCursor,
 }
 
-/// At the cut before a slice, on the way to its first entry or, backward, to its last.
+/// A wait at the cut of a slice, on the way to its first entry or, backward, to its last.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     index: usize,
@@ -233,8 +232,7 @@ struct Waiting {
 }
 
 impl CursorPlace {
-    /// True if the cursor, which came from inside the slice or from below, stands on an entry of
-    /// it.
+    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice.
     #[inline]
     fn is_before_end(&self) -> bool {
         match self.slice.to() {
@@ -243,8 +241,7 @@ impl CursorPlace {
         }
     }
 
-    /// True if the cursor, which came from inside the slice or from above, stands on an entry of
-    /// it.
+    /// Returns true if the cursor, which moved in this direction, is on an entry of the slice.
     #[inline]
     fn is_after_begin(&self) -> bool {
         match self.slice.from() {
@@ -255,63 +252,62 @@ impl CursorPlace {
 }
 
 impl RunCursor {
-    /// The block of the entry it stands on, so that the value can be kept without copying.
+    /// Returns the block of the current entry, so that the value can be pinned without copying.
     pub fn block(&self) -> Option<&SharedBlock> {
         self.place.as_ref()?.cursor.block()
     }
 
-    /// Reads ahead in proportion to what all cursors use that share `volume`, which are over so
-    /// many raw bytes; and leaves out what their scan does not ask for.
+    /// Joins a scan over `raw_bytes` raw bytes whose cursors share `volume`: reads ahead in
+    /// proportion to the use of all of them, and omits what the scan's range excludes.
     ///
-    /// Waits at cuts ([`Source::waits_at`]), and reads what is behind one only when it is told to
-    /// go on ([`RunCursor::go_on`]): where a merge has handed over the keys that a scan begins
-    /// with, what it has not handed over yet is mostly not reached, and all its inputs begin at the
-    /// same cut.
+    /// The cursor waits at cuts ([`Source::waits_at`]), and reads behind one only in
+    /// [`RunCursor::go_on`]: where a compaction has handed over the keys with which a scan begins,
+    /// the remaining keys are mostly not reached, and all inputs begin at the same cut.
     #[must_use]
     pub fn sharing(mut self, volume: &Arc<ScanVolume>, raw_bytes: u64) -> Self {
         self.volume = volume.clone();
         self.may_wait = true;
-        self.has_most = self.run.known_raw_bytes() > raw_bytes / 2;
+        self.has_most = self.run.cached_raw_bytes() > raw_bytes / 2;
         self
     }
 
-    /// Does what a seek to `place` does, but for reading blocks: see [`TableCursor::prepare`].
-    /// Opens the table. The next seek must be to the same place.
+    /// Prepares a seek to `place`, without reading blocks: see [`TableCursor::prepare`]. Opens the
+    /// table. The next seek must be to the same place.
     ///
     /// # Errors
-    /// What the seek would meet as well.
+    /// Errors that the seek would return as well.
     pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
         let Some(index) = self.approach(place) else { return Ok(false) };
         self.enter(index, |here| here.cursor.prepare(here.slice.place_in_table(place)))
     }
 
-    /// As [`RunCursor::prepare`] for [`RunCursor::go_on`], which must be called next.
+    /// As [`RunCursor::prepare`], for [`RunCursor::go_on`], which must be called next.
     ///
     /// # Errors
-    /// What that would meet as well.
+    /// Errors that it would return as well.
     pub fn prepare_to_go_on(&mut self) -> Result<bool> {
         let Some(Waiting { index, is_forward }) = self.waiting else { return Ok(false) };
         self.enter(index, |here| here.cursor.prepare(here.slice.end_place(is_forward)))
     }
 
-    /// Goes on from the cut at which it waits to the first entry behind it, or to the next cut.
-    /// Does nothing if it does not wait.
+    /// Continues from the cut at which it waits to the first entry behind it, or to the next cut.
+    /// No effect if it does not wait.
     ///
     /// # Errors
-    /// Those of reading; it stands nowhere then.
+    /// Errors of reading, which leave it unpositioned.
     pub fn go_on(&mut self) -> Result<()> {
         let Some(Waiting { index, is_forward }) = self.waiting.take() else { return Ok(()) };
         self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))?;
         if is_forward { self.settle_forward() } else { self.settle_backward() }
     }
 
-    /// Stands nowhere, and forgets what was prepared.
+    /// Resets the cursor: unpositioned, nothing prepared.
     pub fn leave(&mut self) {
         (self.place, self.waiting) = (None, None);
     }
 
-    /// The read that [`RunCursor::prepare`] found necessary. [`RunCursor::arrived`] is told what
-    /// came of it.
+    /// Returns the read that [`RunCursor::prepare`] found necessary. Its outcome goes to
+    /// [`RunCursor::arrived`].
     ///
     /// # Panics
     /// If it found none.
@@ -319,18 +315,18 @@ impl RunCursor {
         self.place.as_ref().expect("a cursor that was prepared has a place").cursor.request()
     }
 
-    /// Takes in what the read brought. True if there may be more to read: [`RunCursor::prepare`]
-    /// says.
+    /// Takes the outcome of the read. Returns true if there may be more to read, which
+    /// [`RunCursor::prepare`] tells.
     pub fn arrived(&mut self, bytes: io::Result<&[u8]>) -> bool {
         self.place.as_mut().is_some_and(|place| place.cursor.arrived(bytes))
     }
 
-    /// What its tables are read by, if it has opened one.
+    /// Returns the storage of its tables, if it has opened one.
     pub fn storage(&self) -> Option<&Arc<TableStorage>> {
         self.place.as_ref().map(|place| place.cursor.storage())
     }
 
-    /// The slice that a place leads to, and its index, if any.
+    /// Returns the slice that a place leads to, and its index.
     fn slice_at(&self, place: SeekTarget<'_>) -> Option<(usize, &Slice)> {
         let slices = &self.run.slices;
         let index = match place {
@@ -339,19 +335,19 @@ impl RunCursor {
             SeekTarget::From(key, _) => self.run.directory.ending_before(key, slices),
             SeekTarget::Before(key, _) => self.run.directory.starting_by(key, slices).checked_sub(1)?,
         };
-        let slice = slices.get(index).filter(|slice| self.may_want(slice))?;
+        let slice = slices.get(index).filter(|slice| self.may_need(slice))?;
         Some((index, slice))
     }
 
-    /// False if the scan that the cursor belongs to asks for nothing of the slice.
-    fn may_want(&self, slice: &Slice) -> bool {
+    /// Returns false if the scan's range excludes the slice.
+    fn may_need(&self, slice: &Slice) -> bool {
         let ends_before = self.volume.from().is_some_and(|(from, _)| slice.ends_before(from));
         let starts_after = self.volume.to().is_some_and(|(to, _)| to < slice.first_key());
         !ends_before && !starts_after
     }
 
-    /// The index of the slice that is to be entered for a place; `None` if there is none, and it
-    /// stands nowhere or waits then.
+    /// Returns the index of the slice to enter for a place; `None` leaves the cursor unpositioned
+    /// or waiting.
     fn approach(&mut self, place: SeekTarget<'_>) -> Option<usize> {
         self.waiting = None;
         match self.slice_at(place) {
@@ -372,8 +368,8 @@ impl RunCursor {
         self.waiting = Some(Waiting { index, is_forward });
     }
 
-    /// Goes to the end of the slice with that index at which it begins in that direction, or waits
-    /// there.
+    /// Enters the slice with that index at the end that comes first in that direction, or waits at
+    /// its cut.
     fn go_to_slice(&mut self, index: usize, is_forward: bool) -> Result<()> {
         let end = if is_forward { SeekTarget::First } else { SeekTarget::Last };
         if self.may_wait && self.run.slices.get(index).is_some_and(|slice| slice.begins_behind_cut(end)) {
@@ -383,8 +379,8 @@ impl RunCursor {
         self.enter(index, |here| here.cursor.seek_to(here.slice.end_place(is_forward)))
     }
 
-    /// Moves in the slice with that index, whose table it opens if it is not there already. After
-    /// an error it stands nowhere.
+    /// Moves within the slice with that index, and opens its table if needed. An error leaves the
+    /// cursor unpositioned.
     fn enter<T>(&mut self, index: usize, go: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
         if self.place.as_ref().is_none_or(|place| place.index != index) {
             let pieces = self.place.take().map(|place| place.cursor.into_pieces());
@@ -396,8 +392,8 @@ impl RunCursor {
         self.step(go)
     }
 
-    /// Goes to the slice that the place leads to, and in it to where it leads.
-    fn leap(&mut self, place: SeekTarget<'_>) -> Result<()> {
+    /// Seeks to a place: to its slice, and within that.
+    fn seek_place(&mut self, place: SeekTarget<'_>) -> Result<()> {
         let prepared = self.place.as_ref().filter(|place| place.cursor.is_prepared()).map(|place| place.index);
         let Some(index) = prepared.or_else(|| self.approach(place)) else { return Ok(()) };
         self.enter(index, |here| {
@@ -406,13 +402,13 @@ impl RunCursor {
         })
     }
 
-    /// If the cursor has left its slice at the end, goes on to the first entry after it.
+    /// If the cursor has left its slice at the end, moves to the first entry after it.
     fn settle_forward(&mut self) -> Result<()> {
         while let Some(place) = &self.place
             && !place.is_before_end()
         {
             let next = place.index + 1;
-            if !self.run.slices.get(next).is_some_and(|slice| self.may_want(slice)) {
+            if !self.run.slices.get(next).is_some_and(|slice| self.may_need(slice)) {
                 self.place = None;
             } else {
                 self.go_to_slice(next, true)?;
@@ -421,26 +417,26 @@ impl RunCursor {
         Ok(())
     }
 
-    /// After a step out of its slice backward: keeps the value that was left there.
+    /// Completes a step backward out of its slice: keeps the value that was left there.
     #[cold]
     fn leave_slice_backward(&mut self) -> Result<()> {
         self.left = self.place.as_ref().map(|place| place.cursor.left().into());
         self.settle_backward()
     }
 
-    /// After a step out of its slice forward.
+    /// Completes a step forward out of its slice.
     #[cold]
     fn leave_slice_forward(&mut self) -> Result<()> {
         self.settle_forward()
     }
 
-    /// If the cursor has left its slice at the start, goes back to the last entry before it.
+    /// If the cursor has left its slice at the start, moves to the last entry before it.
     fn settle_backward(&mut self) -> Result<()> {
         while let Some(place) = &self.place
             && !place.is_after_begin()
         {
             let before = place.index.checked_sub(1);
-            match before.filter(|&before| self.run.slices.get(before).is_some_and(|slice| self.may_want(slice))) {
+            match before.filter(|&before| self.run.slices.get(before).is_some_and(|slice| self.may_need(slice))) {
                 Some(index) => self.go_to_slice(index, false)?,
                 None => self.place = None,
             }
@@ -448,12 +444,10 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Moves the table's cursor; after an error it stands nowhere.
+    /// Moves the table's cursor. An error leaves this cursor unpositioned.
     #[inline]
     fn step<T>(&mut self, step: impl FnOnce(&mut CursorPlace) -> Result<T>) -> Result<T> {
-        let Some(place) = &mut self.place else {
-            panic!("a cursor over {:?} was moved that stands nowhere", self.run.id)
-        };
+        let Some(place) = &mut self.place else { panic!("an unpositioned cursor over {:?} was moved", self.run.id) };
         let stepped = step(place);
         if stepped.is_err() {
             self.place = None;
@@ -464,22 +458,22 @@ impl RunCursor {
 
 impl Source for RunCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.leap(SeekTarget::First)?;
+        self.seek_place(SeekTarget::First)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.leap(SeekTarget::Last)?;
+        self.seek_place(SeekTarget::Last)?;
         self.settle_backward()
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(SeekTarget::From(key, sequence))?;
+        self.seek_place(SeekTarget::From(key, sequence))?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.leap(SeekTarget::Before(key, sequence))?;
+        self.seek_place(SeekTarget::Before(key, sequence))?;
         self.settle_backward()
     }
 

@@ -1,25 +1,25 @@
-//! [`Skips`]: the sequences that no write has, so that "how many writes ago" can be told from two sequences.
+//! [`Skips`]: sequences that no write has, so that two sequences tell the number of writes between.
 //!
 //! ```text
 //! sequences  1 ········ 900 ╎ (skipped) ╎ S, of an ingested run │ S+1 ····· S+40
 //! writes     900            ╎     0     ╎ as many as the run has │ 40
 //! ```
 //!
-//! An ingested run is built under a sequence that lies far ahead, and writing goes on past it. What
-//! is skipped is kept as long as a table is older; of [`SKIPS_MAX`] and more, the oldest become
-//! one, which makes what lies between them look younger than it is.
+//! An ingested run is built under a sequence far ahead, and writing continues past it. Skips are
+//! kept as long as a table is older; beyond [`SKIPS_MAX`], the two oldest become one, which makes
+//! the writes between them look younger than they are.
 
 use super::broken::{Broken, broken};
 use crate::entry::Sequence;
 
-/// How many are told apart.
+/// Maximum number of skips.
 const SKIPS_MAX: usize = 64;
 
 /// The skipped sequences of a tree, old to young.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Skips(Vec<Skip>);
 
-/// Of the sequences up to `through`, so many belong to no write.
+/// Of the sequences up to `through`, `count` belong to no write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Skip {
     pub(super) through: Sequence,
@@ -40,7 +40,7 @@ impl Skips {
         Ok(())
     }
 
-    /// Forgets what lies before `oldest`, the smallest sequence that anybody can still ask about.
+    /// Removes skips before `oldest`, the smallest sequence that may still be queried.
     pub(super) fn forget_before(&mut self, oldest: Sequence) {
         self.0.retain(|skip| skip.through > oldest);
     }
@@ -53,8 +53,8 @@ impl Skips {
         self.0.iter()
     }
 
-    /// How many writes came after the one with sequence `from`, up to `now`, before which
-    /// everything was skipped that was; never more than there were.
+    /// Returns the number of writes after `from`, up to `now`, which is not below any skip; never
+    /// more than there were.
     pub(super) fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
         let skipped: u64 = self.0.iter().filter(|skip| from < skip.through).map(|skip| skip.count).sum();
         now.0.saturating_sub(from.0).saturating_sub(skipped)
@@ -65,8 +65,8 @@ impl Skips {
 mod tests {
     use super::*;
 
-    /// Beside a list of which sequences are writes: exact while few were skipped, and never more
-    /// than there were.
+    /// Agrees with a list of the sequences that are writes: exact while there are few skips, and
+    /// never too large.
     #[test]
     fn writes_are_counted() {
         let random = tamarack_env::Random::new(19);

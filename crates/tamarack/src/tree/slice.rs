@@ -1,4 +1,4 @@
-//! [`Slice`]: a table and the part [from, to) of it that belongs to a run. See [`super::run`].
+//! [`Slice`]: the part [from, to) of a table that belongs to a run. See [`super::run`].
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The slice of `table` that `spec` describes.
+    /// Creates the slice of `table` that `spec` describes.
     pub(super) fn new(table: Arc<TableFile>, spec: &SliceSpec) -> Result<Self, Broken> {
         let meta = table.meta();
         let (from, to) = (spec.range.from.clone(), spec.range.to.clone());
@@ -31,45 +31,45 @@ impl Slice {
         Ok(slice)
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<TableFile> {
         &self.table
     }
 
-    /// The bound below which the table's keys do not belong to the run, if it has keys there.
+    /// Returns the lower bound (inclusive), if the table has keys below it.
     pub fn from(&self) -> Option<&Key> {
         self.from.as_ref()
     }
 
-    /// The bound from which on the table's keys do not belong to the run, if it has keys there.
+    /// Returns the upper bound (exclusive), if the table has keys at or above it.
     pub fn to(&self) -> Option<&Key> {
         self.to.as_ref()
     }
 
-    /// The smallest key that the slice may hold.
+    /// Returns the smallest key that the slice may hold.
     pub fn first_key(&self) -> &[u8] {
         self.from.as_deref().unwrap_or(&self.table.meta().smallest_key)
     }
 
-    /// Where the slice ends: the bound from which on keys do not belong to it, or else its table's
-    /// largest key, which does.
+    /// Returns the end of the slice: its upper bound (exclusive), or else its table's largest key
+    /// (inclusive).
     pub fn end_bound(&self) -> &[u8] {
         self.to.as_deref().unwrap_or(&self.table.meta().largest_key)
     }
 
-    /// The slice's share of something that its table has `whole` of: all if nothing is cut off, a
-    /// half if one end is, a third if both are. An estimate: where the cut falls among the
-    /// entries is not known without reading the table.
+    /// Returns the slice's share of `whole`, a quantity of its table: all if nothing is cut off, a
+    /// half if one end is, a third if both are. An estimate, since the position of a cut among the
+    /// entries is unknown without reading the table.
     pub fn share_of(&self, whole: u64) -> u64 {
         whole / (1 + u64::from(self.from.is_some()) + u64::from(self.to.is_some()))
     }
 
-    /// Raw bytes of its entries; an estimate if the slice is cut.
+    /// Returns the raw bytes of its entries; an estimate if the slice is cut.
     pub fn raw_bytes(&self) -> u64 {
         self.share_of(self.table.meta().raw_bytes)
     }
 
-    /// True if all keys that the slice may hold are smaller than `key`.
+    /// Returns true if all keys that the slice may hold are smaller than `key`.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match &self.to {
             Some(to) => **to <= *key,
@@ -77,28 +77,28 @@ impl Slice {
         }
     }
 
-    /// True if all keys that this slice may hold are smaller than all of `other`.
+    /// Returns true if all keys that the slice may hold are smaller than all of `other`.
     pub fn is_before(&self, other: &Self) -> bool {
         self.ends_before(other.first_key())
     }
 
-    /// True if the slice may hold `key`.
+    /// Returns true if the slice may hold `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.first_key() <= key && !self.ends_before(key)
     }
 
-    /// True if all keys that the slice may hold are in `range`.
+    /// Returns true if all keys that the slice may hold are in `range`.
     pub fn is_within(&self, range: &KeyRange) -> bool {
         range.from.as_deref().is_none_or(|from| from <= self.first_key())
             && range.to.as_deref().is_none_or(|to| self.ends_before(to))
     }
 
-    /// The slice as an edit names it.
+    /// Returns the slice as edits describe it.
     pub fn spec(&self) -> SliceSpec {
         SliceSpec { table: self.table.id(), range: KeyRange { from: self.from.clone(), to: self.to.clone() } }
     }
 
-    /// What is left of the slice without `range`: the part below it and the part above, if any.
+    /// Returns the slice without `range`: the part below it and the part above, if any.
     pub(super) fn without(&self, range: &KeyRange) -> [Option<Self>; 2] {
         let below = range.from.as_ref().filter(|from| self.first_key() < &***from);
         let below = below.map(|from| {
@@ -113,23 +113,24 @@ impl Slice {
         [below, above]
     }
 
-    /// Where its first entry is in its table.
+    /// Returns the place of its first entry in its table.
     fn first_place(&self) -> SeekTarget<'_> {
         self.from.as_deref().map_or(SeekTarget::First, |from| SeekTarget::From(from, Sequence::MAX))
     }
 
-    /// Where its last entry is in its table.
+    /// Returns the place of its last entry in its table.
     fn last_place(&self) -> SeekTarget<'_> {
         self.to.as_deref().map_or(SeekTarget::Last, |to| SeekTarget::Before(to, Sequence::MAX))
     }
 
-    /// Where in its table a walk begins that comes to it: at its first entry going forward, else at
-    /// its last.
+    /// Returns the place in its table at which iteration enters it: its first entry forward, its
+    /// last backward.
     pub(super) fn end_place(&self, is_forward: bool) -> SeekTarget<'_> {
         if is_forward { self.first_place() } else { self.last_place() }
     }
 
-    /// True if all of it is behind one of its cuts, seen from a place that leads to it.
+    /// Returns true if all of the slice is behind one of its cuts, seen from a place that leads to
+    /// it.
     pub(super) fn begins_behind_cut(&self, place: SeekTarget<'_>) -> bool {
         match place {
             SeekTarget::First => self.from.is_some(),
@@ -139,7 +140,7 @@ impl Slice {
         }
     }
 
-    /// What in its table corresponds to a place in the run that leads to this slice.
+    /// Returns the place in its table for a place in the run that leads to this slice.
     pub(super) fn place_in_table<'a>(&'a self, place: SeekTarget<'a>) -> SeekTarget<'a> {
         match place {
             SeekTarget::First => self.first_place(),

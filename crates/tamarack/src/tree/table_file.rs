@@ -1,11 +1,11 @@
-//! [`TableFile`]: the handle by which versions share one table, and the list of those that nothing shares any more.
+//! [`TableFile`]: a table that versions share; [`TableFiles`]: those that are garbage.
 //!
-//! A handle knows what the manifest says about the table, and opens it when it is first needed.
-//! Every slice of every version holds one, and so does whoever reads the table. When a durable edit
-//! has taken the last slice of the current version away, the handle is marked obsolete; when the
-//! last holder (an older version, an iterator, a checkpoint) lets go of it, the table's id goes to
-//! the garbage list of [`TableFiles`], from which background work removes the file. A handle
-//! that is not obsolete leaves its file alone: closing a database deletes nothing.
+//! A handle has the table's metadata from the manifest, and opens the table when it is first
+//! needed. Every slice of every version references one, and so does every reader of the table. When
+//! a durable edit removes the last slice of the current version, the handle is marked obsolete;
+//! when its last reference (an older version, an iterator, a checkpoint) is dropped, the table goes
+//! to the garbage list of [`TableFiles`], from which background work removes the file. Handles that
+//! are not obsolete leave their files alone: closing a database deletes nothing.
 //!
 //! Tests: here, and through versions in `tree/tests`.
 
@@ -26,17 +26,17 @@ use crate::table::{
     FilterKind, FilterOutcome, FilterTarget, Table, TableStorage, UnitsOfTable, bits_of, kind_to_number,
 };
 
-/// Where the tables of a database are opened, and where the ids of dead ones collect.
+/// The tables of a database: how they are opened, and which are garbage.
 pub struct TableFiles {
     storage: Arc<TableStorage>,
     dir: PathBuf,
-    /// What elastic filters of tables take in memory, in bits, until something else is decided: an
+    /// Bits per entry of elastic filters in memory until the filter decider says otherwise: an
     /// `f64`, as bits.
     elastic_bits_per_entry: AtomicU64,
     garbage: Mutex<Vec<Arc<TableMeta>>>,
-    /// Bytes of the files that the current version does not name any more and that still exist.
+    /// Bytes of files that the current version does not reference and that still exist.
     pending_bytes: AtomicU64,
-    /// Whom to wake when there is garbage.
+    /// Woken when there is garbage.
     collector: OnceLock<Arc<dyn Worker>>,
 }
 
@@ -47,65 +47,64 @@ impl fmt::Debug for TableFiles {
 }
 
 impl TableFiles {
-    /// The tables in `dir`, which are read by `storage`.
+    /// Creates the set of tables in `dir`, which are read by `storage`.
     pub fn new(storage: Arc<TableStorage>, dir: &Path) -> Arc<Self> {
         Self::with_filters(storage, dir, 0.0)
     }
 
-    /// As [`TableFiles::new`]; of elastic filters, so many bits for each entry are in memory until
-    /// something else is decided.
+    /// As [`TableFiles::new`], with `elastic_bits_per_entry` of elastic filters in memory until the
+    /// filter decider says otherwise.
     pub fn with_filters(storage: Arc<TableStorage>, dir: &Path, elastic_bits_per_entry: f64) -> Arc<Self> {
         let (garbage, collector, pending_bytes) = (Mutex::default(), OnceLock::new(), AtomicU64::new(0));
         let elastic_bits_per_entry = AtomicU64::new(elastic_bits_per_entry.to_bits());
         Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
     }
 
-    /// Of elastic filters of tables that are opened from now on, so many bits for each entry are in
-    /// memory until something else is decided.
+    /// Sets the bits per entry of elastic filters of tables that are opened from now on.
     pub fn set_elastic_bits_per_entry(&self, bits: f64) {
         self.elastic_bits_per_entry.store(bits.to_bits(), Ordering::Relaxed);
     }
 
-    /// Registers the worker that removes files; may be called once.
+    /// Registers the worker that removes files; called once.
     pub fn set_collector(&self, worker: Arc<dyn Worker>) {
         assert!(self.collector.set(worker).is_ok(), "there is one collector of tables");
     }
 
-    /// What the tables are read by.
+    /// Returns the storage by which tables are read.
     pub fn storage(&self) -> &TableStorage {
         &self.storage
     }
 
-    /// Opens a table that no version names yet.
+    /// Opens a table that no version references yet.
     pub fn open_unnamed(&self, database: u64, meta: &TableMeta) -> Result<Arc<Table>> {
         Table::open_with(&self.storage, &self.dir, database, meta, FilterTarget::Units(0))
     }
 
-    /// Takes the tables that no slice of the current version names and nobody reads any more. Their
-    /// files may be removed; whoever does that calls [`TableFiles::removed`].
+    /// Takes the garbage: tables that neither a slice of the current version nor a reader
+    /// references. The caller may remove their files, and then calls [`TableFiles::removed`].
     pub fn take_garbage(&self) -> Vec<Arc<TableMeta>> {
         std::mem::take(&mut *self.garbage.lock())
     }
 
-    /// The file of a table that was garbage is gone.
+    /// Records that the file of a garbage table was removed.
     pub fn removed(&self, table: &TableMeta) {
         self.pending_bytes.fetch_sub(table.file_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the files that the current version does not name any more but that still exist:
-    /// somebody reads them, or nobody has got to removing them.
+    /// Returns the bytes of files that the current version does not reference but that still exist:
+    /// readers use them, or their removal is pending.
     pub fn pending_bytes(&self) -> u64 {
         self.pending_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory that the filters of all open tables take, in bytes; those that only an old version or
-    /// an iterator still holds among them.
+    /// Returns the filter memory of all open tables, in bytes, including those that only an old
+    /// version or an iterator references.
     pub fn filter_bytes(&self) -> u64 {
         self.storage.account().bytes(MemoryPart::Filters)
     }
 }
 
-/// What the runs of a version take for each table, in bytes; about.
+/// Approximate memory per table in the runs of a version, in bytes.
 const SLICE_BYTES: usize = 100;
 
 /// A table that versions share.
@@ -114,10 +113,11 @@ pub struct TableFile {
     meta: Arc<TableMeta>,
     files: Arc<TableFiles>,
     opened: OnceLock<Arc<Table>>,
-    /// Which filter it is to have. Held while it is opened, so that nobody opens it with another.
+    /// The target filter. Locked while the table is opened, so that it is not opened with another
+    /// filter.
     target: Mutex<FilterTarget>,
     obsolete: AtomicBool,
-    /// How many lookups of the database were sampled before it was there.
+    /// The number of sampled lookups of the database before this table existed.
     sampled_before: u64,
     _charge: Charge,
 }
@@ -134,39 +134,40 @@ impl TableFile {
         Arc::new(Self { database, meta, files, opened, target, obsolete, sampled_before, _charge: charge })
     }
 
-    /// The table's number.
+    /// Returns the table's number.
     pub fn id(&self) -> TableId {
         self.meta.id
     }
 
-    /// What the manifest knows of the table.
+    /// Returns the table's metadata from the manifest.
     pub fn meta(&self) -> &Arc<TableMeta> {
         &self.meta
     }
 
-    /// What it is read by.
+    /// Returns the storage by which the table is read.
     pub fn storage(&self) -> &TableStorage {
         &self.files.storage
     }
 
-    /// What became of lookups here. A table that nobody has opened yet has seen none.
+    /// Returns the outcomes of lookups in this table; none if it has never been opened.
     pub fn lookups(&self) -> RunLookups {
         let since = self.files.storage.lookups().sampled().saturating_sub(self.sampled_before);
         self.opened.get().map_or_else(RunLookups::default, |table| table.samples().get(since))
     }
 
-    /// The share of lookups that came here lately, the share that came in vain, and of how many
-    /// lookups that is: since the table has been there, of the last two periods.
+    /// Returns the share of sampled lookups that reached this table lately, the share that were
+    /// false positives, and the number of lookups that both refer to: since the table has existed,
+    /// of the last two periods.
     pub fn seen_lately(&self) -> (f64, f64, u64) {
         let sampled = self.files.storage.lookups().sampled();
         let lookups = sampled_lately(sampled, self.sampled_before);
         let counted = self.opened.get().map_or([0; 2], |table| table.samples().lately(sampled));
-        let [came, in_vain] =
+        let [came, false_positives] =
             counted.map(|count| if lookups == 0 { 0.0 } else { count.min(lookups) as f64 / lookups as f64 });
-        (came, in_vain, lookups)
+        (came, false_positives, lookups)
     }
 
-    /// The open table; opens the table if nobody has yet. A failure is not remembered.
+    /// Returns the open table, and opens it if needed. A failure is not remembered.
     #[inline]
     pub fn open(&self) -> Result<&Arc<Table>> {
         match self.opened.get() {
@@ -183,29 +184,29 @@ impl TableFile {
             return Ok(table);
         }
         let opened = Table::open_with(&files.storage, &files.dir, self.database, &self.meta, *target)?;
-        // Nothing that the explorer of schedules can interrupt happens inside of the cell: it would block
-        // all.
+        // Nothing that the schedule explorer can interrupt happens inside of the cell: it would
+        // block all threads.
         let _ = self.opened.set(opened);
         Ok(self.opened.get().expect("it was just set"))
     }
 
-    /// Which filter it is to have.
+    /// Returns the target filter.
     pub fn target(&self) -> FilterTarget {
         *self.target.lock()
     }
 
-    /// Says which filter it is to have, and sees to it: if it is open it gets that now, else when
-    /// it is opened. Also tells how many bytes were read.
+    /// Sets the target filter: an open table gets it now, another one when it is opened. Also
+    /// returns the number of bytes read.
     ///
     /// # Errors
-    /// As [`Table::set_filter`]; the target is noted all the same, and the call can be repeated.
+    /// As [`Table::set_filter`]; the target stays set, and the call can be repeated.
     pub fn set_filter(&self, target: FilterTarget) -> Result<(FilterOutcome, u64)> {
-        // From here on it is opened with that, if it is opened.
+        // From here on the table is opened with this target.
         *self.target.lock() = target;
         self.follow_target()
     }
 
-    /// True if giving it this filter takes memory away and reads nothing.
+    /// Returns true if `target` frees memory and reads nothing.
     pub fn shrinks_without_reading(&self, target: FilterTarget) -> bool {
         match target {
             FilterTarget::Nothing => true,
@@ -216,8 +217,8 @@ impl TableFile {
         }
     }
 
-    /// How much of its stored filter is in memory, or will be when it is opened, if that is
-    /// elastic.
+    /// Returns how much of the stored filter is in memory, or will be when the table is opened;
+    /// `None` unless it is elastic.
     pub fn units(&self) -> Option<UnitsOfTable> {
         if let Some(table) = self.opened.get() {
             return table.units();
@@ -230,8 +231,8 @@ impl TableFile {
         UnitsOfTable::expected(&self.meta, bits)
     }
 
-    /// The filter that it has and those that it could have, for the decider. So many of its entries
-    /// are `live`.
+    /// Returns the table's filter and those that it could have, for the filter decider. `live` of
+    /// its entries are live.
     pub fn filters(&self, live: u64) -> TableFilters {
         let (entries, (number, bits)) = (self.meta.entries, self.filter());
         let mut in_use = kind_of(number).map(|kind| (kind, bits as f64));
@@ -254,21 +255,21 @@ impl TableFile {
         TableFilters { entries, live, in_use, can_be_made: self.has_digests(), stored, passing: None }
     }
 
-    /// Gives the table, if it is open, the filter that it is to have.
+    /// Gives an open table its target filter.
     fn follow_target(&self) -> Result<(FilterOutcome, u64)> {
         let Some(table) = self.opened.get() else { return Ok((FilterOutcome::Unchanged, 0)) };
         loop {
             let target = self.target();
             let done = table.set_filter(target)?;
-            // Somebody else may have told it to have another meanwhile.
+            // Another thread may have set another target meanwhile.
             if self.target() == target {
                 return Ok(done);
             }
         }
     }
 
-    /// The kind, as a number, and the bits of the filter that it has, or will have once it is
-    /// opened; zeros for none.
+    /// Returns the kind, as a number, and the bits of the filter that the table has, or will have
+    /// when it is opened; zeros for none.
     pub fn filter(&self) -> (u8, u64) {
         if let Some(table) = self.opened.get() {
             return table.filter_in_use();
@@ -283,28 +284,29 @@ impl TableFile {
             ),
             FilterTarget::Stored => (self.meta.filter_kind, self.meta.filter_bits),
             FilterTarget::Nothing => (0, 0),
-            FilterTarget::Of(wanted) if self.has_digests() => {
-                (kind_to_number(wanted.kind), bits_of(wanted, self.meta.entries))
+            FilterTarget::Of(design) if self.has_digests() => {
+                (kind_to_number(design.kind), bits_of(design, self.meta.entries))
             }
-            FilterTarget::Of(wanted) if self.meta.filter_bits <= bits_of(wanted, self.meta.entries) => {
+            FilterTarget::Of(design) if self.meta.filter_bits <= bits_of(design, self.meta.entries) => {
                 (self.meta.filter_kind, self.meta.filter_bits)
             }
             FilterTarget::Of(_) => (0, 0),
         }
     }
 
-    /// Whether a filter of any size can be made for it: it keeps digests, and they are not known to
-    /// be damaged.
+    /// Returns true if a filter of any size can be built: the table has digests, and they are not
+    /// known to be damaged.
     pub fn has_digests(&self) -> bool {
         self.meta.digest_bytes > 0 && self.opened.get().is_none_or(|table| table.digest_damage().is_none())
     }
 
-    /// Why its digests cannot be used, if that was found out.
+    /// Returns the damage of its digests, if any was found.
     pub fn digest_damage(&self) -> Option<Error> {
         self.opened.get().and_then(|table| table.digest_damage())
     }
 
-    /// The current version names the table no more, and the edit that says so is durable.
+    /// Marks the table obsolete: the current version does not reference it any more, and that edit
+    /// is durable.
     pub(super) fn mark_obsolete(&self) {
         if !self.obsolete.swap(true, Ordering::AcqRel) {
             self.files.pending_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);

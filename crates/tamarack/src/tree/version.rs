@@ -1,34 +1,34 @@
-//! [`Version`]: what is on storage at one moment, as an immutable value.
+//! [`Version`]: the tables on storage at one moment, as an immutable value.
 //!
 //! ```text
-//! tree 0     flushed through 812, shape, merges in progress
+//! tree 0     flushed through 812, shape, compactions in progress
 //!   level 1  │ run 9 │ run 8 │          young to old
 //!   level 2  │ run 6 ───────────│
 //!   level 3  │ run 2 ──────────────────────────────│
 //! ```
 //!
-//! Levels count from 1, small to large; there is no level 0 on storage. Read from level 1 on, and
-//! young to old within a level, the runs of a tree stand in one order in which **for each key what
-//! is younger stands before what is older**. Edits never change that order, only add to it and take
-//! away from it.
+//! Levels are numbered from 1, small to large. Read from level 1 on, and young to old within a
+//! level, the runs of a tree are in one order in which **for each key, younger versions come before
+//! older ones**. Edits never change that order; they only add and remove.
 //!
-//! A version is made by [`Version::apply`] from the one before and an edit, and shares with it all
-//! that did not change: an edit to a tree of 10,000 tables costs microseconds. Whoever holds a
-//! version keeps its tables' files from being removed.
+//! [`Version::apply`] makes a version from the previous one and an edit, and shares everything
+//! unchanged: an edit to a tree of 10,000 tables costs microseconds. The files of a version's
+//! tables are kept as long as the version is referenced.
 //!
 //! Invariants (the cheap ones are checked by every edit, all of them by [`Version::check`]):
 //!
-//! * run, merge and table ids are below the next ones, and each stands for one thing;
+//! * run, compaction and table ids are below the next ones, and each is unique;
 //! * slices of a run are in order, disjoint, and each within its table's keys;
 //! * where slices of two runs overlap, all sequences of the younger run's table are larger, unless
-//!   a range of keys was merged by itself: then only each key's versions are in order, which tables
-//!   must be read to see;
-//! * a run is without slices only while a merge names it;
-//! * a merge's inputs are neighbours, its output stands next to them, and none of them is in
-//!   another merge; a range that was handed over is gone from all inputs;
-//! * each table of a tree is named by a slice of that tree, and holds nothing past what is flushed.
+//!   a range of keys was compacted by itself: then only each key's versions are in order, which
+//!   requires reading tables to check;
+//! * a run has no slices only while a compaction references it;
+//! * a compaction's inputs are neighbours, its output is next to them, and none of them is in
+//!   another compaction; a range that was handed over is gone from all inputs;
+//! * each table of a tree is referenced by a slice of that tree, and has no entry past the flushed
+//!   sequence.
 //!
-//! Tests: `tree/tests` compares random histories of edits with a slow obvious model.
+//! Tests: `tree/tests` compares random histories of edits with a simple model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ use crate::entry::Sequence;
 use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, ShapeBlob};
 use crate::format::meta::{EditNumber, TableId, TreeId};
 
-/// What is on storage at one moment.
+/// The tables on storage at one moment.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub(super) database: u64,
@@ -54,14 +54,14 @@ pub struct Version {
     pub(super) files: Arc<TableFiles>,
 }
 
-/// The ids that have not been given out.
+/// The next unused ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextIds {
     /// The next table's.
     pub table: u64,
     /// The next run's.
     pub run: u64,
-    /// The next merge's.
+    /// The next compaction's.
     pub merge: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct TreeVersion {
     pub(super) tables: Chunks<TableUse>,
 }
 
-/// A table of a tree, and how many slices name it.
+/// A table of a tree, and the number of slices that reference it.
 #[derive(Clone, Debug)]
 pub(super) struct TableUse {
     pub(super) file: Arc<TableFile>,
@@ -95,27 +95,27 @@ pub struct Level {
     pub(super) runs: Vec<Arc<Run>>,
 }
 
-/// A merge in progress.
+/// A compaction in progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compaction {
     /// Its number.
     pub id: CompactionId,
-    /// The runs it takes, young to old.
+    /// The input runs, young to old.
     pub inputs: Vec<RunId>,
-    /// The run it fills.
+    /// The output run.
     pub output: RunId,
-    /// The ranges it has handed over: in order, disjoint, and not touching.
+    /// The ranges that it has handed over: ordered, disjoint, and not adjacent.
     pub done: Vec<KeyRange>,
 }
 
-/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Whatever reads
-/// runs asks for these first, and says what one means there by a match without arms: giving this
-/// type a value fails to compile in each such place until it has been dealt with.
+/// A range of keys that is deleted up to a sequence. Reserved: no edit makes one. Code that reads
+/// runs consults these first, by a match without arms: giving this type a value fails to compile in
+/// each such place until it is handled there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeDelete {}
 
 impl Version {
-    /// A new database: the default tree, empty. It stands for edit 1.
+    /// Creates the version of a new database, with the empty default tree. It stands for edit 1.
     pub fn new(database: u64, files: Arc<TableFiles>) -> Self {
         let mut version = Self::nothing(files);
         version.database = database;
@@ -124,7 +124,7 @@ impl Version {
         version
     }
 
-    /// Before any edit.
+    /// Creates the version before any edit.
     pub(super) fn nothing(files: Arc<TableFiles>) -> Self {
         Self {
             database: 0,
@@ -137,37 +137,37 @@ impl Version {
         }
     }
 
-    /// Where its tables are opened.
+    /// Returns the set of tables.
     pub fn files(&self) -> &Arc<TableFiles> {
         &self.files
     }
 
-    /// The database's random id.
+    /// Returns the database's random id.
     pub fn database(&self) -> u64 {
         self.database
     }
 
-    /// The edit that made this version.
+    /// Returns the edit that made this version.
     pub fn edit_number(&self) -> EditNumber {
         self.edit
     }
 
-    /// The ids that had not been given out when the edit was made.
+    /// Returns the next unused ids.
     pub fn next_ids(&self) -> NextIds {
         self.next
     }
 
-    /// The trees by their numbers.
+    /// Returns the trees by their numbers.
     pub fn trees(&self) -> impl Iterator<Item = (TreeId, &Arc<TreeVersion>)> {
         self.trees.iter().map(|(id, tree)| (*id, tree))
     }
 
-    /// A tree.
+    /// Returns a tree, if it exists.
     pub fn tree(&self, tree: TreeId) -> Option<&Arc<TreeVersion>> {
         self.trees.get(&tree)
     }
 
-    /// A tree that is known to exist.
+    /// Returns a tree that must exist.
     ///
     /// # Panics
     /// If it does not.
@@ -175,29 +175,29 @@ impl Version {
         self.trees.get(&tree).unwrap_or_else(|| panic!("{tree:?} is not in the version of {:?}", self.edit))
     }
 
-    /// Where the log ended when the database was closed cleanly; `None` while it is open or after a
-    /// crash.
+    /// Returns the end of the WAL if the database was closed cleanly; `None` while it is open or
+    /// after a crash.
     pub fn wal_end(&self) -> Option<u64> {
         self.wal_end
     }
 
-    /// The log is durable at least up to here.
+    /// Returns the position up to which the WAL is known to be durable.
     pub fn wal_durable(&self) -> u64 {
         self.wal_durable
     }
 
-    /// The same without a log, of which nothing is known then: what a database begins with that has
-    /// these tables and a log of its own.
+    /// Returns the version without the WAL's positions, for a new database with these tables and a
+    /// WAL of its own.
     pub fn without_wal(&self) -> Self {
         Self { wal_end: None, wal_durable: 0, ..self.clone() }
     }
 
-    /// All tables of all trees.
+    /// Returns all tables of all trees.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
         self.trees.values().flat_map(|tree| tree.tables())
     }
 
-    /// One edit that makes this version out of nothing: the base of a new manifest.
+    /// Returns the edit that makes this version out of nothing: the base of a new manifest.
     pub fn state_edit(&self) -> Edit {
         let NextIds { table, run, merge } = self.next;
         let mut changes = vec![
@@ -218,7 +218,7 @@ impl Version {
 }
 
 impl TreeVersion {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub(super) fn new(id: TreeId) -> Self {
         Self {
             id,
@@ -233,90 +233,91 @@ impl TreeVersion {
         }
     }
 
-    /// The tree's number.
+    /// Returns the tree's number.
     pub fn id(&self) -> TreeId {
         self.id
     }
 
-    /// The levels, 1 first. The last one is not empty.
+    /// Returns the levels from 1 on. The last one is not empty.
     pub fn levels(&self) -> &[Arc<Level>] {
         &self.levels
     }
 
-    /// All runs, young to old: level by level, and within each.
+    /// Returns all runs, young to old: level by level, and within each.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = &Arc<Run>> {
         self.levels.iter().flat_map(|level| level.runs.iter())
     }
 
-    /// A run, with the number of its level (from 1) and its place in it (from 0, young to old).
+    /// Returns a run with the number of its level (from 1) and its index in it (from 0, young to
+    /// old).
     pub fn run(&self, run: RunId) -> Option<(&Arc<Run>, u32, usize)> {
         let (level, index) = self.position(run)?;
         Some((&self.levels[level].runs[index], level as u32 + 1, index))
     }
 
-    /// The merges in progress.
+    /// Returns the compactions in progress.
     pub fn compactions(&self) -> &[Arc<Compaction>] {
         &self.compactions
     }
 
-    /// The merge that takes or fills that run, if one does.
+    /// Returns the compaction that has this run as an input or output, if any.
     pub fn compaction_of(&self, run: RunId) -> Option<&Arc<Compaction>> {
-        self.compactions.iter().find(|merge| merge.names(run))
+        self.compactions.iter().find(|compaction| compaction.names(run))
     }
 
-    /// All writes up to this one are in tables.
+    /// Returns the sequence up to which all writes are in tables.
     pub fn flushed_through(&self) -> Sequence {
         self.flushed_through
     }
 
-    /// The tree's shape, if one was set.
+    /// Returns the tree's shape, if one was set.
     pub fn shape(&self) -> Option<&ShapeBlob> {
         self.shape.as_ref()
     }
 
-    /// Whether the sequences of whole tables say nothing about their age, since a range of keys was
-    /// merged by itself.
+    /// Returns true if the sequences of whole tables say nothing about their age, since a range of
+    /// keys was compacted by itself.
     pub fn are_ages_mixed(&self) -> bool {
         self.ages_mixed
     }
 
-    /// How many writes came after the one with sequence `from`, if the last one has sequence `now`;
-    /// never more than there were.
+    /// Returns the number of writes after sequence `from` if the last one has sequence `now`; never
+    /// more than there were.
     pub fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
         self.skips.writes_since(from, now)
     }
 
-    /// The deleted ranges, which lookups, scans, and compactions ask for before any run and its
-    /// filters: a range can delete a key that filters rightly say is in no run above the entry it
-    /// hides.
+    /// Returns the range deletes, which lookups, scans and compactions consult before any run and
+    /// its filters: a range delete can hide an entry although filters rightly exclude its key from
+    /// all younger runs.
     #[inline(always)]
     pub fn range_deletes(&self) -> &[RangeDelete] {
         &[]
     }
 
-    /// The tables, by their ids.
+    /// Returns the tables, ordered by id.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
         self.tables.iter().map(|table| &table.file)
     }
 
-    /// The keyspace's name; empty for the default one.
+    /// Returns the keyspace's name; empty for the default one.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True if it has no run, table or compaction.
+    /// Returns true if it has no run, table or compaction.
     pub(super) fn is_empty(&self) -> bool {
         self.levels.is_empty() && self.compactions.is_empty() && self.tables.is_empty()
     }
 
-    /// Where the table with that id stands in `tables`, or would stand; and the table if it is
-    /// there.
+    /// Returns the index of the table with that id in `tables`, or where it would be inserted; and
+    /// the table if it exists.
     pub(super) fn table(&self, id: TableId) -> (usize, Option<&TableUse>) {
         let index = self.tables.partition_point(|table| table.file.id() < id);
         (index, self.tables.get(index).filter(|table| table.file.id() == id))
     }
 
-    /// The indexes of a run's level and of the run in it.
+    /// Returns the indexes of a run's level and of the run in it.
     pub(super) fn position(&self, run: RunId) -> Option<(usize, usize)> {
         self.levels.iter().enumerate().find_map(|(level, runs)| {
             let index = runs.runs.iter().position(|other| other.id() == run)?;
@@ -324,7 +325,7 @@ impl TreeVersion {
         })
     }
 
-    /// The changes that make this tree out of nothing.
+    /// Appends the changes that make this tree out of nothing.
     fn describe(&self, tree: TreeId, changes: &mut Vec<Change>) {
         changes.push(Change::TreeCreated { tree });
         if !self.name.is_empty() {
@@ -351,11 +352,11 @@ impl TreeVersion {
                 }
             }
         }
-        for merge in &self.compactions {
-            let Compaction { id, inputs, output, done } = &**merge;
+        for compaction in &self.compactions {
+            let Compaction { id, inputs, output, done } = &**compaction;
             changes.push(Change::CompactionBegun { tree, merge: *id, inputs: inputs.clone(), output: *output });
-            // To say again that a range is done changes nothing else: the inputs have nothing there
-            // any more.
+            // Repeating that a range is done has no other effect: the inputs have nothing there any
+            // more.
             changes.extend(done.iter().map(|range| Change::CompactionAdvanced {
                 tree,
                 merge: *id,
@@ -370,14 +371,14 @@ impl TreeVersion {
 }
 
 impl Level {
-    /// The runs, young to old.
+    /// Returns the runs, young to old.
     pub fn runs(&self) -> &[Arc<Run>] {
         &self.runs
     }
 }
 
 impl Compaction {
-    /// True if the run is one of its inputs or its output.
+    /// Returns true if the run is one of the inputs or the output.
     pub fn names(&self, run: RunId) -> bool {
         self.output == run || self.inputs.contains(&run)
     }

@@ -299,7 +299,7 @@ impl Check<'_> {
 fn check_standing(manifest: &Survey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
     version.trees().find_map(|(_, tree)| match tree.shape().map(TreeDesign::decode)? {
-        Ok(design) => tree.check_standing(design.shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
+        Ok(design) => tree.check_levels(design.shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),
         Err(error) => Some(Error::shape(path, error)),
     })
 }

@@ -1,4 +1,4 @@
-//! [`Batch`]: writes that become durable and visible together, already in the form in which the log stores them.
+//! [`Batch`]: writes that become durable and visible together, encoded as the WAL stores them.
 
 use crate::entry::{Entry, EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
@@ -6,14 +6,14 @@ use crate::format::meta::TreeId;
 use crate::format::record::{self, Entries};
 use crate::memtable::Memtable;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// The longest value whatever the memory budget, in bytes.
+/// Maximum length of a value under any memory budget, in bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// A list of puts and deletes that is written as one: after a crash, and for concurrent readers,
-/// all of them are there or none. Of several writes to one key the last counts.
+/// An atomic list of puts and deletes: after a crash, and for concurrent readers, either all of
+/// them took effect or none. Of several writes to one key the last one counts.
 ///
 /// ```
 /// let mut batch = tamarack::Batch::new();
@@ -31,7 +31,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -41,27 +41,27 @@ impl Batch {
         self.push(EntryKind::Put, key.as_ref(), value.as_ref())
     }
 
-    /// Removes `key`, if it is there.
+    /// Deletes `key`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
         self.push(EntryKind::Delete, key.as_ref(), &[])
     }
 
-    /// The number of writes in it.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.entries as usize
     }
 
-    /// True if it holds no write.
+    /// Returns true if the batch contains no write.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// What it counts against the memory budget, in bytes.
+    /// Returns the bytes that count against the memory budget.
     pub fn raw_bytes(&self) -> u64 {
         self.raw_bytes
     }
 
-    /// Removes all writes and keeps the memory.
+    /// Removes all writes; keeps the allocation.
     pub fn clear(&mut self) {
         self.body.clear();
         *self = Self { body: std::mem::take(&mut self.body), ..Self::default() };
@@ -78,8 +78,7 @@ impl Batch {
     }
 }
 
-/// What a caller wants committed: one entry, borrowed, so that a plain put allocates nothing; or a
-/// batch.
+/// A write to be committed: one borrowed entry, so that a plain put allocates nothing, or a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
     /// One put or delete.
@@ -96,7 +95,7 @@ pub enum Write<'a> {
 }
 
 impl Write<'_> {
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn entries(&self) -> u32 {
         match self {
             Self::One { .. } => 1,
@@ -104,7 +103,7 @@ impl Write<'_> {
         }
     }
 
-    /// The sum of the entries' raw bytes.
+    /// Returns the sum of the entries' raw bytes.
     pub fn raw_bytes(&self) -> u64 {
         match self {
             Self::One { key, value, .. } => raw_bytes(key.len(), value.len()),
@@ -112,8 +111,8 @@ impl Write<'_> {
         }
     }
 
-    /// Refuses keys, values and batches that are too large. `limit_bytes` is the most that one
-    /// value or one batch may have: an eighth of the memory budget.
+    /// Returns an error if a key, a value or the batch is too large. `limit_bytes` is an eighth of
+    /// the memory budget: the upper bound for one value and for one batch.
     pub fn check(&self, limit_bytes: u64) -> Result<()> {
         let (key_bytes, value_bytes) = match self {
             Self::One { key, value, .. } => (key.len(), value.len()),
@@ -121,26 +120,26 @@ impl Write<'_> {
         };
         if key_bytes > KEY_BYTES_MAX {
             return Err(Error::InvalidArgument(format!(
-                "a key of {key_bytes} bytes: at most {KEY_BYTES_MAX} are allowed"
+                "the key has {key_bytes} bytes; the maximum is {KEY_BYTES_MAX}"
             )));
         }
         let value_limit = limit_bytes.min(VALUE_BYTES_MAX);
         if value_bytes as u64 > value_limit {
             return Err(Error::InvalidArgument(format!(
-                "a value of {value_bytes} bytes: at most {value_limit} are allowed (an eighth of the memory budget, and 1 GiB)"
+                "the value has {value_bytes} bytes; the maximum is {value_limit} (an eighth of the memory budget, at most 1 GiB)"
             )));
         }
-        // A single entry that passed the limits above is allowed whatever its key adds.
+        // A single entry within the limits above is allowed, whatever its key adds.
         if self.entries() > 1 && self.raw_bytes() > value_limit {
             return Err(Error::InvalidArgument(format!(
-                "a batch of {} bytes: at most {value_limit} are allowed (an eighth of the memory budget, and 1 GiB); split it",
+                "the batch has {} bytes; the maximum is {value_limit} (an eighth of the memory budget, at most 1 GiB); split it",
                 self.raw_bytes()
             )));
         }
         Ok(())
     }
 
-    /// True if it only deletes.
+    /// Returns true if there is no put.
     pub fn only_deletes(&self) -> bool {
         match self {
             Self::One { kind, .. } => *kind == EntryKind::Delete,
@@ -148,7 +147,7 @@ impl Write<'_> {
         }
     }
 
-    /// Appends the entries as the log stores them.
+    /// Appends the entries in the WAL's encoding.
     pub fn encode(&self, group: &mut record::Group) {
         match self {
             Self::One { kind, key, value } => group.push_entry(TreeId::DEFAULT, *kind, key, value),
@@ -156,15 +155,15 @@ impl Write<'_> {
         }
     }
 
-    /// Inserts the entries into `buffer`, numbered from `first`.
-    pub fn apply(&self, first: Sequence, buffer: &Memtable) {
+    /// Inserts the entries into `memtable`, with sequence numbers from `first`.
+    pub fn apply(&self, first: Sequence, memtable: &Memtable) {
         match *self {
-            Self::One { kind, key, value } => buffer.insert(Entry { key, sequence: first, kind, value }),
+            Self::One { kind, key, value } => memtable.insert(Entry { key, sequence: first, kind, value }),
             Self::Many(batch) => {
                 for entry in Entries::new(&batch.body, first) {
                     let (tree, entry) = entry.expect("a batch holds what its own methods encoded");
                     debug_assert_eq!(tree, TreeId::DEFAULT, "there is one tree");
-                    buffer.insert(entry);
+                    memtable.insert(entry);
                 }
             }
         }

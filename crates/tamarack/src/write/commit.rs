@@ -1,17 +1,17 @@
-//! The commit queue: many writers, one write to the log, one sync.
+//! The commit queue: group commit. Concurrent writers share one write to the WAL and one sync.
 //!
-//! # How a commit goes
+//! # Steps of a commit
 //!
-//! 1. A writer **joins** the forming group: under the queue's lock its entries are encoded behind
-//!    those of the writers before it. The order of joining is the order of commits.
-//! 2. If nobody **leads**, it does: it takes the group, seals the buffer first if the group would
-//!    overfill it, appends the group to the log with one write, and syncs if a member asked for
-//!    that. Meanwhile the next group forms.
+//! 1. A writer **joins** the forming group: under the queue's lock, its entries are encoded behind
+//!    those of earlier members. The order of joining is the commit order.
+//! 2. If no group has a leader, the writer **leads**: it takes the group, rotates the memtable
+//!    first if the group would overfill it, appends the group to the WAL with one write, and syncs
+//!    if a member requested that. Meanwhile the next group forms.
 //! 3. It gives up the lead (a member of the next group takes it), and every member **applies** its
-//!    own entries to the buffer, concurrently with the other members and with the next group's way
-//!    into the log.
-//! 4. Whoever applies last **publishes** the group: the visible sequence advances over it, once all
-//!    groups before it have been published. Every member returns only then, so that it sees its own
+//!    own entries to the memtable, concurrently with the other members and with the next group's
+//!    append.
+//! 4. The last member to apply **publishes** the group: the visible sequence advances over it once
+//!    all earlier groups have been published. Only then do the members return, so each sees its own
 //!    write.
 //!
 //! ```text
@@ -22,25 +22,24 @@
 //!
 //! # Rules
 //!
-//! * A group whose append failed took no sequence: the log has cut it off, and the next group gets
-//!   its numbers.
+//! * A group whose append failed takes no sequence numbers: the WAL has cut it off, and the next
+//!   group gets them.
 //! * A group whose sync failed is never applied and never visible; its fate is unknown until the
-//!   database is opened again, and nothing is written any more.
-//! * A buffer is sealed only between groups; so no group, and no batch, is divided between two
-//!   buffers.
-//! * The leader never waits for background work. Writers wait for flushes before they join.
-//! * A run that is ingested is installed between groups, by who holds the lead and leads no group;
-//!   that one waits for a flush, and writers with it.
-//! * Before a sync the leader gives writers that were there a moment ago a little time to join; see
-//!   `gather`.
+//!   database is reopened, and writing ends.
+//! * Rotating a memtable makes it immutable and opens a new one. This happens only between groups,
+//!   so that no group, and no batch, spans two memtables.
+//! * The leader never waits for background work. **Write throttling** delays writers, and a **write
+//!   stall** stops them until a flush has ended; both before they join.
+//! * An ingested run is installed between groups, by a thread that has the lead without a group. It
+//!   waits for a flush, and writers wait with it.
+//! * Before a sync the leader gives recent writers a little time to join; see `gather`.
 //!
 //! # Costs
 //!
 //! An uncontended put takes five locks (the queue's twice, to join and to give up the lead; the
-//! lead's, the WAL's, and the publisher's, once each), and makes one checksum, one write, one
-//! insertion, and one small allocation for the group. A second writer spins for about as long as a
-//! write to the page cache takes, and yields for as long as waking a thread would, before it
-//! sleeps.
+//! lead's, the WAL's and the publisher's once each), computes one checksum, makes one write and one
+//! insertion, and allocates the group. A waiting writer spins for about the time of a write to the
+//! page cache, then yields for about the time of waking a thread, then sleeps.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -66,113 +65,113 @@ use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
 
-/// Writers came to the sequence that was reserved for a run: it would not be younger than what they
-/// wrote.
+/// Error: writers reached the sequence that was reserved for a run, which would no longer be
+/// younger than their entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overtaken;
 
-/// So many sequences lie between the last one and one that is reserved, at least: an hour of a
-/// million writes per second. There are 2^55 of them, and so room for eight million runs.
+/// Minimum distance between the last sequence and a reserved one: an hour at a million writes per
+/// second. Of 2^55 sequences, this allows eight million ingested runs.
 pub const RESERVED: u64 = 1 << 32;
 
-/// When a write is acknowledged, and what it then survives.
+/// When a write is acknowledged, and which failures it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Once the operating system has it: it survives the end of the process, but the last writes
-    /// before a crash of the machine can be lost. What is lost is always the end of the commit
-    /// order.
+    /// Acknowledged once the operating system has the write: it survives the end of the process. A
+    /// crash of the machine can lose the last writes, always the end of the commit order.
     #[default]
     Buffered,
-    /// Once storage has it: it survives a crash of the machine. Concurrent writers share one sync.
+    /// Acknowledged once storage has the write: it survives a crash of the machine. Concurrent
+    /// writers share one sync.
     Sync,
-    /// As `Buffered`, and a sync begins at most that much later.
+    /// As `Buffered`; a sync begins at most this much later.
     Interval(Duration),
 }
 
-/// What a commit queue needs to know.
+/// Settings of a commit queue.
 #[derive(Clone, Debug)]
 pub struct CommitSettings {
-    /// A buffer is sealed before a group that would bring it over this many raw bytes, until
-    /// [`CommitQueue::set_memtable_bytes`].
+    /// Capacity of a memtable, in raw bytes: it is rotated before a group that would exceed this.
+    /// [`CommitQueue::set_memtable_bytes`] changes it.
     pub memtable_bytes: u64,
-    /// Writers wait while this many sealed buffers are not flushed yet.
+    /// A write stall begins when this many immutable memtables wait to be flushed and the active
+    /// one is full.
     pub immutable_memtables_max: usize,
-    /// Writers wait for a flush rather than let the buffers, and the work on what was in them, take
-    /// more memory than this.
+    /// A write stall begins before memtables, and the memory of writes, flushes and compactions
+    /// beside them, exceed this many bytes.
     pub memtables_memory_max: u64,
-    /// Says by how much memory a buffer is sealed, whatever it holds.
+    /// Limits the memory of one memtable, whatever its raw bytes.
     pub budget: Budget,
-    /// The largest value or batch, in bytes.
+    /// Maximum size of a value or batch, in bytes.
     pub write_bytes_max: u64,
-    /// A group of several members has at most this many bytes in the log.
+    /// Maximum size of a group of several members in the WAL, in bytes.
     pub group_bytes: usize,
-    /// Holds writers back as far as merges need it.
+    /// Write throttling: delays writers to the rate that compaction can sustain.
     pub throttle: Arc<Throttle>,
-    /// Refuses puts while the disk has little space.
+    /// Refuses puts while disk space is low.
     pub reserve: Option<Arc<Reserve>>,
 }
 
-/// Brings writes into the log and the buffer, in one order.
+/// Brings writes into the WAL and the memtable, in one order.
 pub struct CommitQueue {
     settings: CommitSettings,
-    /// The size at which a buffer is sealed, which a change of shape can change.
+    /// Capacity of a memtable, which a change of shape can change.
     memtable_bytes: AtomicU64,
     env: Arc<dyn Env>,
     wal: Arc<Wal>,
     database: Arc<Database>,
     tree: Arc<Tree>,
     counters: Arc<Counters>,
-    queue: Mutex<Queue>,
-    /// What only the leader touches.
+    queue: Mutex<JoinQueue>,
+    /// State of the leader. Its holder may append to the WAL and rotate the memtable.
     lead: Mutex<Lead>,
     publisher: Mutex<Publisher>,
     interval: Arc<IntervalSync>,
-    /// Writers that wait for a flush.
+    /// Writers stopped by the current write stall.
     stalled: AtomicU32,
 }
 
-/// The group that writers join now, and whether somebody leads.
-struct Queue {
+/// The group that writers join now, and whether another one is being led.
+struct JoinQueue {
     forming: Forming,
     /// True while a leader is between taking a group and having it logged.
     led: bool,
-    /// The memory of a group that went by, to be used again.
+    /// The allocation of an earlier group, to be reused.
     spare: Option<record::Group>,
-    /// How many writers there were when the last group was logged: its members, and those that had
-    /// joined the next.
+    /// The number of writers when the last group was logged: its members, and those of the next
+    /// group.
     writers: u32,
-    /// How long the last sync took.
+    /// Duration of the last sync.
     sync_time: Duration,
-    /// Of the groups' bytes, as of the last one.
+    /// Charge for the groups' bytes, as of the last one.
     charge: Charge,
 }
 
-/// A group that can still be joined.
+/// The group that is forming.
 struct Forming {
     group: Arc<Group>,
     bytes: record::Group,
     members: u32,
     raw_bytes: u64,
-    /// A member wants the group durable before it is acknowledged.
+    /// A member requested a sync.
     sync: bool,
-    /// A member wants the buffer sealed before this group.
-    seal: bool,
+    /// A member requested a new memtable for this group.
+    rotates: bool,
 }
 
 /// What the leader carries from group to group.
 struct Lead {
     /// The sequence of the next entry.
     next: Sequence,
-    /// Where entries go.
-    buffer: Arc<Memtable>,
-    /// Raw bytes of the groups that went to `buffer`.
+    /// The active memtable.
+    memtable: Arc<Memtable>,
+    /// Raw bytes of the groups in `memtable`.
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
     number: u64,
     /// The last sequence that was reserved for an ingested run.
     reserved: Sequence,
-    /// Sequences were skipped since the last entry, so the next one needs a segment of the log of
-    /// its own.
+    /// Sequences were skipped since the last entry, so the next one begins a new WAL segment.
     skipped: bool,
 }
 
@@ -190,20 +189,20 @@ struct Group {
     changed: Condvar,
 }
 
-/// Where a logged group's entries belong.
+/// A logged group's sequences and memtable.
 #[derive(Clone)]
 struct Logged {
     first: Sequence,
     last: Sequence,
     number: u64,
-    buffer: Arc<Memtable>,
+    memtable: Arc<Memtable>,
 }
 
-/// Phases of a group, in order, except that a forming group may go between the first two.
+/// Phases of a group, in order; a forming group may alternate between the first two.
 const FORMING: u32 = 0;
-/// Forming, and nobody leads: a member should.
+/// Forming, and no group is led: a member should lead.
 const VACANT: u32 = 1;
-/// Taken by a leader; nobody can join any more.
+/// Taken by a leader; closed to new members.
 const LED: u32 = 2;
 const LOGGED: u32 = 3;
 const FAILED: u32 = 4;
@@ -213,13 +212,13 @@ const PUBLISHED: u32 = 5;
 struct Publisher {
     /// The number of the group to be published next.
     next: u64,
-    /// Groups from `next` on that are applied (or not yet: `None`), by their distance to it.
+    /// Groups from `next` on, by their distance to it; `None` until applied.
     applied: VecDeque<Option<Arc<Group>>>,
 }
 
 impl CommitQueue {
-    /// A queue whose first entry gets the sequence after `last`. The active buffer already holds
-    /// `filled_bytes`.
+    /// Creates a queue whose first entry gets the sequence after `last`. The tree's active memtable
+    /// may already have entries.
     pub fn new(
         settings: CommitSettings,
         env: Arc<dyn Env>,
@@ -229,9 +228,9 @@ impl CommitQueue {
         interval: Arc<IntervalSync>,
         last: Sequence,
     ) -> Self {
-        let buffer = tree.pin().active.clone();
-        let filled_bytes = buffer.raw_bytes();
-        let charge = Charge::to(buffer.account(), MemoryPart::Wal, 0);
+        let memtable = tree.pin().active.clone();
+        let filled_bytes = memtable.raw_bytes();
+        let charge = Charge::to(memtable.account(), MemoryPart::Wal, 0);
         let database = tree.database.clone();
         Self {
             memtable_bytes: AtomicU64::new(settings.memtable_bytes),
@@ -241,7 +240,7 @@ impl CommitQueue {
             database,
             tree,
             counters,
-            queue: Mutex::new(Queue {
+            queue: Mutex::new(JoinQueue {
                 forming: Forming::new(record::Group::new()),
                 led: false,
                 spare: None,
@@ -251,7 +250,7 @@ impl CommitQueue {
             }),
             lead: Mutex::new(Lead {
                 next: last.next(),
-                buffer,
+                memtable,
                 filled_bytes,
                 number: 0,
                 reserved: last,
@@ -263,18 +262,18 @@ impl CommitQueue {
         }
     }
 
-    /// Commits `write`, and returns once it has its durability and is visible.
+    /// Commits `write`, and returns once it is as durable as requested and visible.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a key, value or batch that is too large; [`Error::Io`] if the
-    /// disk has only its reserve left, the log could not be appended to (nothing was written,
-    /// and trying again can help), or flushes are behind and fail; [`Error::Stopped`] if writing
-    /// has ended.
+    /// [`Error::InvalidArgument`] if a key, a value or the batch is too large; [`Error::Io`] if
+    /// only the reserve of disk space is left, if appending to the WAL failed (nothing was written,
+    /// and a retry can succeed), or if writers are stopped and flushes fail; [`Error::Stopped`] if
+    /// writing has ended.
     pub fn commit(&self, write: Write<'_>, durability: Durability) -> Result<()> {
         write.check(self.settings.write_bytes_max)?;
         self.database.health.check_running()?;
         if write.entries() == 0 {
-            // Nothing to write, but what was written before gets the durability all the same.
+            // Nothing to write; earlier writes still get the requested durability.
             return match durability {
                 Durability::Buffered => Ok(()),
                 Durability::Sync => self.sync(),
@@ -289,9 +288,9 @@ impl CommitQueue {
         {
             reserve.check()?;
         }
-        self.wait_for_turn(write.raw_bytes());
-        self.wait_for_room(write.raw_bytes())?;
-        self.pass(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
+        self.delay(write.raw_bytes());
+        self.wait_for_space(write.raw_bytes())?;
+        self.take_through(|forming| write.encode(&mut forming.bytes), &write, durability == Durability::Sync)?;
         self.counters.entries_written.add(u64::from(write.entries()));
         self.counters.raw_bytes_written.add(write.raw_bytes());
         if let Durability::Interval(at_most) = durability {
@@ -300,43 +299,44 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Refuses what may not be written: a key or a value that is too large.
+    /// Returns an error if a key, a value or the batch is too large.
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
         write.check(self.settings.write_bytes_max)
     }
 
-    /// A sequence for all entries of a run that is built ahead, beside writers: they stay below it
-    /// for at least [`RESERVED`] entries, and no other run gets it.
+    /// Reserves a sequence for all entries of a run that is built beside writers. Writers stay
+    /// below it for at least [`RESERVED`] entries, and no other run gets it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if sequences run short; what is left is for writers.
+    /// [`Error::InvalidArgument`] if half of all sequences are used; the rest is for writers.
     pub fn reserve(&self) -> Result<Sequence> {
         let mut lead = self.lead.lock();
         let reserved = lead.next.0.max(lead.reserved.0) + RESERVED;
         if reserved > Sequence::MAX.0 / 2 {
-            let what = "half of all sequence numbers are used up, and no more runs are ingested; write the entries, or export and import the database";
+            let what = "half of all sequence numbers are used, so no more runs can be ingested; write the entries instead, or copy them to a new database";
             return Err(Error::InvalidArgument(what.to_owned()));
         }
         lead.reserved = Sequence(reserved);
         Ok(lead.reserved)
     }
 
-    /// How much has been written since the last buffer was sealed, in raw bytes.
+    /// Returns the raw bytes written since the last rotation of the memtable.
     pub fn filled_bytes(&self) -> u64 {
         self.lead.lock().filled_bytes
     }
 
-    /// Makes a run that was built under `reserved` the youngest of the tree, between two groups:
-    /// everything acknowledged before is in older runs, what is written from now on gets later
-    /// sequences. `install` commits the edit, given the last sequence of a write; when it has, the
-    /// run is durable, and this makes it visible.
+    /// Installs a run that was built under `reserved` as the youngest of the tree, between two
+    /// groups: everything acknowledged before is in older runs, and later writes get later
+    /// sequences. `install` commits the edit, given the last sequence of a write; the run is
+    /// durable then, and this makes it visible.
     ///
-    /// Nobody writes meanwhile: the active buffer is sealed, and its flush is waited for. What is
-    /// in buffers should have been flushed right before. Returns how long writers were held.
+    /// Writers are stopped meanwhile: the memtable is rotated, and its flush is waited for. So
+    /// memtables should have been flushed right before. Returns how long writers were stopped.
     ///
     /// # Errors
-    /// [`Overtaken`] if writers have come to `reserved`. Other errors as [`CommitQueue::seal`] and
-    /// `install`; nothing has changed then, unless it is [`Error::Stopped`].
+    /// [`Overtaken`] if writers have reached `reserved`. Otherwise as
+    /// [`CommitQueue::rotate_memtable`] and `install`; nothing has changed, unless the error is
+    /// [`Error::Stopped`].
     pub fn install_run(
         &self,
         reserved: Sequence,
@@ -350,7 +350,7 @@ impl CommitQueue {
         }
         if !mistake::is_planted(Mistake::RunBelowMemtables) {
             if lead.filled_bytes > 0 {
-                self.rotate_memtable(&mut lead)?;
+                self.rotate_under_lead(&mut lead)?;
             }
             self.wait_for_flushes()?;
         }
@@ -359,16 +359,16 @@ impl CommitQueue {
         (lead.next, lead.skipped) = (reserved.next(), true);
         let number = lead.number;
         lead.number += 1;
-        let (group, buffer) = (Arc::new(Group::new()), lead.buffer.clone());
+        let (group, memtable) = (Arc::new(Group::new()), lead.memtable.clone());
         drop(lead);
-        let held = self.env.now() - began;
-        group.finish(Ok(Logged { first: reserved, last: reserved, number, buffer }));
+        let stopped_for = self.env.now() - began;
+        group.finish(Ok(Logged { first: reserved, last: reserved, number, memtable }));
         self.publish(&group, number);
         group.wait(|phase| phase == PUBLISHED);
-        Ok(Ok(held))
+        Ok(Ok(stopped_for))
     }
 
-    /// Waits until no sealed buffer is left.
+    /// Blocks until no immutable memtable is left.
     fn wait_for_flushes(&self) -> Result<()> {
         let flushed = || self.tree.pin().immutable.is_empty();
         let mut outcome = Ok(());
@@ -379,34 +379,35 @@ impl CommitQueue {
         outcome
     }
 
-    /// The size at which buffers are sealed from now on, in raw bytes.
+    /// Sets the capacity of memtables, in raw bytes, from now on.
     pub fn set_memtable_bytes(&self, bytes: u64) {
         self.memtable_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Seals the active buffer if it holds anything. Everything acknowledged before is then in
-    /// sealed buffers or tables.
-    pub fn seal(&self) -> Result<()> {
+    /// Rotates the memtable unless it is empty: makes it immutable and opens a new one. Everything
+    /// acknowledged before is then in immutable memtables or in tables.
+    pub fn rotate_memtable(&self) -> Result<()> {
         self.database.health.check_running()?;
-        self.wait_for_room(u64::MAX)?;
-        self.pass(|forming| forming.seal = true, &Write::Many(&Batch::new()), false)
+        self.wait_for_space(u64::MAX)?;
+        self.take_through(|forming| forming.rotates = true, &Write::Many(&Batch::new()), false)
     }
 
-    /// Makes everything acknowledged so far durable.
+    /// Syncs the WAL: everything acknowledged so far is durable then.
     pub fn sync(&self) -> Result<()> {
         self.database.health.check_running()?;
         let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(self.wal.end()));
         synced.inspect_err(|error| self.database.health.report_stop(error.clone()))
     }
 
-    /// Syncs what was promised to be synced within some time. The background work has ended, and no
-    /// commit is under way.
+    /// Syncs writes of [`Durability::Interval`] that are pending. The background work has ended,
+    /// and no commit is in progress.
     pub fn finish(&self) -> Result<()> {
         self.interval.finish()
     }
 
-    /// Waits until merges can follow.
-    fn wait_for_turn(&self, bytes: u64) {
+    /// Write throttling: delays a write of `bytes` raw bytes to the rate that compaction can
+    /// sustain.
+    fn delay(&self, bytes: u64) {
         let begins = |bytes_per_second| self.database.events.post(|| Event::WriteThrottlingBegan { bytes_per_second });
         let delay = self.settings.throttle.admit(&*self.env, bytes, begins);
         if !delay.is_zero() {
@@ -415,10 +416,11 @@ impl CommitQueue {
         }
     }
 
-    /// Waits while flushes are so far behind that there is no room for a write of so many raw
-    /// bytes: a buffer would have to be sealed, and no more may wait.
-    fn wait_for_room(&self, bytes: u64) -> Result<()> {
-        let has_room = || {
+    /// Write stall: blocks while flushes are so far behind that memtables have no space for `bytes`
+    /// raw bytes, because a rotation would exceed the number of immutable memtables, or their
+    /// memory the limit.
+    fn wait_for_space(&self, bytes: u64) -> Result<()> {
+        let has_space = || {
             let state = self.tree.pin();
             if state.immutable.is_empty() {
                 return true;
@@ -426,11 +428,11 @@ impl CommitQueue {
             let fits = || !self.is_over(&state.active, state.active.raw_bytes().saturating_add(bytes));
             (state.immutable.len() < self.settings.immutable_memtables_max || fits())
                 && state.memtables_memory_bytes()
-                    + in_work(&state.active)
+                    + work_memory_bytes(&state.active)
                     + 2 * bytes.min(self.settings.write_bytes_max)
                     <= self.settings.memtables_memory_max
         };
-        if has_room() {
+        if has_space() {
             return Ok(());
         }
         let began = self.env.now();
@@ -440,7 +442,7 @@ impl CommitQueue {
         }
         self.env.wait(&self.database.progress, None, &mut || {
             outcome = self.database.health.check_progress(Activity::Flush);
-            outcome.is_err() || has_room()
+            outcome.is_err() || has_space()
         });
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.database.events.post(|| Event::WriteStallEnded);
@@ -450,18 +452,18 @@ impl CommitQueue {
         outcome
     }
 
-    /// True if a buffer with so many raw bytes should be sealed, or if it takes as much memory as
-    /// any may.
-    fn is_over(&self, buffer: &Memtable, raw_bytes: u64) -> bool {
+    /// Returns true if a memtable with `raw_bytes` exceeds its capacity, or if it takes as much
+    /// memory as one may.
+    fn is_over(&self, memtable: &Memtable, raw_bytes: u64) -> bool {
         let size = self.memtable_bytes.load(Ordering::Relaxed);
-        raw_bytes > size || buffer.used_bytes() > self.settings.budget.memtable_memory_max(size)
+        raw_bytes > size || memtable.used_bytes() > self.settings.budget.memtable_memory_max(size)
     }
 
-    /// Takes a write through all phases: join, perhaps lead, apply, perhaps publish.
-    fn pass(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> Result<()> {
+    /// Takes a write through all phases: join, lead if needed, apply, publish if last.
+    fn take_through(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> Result<()> {
         let (group, offset) = self.join(join, write, sync);
         let logged = group.outcome()?;
-        write.apply(Sequence(logged.first.0 + u64::from(offset)), &logged.buffer);
+        write.apply(Sequence(logged.first.0 + u64::from(offset)), &logged.memtable);
         if group.unapplied.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.publish(&group, logged.number);
         }
@@ -469,8 +471,8 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Joins the forming group and returns once it is logged or has failed, with the entries of it
-    /// that come before ours.
+    /// Joins the forming group and returns once it is logged or has failed, with the number of its
+    /// entries before those of `write`.
     fn join(&self, join: impl FnOnce(&mut Forming), write: &Write<'_>, sync: bool) -> (Arc<Group>, u32) {
         let mut queue = self.queue.lock();
         while queue.forming.is_full(write.raw_bytes(), self.settings.group_bytes) {
@@ -493,7 +495,7 @@ impl CommitQueue {
         drop(queue);
         while group.wait(|phase| phase != FORMING && phase != LED) == VACANT {
             let queue = self.queue.lock();
-            // Somebody who came later may have taken the lead for us meanwhile.
+            // A later writer may have taken the lead meanwhile.
             if group.phase() == VACANT {
                 self.lead(queue);
             }
@@ -501,8 +503,8 @@ impl CommitQueue {
         (group, offset)
     }
 
-    /// Takes the forming group through the log, then gives up the lead.
-    fn lead(&self, mut queue: MutexGuard<'_, Queue>) {
+    /// Appends the forming group to the WAL, then gives up the lead.
+    fn lead(&self, mut queue: MutexGuard<'_, JoinQueue>) {
         queue.led = true;
         queue.forming.group.set_phase_quietly(FORMING);
         let mut queue = self.gather(queue);
@@ -515,7 +517,7 @@ impl CommitQueue {
         drop(queue);
 
         let mut sync_time = None;
-        let outcome = self.wal_group(&mut taken, &mut sync_time);
+        let outcome = self.write_group(&mut taken, &mut sync_time);
 
         let mut queue = self.queue.lock();
         queue.led = false;
@@ -536,16 +538,16 @@ impl CommitQueue {
         taken.group.finish(outcome);
     }
 
-    /// Lets the writers that were just released join before a sync that would make them wait for
-    /// the one after it. Without this, two writers that take turns would each get a sync of
-    /// their own. Waits for a small share of what the sync takes, and only if other writers
-    /// were there a moment ago.
-    fn gather<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    /// Lets writers that were just released join before a sync, so that they need not wait for the
+    /// next one: otherwise two alternating writers would each get a sync of their own. Waits for a
+    /// small share of a sync's duration, and only if there were other writers a moment ago.
+    fn gather<'a>(&'a self, mut queue: MutexGuard<'a, JoinQueue>) -> MutexGuard<'a, JoinQueue> {
         if !queue.forming.sync || queue.forming.members >= queue.writers {
             return queue;
         }
         let until = self.env.now() + queue.sync_time / GATHER_SHARE;
-        // Counted as well, for clocks that stand still while nobody calls the environment.
+        // The turns are bounded as well, for clocks that stand still while no thread calls the
+        // environment.
         for _ in 0..GATHER_TURNS {
             if queue.forming.members >= queue.writers || self.env.now() >= until {
                 break;
@@ -557,13 +559,14 @@ impl CommitQueue {
         queue
     }
 
-    /// Seals if needed, appends, syncs if asked to. Only the leader is here, so the log gets groups
-    /// in the order of their sequences.
-    fn wal_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
+    /// Rotates the memtable if needed, appends, and syncs if requested. Only the leader calls this,
+    /// so the WAL gets groups in the order of their sequences.
+    fn write_group(&self, forming: &mut Forming, sync_time: &mut Option<Duration>) -> Result<Logged> {
         let mut lead = self.lead.lock();
-        if lead.filled_bytes > 0 && (forming.seal || self.is_over(&lead.buffer, lead.filled_bytes + forming.raw_bytes))
+        if lead.filled_bytes > 0
+            && (forming.rotates || self.is_over(&lead.memtable, lead.filled_bytes + forming.raw_bytes))
         {
-            self.rotate_memtable(&mut lead)?;
+            self.rotate_under_lead(&mut lead)?;
         }
         let first = lead.next;
         let entries = forming.bytes.entries();
@@ -580,13 +583,13 @@ impl CommitQueue {
         }
         let number = lead.number;
         lead.number += 1;
-        Ok(Logged { first, last: Sequence(lead.next.0 - 1), number, buffer: lead.buffer.clone() })
+        Ok(Logged { first, last: Sequence(lead.next.0 - 1), number, memtable: lead.memtable.clone() })
     }
 
     fn append(&self, forming: &mut Forming, first: Sequence, sync_time: &mut Option<Duration>) -> Result<()> {
         let end = self.wal.append(&mut forming.bytes, first).inspect_err(|error| self.report_wal(error))?;
         if forming.sync {
-            // Appended, but not durable and perhaps never: no later group may build on it.
+            // Appended, but of unknown durability: no later group may build on it.
             let began = self.env.now();
             let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(end));
             synced.inspect_err(|error| self.database.health.report_stop(error.clone()))?;
@@ -595,22 +598,22 @@ impl CommitQueue {
         Ok(())
     }
 
-    fn rotate_memtable(&self, lead: &mut Lead) -> Result<()> {
+    fn rotate_under_lead(&self, lead: &mut Lead) -> Result<()> {
         self.wal.rotate(lead.next, self.database.durable_edit()).inspect_err(|error| self.report_wal(error))?;
-        lead.buffer = self.tree.seal(Sequence(lead.next.0 - 1));
+        lead.memtable = self.tree.rotate_memtable(Sequence(lead.next.0 - 1));
         lead.filled_bytes = 0;
         self.database.wake_flusher();
         Ok(())
     }
 
-    /// The log says itself whether it can go on after an error.
+    /// The WAL's error says whether it can continue.
     fn report_wal(&self, error: &Error) {
         if matches!(error, Error::Stopped { .. }) {
             self.database.health.report_stop(error.clone());
         }
     }
 
-    /// Publishes `group`, and those after it that were only waiting for it.
+    /// Publishes `group`, and later groups that waited only for it.
     fn publish(&self, group: &Arc<Group>, number: u64) {
         let mut publisher = self.publisher.lock();
         let distance = (number - publisher.next) as usize;
@@ -625,9 +628,10 @@ impl CommitQueue {
             group.set_phase(PUBLISHED);
         }
         drop(publisher);
-        // A sealed buffer is complete when its last sequence is visible. We advance and then look for
-        // sealed buffers; the flusher is woken after one was sealed and looks at the visible
-        // sequence: with a fence on both sides, one of us sees the other.
+        // An immutable memtable is complete when its last sequence is visible. This thread advances
+        // that sequence and then looks for immutable memtables; the flusher is woken after a
+        // rotation and then reads the visible sequence. With a fence on both sides, at least one
+        // sees the other.
         fence(Ordering::SeqCst);
         if !self.tree.pin().immutable.is_empty() {
             self.database.wake_flusher();
@@ -635,17 +639,17 @@ impl CommitQueue {
     }
 }
 
-/// What writes on their way into the log, flushes and merges take beside the buffers.
-fn in_work(buffer: &Memtable) -> u64 {
-    buffer.account().map_or(0, |account| account.bytes(MemoryPart::Wal) + account.bytes(MemoryPart::Compactions))
+/// Memory of WAL groups, flushes and compactions, in bytes, beside that of memtables.
+fn work_memory_bytes(memtable: &Memtable) -> u64 {
+    memtable.account().map_or(0, |account| account.bytes(MemoryPart::Wal) + account.bytes(MemoryPart::Compactions))
 }
 
 impl Forming {
     fn new(bytes: record::Group) -> Self {
-        Self { group: Arc::new(Group::new()), bytes, members: 0, raw_bytes: 0, sync: false, seal: false }
+        Self { group: Arc::new(Group::new()), bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
     }
 
-    /// A write alone may be as large as it likes; together, members share the limit.
+    /// A single write may exceed the limit; several members share it.
     fn is_full(&self, more_bytes: u64, limit_bytes: usize) -> bool {
         self.members > 0 && self.raw_bytes + more_bytes > limit_bytes as u64
     }
@@ -695,18 +699,18 @@ impl Group {
 
     /// Wakes the members that sleep.
     fn wake(&self) {
-        // A member counts itself and then looks at the phase again; we have set the phase and look
-        // at the count. Sequentially consistent, so that it sees the new phase, or we see it.
+        // A member counts itself and then reads the phase; this thread has set the phase and then
+        // reads the count. With sequential consistency, at least one sees the other.
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            // One that has seen the old phase keeps the lock until it sleeps.
+            // A member that saw the old phase keeps the lock until it sleeps.
             let _falling_asleep = self.falling_asleep.lock();
             self.changed.notify_all();
         }
     }
 
-    /// Waits for a phase that `done` accepts, and returns it. Spins first, for about as long as
-    /// another member needs to write to the page cache and to apply its entries; then lets
-    /// others run, for about as long as it takes to wake a thread that sleeps; then sleeps.
+    /// Blocks until `done` accepts the phase, and returns it. Spins first, for about the time that
+    /// another member needs to write to the page cache and to apply its entries; then yields, for
+    /// about the time of waking a thread; then sleeps.
     fn wait(&self, done: impl Fn(u32) -> bool) -> u32 {
         for turn in 0..SPINS + YIELDS {
             let phase = self.phase();
@@ -728,18 +732,18 @@ impl Group {
     }
 }
 
-/// About 30 µs if nobody else wants to run: waking a thread that sleeps takes 25 to 50 µs on a
-/// virtual machine.
+/// About 30 µs if no other thread is runnable: waking a thread takes 25 to 50 µs on a virtual
+/// machine.
 const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 60 };
 
-/// A leader waits at most this share of a sync for writers to join: it costs 3 % if nobody comes,
-/// and halves the syncs if somebody does.
+/// A leader waits at most this share of a sync for writers to join: this costs 3 % if none joins,
+/// and halves the number of syncs if one does.
 const GATHER_SHARE: u32 = 32;
 
-/// More turns than a share of any sync takes: letting others run takes a microsecond at most if
-/// nobody wants to.
+/// More turns than this share of any sync takes: a yield takes a microsecond at most if no other
+/// thread is runnable.
 const GATHER_TURNS: u32 = 100_000;
 
-/// About 3 µs: a pause takes 40 to 140 cycles on the machines of the last ten years. The explorer
-/// of schedules gains nothing from spinning.
+/// About 3 µs: a spin-loop pause takes 40 to 140 cycles on machines of the last ten years. The
+/// schedule explorer gains nothing from spinning.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };

@@ -1,6 +1,6 @@
-//! The way down: batches, and the commit queue that brings them into the log and the buffer.
+//! The write path: batches, and the commit queue that writes them to the WAL and the memtable.
 //!
-//! Knows neither reads nor flushes; it meets them in [`crate::tree::state`].
+//! Knows neither reads nor flushes; they meet in [`crate::tree::state`].
 
 pub mod batch;
 pub mod commit;

@@ -1,19 +1,20 @@
-//! [`Reserve`]: some of the disk's space is kept for what must go on when the disk is nearly full.
+//! [`Reserve`]: free disk space that is kept for flushes and compactions when the disk is nearly
+//! full.
 //!
-//! Flushes and merges need space before they give some back. So writers are refused while less is
-//! free than the reserve, and background work may use it: what is in memory comes to tables, what
-//! was deleted or overwritten is merged away, and the log goes. Deletes are let in, since
-//! they are how a user makes space.
+//! Flushes and compactions need space before they free some. Puts are refused while less than the
+//! reserve is free, and background work may use it: memtables are flushed, deleted and overwritten
+//! entries are compacted away, and WAL segments are removed. Deletes are accepted, because they are
+//! how a user frees space.
 //!
 //! ```text
 //!   free space   ├──────── reserve ────────┼── a quarter of it ──┼────────────────────────
-//!   puts                 refused             as they were before    taken
+//!   puts                 refused                 unchanged           accepted
 //! ```
 //!
-//! The environment is asked whenever a flush or a merge begins, and every half second while space
-//! is low: then nobody may write, so no flush would ask. What others put on the disk in between is
-//! not seen; then the log, which reserves ahead, finds the disk full, and that is as harmless.
-//! Writers look at one flag.
+//! Free space is queried whenever a flush or a compaction begins, and every half second while it is
+//! low: writes are refused then, so that no flush would query it. Space that others use in between
+//! goes unnoticed; the WAL, which preallocates, then finds the disk full, which is as harmless.
+//! Writers read one flag.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,10 +27,10 @@ use tamarack_env::{Env, Space};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
 
-/// While space is low it is looked at so often.
+/// Interval of queries while space is low.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The reserve takes at most this part of the disk, if nothing was set.
+/// The default reserve is at most 1 / `DISK_SHARE` of the disk.
 const DISK_SHARE: u64 = 20;
 
 /// The reserve of a database.
@@ -38,52 +39,53 @@ pub struct Reserve {
     env: Arc<dyn Env>,
     dir: PathBuf,
     events: Arc<Events>,
-    wanted: ReserveBytes,
+    configured: ReserveBytes,
     is_low: AtomicBool,
-    /// While space is low: when it is looked at again, on the clock of the environment.
+    /// Time of the next query while space is low, on the environment's clock.
     look_ns: AtomicU64,
 }
 
-/// How much is kept, in bytes.
+/// The size of the reserve, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReserveBytes {
-    /// So much; 0 is nothing.
+    /// This size; 0 disables the reserve.
     Set(u64),
-    /// So much, but at most a twentieth of the disk.
+    /// This size, but at most a twentieth of the disk.
     UpTo(u64),
 }
 
-/// The space there is, and what is kept of it.
+/// Disk space and reserve of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskStats {
-    /// What is free, in bytes.
+    /// Free space, in bytes.
     pub free_bytes: u64,
-    /// All there is on the file system, in bytes.
+    /// Size of the file system, in bytes.
     pub total_bytes: u64,
-    /// What is kept for flushes and merges, in bytes: [`crate::AdvancedOptions::reserve_bytes`].
+    /// Reserve for flushes and compactions, in bytes: [`crate::AdvancedOptions::reserve_bytes`].
     pub reserve_bytes: u64,
-    /// Less is free than that, or only a little more since: puts are refused.
+    /// True while puts are refused: free space fell below the reserve and has not risen a quarter
+    /// above it since.
     pub is_low: bool,
 }
 
 impl Reserve {
-    /// A reserve on the disk of `dir`; not looked at yet.
-    pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, wanted: ReserveBytes) -> Self {
-        Self { env, dir, events, wanted, is_low: AtomicBool::new(false), look_ns: AtomicU64::new(0) }
+    /// Creates a reserve on the disk of `dir`, without querying it.
+    pub fn new(env: Arc<dyn Env>, dir: PathBuf, events: Arc<Events>, configured: ReserveBytes) -> Self {
+        Self { env, dir, events, configured, is_low: AtomicBool::new(false), look_ns: AtomicU64::new(0) }
     }
 
-    /// Asks how much space there is. `None` if there is no limit, or none can be found: then
-    /// nothing is refused.
+    /// Queries the free space. Returns `None`, and refuses nothing, if the environment has no limit
+    /// or the query fails.
     pub fn look(&self) -> Option<DiskStats> {
         let space = self.env.space(&self.dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, dir = %self.dir.display(), "how much space is free could not be found");
+            tracing::warn!(%error, dir = %self.dir.display(), "query of free space failed");
             None
         });
         let Some(Space { free_bytes, total_bytes }) = space else {
             self.is_low.store(false, Ordering::Relaxed);
             return None;
         };
-        let reserve_bytes = match self.wanted {
+        let reserve_bytes = match self.configured {
             ReserveBytes::Set(bytes) => bytes,
             ReserveBytes::UpTo(bytes) => bytes.min(total_bytes / DISK_SHARE),
         };
@@ -95,17 +97,17 @@ impl Reserve {
         }
         if self.is_low.swap(is_low, Ordering::Relaxed) != is_low {
             if is_low {
-                tracing::warn!(free_bytes, reserve_bytes, "space is low: puts are refused");
+                tracing::warn!(free_bytes, reserve_bytes, "disk space low: puts refused");
                 self.events.post(|| Event::DiskSpaceLow { free_bytes, reserve_bytes });
             } else {
-                tracing::info!(free_bytes, "there is space again");
+                tracing::info!(free_bytes, "disk space recovered");
                 self.events.post(|| Event::DiskSpaceRecovered { free_bytes });
             }
         }
         Some(DiskStats { free_bytes, total_bytes, reserve_bytes, is_low })
     }
 
-    /// While space is low: looks again if it is time, and says when it will be next.
+    /// Repeats the query while space is low, if it is due. Returns when the next one is due.
     pub fn look_again(&self) -> Option<Duration> {
         if !self.is_low() {
             return None;
@@ -120,12 +122,12 @@ impl Reserve {
         Duration::from_nanos(self.look_ns.load(Ordering::Relaxed))
     }
 
-    /// True if puts are refused.
+    /// Returns true while puts are refused.
     pub fn is_low(&self) -> bool {
         self.is_low.load(Ordering::Relaxed)
     }
 
-    /// For who puts something.
+    /// Checks that a put is allowed.
     ///
     /// # Errors
     /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] while space is low.
@@ -135,19 +137,19 @@ impl Reserve {
 
     #[cold]
     fn refused(&self) -> Error {
-        let what = "less space is free than is kept for flushes and merges; deletes are taken";
+        let what = "free space is below the reserve for flushes and compactions; deletes are accepted";
         Error::io("write", &self.dir, io::Error::new(io::ErrorKind::StorageFull, what))
     }
 
-    /// For background work that is to begin and writes so much before it gives anything back,
-    /// reserve or not. Half of it is enough to try: tables may be smaller than their entries.
+    /// Checks that background work can write `bytes` before it frees any, the reserve included.
+    /// Half of them suffice to try: tables may be smaller than their entries.
     ///
     /// # Errors
-    /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] if that is certain to fail.
-    pub fn check_room(&self, doing: &'static str, bytes: u64) -> Result<()> {
+    /// [`Error::Io`] with [`io::ErrorKind::StorageFull`] if less than half of `bytes` is free.
+    pub fn check_space(&self, doing: &'static str, bytes: u64) -> Result<()> {
         match self.look() {
             Some(DiskStats { free_bytes, .. }) if free_bytes < bytes / 2 => {
-                let what = format!("{free_bytes} bytes are free, and about {bytes} are needed on the way");
+                let what = format!("{free_bytes} bytes are free, about {bytes} are needed temporarily");
                 Err(Error::io(doing, &self.dir, io::Error::new(io::ErrorKind::StorageFull, what)))
             }
             _ => Ok(()),

@@ -1,70 +1,73 @@
-//! [`Throttle`]: writers go as fast as merges can follow, and no faster.
+//! [`Throttle`]: write throttling. Delays writers to the rate that compaction can sustain.
 //!
-//! The scheduler says how many bytes per second may come so that no merge is late. Writers take
-//! turns by it: each write moves the moment at which the next one may begin by what its bytes take.
+//! The scheduler sets the rate, in bytes per second, at which no compaction misses its deadline.
+//! Writers take turns: each write advances the start of the next one by its bytes divided by the
+//! rate.
 //!
 //! ```text
 //!   time ──────────────▶
 //!   turns    │ 1 ──│ 2 ─────│ 3 ──│ …          a write of n bytes takes n / rate
-//!   writes   1   2 waits    3 waits             small waits are saved up: nobody sleeps for less than 200 µs
+//!   writes   1   2 waits    3 waits             short delays accumulate: no sleep is shorter than 200 µs
 //! ```
 //!
-//! Nobody is stopped by it: a write waits for what it brings itself, and for others at most
-//! `QUEUE_MAX`. Without a rate the cost is one load.
+//! Throttling never stops writers (that is a write stall, see [`super::commit`]): a write waits for
+//! its own bytes, and for those of others at most `QUEUE_MAX`. Without a rate the cost is one
+//! atomic load.
 
 use std::time::Duration;
 
 use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A write waits for earlier ones at most that long.
+/// Upper bound on a write's delay by earlier writes.
 const QUEUE_MAX: Duration = Duration::from_millis(50);
 
-/// A shorter wait is left to the next writer: sleeping takes some 50 µs longer than asked for, and
-/// some processor time each time.
+/// Delays below this are left to the next writer: a sleep takes some 50 µs longer than requested,
+/// and costs processor time.
 const GRAIN: Duration = Duration::from_micros(200);
 
-/// Turns in which writers may write. At first nobody is held back.
+/// The rate of writers and their turns. Unlimited at first.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// Nanoseconds that a MiB takes; 0 is no time.
+    /// Nanoseconds per MiB; 0 means unlimited.
     mib_ns: AtomicU64,
-    /// When the next write may begin, in nanoseconds of the environment's clock.
+    /// Start of the next write, in nanoseconds on the environment's clock.
     next_ns: AtomicU64,
-    /// Somebody was told that writers are held back, and not yet that they are free.
-    is_told: AtomicBool,
+    /// True from the event that throttling began to the one that it ended.
+    is_reported: AtomicBool,
 }
 
 impl Throttle {
-    /// Lets that many bytes per second through from now on; without a rate, all.
+    /// Sets the rate in raw bytes per second; `None` removes the limit.
     pub fn set_rate(&self, bytes_per_second: Option<f64>) {
         let mib_ns = bytes_per_second.map_or(0.0, |rate| MIB / rate * 1e9);
-        // From a float to an integer saturates.
+        // The cast saturates.
         self.mib_ns.store(mib_ns as u64, Ordering::Relaxed);
     }
 
-    /// True if a writer was held back and there is no rate any more; once.
-    pub fn frees_writers(&self) -> bool {
+    /// Returns true, once, if a write was delayed and the limit has been removed since.
+    pub fn take_ended(&self) -> bool {
         self.mib_ns.load(Ordering::Relaxed) == 0
-            && self.is_told.load(Ordering::Relaxed)
-            && self.is_told.swap(false, Ordering::Relaxed)
+            && self.is_reported.load(Ordering::Relaxed)
+            && self.is_reported.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a write that came now would have to wait for earlier ones.
-    pub fn holds_back(&self, now: Duration) -> bool {
+    /// Returns true if a write at `now` would be delayed by earlier ones.
+    pub fn is_delaying(&self, now: Duration) -> bool {
         self.mib_ns.load(Ordering::Relaxed) > 0 && u128::from(self.next_ns.load(Ordering::Relaxed)) > now.as_nanos()
     }
 
-    /// Ends early when all are let through: what a writer waited for is done then.
+    /// Sleeps until `until`, or until the limit is removed: the work that the writer waited for is
+    /// done then.
     fn sleep_until(&self, env: &dyn Env, until: Duration) {
         while env.now() < until && self.mib_ns.load(Ordering::Relaxed) > 0 {
-            env.sleep_until(until.min(env.now() + LOOK));
+            env.sleep_until(until.min(env.now() + CHECK_INTERVAL));
         }
     }
 
-    /// Waits for the turn of a write of so many raw bytes; returns for how long. `begins` is called
-    /// before the wait with the rate, in raw bytes per second and finite, if this write is the
-    /// first that is delayed since writers were free. The caller has no lock.
+    /// Delays a write of `bytes` raw bytes until its turn, and returns the delay. `begins` is
+    /// called before the first delay since throttling last ended, with the rate in raw bytes per
+    /// second, which is finite. The caller holds no lock.
     pub fn admit(&self, env: &dyn Env, bytes: u64, begins: impl FnOnce(f64)) -> Duration {
         let mib_ns = self.mib_ns.load(Ordering::Relaxed);
         if mib_ns == 0 {
@@ -79,7 +82,7 @@ impl Throttle {
         if until < now + GRAIN {
             return Duration::ZERO;
         }
-        if !self.is_told.swap(true, Ordering::Relaxed) {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
             begins(MIB * 1e9 / mib_ns as f64);
         }
         self.sleep_until(env, until);
@@ -87,8 +90,8 @@ impl Throttle {
     }
 }
 
-/// So often a writer that waits looks whether it still has to.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval at which a delayed writer checks whether the limit was removed.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -100,8 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// On the simulator's clock: writes come at the rate, in steps of the grain, and nobody waits
-    /// longer than promised.
+    /// On the simulator's clock: throughput equals the rate, in steps of the grain, and no delay
+    /// exceeds its bound.
     #[test]
     fn writes_come_at_the_rate() {
         let env = SimEnv::new(1);
@@ -114,17 +117,17 @@ mod tests {
         assert!((seconds - 10_000.0 / 1024.0).abs() < 0.01, "{seconds}");
         assert!(
             longest < GRAIN + Duration::from_millis(1),
-            "nobody waits for more than a grain besides what it brings: {longest:?}"
+            "no write waits longer than a grain and its own bytes: {longest:?}"
         );
         assert_eq!(throttle.admit(&env, 1 << 20, drop), Duration::from_secs(1), "a large write waits for itself");
         throttle.set_rate(None);
         assert_eq!(throttle.admit(&env, 1 << 30, drop), Duration::ZERO);
     }
 
-    /// Whoever listens is told when a delay begins and how fast writers may go, once until they are
-    /// free; also if the rate is gone when the delay ends.
+    /// The beginning of throttling is reported once until it ends, with the rate; also if the limit
+    /// is removed during the delay.
     #[test]
-    fn a_delay_is_told_when_it_begins() {
+    fn throttling_is_reported_when_it_begins() {
         struct Done(Arc<Throttle>);
         impl Work for Done {
             fn step(&self) -> Progress {
@@ -140,14 +143,14 @@ mod tests {
             let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
             throttle.admit(&env, 1 << 30, |rate| told.push((env.now(), rate)));
             assert_eq!(told, [(began, MIB)]);
-            assert!(throttle.frees_writers() && !throttle.frees_writers());
+            assert!(throttle.take_ended() && !throttle.take_ended());
         }
     }
 
-    /// A rate that was measured on little can be far too low. Writers that wait by it do so no
-    /// longer than the work that they wait for.
+    /// A rate measured on little data can be far too low. A writer waits no longer than the work
+    /// that it waits for.
     #[test]
-    fn nobody_waits_for_work_that_is_done() {
+    fn delays_end_with_the_work_that_they_are_for() {
         struct Done(Arc<Throttle>);
         impl Work for Done {
             fn step(&self) -> Progress {
@@ -158,16 +161,16 @@ mod tests {
         let (env, throttle) = (SimEnv::new(1), Arc::new(Throttle::default()));
         throttle.set_rate(Some(1.0));
         let _worker = env.start("worker", Arc::new(Done(throttle.clone()))).expect("nothing fails");
-        assert_eq!(throttle.admit(&env, 1 << 30, drop), LOOK, "not for 34 years");
+        assert_eq!(throttle.admit(&env, 1 << 30, drop), CHECK_INTERVAL, "not for 34 years");
     }
 
-    /// Others' bytes delay nobody by more than the bound, however many they are.
+    /// The bytes of other writers delay a write by at most the bound.
     #[test]
-    fn a_queue_has_an_end() {
+    fn delays_by_others_are_bounded() {
         let env = SimEnv::new(1);
         let throttle = Throttle::default();
         throttle.set_rate(Some(1.0));
-        // Somebody else's turn lasts for days.
+        // Another writer's turn lasts for days.
         throttle.next_ns.store(u64::MAX / 2, Ordering::Relaxed);
         throttle.set_rate(Some(1e9));
         assert!(throttle.admit(&env, 100, drop) < QUEUE_MAX + GRAIN);

@@ -33,7 +33,7 @@ use tamarack_env::{Random, SimEnv, Step};
 use crate::death::Death;
 use crate::edits::{ByEdit, Follower};
 use crate::history::Commit;
-use crate::session::{Found, Ledger, Outcome, Session, Settings};
+use crate::session::{ImageContents, Ledger, Outcome, Session, Settings};
 
 /// How thoroughly to look.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ pub(crate) struct Examiner {
 #[derive(Default)]
 struct Seen {
     /// By what tells an image apart.
-    outcomes: HashMap<u64, Found>,
+    outcomes: HashMap<u64, ImageContents>,
     tally: Tally,
     failure: Option<Failure>,
 }
@@ -234,7 +234,7 @@ impl Examiner {
             Death::Process => identity.rotate_left(1) ^ image.unsynced_changes() as u64,
             Death::Power(_) => identity,
         };
-        if let Some(Found { commits, digest, checkpoints }) = self.record(identity, key, &ledger, &trail) {
+        if let Some(ImageContents { commits, digest, checkpoints }) = self.record(identity, key, &ledger, &trail) {
             let again = ledger.check(death, commits).and_then(|()| match ledger.line.digest(commits) == digest {
                 true => ledger.check_checkpoints(&checkpoints),
                 false => Err(format!("after {commits} commits there is what belongs to another history")),
@@ -253,7 +253,7 @@ impl Examiner {
     }
 
     /// Counts an image, and returns what is known of it.
-    fn record(&self, identity: u64, key: u64, ledger: &Ledger, trail: &Trail) -> Option<Found> {
+    fn record(&self, identity: u64, key: u64, ledger: &Ledger, trail: &Trail) -> Option<ImageContents> {
         let mut found = self.found.lock();
         let tally = &mut found.tally;
         tally.taken += 1;
@@ -266,7 +266,13 @@ impl Examiner {
     }
 
     /// Opens the database on an image, uses it, and says what was found on it.
-    fn probe(self: &Arc<Self>, image: SimEnv, ledger: Ledger, trail: &Trail, settings: Settings) -> Outcome<Found> {
+    fn probe(
+        self: &Arc<Self>,
+        image: SimEnv,
+        ledger: Ledger,
+        trail: &Trail,
+        settings: Settings,
+    ) -> Outcome<ImageContents> {
         let random = Random::for_purpose(self.seed_of(trail), 1);
         let death = trail.last().expect("an image has a trail").death;
         let lost = ledger.line.clone();
@@ -302,7 +308,7 @@ impl Examiner {
         }
         session.verify()?;
         self.count_calls(&session.env);
-        Ok(Found { commits: recovered, digest, checkpoints })
+        Ok(ImageContents { commits: recovered, digest, checkpoints })
     }
 
     /// One crash of a database that went on after a crash; here it suffices that it opens and that

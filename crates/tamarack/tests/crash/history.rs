@@ -22,7 +22,7 @@ pub(crate) type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// One write: a key, and its value or, for a delete, none.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct KeyChange {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Change {
 /// Writes that are committed together.
 #[derive(Clone, Debug)]
 pub(crate) struct Commit {
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<KeyChange>,
 }
 
 /// All commits up to some moment.
@@ -56,7 +56,7 @@ impl Commit {
         let random = Random::new(salt);
         let value = |bytes| (0..bytes).map(|_| random.next() as u8).collect();
         let changes =
-            shape.into_iter().map(|(key, value_bytes)| Change { key, value: value_bytes.map(value) }).collect();
+            shape.into_iter().map(|(key, value_bytes)| KeyChange { key, value: value_bytes.map(value) }).collect();
         Self { changes }
     }
 
@@ -68,8 +68,8 @@ impl Commit {
     /// Writes it, in the plainest way that says what is wanted.
     pub(crate) fn write(&self, db: &Db, durability: Durability, default: Durability) -> Result<()> {
         match &self.changes[..] {
-            [Change { key, value: Some(value) }] if durability == default => db.put(key, value),
-            [Change { key, value: None }] if durability == default => db.delete(key),
+            [KeyChange { key, value: Some(value) }] if durability == default => db.put(key, value),
+            [KeyChange { key, value: None }] if durability == default => db.delete(key),
             changes => {
                 let mut batch = Batch::new();
                 for change in changes {
@@ -86,7 +86,7 @@ impl Commit {
     /// Does to `state` what it does to a database, and returns by how much the digest changes.
     pub(crate) fn apply(&self, state: &mut Entries) -> u64 {
         let mut change = 0u64;
-        for Change { key, value } in &self.changes {
+        for KeyChange { key, value } in &self.changes {
             let before = match value {
                 Some(value) => {
                     change = change.wrapping_add(digest(key, value));

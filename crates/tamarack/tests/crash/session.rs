@@ -69,7 +69,7 @@ struct Checkpoint {
 
 /// What was found on an image.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ImageContents {
     /// How many commits.
     pub(crate) commits: usize,
     /// What was there.
@@ -259,7 +259,7 @@ impl Session {
         let before = if self.faulty { Some(self.state.clone()) } else { None };
         let change = commit.apply(&mut self.state);
         Arc::make_mut(&mut self.ledger.lock().line).push_ingest(commit.clone(), change, ingest.sequence());
-        let put = |change: &crate::history::Change| {
+        let put = |change: &crate::history::KeyChange| {
             ingest.put(&change.key, change.value.as_ref().expect("only puts are ingested"))
         };
         let finished = commit.changes.iter().try_for_each(put).and_then(|()| ingest.finish());

@@ -19,30 +19,30 @@ use std::collections::BTreeMap;
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// One put, or with `None` one delete.
-pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type KeyWrite = (Vec<u8>, Option<Vec<u8>>);
 
 /// The commits so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    acknowledged: Vec<Vec<Change>>,
-    unknown: Option<Vec<Change>>,
+    acknowledged: Vec<Vec<KeyWrite>>,
+    unknown: Option<Vec<KeyWrite>>,
     durable: usize,
 }
 
 impl History {
     /// A commit was acknowledged.
-    pub(crate) fn acknowledge(&mut self, changes: Vec<Change>) {
+    pub(crate) fn acknowledge(&mut self, changes: Vec<KeyWrite>) {
         assert_eq!(self.unknown, None, "a commit was acknowledged after one of unknown fate");
         self.acknowledged.push(changes);
     }
 
     /// A commit failed in a way that leaves open whether it will be there.
-    pub(crate) fn leave_open(&mut self, changes: Vec<Change>) {
+    pub(crate) fn leave_open(&mut self, changes: Vec<KeyWrite>) {
         assert_eq!(self.unknown.replace(changes), None, "writing goes on after a commit of unknown fate");
     }
 
     /// All that is acknowledged was promised to survive a loss of power.
-    pub(crate) fn promise(&mut self) {
+    pub(crate) fn mark_durable(&mut self) {
         self.durable = self.acknowledged.len();
     }
 
@@ -50,7 +50,7 @@ impl History {
     pub(crate) fn adopt(&mut self, commits: usize) {
         self.acknowledged.extend(self.unknown.take());
         self.acknowledged.truncate(commits);
-        self.promise();
+        self.mark_durable();
     }
 
     /// Commits that survive a loss of power.
@@ -99,7 +99,7 @@ impl History {
 }
 
 /// Brings the changes of one commit into a model.
-pub(crate) fn apply(model: &mut Model, changes: &[Change]) {
+pub(crate) fn apply(model: &mut Model, changes: &[KeyWrite]) {
     for (key, value) in changes {
         match value {
             Some(value) => model.insert(key.clone(), value.clone()),

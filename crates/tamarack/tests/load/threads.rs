@@ -63,10 +63,10 @@ const WRITES: u64 = 1500;
 const INGESTED_EVERY: u64 = 12;
 
 /// Snapshots that a reader holds while it goes on.
-const HELD: usize = 6;
+const SNAPSHOTS_OPEN: usize = 6;
 
 /// Checkpoints that are looked at again and again.
-const CHECKPOINTS_HELD: usize = 3;
+const CHECKPOINTS_OPEN: usize = 3;
 
 /// Keys and their values.
 type View = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -208,23 +208,23 @@ impl Round {
     fn read_snapshots(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         let mut reader = Reader::new(self.seed);
-        let mut held: VecDeque<(Snapshot, View)> = VecDeque::new();
+        let mut snapshots: VecDeque<(Snapshot, View)> = VecDeque::new();
         while !self.writers_are_done() {
             let snapshot = self.db.snapshot();
             let view = collect(snapshot.scan::<&[u8]>(..), &random)?;
             reader.check(&view);
-            if held.len() == HELD {
-                held.remove(random.below(HELD as u64) as usize);
+            if snapshots.len() == SNAPSHOTS_OPEN {
+                snapshots.remove(random.below(SNAPSHOTS_OPEN as u64) as usize);
             }
-            held.push_back((snapshot, view));
-            let (snapshot, view) = &held[random.below(held.len() as u64) as usize];
+            snapshots.push_back((snapshot, view));
+            let (snapshot, view) = &snapshots[random.below(snapshots.len() as u64) as usize];
             unchanged(&snapshot.clone(), view, &random)?;
             if random.below(4) == 0 {
                 // Without a snapshot of the caller's own: the iterator holds one.
                 reader.check(&collect(self.db.scan::<&[u8]>(..), &random)?);
             }
         }
-        for (snapshot, view) in &held {
+        for (snapshot, view) in &snapshots {
             unchanged(snapshot, view, &random)?;
         }
         reader.check_end(&collect(self.db.scan::<&[u8]>(..), &random)?);
@@ -288,7 +288,7 @@ impl Round {
     fn take_checkpoints(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         let mut reader = Reader::new(self.seed);
-        let mut held: VecDeque<(Db, View)> = VecDeque::new();
+        let mut databases: VecDeque<(Db, View)> = VecDeque::new();
         for number in 0.. {
             if self.writers_are_done() {
                 assert!(number > 2, "only {number} checkpoints were taken");
@@ -310,15 +310,15 @@ impl Round {
             if random.below(2) == 0 {
                 db.compact()?;
             }
-            if held.len() == CHECKPOINTS_HELD {
-                held.remove(random.below(held.len() as u64) as usize);
+            if databases.len() == CHECKPOINTS_OPEN {
+                databases.remove(random.below(databases.len() as u64) as usize);
             }
-            held.push_back((db, view));
-            for (db, view) in &held {
+            databases.push_back((db, view));
+            for (db, view) in &databases {
                 assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
             }
         }
-        held.iter().try_for_each(|(db, view)| {
+        databases.iter().try_for_each(|(db, view)| {
             assert_eq!(collect(db.scan::<&[u8]>(..), &random)?, *view);
             assert_eq!(db.verify(&mut |_, _| {})?.problems.len(), 0);
             Ok(())

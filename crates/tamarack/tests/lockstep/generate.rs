@@ -1,9 +1,9 @@
-//! From a seed, a history.
+//! Generates a history from a seed.
 //!
-//! Each history draws its own few keys, its own sizes, and how often it does what, many things not
-//! at all: a history that only writes, flushes and crashes reaches states that an even mixture
-//! never does. Every history has a policy, most often with buffers so small that a few dozen writes
-//! make a tree of several levels.
+//! Each history draws its own few keys, sizes, and frequencies of operations, many of them zero: a
+//! history that only writes, flushes and crashes reaches states that an even mixture never does.
+//! Every history has a policy, most often with memtables so small that a few dozen writes make a
+//! tree of several levels.
 
 use std::ops::Bound;
 
@@ -13,10 +13,10 @@ use crate::operation::{
     Ending, Environment, History, Level, Operation, Range, Reader, Setup, TreeSetup, Turn, Write, failures,
 };
 
-/// How many snapshots, and how many scans, can be open at a time.
+/// Maximum number of open snapshots, and of open scans.
 const SLOTS: u64 = 3;
 
-/// The history of a seed.
+/// Returns the history of a seed.
 pub(crate) fn history(environment: Environment, seed: u64) -> History {
     let random = Random::for_purpose(seed, environment as u64);
     let setup = Setup {
@@ -43,12 +43,12 @@ fn tree(random: &Random) -> TreeSetup {
     TreeSetup { memtable_bytes: size(random), threads: 1 + random.below(3), space, policy }
 }
 
-/// The size of a buffer: often of one entry, seldom of many.
+/// Draws the size of a memtable: often one entry, seldom many.
 fn size(random: &Random) -> u64 {
     1 + random.below([10, 60, 200, 600][random.below(4) as usize])
 }
 
-/// The words of a policy.
+/// Draws the specification of a policy.
 fn policy(random: &Random) -> String {
     let ratio = 2 + random.below([2, 9][random.below(2) as usize]);
     match random.below(7) {
@@ -64,7 +64,7 @@ fn policy(random: &Random) -> String {
     }
 }
 
-/// One whose ratios differ from level to level.
+/// Draws a policy whose size ratios differ from level to level.
 fn uneven(random: &Random, ratio: u64) -> String {
     let one_of = |values: [&'static str; 5]| values[random.below(5) as usize];
     match random.below(3) {
@@ -81,7 +81,7 @@ fn uneven(random: &Random, ratio: u64) -> String {
     }
 }
 
-/// Of any kind and size, so many bits for all or shared out, or none.
+/// Draws filters of any kind and size, uniform or allocated, or none.
 fn filter(random: &Random) -> String {
     let kind = ["bloom", "blocked"][random.below(2) as usize];
     let bits = [0.5, 2.0, 5.0, 10.0, 20.0][random.below(5) as usize];
@@ -93,8 +93,8 @@ fn filter(random: &Random) -> String {
     }
 }
 
-/// A shape of one to four levels that keeps to the rules: a level holds at least one and a half of
-/// what arrives at a time, and a slot all of it.
+/// Draws a valid shape of one to four levels: a level has at least one and a half of what arrives
+/// at a time, and a slot all of it.
 fn custom(random: &Random) -> String {
     let buffer = size(random);
     let (mut words, mut batch) = (format!("custom:buffer {buffer}"), buffer);
@@ -108,7 +108,7 @@ fn custom(random: &Random) -> String {
     words
 }
 
-/// What can be drawn, with how often it is drawn on the average.
+/// Operations that can be drawn, with their average frequency.
 const KINDS: [(Kind, u64); 31] = [
     (Kind::Write, 24),
     (Kind::Burst, 2),
@@ -181,12 +181,12 @@ enum Kind {
 
 struct Generator<'a> {
     random: &'a Random,
-    /// Every kind as often as this history draws it.
+    /// Draws the frequency of each kind.
     kinds: Vec<Kind>,
     keys: Vec<Vec<u8>>,
-    /// Of a hundred writes, how many are deletes.
+    /// Percentage of deletes.
     deletes: u64,
-    /// Makes every value another.
+    /// A counter that makes values distinct.
     values_made: u64,
 }
 
@@ -199,13 +199,13 @@ impl<'a> Generator<'a> {
                 Kind::Background | Kind::Advance | Kind::Interrupt => environment.is_simulated(),
                 _ => true,
             };
-            // Nothing is written in no history, but anything else may be missing.
+            // Every history writes; anything else may be missing.
             let factor = if kind == Kind::Write { 2 } else { [0, 1, 2, 6][random.below(4) as usize] };
             let count = if possible { weight * factor } else { 0 };
             kinds.extend(std::iter::repeat_n(kind, count as usize));
         }
-        // With few keys there are many versions of each; with many, runs grow and parts of them overlap
-        // nothing.
+        // With few keys there are many versions of each; with many, runs grow and have parts
+        // without overlap.
         let keys = match random.below(3) {
             0 => (0..12 + random.below(60)).map(|_| wide_key(random)).collect(),
             _ => (0..1 + random.below(10)).map(|_| key(random)).collect(),
@@ -213,7 +213,7 @@ impl<'a> Generator<'a> {
         Self { random, kinds, keys, deletes: [10, 30, 60][random.below(3) as usize], values_made: 0 }
     }
 
-    /// One more operation, or a burst of writes.
+    /// Appends an operation, or a burst of writes.
     fn operations(&mut self, operations: &mut Vec<Operation>) {
         match self.kinds[self.random.below(self.kinds.len() as u64) as usize] {
             Kind::Burst => {

@@ -32,7 +32,7 @@ use crate::operation::{Environment, History};
 use crate::run::{Coverage, Mismatch, run};
 use crate::shrink::shrink;
 
-/// How many histories there are without a wish, over all environments.
+/// Default number of histories, over all environments.
 const HISTORIES: u64 = 10_000;
 
 #[test]
@@ -74,7 +74,7 @@ fn replay() {
     }
 }
 
-/// What a history prints is read back as the same history.
+/// Parsing a printed history gives the same history.
 #[test]
 fn histories_read_back_what_they_print() {
     for seed in 0..300 {
@@ -103,7 +103,7 @@ fn check(environment: Environment, percent: u64) -> Coverage {
     coverage
 }
 
-/// Shrinks a history that failed, keeps it in a file, and says all about it.
+/// Shrinks a failing history, writes it to a file, and reports it.
 fn report(history: History, mismatch: &Mismatch) -> ! {
     let (environment, seed) = (history.setup.environment, history.setup.seed);
     let small = shrink(history, |candidate| run(candidate, None, &mut Coverage::default()).is_err());
@@ -121,7 +121,7 @@ fn report(history: History, mismatch: &Mismatch) -> ! {
     );
 }
 
-/// With so many histories, everything that histories are for must have come up.
+/// With this many histories, every case that they are for must have occurred.
 fn assert_met(times: u64, what: &str, coverage: Coverage) {
     assert!(times > 0 || coverage.operations < 50_000, "no history showed that {what}: {coverage:?}");
 }

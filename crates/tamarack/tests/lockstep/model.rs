@@ -1,5 +1,4 @@
-//! What a database must hold, in the simplest way there is: the list of all states it has been in,
-//! one per commit.
+//! The model of a database: the list of all states it has been in, one per commit.
 //!
 //! ```text
 //!   states       0 ── 1 ── 2 ── 3 ── 4 ── 5
@@ -8,11 +7,11 @@
 //!                          └ durable: what a loss of power must leave at least
 //! ```
 //!
-//! After a crash the database must hold one of these states: from `durable` on if the machine lost
-//! its power, from `visible` on if only the process ended, and exactly `visible` if it was closed.
-//! The model then goes on from the state that was found.
+//! After a crash the database must have one of these states: from `durable` on after a loss of
+//! power, from `visible` on after the end of the process, and exactly `visible` after a close. The
+//! model continues from the state that was found.
 //!
-//! A write that was refused is not in the list: whatever happens later, it must never be seen.
+//! A refused write is not in the list: it must never become visible.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -22,46 +21,46 @@ use std::time::Duration;
 use crate::operation::{Level, Quoted, Range, Reader, Write};
 
 /// Keys and values.
-pub(crate) type State = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
+pub(crate) type KeyValues = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
 
 /// A key and its value.
 pub(crate) type Pair = (Arc<[u8]>, Arc<[u8]>);
 
-/// All that is known of a database.
+/// The state of the model.
 #[derive(Clone)]
 pub(crate) struct Model {
-    states: Vec<Arc<State>>,
+    states: Vec<Arc<KeyValues>>,
     visible: usize,
     durable: usize,
-    /// The number of commits that must be durable when that time has come.
+    /// The number of commits that must be durable at that time.
     deadlines: Vec<(Duration, usize)>,
-    /// True once an operation said that no more writes are taken.
+    /// True once an operation returned that writing has ended.
     pub(crate) stopped: bool,
-    pub(crate) snapshots: BTreeMap<u8, Arc<State>>,
-    /// What open scans have not delivered yet.
+    pub(crate) snapshots: BTreeMap<u8, Arc<KeyValues>>,
+    /// The remaining items of open scans.
     pub(crate) scans: BTreeMap<u8, VecDeque<Pair>>,
-    /// What is to be ingested.
+    /// Pending ingests.
     pub(crate) ingests: BTreeMap<u8, Vec<Write>>,
 }
 
-/// What an end must leave.
+/// Guaranteed state after an end of the process or machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Promise {
-    /// All that was durable.
+pub(crate) enum Guarantee {
+    /// At least the durable writes.
     Durable,
-    /// All that was acknowledged.
+    /// At least the acknowledged writes.
     Acknowledged,
-    /// All that was acknowledged, and nothing else.
+    /// The acknowledged writes, and nothing else.
     Exactly,
 }
 
-/// How the state that was found after an end compares with the one before.
+/// How the state found after an end compares with the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recovered {
     All,
-    /// Acknowledged writes were lost, as they might be.
+    /// Acknowledged writes were lost, which was allowed.
     Less,
-    /// A write was kept that had not been acknowledged.
+    /// An unacknowledged write survived.
     More,
 }
 
@@ -80,15 +79,15 @@ impl Model {
         }
     }
 
-    /// What a reader must see; `None` if there is no such snapshot.
-    pub(crate) fn state(&self, reader: Reader) -> Option<Arc<State>> {
+    /// Returns what a reader must see; `None` if there is no such snapshot.
+    pub(crate) fn state(&self, reader: Reader) -> Option<Arc<KeyValues>> {
         match reader {
             Reader::Now => Some(self.states[self.visible].clone()),
             Reader::Snapshot(slot) => self.snapshots.get(&slot).cloned(),
         }
     }
 
-    /// A write was acknowledged.
+    /// Records an acknowledged write.
     pub(crate) fn acknowledge(&mut self, writes: &[Write], level: Level, now: Duration) {
         self.states.push(self.after(writes));
         self.visible += 1;
@@ -100,42 +99,41 @@ impl Model {
         }
     }
 
-    /// A write ended without an answer, or with the answer that its fate is unknown. It is not
-    /// visible.
+    /// Records a write without an answer, or of unknown fate. It is not visible.
     pub(crate) fn lose_track(&mut self, writes: &[Write]) {
         self.states.push(self.after(writes));
     }
 
-    /// All that was acknowledged has become durable.
+    /// Records that all acknowledged writes have become durable.
     pub(crate) fn make_durable(&mut self) {
         self.durable = self.visible;
     }
 
-    /// It is so late, and all background work is done.
+    /// Records the time, with all background work done.
     pub(crate) fn time_passed(&mut self, now: Duration) {
         let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, commits)| *commits).max();
         self.durable = self.durable.max(due.unwrap_or(0));
     }
 
-    /// Takes over what was found after an end, if it may be.
+    /// Accepts the state found after an end, if it is allowed.
     ///
     /// # Errors
-    /// Says what was expected instead.
-    pub(crate) fn recover(&mut self, found: State, promise: Promise) -> Result<Recovered, String> {
+    /// The expected state.
+    pub(crate) fn recover(&mut self, found: KeyValues, guarantee: Guarantee) -> Result<Recovered, String> {
         let before = self.visible;
-        let (first, last) = match promise {
-            Promise::Durable => (self.durable, self.states.len() - 1),
-            Promise::Acknowledged => (self.visible, self.states.len() - 1),
-            Promise::Exactly => (self.visible, self.visible),
+        let (first, last) = match guarantee {
+            Guarantee::Durable => (self.durable, self.states.len() - 1),
+            Guarantee::Acknowledged => (self.visible, self.states.len() - 1),
+            Guarantee::Exactly => (self.visible, self.visible),
         };
         let mut matching = (first..=last).filter(|commits| *self.states[*commits] == found);
         let Some(least) = matching.next() else { return Err(self.unexpected(&found, first, last)) };
-        // Several may look alike. What follows is judged as if the last of them had been found, but no more
-        // is taken to be durable than the first one tells.
+        // Several states may be equal. The last of them is taken as found, but only the first one
+        // as durable.
         let most = matching.next_back().unwrap_or(least);
         self.states.truncate(most + 1);
         self.visible = most;
-        if promise != Promise::Acknowledged {
+        if guarantee != Guarantee::Acknowledged {
             self.durable = least;
         }
         self.forget_process();
@@ -146,7 +144,7 @@ impl Model {
         })
     }
 
-    /// What only lived as long as the process.
+    /// Drops everything that ends with the process.
     fn forget_process(&mut self) {
         self.deadlines.clear();
         self.stopped = false;
@@ -155,7 +153,7 @@ impl Model {
         self.ingests.clear();
     }
 
-    fn after(&self, writes: &[Write]) -> Arc<State> {
+    fn after(&self, writes: &[Write]) -> Arc<KeyValues> {
         let mut state = (*self.states[self.visible]).clone();
         for write in writes {
             match &write.value {
@@ -166,7 +164,7 @@ impl Model {
         Arc::new(state)
     }
 
-    fn unexpected(&self, found: &State, first: usize, last: usize) -> String {
+    fn unexpected(&self, found: &KeyValues, first: usize, last: usize) -> String {
         let mut text = format!("found {}\nexpected one of these:", show(found));
         for (commits, state) in self.states.iter().enumerate().take(last + 1).skip(first) {
             text += &format!("\n  after {commits} commits {}", show(state));
@@ -178,8 +176,8 @@ impl Model {
     }
 }
 
-/// The pairs of a state in a range.
-pub(crate) fn pairs(state: &State, range: &Range) -> VecDeque<Pair> {
+/// Returns the pairs of a state in a range.
+pub(crate) fn pairs(state: &KeyValues, range: &Range) -> VecDeque<Pair> {
     let contains = |key: &[u8]| match range {
         Range::Prefix(prefix) => key.starts_with(prefix),
         Range::Bounds(start, end) => {
@@ -199,8 +197,8 @@ pub(crate) fn pairs(state: &State, range: &Range) -> VecDeque<Pair> {
     state.iter().filter(|(key, _)| contains(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// A state in a line.
-pub(crate) fn show(state: &State) -> String {
+/// Formats a state in one line.
+pub(crate) fn show(state: &KeyValues) -> String {
     let pairs: Vec<_> = state.iter().map(|(key, value)| format!("{}: {}", Quoted(key), Quoted(value))).collect();
     format!("{{{}}}", pairs.join(", "))
 }

@@ -1,5 +1,5 @@
-//! A history: what is done to a database, as data. Prints as text, one operation per line, and is
-//! read back from it.
+//! A history: operations on a database, as data. Prints as text, one operation per line, and is
+//! parsed from it.
 //!
 //! ```text
 //! setup environment=faulty seed=7 sealed=2 block=64 table=300 cache=0 buffer=200 threads=2 policy=tiering:T=4
@@ -11,22 +11,22 @@
 //! scan now in:"a" ex:"k"*300 fb 10
 //! ```
 //!
-//! Bytes are quoted and escaped as in Rust; `"k"*300` is 300 times the same. The words of a policy
-//! go to the end of the line. A line that begins with `#` is a comment.
+//! Bytes are quoted and escaped as in Rust; `"k"*300` repeats a string 300 times. The specification
+//! of a policy extends to the end of the line. A line that begins with `#` is a comment.
 
 use std::fmt;
 use std::ops::Bound;
 
 use tamarack_env::sim::Failure;
 
-/// A database's setup, and what is done to it.
+/// A database's setup, and the operations on it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct History {
     pub(crate) setup: Setup,
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Where the database lives and how small its parts are.
+/// The environment and the sizes of the database's parts.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Setup {
     pub(crate) environment: Environment,
@@ -39,15 +39,15 @@ pub(crate) struct Setup {
     pub(crate) tree: TreeSetup,
 }
 
-/// What decides how runs are made and merged. A history may change it from one opening to the next.
+/// Settings of flushes and compactions. A history may change them between one opening and the next.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TreeSetup {
     pub(crate) memtable_bytes: u64,
-    /// Workers that flush and merge.
+    /// Worker threads of flushes and compactions.
     pub(crate) threads: u64,
-    /// How much space the tree may take, in hundredths of what is live at worst.
+    /// Upper bound on space amplification, in hundredths.
     pub(crate) space: Option<u64>,
-    /// The words of a policy; `None` leaves the one that the database has.
+    /// The policy's specification; `None` keeps the database's policy.
     pub(crate) policy: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Environment {
     Memory,
     Files,
     Simulator,
-    /// The simulator, and histories have faults.
+    /// The simulator, with faults.
     Faulty,
 }
 
@@ -75,8 +75,7 @@ pub(crate) enum Operation {
         reader: Reader,
         key: Vec<u8>,
     },
-    /// A scan whose ends are asked in the order of `turns`, over and over, until `limit` items
-    /// came.
+    /// A scan whose ends are called in the order of `turns`, repeatedly, for up to `limit` items.
     Scan {
         reader: Reader,
         range: Range,
@@ -85,7 +84,7 @@ pub(crate) enum Operation {
     },
     TakeSnapshot(u8),
     DropSnapshot(u8),
-    /// A scan that stays open while other things happen.
+    /// A scan that stays open during other operations.
     OpenScan {
         slot: u8,
         reader: Reader,
@@ -96,35 +95,34 @@ pub(crate) enum Operation {
         turns: Vec<Turn>,
     },
     DropScan(u8),
-    /// Sorted puts, in tables of their own, that are not part of the database yet.
+    /// Begins an ingest: sorted puts, in tables that are not part of the database yet.
     OpenIngest {
         slot: u8,
         writes: Vec<Write>,
     },
     FinishIngest(u8),
     DropIngest(u8),
-    /// From the beginning to the end.
+    /// A whole ingest.
     Ingest(Vec<Write>),
     Flush,
-    /// Flush, and merge everything.
+    /// Flush, and compact everything.
     Compact,
-    /// The same for some keys.
+    /// Compact a range of keys.
     CompactRange(Range),
-    /// Wait until no merge is called for.
+    /// Wait until no compaction is due.
     Settle,
-    /// Every level takes the form of the shape.
+    /// Reshape: every level gets its shape at once.
     Reshape,
-    /// A checkpoint is made, opened, compared, written to and closed; later it is looked at once
-    /// more.
+    /// A checkpoint is made, opened, compared, written to and closed; it is compared again later.
     Checkpoint,
-    /// Merges are held from now on, or go on again.
+    /// Pause compactions, or resume them.
     Pause,
     Resume,
-    /// The tree gets the shape of another policy.
+    /// Change of policy.
     Policy(String),
-    /// Tables get other filters.
+    /// Change of filters.
     Filter(String),
-    /// From the next opening on.
+    /// Settings from the next opening on.
     Options(TreeSetup),
     Verify,
     Sync,
@@ -132,8 +130,8 @@ pub(crate) enum Operation {
     Reopen,
     /// The process or the machine ends, and the database is opened again.
     End(Ending),
-    /// An operation, and an end before its so-manieth call that changes storage, counted from 0;
-    /// after it if there are fewer.
+    /// An operation, and an end before its nth call that changes storage, counted from 0; after it
+    /// if there are fewer.
     Interrupt {
         calls: u64,
         ending: Ending,
@@ -141,14 +139,14 @@ pub(crate) enum Operation {
     },
     /// Steps of background work.
     Background(u64),
-    /// Time passes, in milliseconds, and background work has time to react.
+    /// Advance the clock by milliseconds, and let background work react.
     Advance(u64),
-    /// One call will fail so, after so many that could have.
+    /// One call fails like this, after the given number of calls that could have.
     Fault {
         failure: Failure,
         after: u64,
     },
-    /// From now on so many more bytes fit on the disk; or as many as one likes.
+    /// Limit of further bytes on the disk; `None` removes it.
     Limit(Option<u64>),
 }
 
@@ -189,12 +187,12 @@ pub(crate) enum Turn {
 pub(crate) enum Ending {
     /// The process ends.
     Kill,
-    /// The machine loses power; the seed draws what survives.
+    /// Loss of power; the seed draws what survives.
     Crash(u64),
 }
 
-/// The failures that histories may have, with their names. Disks that lie about what they wrote are
-/// not among them: no answer can be right then, and other tests see that it is an error.
+/// The failures of histories, with their names. Disks that lie about their writes are not among
+/// them: no answer can be right then, and other tests check that it is an error.
 const FAILURES: [(&str, Failure); 9] = [
     ("io", Failure::Io),
     ("storage-full", Failure::StorageFull),
@@ -214,7 +212,7 @@ const ENVIRONMENTS: [(&str, Environment); 4] = [
     ("faulty", Environment::Faulty),
 ];
 
-/// The failures that histories may have.
+/// The failures of histories.
 pub(crate) fn failures() -> impl Iterator<Item = Failure> {
     FAILURES.iter().map(|(_, failure)| failure.clone())
 }
@@ -377,10 +375,10 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str
 }
 
 impl History {
-    /// Reads a history back.
+    /// Parses a history.
     ///
     /// # Errors
-    /// Says which line is none.
+    /// The first invalid line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut setup = None;
@@ -399,8 +397,8 @@ impl History {
     }
 }
 
-/// What is left of a line. Each method takes one thing off its front; `None` if something else
-/// stands there.
+/// The rest of a line. Each method takes one thing off its front, or returns `None` if something
+/// else is there.
 struct Words<'a> {
     rest: &'a str,
 }

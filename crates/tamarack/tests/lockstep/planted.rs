@@ -1,6 +1,6 @@
-//! The test of the test: between harness and database sits a deliberate mistake, and the harness
-//! must notice it, shrink the history to a few operations, and fail again on what it prints.
-//! Mistakes in merges are planted in the engine itself; see `tamarack::mistake`.
+//! The test of the harness: a deliberate mistake between harness and database must be noticed, the
+//! history shrunk to a few operations, and fail again when parsed from its text. Mistakes in
+//! compactions are planted in the engine itself; see `tamarack::mistake`.
 
 #[cfg(debug_assertions)]
 use tamarack::mistake::{self, Mistake};
@@ -11,10 +11,10 @@ use crate::run::{Coverage, run};
 use crate::shrink::shrink;
 use crate::world::Sabotage;
 
-/// A mistake that needs more histories than this counts as not noticed.
+/// Maximum number of histories until a mistake is noticed.
 const HISTORIES_MAX: u64 = 300;
 
-/// The same for mistakes in the engine, which need a tree that offers the occasion.
+/// The same for mistakes in the engine, which need a suitable tree.
 #[cfg(debug_assertions)]
 const HISTORIES_IN_MERGES_MAX: u64 = 2000;
 

@@ -1,8 +1,8 @@
-//! Carries out a history on a database and on the model, in lockstep, and compares every answer.
+//! Runs a history on a database and on the model, in lockstep, and compares every answer.
 //!
-//! An error is an answer too. It is accepted only if something was made to go wrong since the
-//! database was opened; and what it says about a write is taken at its word: that nothing was
-//! written, or that its fate is unknown.
+//! An error is an answer too. It is accepted only if a fault was injected since the database was
+//! opened; and its statement about a write must be true: that nothing was written, or that its fate
+//! is unknown.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,60 +12,60 @@ use std::time::Duration;
 
 use tamarack::{Batch, Db, Durability, Error, Stats};
 
-use crate::model::{Model, Pair, Promise, Recovered, State, pairs, show};
+use crate::model::{Guarantee, KeyValues, Model, Pair, Recovered, pairs, show};
 use crate::operation::{Ending, History, Level, Operation, Quoted, Range, Reader, Turn, Write};
 use crate::world::{Items, Sabotage, Survives, World, is_stop};
 
 /// The slot of ingests that are begun and finished at once.
 const INGEST_SLOT: u8 = 200;
 
-/// Where a history and the model parted.
+/// The first difference between a history and the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Mismatch {
-    /// The operation's place in the history; its length for the last check.
+    /// The operation's index in the history; its length for the last check.
     pub(crate) operation: usize,
     pub(crate) what: String,
 }
 
-/// What histories met: a harness that never sees a lost write does not test durability.
+/// Counts of what histories covered: a harness that never sees a lost write does not test
+/// durability.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Coverage {
     pub(crate) operations: u64,
     pub(crate) recoveries: u64,
     /// Ends after which unsynced writes were gone.
     pub(crate) recovered_less: u64,
-    /// Ends after which a write was there that nobody had acknowledged.
+    /// Ends after which an unacknowledged write was there.
     pub(crate) recovered_more: u64,
     pub(crate) interrupted: u64,
     pub(crate) errors: u64,
     pub(crate) stops: u64,
     pub(crate) items_scanned: u64,
     pub(crate) ingests: u64,
-    /// Ingests whose sequence another had passed.
+    /// Ingests that were overtaken.
     pub(crate) ingested_again: u64,
     pub(crate) flushes: u64,
     pub(crate) compactions: u64,
-    /// Runs that went down as they were.
+    /// Runs that were moved without rewriting.
     pub(crate) moves: u64,
     /// Changes of shape while a database was open.
     pub(crate) reshapes: u64,
-    /// Checkpoints that were made and compared, and looks at databases before they were opened for
-    /// writing.
+    /// Checkpoints that were made and compared, and read-only openings before one for writing.
     pub(crate) checkpoints: u64,
     pub(crate) looks: u64,
-    /// The most levels, and the most runs, that a tree had when it was looked at.
+    /// Maximum numbers of levels and of runs of a tree.
     pub(crate) levels_max: u64,
     pub(crate) runs_max: u64,
 }
 
-/// Runs a history from an empty machine on.
+/// Runs a history, from an empty machine on.
 ///
 /// # Errors
-/// At the first answer that is wrong; a panic is one.
+/// The first wrong answer; a panic is one.
 pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut Coverage) -> Result<(), Mismatch> {
     let mut at = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut run = Run::new(history, sabotage, coverage)?;
+        let mut run = LockstepRun::new(history, sabotage, coverage)?;
         for operation in &history.operations {
             run.apply(operation)?;
             at += 1;
@@ -81,15 +81,15 @@ pub(crate) fn run(history: &History, sabotage: Option<Sabotage>, coverage: &mut 
         .map_err(|what| Mismatch { operation: at, what })
 }
 
-struct Run<'a> {
+struct LockstepRun<'a> {
     world: World,
     model: Model,
     /// The last checkpoint, and what was in it when it was closed.
-    checkpoint: Option<(PathBuf, State)>,
+    checkpoint: Option<(PathBuf, KeyValues)>,
     coverage: &'a mut Coverage,
 }
 
-impl<'a> Run<'a> {
+impl<'a> LockstepRun<'a> {
     fn new(history: &History, sabotage: Option<Sabotage>, coverage: &'a mut Coverage) -> Result<Self, String> {
         let mut world = World::new(&history.setup, sabotage);
         world.open().map_err(|error| format!("a new database cannot be opened: {error}"))?;
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
                 self.refused_while_paused(outcome, |run, outcome| run.durable_if(outcome, "compact"))
             }
             Operation::CompactRange(range) => match self.world.compact_range(range) {
-                // Without keys between the bounds nothing is done, not even a flush.
+                // Without keys between the bounds nothing happens, not even a flush.
                 Ok(()) => Ok(()),
                 Err(Error::InvalidArgument(_)) if self.world.is_paused() => Ok(()),
                 Err(error) => self.excuse(error, "compact_range"),
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
                 })
             }
             Operation::Reshape => {
-                // What that would cost is reckoned in every state a tree can be in.
+                // Predicts the cost in every state of a tree.
                 let estimate = self.world.estimate();
                 let outcome = estimate.and_then(|()| self.world.reshape());
                 self.refused_while_paused(outcome, |run, outcome| {
@@ -231,8 +231,8 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Err(error) if is_stop(&error) => {
-                // The first write that hears of it may be the one whose sync failed; later ones were not even
-                // tried.
+                // The first write that returns this may be the one whose sync failed; later ones
+                // were not even tried.
                 if !self.model.stopped {
                     self.model.lose_track(writes);
                 }
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Who waits for merges is told if they are paused, or would wait for ever.
+    /// Waiting for compactions is refused while they are paused; it would block for ever.
     fn refused_while_paused(
         &mut self,
         outcome: tamarack::Result<()>,
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes a checkpoint, which must be what the database is now, and goes on with both of them.
+    /// Makes a checkpoint, which must equal the database, and continues with both.
     fn make_checkpoint(&mut self) -> Result<(), String> {
         self.look_at_checkpoint()?;
         let dir = self.world.next_checkpoint();
@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
 
     /// Opens a checkpoint, writes to it and closes it; false if it does not hold what it should
     /// before or after.
-    fn use_checkpoint(&self, dir: &Path, state: &mut State) -> tamarack::Result<bool> {
+    fn use_checkpoint(&self, dir: &Path, state: &mut KeyValues) -> tamarack::Result<bool> {
         let db = self.world.open_checkpoint(dir)?;
         if all_of(&db)? != *state {
             return Ok(false);
@@ -345,8 +345,7 @@ impl<'a> Run<'a> {
         Ok(same)
     }
 
-    /// The last checkpoint is still what it was, whatever has become of the database that it was
-    /// made of.
+    /// Checks that the last checkpoint has not changed, whatever has become of its database.
     fn look_at_checkpoint(&mut self) -> Result<(), String> {
         let Some((dir, state)) = self.checkpoint.take() else { return Ok(()) };
         match self.world.open_checkpoint(&dir).and_then(|db| all_of(&db)) {
@@ -356,8 +355,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A checkpoint that was cut short is the whole, or no database.
-    fn check_cut_checkpoint(&mut self, dir: &Path, before: &State) -> Result<(), String> {
+    /// Checks that an interrupted checkpoint is complete, or no database.
+    fn check_cut_checkpoint(&mut self, dir: &Path, before: &KeyValues) -> Result<(), String> {
         if !self.world.is_complete(dir) {
             return Ok(());
         }
@@ -370,9 +369,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the database for reading only, reads it, and sees that nothing has changed by that.
-    /// `None` if a fault has kept it from that.
-    fn look_first(&mut self) -> Result<Option<State>, String> {
+    /// Opens the database read-only, reads it, and checks that nothing changes. `None` if a fault
+    /// prevents that.
+    fn look_first(&mut self) -> Result<Option<KeyValues>, String> {
         let before = self.world.bytes();
         let looked = self.world.open_to_look().and_then(|[one, another]| {
             let found = all_of(&one)?;
@@ -409,7 +408,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds what the open database says of itself. To be called before it is let go of.
+    /// Adds the open database's statistics. Called before it is dropped.
     fn count(&mut self) {
         let Some(stats) = self.world.stats() else { return };
         let coverage = &mut *self.coverage;
@@ -440,7 +439,7 @@ impl<'a> Run<'a> {
     }
 
     /// Looks up the key, all that there are, and the key once more.
-    fn multi_get(&mut self, reader: Reader, key: &[u8], state: &State) -> Result<(), String> {
+    fn multi_get(&mut self, reader: Reader, key: &[u8], state: &KeyValues) -> Result<(), String> {
         let there = state.keys().map(|key| &**key);
         let keys: Vec<_> = std::iter::once(key).chain(there).chain([key]).collect();
         match self.world.multi_get(reader, &keys) {
@@ -483,7 +482,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Asks a scan's ends by turns, until the first end. False if an excusable error ended it.
+    /// Calls a scan's ends in turns, until the first end. False if an excusable error ended it.
     fn compare(
         &mut self,
         items: &mut Items,
@@ -514,7 +513,7 @@ impl<'a> Run<'a> {
             };
             if !same {
                 let found = found.map(|(key, value)| (key.into(), value.into()));
-                let show = |pair: Option<Pair>| show(&pair.into_iter().collect::<State>());
+                let show = |pair: Option<Pair>| show(&pair.into_iter().collect::<KeyValues>());
                 return Err(format!("scan, {turn:?}: found {}, expected {}", show(found), show(wanted)));
             }
             self.coverage.items_scanned += 1;
@@ -531,11 +530,11 @@ impl<'a> Run<'a> {
             Ok(()) if self.model.stopped => Err("close succeeded after writing had ended".to_owned()),
             Ok(()) => {
                 self.model.make_durable();
-                self.open(Promise::Exactly)
+                self.open(Guarantee::Exactly)
             }
             Err(error) => {
                 self.excuse(error, "close")?;
-                self.open(Promise::Acknowledged)
+                self.open(Guarantee::Acknowledged)
             }
         }
     }
@@ -543,15 +542,14 @@ impl<'a> Run<'a> {
     fn end(&mut self, ending: Ending) -> Result<(), String> {
         self.count();
         if self.world.has_lost_pages() && ending == Ending::Kill {
-            return self.open(Promise::Acknowledged);
+            return self.open(Guarantee::Acknowledged);
         }
         self.world.end(ending);
         let loses = self.world.is_simulated() && ending != Ending::Kill;
-        self.open(if loses { Promise::Durable } else { Promise::Acknowledged })
+        self.open(if loses { Guarantee::Durable } else { Guarantee::Acknowledged })
     }
 
-    /// If the end comes in the middle of the operation, nobody has heard its answer: a write that
-    /// it makes may be there or not.
+    /// If the end comes during the operation, its answer is lost: its write may be there or not.
     fn interrupt(&mut self, calls: u64, ending: Ending, operation: &Operation) -> Result<(), String> {
         let before = self.model.clone();
         let checkpoint = self.checkpoint.clone();
@@ -581,17 +579,17 @@ impl<'a> Run<'a> {
             self.model.lose_track(&writes);
         }
         self.open(match survives {
-            Survives::WhatWasWritten => Promise::Acknowledged,
-            Survives::WhatWasSynced => Promise::Durable,
+            Survives::WhatWasWritten => Guarantee::Acknowledged,
+            Survives::WhatWasSynced => Guarantee::Durable,
         })
     }
 
-    /// Opens the database and looks at all that it holds. Opening may fail because of a fault, but
-    /// not when that is mended.
-    fn open(&mut self, mut promise: Promise) -> Result<(), String> {
+    /// Opens the database and reads everything. Opening may fail because of a fault, but not once
+    /// that is removed.
+    fn open(&mut self, mut guarantee: Guarantee) -> Result<(), String> {
         self.coverage.recoveries += 1;
         if self.world.has_lost_pages() {
-            self.lose_power(&mut promise);
+            self.lose_power(&mut guarantee);
         }
         let mut seen = if self.world.looks_first() { self.look_first()? } else { None };
         if let Err(error) = self.world.open() {
@@ -603,7 +601,7 @@ impl<'a> Run<'a> {
             self.coverage.errors += 1;
             self.world.heal();
             if self.world.has_lost_pages() {
-                self.lose_power(&mut promise);
+                self.lose_power(&mut guarantee);
             }
             self.world
                 .open()
@@ -613,7 +611,7 @@ impl<'a> Run<'a> {
         if let Some(seen) = seen.filter(|seen| *seen != found) {
             return Err(format!("for reading only it holds {}, and then {}", show(&seen), show(&found)));
         }
-        match self.model.recover(found, promise)? {
+        match self.model.recover(found, guarantee)? {
             Recovered::All => {}
             Recovered::Less => self.coverage.recovered_less += 1,
             Recovered::More => self.coverage.recovered_more += 1,
@@ -621,16 +619,16 @@ impl<'a> Run<'a> {
         self.check_all()
     }
 
-    /// When pages are lost, the machine must restart: no program can know what is on its disk.
-    fn lose_power(&mut self, promise: &mut Promise) {
+    /// When a failed sync has dropped pages, the machine must restart: no program can know what is
+    /// on its disk.
+    fn lose_power(&mut self, guarantee: &mut Guarantee) {
         self.world.end(Ending::Crash(self.coverage.operations));
-        *promise = Promise::Durable;
+        *guarantee = Guarantee::Durable;
     }
 
-    /// Reads what is there without knowing what should be. Faults are mended if they get in the
-    /// way.
-    fn read_all(&mut self) -> Result<State, String> {
-        let read = |world: &World| -> tamarack::Result<State> {
+    /// Reads the database without an expectation. Removes faults that get in the way.
+    fn read_all(&mut self) -> Result<KeyValues, String> {
+        let read = |world: &World| -> tamarack::Result<KeyValues> {
             let all = Range::Prefix(Vec::new());
             world.scan(Reader::Now, &all).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
         };
@@ -655,7 +653,7 @@ impl<'a> Run<'a> {
         self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
     }
 
-    /// As [`Run::excuse`], for an error of another database, which says nothing of this one.
+    /// As [`LockstepRun::excuse`], for an error of another database, which says nothing of this one.
     fn excuse_of_another(&mut self, error: Error, what: &str) -> Result<(), String> {
         let stopped = self.model.stopped;
         let outcome = self.excuse(error, what);
@@ -663,7 +661,7 @@ impl<'a> Run<'a> {
         outcome
     }
 
-    /// An error is all right if something was made to go wrong, and if it is of the right kind.
+    /// Accepts an error if a fault was injected and its kind is right.
     fn excuse(&mut self, error: Error, what: &str) -> Result<(), String> {
         self.coverage.errors += 1;
         if is_stop(&error) {
@@ -679,12 +677,12 @@ impl<'a> Run<'a> {
 const ALONE: &[u8] = b"written to a checkpoint";
 
 /// What is written to every checkpoint.
-fn change_checkpoint(state: &mut State) {
+fn change_checkpoint(state: &mut KeyValues) {
     state.insert(ALONE.into(), b"in the checkpoint".as_slice().into());
     state.remove(b"".as_slice());
 }
 
-fn all_of(db: &Db) -> tamarack::Result<State> {
+fn all_of(db: &Db) -> tamarack::Result<KeyValues> {
     db.scan::<&[u8]>(..).map(|item| item.map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
@@ -699,8 +697,8 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// A tree that has come to rest is within its bound on space, if nothing has been flushed since it
-/// was waited for.
+/// Checks that an idle tree is within its bound on space amplification, if nothing has been flushed
+/// since it was waited for.
 fn check_space(before: Option<Stats>, after: Option<Stats>) -> Result<(), String> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     let worst = after.space_amplification_worst;

@@ -1,23 +1,22 @@
-//! From a history that fails, a small one that fails too: take operations away, in large pieces
-//! first, then make what is left simpler, until nothing helps any more. Which failure it is does
-//! not matter; the smallest one is looked into first.
+//! Shrinks a failing history: removes operations, in large pieces first, then simplifies the rest,
+//! until nothing helps any more. Any failure counts; the smallest one is investigated first.
 
 use std::ops::Bound;
 
 use crate::operation::{Ending, History, Level, Operation, Range, Reader, TreeSetup, Turn, Write};
 
-/// After so many tries the best so far will do.
+/// Maximum number of tries.
 const TRIES_MAX: u32 = 4000;
 
-/// A crash is tried with so many small seeds: one of them may lose the right thing of a shorter
+/// Number of small seeds that are tried for a crash: one may lose the right thing of a shorter
 /// history.
 const CRASHES: u64 = 16;
 
-/// A buffer in which short histories stay: what fails without flushes and merges needs none to be
-/// understood.
+/// A memtable size that short histories do not fill: a failure without flushes and compactions
+/// needs none to be understood.
 const BUFFER_BYTES: u64 = 600;
 
-/// The smallest history found for which `fails` is true, as it must be for the one given.
+/// Returns the smallest history found for which `fails` is true, as it must be for the given one.
 pub(crate) fn shrink(history: History, fails: impl FnMut(&History) -> bool) -> History {
     let mut shrinker = Shrinker { best: history, fails, tries: 0 };
     loop {
@@ -44,7 +43,7 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
     fn remove_operations(&mut self) {
         let mut piece = self.best.operations.len().next_power_of_two();
         while piece > 0 {
-            // From the end, because what comes after the failure goes without harm.
+            // From the end, because operations after the failure are harmless to remove.
             let mut end = self.best.operations.len();
             while end > 0 {
                 let start = end.saturating_sub(piece);
@@ -80,8 +79,8 @@ impl<F: FnMut(&History) -> bool> Shrinker<F> {
     }
 }
 
-/// Simpler operations of the same kind, each a step towards the simplest, so that there is no way
-/// round in a circle.
+/// Returns simpler operations of the same kind, each a step towards the simplest, so that there is
+/// no cycle.
 fn simpler(operation: &Operation) -> Vec<Operation> {
     let mut found = Vec::new();
     match operation {

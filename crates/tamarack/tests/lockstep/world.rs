@@ -1,6 +1,6 @@
-//! The database under test with the machine it runs on, and what histories do to both.
+//! The database under test with its machine, and the operations of histories on both.
 //!
-//! On memory and real files, the end of a process is imitated by dropping the database without
+//! In memory and on real files, the end of a process is imitated by dropping the database without
 //! closing it, and so is a loss of power. Only the simulator has background steps, faults, and
 //! crashes that lose something.
 
@@ -25,22 +25,22 @@ use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, TreeSet
 /// What a scan delivers, from both ends.
 pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
 
-/// A database that is open, or about to be.
+/// A machine, with its database while that is open.
 pub(crate) struct World {
     setup: Setup,
-    place: Place,
+    place: Location,
     db: Option<Db>,
     snapshots: BTreeMap<u8, Snapshot>,
     pub(crate) scans: BTreeMap<u8, Items>,
     ingests: BTreeMap<u8, Ingest>,
     pause: Option<CompactionPause>,
-    /// The failure that was injected last.
+    /// The last injected failure.
     failure: Option<Failure>,
-    /// The faults that had struck when the database was opened, and when the machine started.
+    /// Faults that had occurred when the database was opened, and when the machine started.
     faults_at_open: u64,
     faults_at_last_look: u64,
-    /// A failed sync has thrown pages away: what reads show need not be on the disk, whatever syncs
-    /// say from now on.
+    /// A failed sync has dropped pages: reads may show data that is not on the disk, whatever syncs
+    /// return from now on.
     pages_lost: bool,
     limited: bool,
     /// A limit was in force since the database was opened.
@@ -53,12 +53,12 @@ pub(crate) struct World {
     checkpoints: u64,
 }
 
-enum Place {
+enum Location {
     Real { env: Arc<dyn Env>, dir: PathBuf, _temporary: Option<TempDir> },
     Simulated(SimEnv),
 }
 
-impl Place {
+impl Location {
     fn env(&self) -> Arc<dyn Env> {
         match self {
             Self::Real { env, .. } => env.clone(),
@@ -84,7 +84,7 @@ struct Watch {
     crashed: bool,
 }
 
-/// What is still there after an end.
+/// What survives an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Survives {
     WhatWasWritten,
@@ -96,7 +96,7 @@ struct Images {
     crash: SimEnv,
 }
 
-/// A deliberate mistake between the harness and the database, to see whether the harness notices.
+/// A deliberate mistake between the harness and the database, which the harness must notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sabotage {
     /// Every fifth write is acknowledged and forgotten.
@@ -105,9 +105,9 @@ pub(crate) enum Sabotage {
     ResurrectedDelete,
     /// The first two items of a scan are exchanged.
     DisorderedScan,
-    /// Snapshots show what is there now.
+    /// Snapshots show the current state.
     MovingSnapshot,
-    /// A write that asks for a sync gets none.
+    /// A write that requests a sync gets none.
     ForgottenSync,
     /// The writes of a batch are committed one by one.
     DividedBatch,
@@ -115,7 +115,7 @@ pub(crate) enum Sabotage {
     SwallowedError,
 }
 
-/// Real files, with each way of reading several places at once.
+/// Real files, with each implementation of batched reads.
 fn files_env(seed: u64) -> Arc<dyn Env> {
     match seed / 2 % 3 {
         0 => OsEnv::with_batching(Batching::OneByOne),
@@ -129,14 +129,14 @@ impl World {
     pub(crate) fn new(setup: &Setup, sabotage: Option<Sabotage>) -> Self {
         let place = match setup.environment {
             Environment::Memory => {
-                Place::Real { env: MemoryEnv::new(setup.seed), dir: "/database".into(), _temporary: None }
+                Location::Real { env: MemoryEnv::new(setup.seed), dir: "/database".into(), _temporary: None }
             }
             Environment::Files => {
                 let temporary = temporary_directory(setup.seed % 32 == 1).expect("a temporary directory can be made");
                 let dir = temporary.path().join("database");
-                Place::Real { env: files_env(setup.seed), dir, _temporary: Some(temporary) }
+                Location::Real { env: files_env(setup.seed), dir, _temporary: Some(temporary) }
             }
-            Environment::Simulator | Environment::Faulty => Place::Simulated(SimEnv::new(setup.seed)),
+            Environment::Simulator | Environment::Faulty => Location::Simulated(SimEnv::new(setup.seed)),
         };
         Self {
             setup: setup.clone(),
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Opens the database, making it the first time.
+    /// Opens the database; creates it the first time.
     pub(crate) fn open(&mut self) -> Result<()> {
         let options = self.options();
         self.look_for_faults();
@@ -185,7 +185,7 @@ impl World {
         if let Some(words) = policy {
             advanced = advanced.policy(words);
         }
-        // Other histories have the filters that come without being asked for.
+        // Other histories have the default filters.
         if self.setup.seed % 3 == 1 {
             advanced = advanced.filter(if self.setup.seed % 2 == 1 { "elastic:bits=8" } else { "elastic:bits=3" });
         }
@@ -201,7 +201,7 @@ impl World {
         self.setup.seed % 4 == 1
     }
 
-    /// The database that is there and not open, twice, for reading only.
+    /// Opens the closed database twice, read-only.
     pub(crate) fn open_to_look(&self) -> Result<[Db; 2]> {
         let open = || self.options().open_read_only(self.place.dir());
         Ok([open()?, open()?])
@@ -238,7 +238,7 @@ impl World {
         self.options().create_if_missing(false).open(dir)
     }
 
-    /// Ends writing, then lets go of everything that was open.
+    /// Ends writing, then drops everything that was open.
     pub(crate) fn close(&mut self) -> Result<()> {
         let outcome = self.db.take().map_or(Ok(()), Db::close);
         self.drop_handles();
@@ -248,8 +248,8 @@ impl World {
     /// The process or the machine ends.
     pub(crate) fn end(&mut self, ending: Ending) {
         let after = match &self.place {
-            Place::Real { .. } => None,
-            Place::Simulated(env) => Some(match ending {
+            Location::Real { .. } => None,
+            Location::Simulated(env) => Some(match ending {
                 Ending::Kill => env.kill(),
                 Ending::Crash(seed) => env.image(Crash::draw(seed, env.unsynced_changes())),
             }),
@@ -260,7 +260,7 @@ impl World {
         self.drop_handles();
     }
 
-    /// True if this machine can lose something.
+    /// Returns true if this machine can lose writes.
     pub(crate) fn is_simulated(&self) -> bool {
         self.simulator().is_some()
     }
@@ -487,8 +487,8 @@ impl World {
         self.was_limited |= self.limited;
     }
 
-    /// Takes back all faults and limits. What they did may still lead to errors, until the database
-    /// is opened again.
+    /// Removes all faults and limits. Their effects may still lead to errors until the database is
+    /// opened again.
     pub(crate) fn heal(&mut self) {
         self.look_for_faults();
         if let Some(env) = self.simulator() {
@@ -498,15 +498,15 @@ impl World {
         self.limited = false;
     }
 
-    /// Whether anything went wrong since the database was opened that excuses an error.
+    /// Returns true if a fault since the database was opened excuses an error.
     pub(crate) fn is_troubled(&mut self) -> bool {
         self.look_for_faults();
         self.was_limited || self.faults_at_last_look > self.faults_at_open
     }
 
-    /// Whether a failed sync has thrown pages away. The process must not be trusted to have written
-    /// anything then; neither must the next one, since it finds pages that look well and are
-    /// not on the disk.
+    /// Returns true if a failed sync has dropped pages. Neither this process nor the next one can
+    /// be trusted to have written anything then, since cached pages look right and are not on the
+    /// disk.
     pub(crate) fn has_lost_pages(&mut self) -> bool {
         self.look_for_faults();
         self.pages_lost
@@ -519,8 +519,8 @@ impl World {
         self.install_watch();
     }
 
-    /// Goes on from an image, if one was made, and says what it is an image of. `None`, and nothing
-    /// changed, if there were not so many calls.
+    /// Continues from an image, if one was made, and returns what it is an image of. `None`, and no
+    /// change, if there were fewer calls.
     pub(crate) fn end_watch(&mut self, ending: Ending) -> Option<Survives> {
         let lost_pages = self.has_lost_pages();
         if let Some(env) = self.simulator() {
@@ -542,8 +542,8 @@ impl World {
         env.set_hook(move |moment| watch.lock().see(moment));
     }
 
-    /// Leaves everything as it is and goes on in another process, perhaps on a machine of its own,
-    /// perhaps after a crash. Handles on the old one must be dropped afterwards.
+    /// Continues in another process, perhaps on another machine, perhaps after a crash. Handles on
+    /// the old one must be dropped afterwards.
     fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
         self.look_for_faults();
         if other_machine {
@@ -554,7 +554,7 @@ impl World {
             (self.faults_at_open, self.faults_at_last_look) = (0, 0);
             (self.limited, self.was_limited) = (false, false);
         }
-        self.place = Place::Simulated(env);
+        self.place = Location::Simulated(env);
         if crashed {
             self.pages_lost = false;
             if let Some(watch) = &self.watch {
@@ -594,8 +594,8 @@ impl World {
 
     fn simulator(&self) -> Option<&SimEnv> {
         match &self.place {
-            Place::Simulated(env) => Some(env),
-            Place::Real { .. } => None,
+            Location::Simulated(env) => Some(env),
+            Location::Real { .. } => None,
         }
     }
 }

@@ -32,7 +32,7 @@ const DATABASE: u64 = 7;
 #[test]
 fn groups() {
     explore(1500, || {
-        let queue = Queue::new(settings());
+        let queue = TestQueue::new(settings());
         mixed_writers(&queue);
         assert_eq!(queue.tree.database.sequences.visible(), Sequence(6), "six entries in all");
         queue.check_wal(6);
@@ -43,7 +43,7 @@ fn groups() {
 #[test]
 fn full_groups() {
     explore(1500, || {
-        let queue = Queue::new(CommitSettings { group_bytes: 24, ..settings() });
+        let queue = TestQueue::new(CommitSettings { group_bytes: 24, ..settings() });
         mixed_writers(&queue);
         queue.check_wal(6);
     });
@@ -51,21 +51,21 @@ fn full_groups() {
 
 /// As above, with a new buffer for almost every group.
 #[test]
-fn sealing_between_groups() {
+fn memtables_rotate_between_groups() {
     explore(1500, || {
-        let queue = Queue::new(CommitSettings { memtable_bytes: 24, ..settings() });
-        let sealer = {
+        let queue = TestQueue::new(CommitSettings { memtable_bytes: 24, ..settings() });
+        let rotator = {
             let queue = queue.clone();
-            thread::spawn(move || queue.commits.seal().unwrap())
+            thread::spawn(move || queue.commits.rotate_memtable().unwrap())
         };
         mixed_writers(&queue);
-        sealer.join().unwrap();
+        rotator.join().unwrap();
         let state = queue.tree.pin_scan();
         assert!(!state.immutable.is_empty());
         let lasts: Vec<_> = state.immutable.iter().map(|immutable| immutable.last).collect();
         assert!(lasts.is_sorted_by(|young, old| young > old), "{lasts:?}");
         for immutable in state.immutable.iter() {
-            assert!(entries(&immutable.buffer).iter().all(|sequence| *sequence <= immutable.last.0));
+            assert!(entries(&immutable.memtable).iter().all(|sequence| *sequence <= immutable.last.0));
         }
         queue.check_wal(6);
     });
@@ -76,7 +76,7 @@ fn sealing_between_groups() {
 #[test]
 fn a_failed_append() {
     explore(1500, || {
-        let queue = Queue::new(settings());
+        let queue = TestQueue::new(settings());
         queue.env.fail(step::LOG_APPEND, 2);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
@@ -100,7 +100,7 @@ fn a_failed_append() {
 #[test]
 fn a_failed_sync() {
     explore(1500, || {
-        let queue = Queue::new(settings());
+        let queue = TestQueue::new(settings());
         queue.env.fail(step::LOG_SYNC, 1);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
@@ -155,7 +155,7 @@ fn snapshots_are_registered_in_one_step() {
 }
 
 /// A plain put, a synced put, and a batch; a fourth thread observes.
-fn mixed_writers(queue: &Arc<Queue>) {
+fn mixed_writers(queue: &Arc<TestQueue>) {
     let (first, second, third, observer) = (queue.clone(), queue.clone(), queue.clone(), queue.clone());
     let threads = [
         thread::spawn(move || {
@@ -186,13 +186,13 @@ fn mixed_writers(queue: &Arc<Queue>) {
 }
 
 /// A commit queue and what it writes to.
-struct Queue {
+struct TestQueue {
     env: Arc<WatchedEnv>,
     tree: Arc<Tree>,
     commits: CommitQueue,
 }
 
-impl Queue {
+impl TestQueue {
     fn new(settings: CommitSettings) -> Arc<Self> {
         let watched = WatchedEnv::new();
         let env: Arc<dyn Env> = watched.clone();
@@ -218,7 +218,7 @@ impl Queue {
     fn sees(&self, key: &str) -> bool {
         let state = self.tree.pin();
         let query = Query::new(key.as_bytes(), self.tree.database.sequences.visible());
-        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         buffers.into_iter().any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
     }
 
@@ -226,14 +226,14 @@ impl Queue {
     fn observe(&self) {
         let visible = self.tree.database.sequences.visible();
         let state = self.tree.pin();
-        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
+        let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         let mut found: Vec<_> = buffers.flat_map(entries).filter(|found| *found <= visible.0).collect();
         found.sort_unstable();
         assert_eq!(found, (1..=visible.0).collect::<Vec<_>>(), "visible before it was there");
         let half = |key: &[u8]| {
             let query = Query::new(key, visible);
             let mut buffers =
-                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
+                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
             buffers.any(|buffer| buffer.get(query, &mut |_| ControlFlow::Break(())).is_break())
         };
         assert_eq!(half(b"c1"), half(b"c2"), "half a batch is visible");
@@ -248,7 +248,7 @@ impl Queue {
             logged.push(sequence.0);
             let query = Query::new(key, sequence);
             let buffers =
-                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.buffer));
+                std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
             let holders = buffers.filter(|buffer| {
                 buffer
                     .get(query, &mut |entry| match entry.sequence == sequence {

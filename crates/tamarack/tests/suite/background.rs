@@ -1,6 +1,6 @@
-//! What happens in the background when nobody looks: failed flushes begin anew by themselves, but
-//! not at every write; what was to be synced within an interval is synced, whatever ends first;
-//! what a close made durable is missed if it is gone.
+//! Background work without foreground calls: a failed flush is retried by itself, but not at every
+//! write; a write of an interval is synced in time, whatever ends first; the loss of anything that
+//! a close made durable is detected.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn open(sim: &SimEnv) -> Result<Db> {
 }
 
 #[test]
-fn a_failed_flush_pauses_and_then_begins_anew_although_nobody_writes() -> Result<()> {
+fn a_failed_flush_is_retried_after_a_pause_without_writes() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     sim.inject(Fault::new(Failure::StorageFull).step(step::TABLE_WRITE).forever());
@@ -34,10 +34,10 @@ fn a_failed_flush_pauses_and_then_begins_anew_although_nobody_writes() -> Result
     Ok(())
 }
 
-/// Merges can have to wait for a flush. If that found no space, whoever waited for merges heard
-/// nothing until somebody made some.
+/// Compactions can depend on a flush. If that found no disk space, waiting for compactions blocked
+/// until space was freed.
 #[test]
-fn waiting_for_merges_ends_with_an_error_if_flushes_fail() -> Result<()> {
+fn waiting_for_compactions_returns_the_error_of_flushes() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     sim.inject(Fault::new(Failure::StorageFull).step(step::TABLE_WRITE).forever());
@@ -51,9 +51,9 @@ fn waiting_for_merges_ends_with_an_error_if_flushes_fail() -> Result<()> {
     db.wait_for_compactions()
 }
 
-/// Whoever pauses merges and then waits for them waits for itself.
+/// Waiting for compactions while they are paused would block for ever.
 #[test]
-fn waiting_for_merges_that_are_paused_is_refused() -> Result<()> {
+fn waiting_for_paused_compactions_is_refused() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     db.put("key", "value")?;
@@ -64,8 +64,8 @@ fn waiting_for_merges_that_are_paused_is_refused() -> Result<()> {
     db.compact()
 }
 
-/// The edit of a new shape is written by whoever asks for it. When its sync failed, that call said
-/// so, and writing went on.
+/// The caller writes the edit of a new shape. When its sync failed, the call returned the error,
+/// but writing continued.
 #[test]
 fn a_policy_whose_sync_fails_ends_writing() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -77,7 +77,7 @@ fn a_policy_whose_sync_fails_ends_writing() -> Result<()> {
 }
 
 #[test]
-fn an_interval_is_kept_although_the_database_is_dropped_before_it_is_over() -> Result<()> {
+fn an_interval_is_kept_although_the_database_is_dropped() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     db.write_with(Batch::new().put("a", "1"), Durability::Interval(Duration::from_secs(10)))?;
@@ -87,7 +87,7 @@ fn an_interval_is_kept_although_the_database_is_dropped_before_it_is_over() -> R
 }
 
 #[test]
-fn an_interval_without_end_is_no_mistake() -> Result<()> {
+fn an_infinite_interval_is_allowed() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     sim.advance(Duration::from_secs(1));
@@ -96,17 +96,17 @@ fn an_interval_without_end_is_no_mistake() -> Result<()> {
     db.close()
 }
 
-/// The last record of a log has no younger one that could say it was durable; that it was closed
-/// says it.
+/// The last record of a WAL has no younger record to say that it was durable; the clean close says
+/// so.
 #[test]
-fn the_end_of_a_closed_log_is_missed() -> Result<()> {
+fn a_lost_end_of_a_closed_wal_is_detected() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim)?;
     db.put("a", "1")?;
     db.close()?;
     let wal = PathBuf::from("/db").join(FileName::Wal(1).name());
-    let bytes = sim.content(&wal).expect("the log is there").len() as u64;
-    sim.flip_bit(&wal, bytes - 8, 0).expect("the log is there");
+    let bytes = sim.content(&wal).expect("the WAL exists").len() as u64;
+    sim.flip_bit(&wal, bytes - 8, 0).expect("the WAL exists");
     match open(&sim) {
         Err(Error::Corruption { path, .. }) => assert_eq!(path, wal),
         other => panic!("{other:?}"),
@@ -114,9 +114,9 @@ fn the_end_of_a_closed_log_is_missed() -> Result<()> {
     Ok(())
 }
 
-/// Whoever waits for merges is told so, too, if what was flushed calls for none.
+/// Waiting for compactions also ends if the flushed data needs none.
 #[test]
-fn waiting_for_merges_ends_although_there_are_none() -> Result<()> {
+fn waiting_for_compactions_ends_if_none_is_due() -> Result<()> {
     for seed in 0..50 {
         let sim = SimEnv::new(seed);
         let db = open(&sim)?;

@@ -1,5 +1,4 @@
-//! What a reader should understand first: the database in small examples, on memory and on real
-//! files.
+//! Introductory examples of the database, in memory and on real files.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ fn keys(scan: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read() -> Result<()> {
+fn written_values_are_read() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = options(&env).open("/db")?;
     db.put("b", "2")?;
@@ -31,7 +30,7 @@ fn what_is_written_is_read() -> Result<()> {
 }
 
 #[test]
-fn a_snapshot_does_not_see_what_comes_later() -> Result<()> {
+fn a_snapshot_does_not_see_later_writes() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = options(&env).open("/db")?;
     db.write(Batch::new().put("a", "1").put("b", "1"))?;
@@ -44,7 +43,7 @@ fn a_snapshot_does_not_see_what_comes_later() -> Result<()> {
     Ok(())
 }
 
-/// Ten buffers' worth of keys, flushed in the background, are all there before and after reopening.
+/// Ten memtables of keys, flushed in the background, are readable before and after reopening.
 fn many_keys(env: &Arc<dyn Env>, dir: &std::path::Path) -> Result<()> {
     let db = options(env).open(dir)?;
     for number in 0..1000 {
@@ -65,12 +64,12 @@ fn many_keys(env: &Arc<dyn Env>, dir: &std::path::Path) -> Result<()> {
     check(&db)?;
     assert_eq!(db.stats().flushes, 7, "{:?}", db.stats());
     assert!(db.verify(&mut |_, _| {})?.is_ok());
-    db.put("last", "in the log only")?;
+    db.put("last", "in the WAL only")?;
     db.close()?;
 
     let db = options(env).open(dir)?;
     check(&db)?;
-    assert_eq!(db.get("last")?.as_deref(), Some(&b"in the log only"[..]));
+    assert_eq!(db.get("last")?.as_deref(), Some(&b"in the WAL only"[..]));
     assert_eq!(db.recovery().dropped, []);
     db.close()
 }
@@ -129,7 +128,7 @@ fn each_durability_level_is_taken() -> Result<()> {
 }
 
 #[test]
-fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
+fn oversized_writes_are_refused_with_the_limit() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = options(&env).memory_bytes(1 << 20).open("/db")?;
     let refused = |outcome: Result<()>| match outcome {
@@ -143,10 +142,10 @@ fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
     Ok(())
 }
 
-/// Where the log ended is known once the database was closed: a byte that changed since is damage,
-/// not the torn end of a crash.
+/// A clean close records the WAL's end: a byte that changed since is damage, not the torn end of a
+/// crash.
 #[test]
-fn a_closed_log_has_no_torn_end() -> Result<()> {
+fn a_closed_wal_has_no_torn_end() -> Result<()> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = options(&env).open("/db")?;
     for number in 0..20 {
@@ -162,7 +161,7 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
         match options(&env).open("/db") {
             // Bytes 8 to 11 are the version: another one is refused by name.
             Err(tamarack::Error::Corruption { .. } | tamarack::Error::Unsupported { .. }) => {}
-            // Between records stands what means nothing.
+            // Bytes between records have no meaning.
             Ok(db) => assert_eq!(db.scan::<&str>(..).count(), 20, "byte {offset}"),
             Err(other) => panic!("byte {offset}: {other}"),
         }
@@ -172,10 +171,10 @@ fn a_closed_log_has_no_torn_end() -> Result<()> {
     Ok(())
 }
 
-/// Opening what may not be made, and what cannot be made, is the caller's mistake, and leaves
-/// nothing behind.
+/// Opening a database that may not or cannot be created is the caller's mistake, and leaves nothing
+/// behind.
 #[test]
-fn where_no_database_can_be() -> Result<()> {
+fn databases_that_cannot_be_created() -> Result<()> {
     let env: Arc<dyn Env> = tamarack_env::OsEnv::new();
     let dir = tamarack_env::TempDir::new().unwrap();
     let step = tamarack_env::Step("test: make");

@@ -1,8 +1,7 @@
-//! Checkpoints in small examples: what one holds, what it shares, where it may be made, and what
-//! comes of failures.
+//! Checkpoints in small examples: contents, shared files, allowed directories, and failures.
 //!
-//! Under load: `threads.rs`. In the middle of histories: `lockstep`. Beneath crashes and faults at
-//! every step: `crash`, `faults.rs`.
+//! Under load: `tests/load/threads.rs`. In histories: `tests/lockstep`. With crashes and faults at
+//! every step: `tests/crash`, `tests/faults`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> 
     keys.into_iter().try_for_each(|key| db.put(format!("key {key:04}"), format!("{value} {key}")))
 }
 
-/// All that is there.
+/// Returns all entries.
 fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
 }
@@ -39,8 +38,8 @@ fn names(env: &dyn Env, dir: &str) -> Vec<String> {
     env.list(Path::new(dir)).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect()
 }
 
-/// It holds what was there when it was made, and both go on for themselves: what one overwrites,
-/// deletes and merges away, the other still has.
+/// A checkpoint has the entries as of its creation, and both databases are independent: each keeps
+/// what the other overwrites, deletes and compacts away.
 fn stays_as_it_was(env: &Arc<dyn Env>, dir: &Path, checkpoint: &Path) -> Result<()> {
     let db = options(env).open(dir)?;
     put(&db, 0..300, "old")?;
@@ -73,19 +72,20 @@ fn stays_as_it_was(env: &Arc<dyn Env>, dir: &Path, checkpoint: &Path) -> Result<
 }
 
 #[test]
-fn a_checkpoint_stays_as_it_was_on_the_simulator() -> Result<()> {
+fn a_checkpoint_does_not_change_on_the_simulator() -> Result<()> {
     stays_as_it_was(&simulated().1, Path::new("/db"), Path::new("/checkpoint"))
 }
 
 /// On real files, beside the database and inside of its directory.
 #[test]
-fn a_checkpoint_stays_as_it_was_on_files() -> Result<()> {
+fn a_checkpoint_does_not_change_on_files() -> Result<()> {
     let dir = TempDir::new().unwrap();
     stays_as_it_was(&OsEnv::new(), &dir.path().join("db"), &dir.path().join("checkpoint"))?;
     stays_as_it_was(&OsEnv::new(), &dir.path().join("db2"), &dir.path().join("db2/checkpoint"))
 }
 
-/// It takes hardly any space, and what it shares is there until both have let go of it.
+/// A checkpoint takes hardly any space, and shared tables exist until both databases have released
+/// them.
 #[test]
 fn tables_take_space_once() -> Result<()> {
     let (sim, env) = simulated();
@@ -101,14 +101,14 @@ fn tables_take_space_once() -> Result<()> {
     put(&db, 0..2000, "other")?;
     db.compact()?;
     sim.run_background_until_idle();
-    assert!(names(&*env, "/db").iter().all(|name| !shared.contains(name)), "they are merged away here");
+    assert!(names(&*env, "/db").iter().all(|name| !shared.contains(name)), "they are compacted away here");
     assert!(shared.iter().all(|name| names(&*env, "/checkpoint").contains(name)), "and not there");
     Ok(())
 }
 
-/// An empty database has checkpoints too, and one of a checkpoint is like any other.
+/// Checkpoints of an empty database and of a checkpoint.
 #[test]
-fn of_nothing_and_of_another() -> Result<()> {
+fn of_an_empty_database_and_of_a_checkpoint() -> Result<()> {
     let (_, env) = simulated();
     let db = options(&env).open("/db")?;
     assert_eq!(db.checkpoint("/empty")?.tables_shared, 0);
@@ -122,8 +122,8 @@ fn of_nothing_and_of_another() -> Result<()> {
     Ok(())
 }
 
-/// Ingested runs have their sequences far ahead of the log: one that was installed is there, one
-/// that was not is not, and both databases go on after it.
+/// The sequences of ingested runs are far ahead of the WAL: installed ones are in the checkpoint,
+/// others are not, and both databases continue.
 #[test]
 fn beside_ingested_runs() -> Result<()> {
     let (_, env) = simulated();
@@ -149,11 +149,11 @@ fn beside_ingested_runs() -> Result<()> {
     Ok(())
 }
 
-/// Merges that are in progress go on in both.
+/// Compactions in progress continue in both databases.
 #[test]
-fn in_the_midst_of_a_merge() -> Result<()> {
+fn during_a_compaction() -> Result<()> {
     let (sim, env) = simulated();
-    // Slow, so that they last from one checkpoint to the next.
+    // Slow, so that compactions last from one checkpoint to the next.
     let db = options(&env)
         .advanced(advanced(&env).policy("tiering:T=2").compaction_bytes_per_second(100_000))
         .open("/db")?;
@@ -168,16 +168,16 @@ fn in_the_midst_of_a_merge() -> Result<()> {
         in_midst += usize::from(other.stats().jobs.iter().any(|job| !job.is_flush));
         assert_eq!(all(&other), before, "round {round}");
         other.wait_for_compactions()?;
-        assert_eq!(all(&other), before, "round {round}, after its merges");
+        assert_eq!(all(&other), before, "round {round}, after its compactions");
         assert_eq!(other.verify(&mut |_, _| {})?.problems.len(), 0);
     }
-    assert!(in_midst > 3, "only {in_midst} checkpoints had a merge in progress");
+    assert!(in_midst > 3, "only {in_midst} checkpoints had a compaction in progress");
     Ok(())
 }
 
-/// Where links cannot be made, tables are copied, and the report says why.
+/// Where hard links are impossible, tables are copied, and the report says why.
 #[test]
-fn copies_where_links_cannot_be() -> Result<()> {
+fn copies_where_links_are_impossible() -> Result<()> {
     let (sim, env) = simulated();
     let db = options(&env).open("/db")?;
     put(&db, 0..500, "value")?;
@@ -205,8 +205,8 @@ fn copies_into_another_file_system() -> Result<()> {
     Ok(())
 }
 
-/// A directory with something in it is left alone, whatever that is, and one that cannot be made is
-/// said to be so.
+/// A directory that is not empty is left alone, whatever is in it, and one that cannot be created
+/// is an error.
 #[test]
 fn directories_that_cannot_be_used() -> Result<()> {
     let (sim, env) = simulated();
@@ -239,9 +239,9 @@ fn directories_that_cannot_be_used() -> Result<()> {
     Ok(())
 }
 
-/// One that fails leaves nothing, and the next attempt in the same place succeeds.
+/// A failed checkpoint leaves nothing behind, and a retry in the same place succeeds.
 #[test]
-fn what_failed_is_taken_back() -> Result<()> {
+fn failed_checkpoints_are_removed() -> Result<()> {
     let steps = [
         step::CHECKPOINT_LINK,
         step::MANIFEST_CREATE,
@@ -263,8 +263,8 @@ fn what_failed_is_taken_back() -> Result<()> {
         assert!(matches!(&error, Error::Io { operation, .. } if *operation == failing.0), "{error}");
         assert_eq!(names(&*env, "/checkpoint"), ["LOCK"], "after {failing:?}");
     }
-    // Had the last step failed for good, so that not even its undoing could be trusted, the whole would
-    // be there still.
+    // If the last step fails so that its undoing cannot be trusted either, the whole checkpoint
+    // remains.
     sim.inject(Fault::new(Failure::Io).step(step::CURRENT_SYNC_DIRECTORY));
     sim.inject(Fault::new(Failure::Io).step(step::CHECKPOINT_SYNC_REMOVED));
     db.checkpoint("/unsure").expect_err("it failed");
@@ -276,8 +276,8 @@ fn what_failed_is_taken_back() -> Result<()> {
     Ok(())
 }
 
-/// What is in memory cannot be written any more when writing has ended, so there is no checkpoint
-/// then, and nothing is made.
+/// When writing has ended, memtables cannot be flushed, so no checkpoint is made, and nothing is
+/// created.
 #[test]
 fn none_after_writing_has_ended() -> Result<()> {
     let (_, env) = simulated();
@@ -291,8 +291,8 @@ fn none_after_writing_has_ended() -> Result<()> {
     Ok(())
 }
 
-/// While tables are copied, each call fails in turn: then there is nothing in the directory, or, if
-/// it was the last of all, the whole; and the database goes on.
+/// While tables are copied, each call fails in turn: the directory is empty or, if it was the last
+/// call, has the whole checkpoint; and the database continues.
 #[test]
 fn each_call_failing_while_copying() -> Result<()> {
     let prepared = || -> Result<(SimEnv, Arc<dyn Env>, Db)> {
@@ -335,8 +335,8 @@ fn each_call_failing_while_copying() -> Result<()> {
     Ok(())
 }
 
-/// Closed by another thread while a checkpoint is being made: that is of all that was acknowledged
-/// before it was asked for, or says that the database is closed.
+/// Closing by another thread during a checkpoint: it has everything acknowledged before the call,
+/// or returns that the database is closed.
 #[test]
 fn closed_meanwhile() -> Result<()> {
     let (mut made, mut refused) = (0, 0);
@@ -372,8 +372,8 @@ fn closed_meanwhile() -> Result<()> {
     Ok(())
 }
 
-/// Closed when all is flushed, before each of the calls that make it: it is made all the same, and
-/// the clean close is one.
+/// Closing after the flush, before each of the remaining calls: the checkpoint is made all the
+/// same, and the close is clean.
 #[test]
 fn closed_while_tables_are_linked() -> Result<()> {
     for step in [step::CHECKPOINT_LINK, step::MANIFEST_CREATE, step::CURRENT_RENAME, step::CURRENT_SYNC_DIRECTORY] {

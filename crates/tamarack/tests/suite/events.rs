@@ -1,4 +1,4 @@
-//! What a listener is told, from where it may read, and that it can do no harm.
+//! Events: their contents, what a listener may call, and that a listener can do no harm.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tamarack_env::sync::Mutex;
 use tamarack_env::{Env, SimEnv, TempDir};
 use tamarack_format::names::FileName;
 
-/// Keeps what it is told.
+/// A listener that keeps its events.
 #[derive(Default)]
 struct Notes(Mutex<Vec<Event>>);
 
@@ -22,7 +22,7 @@ impl Listener for Notes {
 }
 
 impl Notes {
-    /// What was told since the last time.
+    /// Returns the events since the last call.
     fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock())
     }
@@ -43,10 +43,10 @@ fn fill(db: &Db, puts: u64) -> Result<()> {
     (0..puts).try_for_each(|number| db.put(format!("{:03}", number * 37 % 100), [b'v'; 100]))
 }
 
-/// Every flush and every merge is told when it begins and when it ends, and the sums are those of
-/// the statistics.
+/// Every flush and every compaction has an event when it begins and when it ends, and their sums
+/// agree with the statistics.
 #[test]
-fn flushes_and_merges_are_told() -> Result<()> {
+fn flushes_and_compactions_have_events() -> Result<()> {
     for seed in 0..20 {
         let sim = SimEnv::new(seed);
         let (db, notes) = open(&sim)?;
@@ -55,7 +55,7 @@ fn flushes_and_merges_are_told() -> Result<()> {
         db.compact_range("020".."040")?;
         sim.run_background_until_idle();
         let (events, stats) = (notes.take(), db.stats());
-        let (mut flushing, mut merging, mut flushes, mut compactions) = (0, Vec::new(), (0, 0, 0), (0, 0));
+        let (mut flushing, mut running, mut flushes, mut compactions) = (0, Vec::new(), (0, 0, 0), (0, 0));
         for event in &events {
             match event {
                 Event::FlushBegun { .. } => flushing += 1,
@@ -65,11 +65,11 @@ fn flushes_and_merges_are_told() -> Result<()> {
                 }
                 Event::CompactionBegun { number, cause, inputs, target, .. } => {
                     assert!(!cause.is_empty() && *inputs > 0 && *target > 0, "{event:?}");
-                    merging.push(*number);
+                    running.push(*number);
                 }
                 Event::CompactionEnded { number, file_bytes, .. } => {
-                    let began = merging.iter().position(|begun| begun == number);
-                    merging.remove(began.expect("what ends has begun"));
+                    let began = running.iter().position(|begun| begun == number);
+                    running.remove(began.expect("an ended compaction has begun"));
                     compactions = (compactions.0 + 1, compactions.1 + file_bytes);
                 }
                 Event::WriteThrottlingBegan { bytes_per_second } => {
@@ -79,7 +79,7 @@ fn flushes_and_merges_are_told() -> Result<()> {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!((flushing, merging.len()), (0, 0), "what begins ends");
+        assert_eq!((flushing, running.len()), (0, 0), "everything begun has ended");
         assert_eq!(flushes, (stats.flushes, stats.flushed_raw_bytes, stats.flush_bytes));
         assert_eq!(compactions, (stats.compactions, stats.compaction_bytes));
         assert!(stats.flushes > 10 && stats.compactions > 2);
@@ -87,7 +87,7 @@ fn flushes_and_merges_are_told() -> Result<()> {
     Ok(())
 }
 
-/// Whoever waits for a flush is told, once for all that wait, and that it is over.
+/// A write stall has one event when it begins, for all stopped writers, and one when it ends.
 #[test]
 fn stalls_begin_and_end() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -108,9 +108,9 @@ fn stalls_begin_and_end() -> Result<()> {
     Ok(())
 }
 
-/// A failure that is tried again, its end, and one that ends writing.
+/// A failure that is retried, its recovery, and a failure that ends writing.
 #[test]
-fn failures_and_their_ends_are_told() -> Result<()> {
+fn failures_and_recoveries_have_events() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, notes) = open(&sim)?;
     sim.inject(Fault::new(Failure::StorageFull).step(step::TABLE_WRITE));
@@ -120,7 +120,7 @@ fn failures_and_their_ends_are_told() -> Result<()> {
     sim.run_background_until_idle();
     let events = notes.take();
     let [Event::FlushBegun { .. }, failed, recovered, Event::FlushEnded { .. }] = &events[..] else {
-        // What ends the trouble is the publication, right before the end of the flush is told.
+        // Publication ends the failure, right before the event that the flush has ended.
         panic!("{events:#?}");
     };
     assert!(
@@ -142,10 +142,10 @@ fn failures_and_their_ends_are_told() -> Result<()> {
     Ok(())
 }
 
-/// Damage is told with its file, whoever finds it: lookups of all kinds, scans, merges and
-/// verification.
+/// Damage has an event with the file, whatever finds it: lookups of all kinds, scans, compactions
+/// and verification.
 #[test]
-fn damage_is_told_whoever_finds_it() -> Result<()> {
+fn damage_has_an_event_whatever_finds_it() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, notes) = open(&sim)?;
     db.put("key", "value")?;
@@ -180,7 +180,7 @@ fn damage_is_told_whoever_finds_it() -> Result<()> {
 
 /// A disk whose every call takes two seconds is slow.
 #[test]
-fn a_slow_disk_is_told() -> Result<()> {
+fn a_slow_disk_has_an_event() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, notes) = open(&sim)?;
     sim.set_cost(Duration::from_secs(2), Duration::ZERO);
@@ -199,9 +199,9 @@ fn a_slow_disk_is_told() -> Result<()> {
     Ok(())
 }
 
-/// What nobody took in time is counted, and closing delivers the rest.
+/// Events that overflow the queue are counted, and closing delivers the rest.
 #[test]
-fn events_that_nobody_takes_are_counted() -> Result<()> {
+fn overflowing_events_are_counted() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, notes) = open(&sim)?;
     db.put("key", "value")?;
@@ -219,8 +219,7 @@ fn events_that_nobody_takes_are_counted() -> Result<()> {
     Ok(())
 }
 
-/// A listener that reads and asks for statistics at every event stands in nobody's way, and nobody
-/// in its.
+/// A listener may read and query statistics at every event without blocking or being blocked.
 #[test]
 fn a_listener_may_read() -> Result<()> {
     struct Reader {
@@ -244,7 +243,7 @@ fn a_listener_may_read() -> Result<()> {
         fill(&db, 200)?;
         db.compact()?;
     }
-    // The listener's own handle goes first: it must not be the last.
+    // The listener's own handle is dropped first: it must not be the last.
     let own = reader.db.lock().take();
     drop(own);
     db.close()?;
@@ -252,7 +251,7 @@ fn a_listener_may_read() -> Result<()> {
     Ok(())
 }
 
-/// A listener that panics at every event is called for the next one, and nothing else notices.
+/// A listener that panics at every event gets the next one, and nothing else is affected.
 #[test]
 fn a_panic_in_a_listener_goes_no_further() -> Result<()> {
     let sim = SimEnv::new(1);

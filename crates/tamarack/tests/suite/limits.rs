@@ -1,5 +1,4 @@
-//! Values at the ends of their ranges, in options, policies and bounds of ranges: they work, or are
-//! refused; nothing panics.
+//! Extreme values of options, policies and bounds of ranges work or are refused; nothing panics.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ fn advanced(env: &SimEnv) -> AdvancedOptions {
     AdvancedOptions::new().env(env)
 }
 
-/// Writes a little, merges it, and finds it again.
+/// Writes a few keys, compacts them, and reads them.
 fn use_it(db: &Db) {
     for round in 0..3u8 {
         for key in 0..20u8 {
@@ -23,9 +22,9 @@ fn use_it(db: &Db) {
     assert!((0..20u8).all(|key| db.get([key]).unwrap().as_deref() == Some(&[2; 20][..])));
 }
 
-/// Sizes as large, and as small, as can be said work, or are refused.
+/// The largest and smallest sizes work or are refused.
 #[test]
-fn sizes_at_the_ends_of_their_ranges() {
+fn extreme_sizes() {
     for bytes in [1, 1 << 20, 1 << 47, (1 << 47) + 1, u64::MAX / 2, u64::MAX] {
         for field in [
             AdvancedOptions::memtable_bytes,
@@ -46,10 +45,10 @@ fn sizes_at_the_ends_of_their_ranges() {
     }
 }
 
-/// Shapes that nobody would want, but anybody can write down.
+/// Absurd but valid specifications of shapes.
 #[test]
-fn shapes_at_the_ends_of_their_ranges() {
-    for words in [
+fn extreme_shapes() {
+    for specification in [
         "custom:buffer 1; level 2 in 1 run",
         "custom:buffer 1; level 1TiB in 1 run",
         "custom:buffer 1; level 100TiB in 7 runs; level 200TiB in 1 run",
@@ -59,24 +58,24 @@ fn shapes_at_the_ends_of_their_ranges() {
         "tiering:T=65536",
     ] {
         let env = SimEnv::new(1);
-        // So much memory that any buffer is within it.
+        // Enough memory for any memtable.
         let options =
             |advanced: AdvancedOptions| Options::new().memory_bytes(256 << 40).advanced(advanced.cache_bytes(0));
         let db = options(advanced(&env).memtable_bytes(1000)).open("/db").unwrap();
         use_it(&db);
-        db.set_policy(words).unwrap();
+        db.set_policy(specification).unwrap();
         use_it(&db);
         drop(db);
         use_it(&options(advanced(&env)).open("/db").unwrap());
     }
 }
 
-/// A shape whose buffer is more than the memory allows is refused, when opening and later, and
-/// changes nothing.
+/// A shape whose memtable exceeds the memory budget is refused, when opening and later, without
+/// effect.
 #[test]
-fn a_buffer_beyond_the_memory() {
+fn memtables_beyond_the_memory_budget() {
     let env = SimEnv::new(1);
-    let words = "custom:buffer 1GiB; level 4GiB in 1 run";
+    let specification = "custom:buffer 1GiB; level 4GiB in 1 run";
     let options = || Options::new().memory_bytes(64 << 20);
     let refusal = |error: Error| {
         assert!(
@@ -84,9 +83,9 @@ fn a_buffer_beyond_the_memory() {
             "{error}"
         );
     };
-    refusal(options().advanced(advanced(&env).policy(words)).open("/db").expect_err("too large"));
+    refusal(options().advanced(advanced(&env).policy(specification)).open("/db").expect_err("too large"));
     let db = options().advanced(advanced(&env)).open("/db").unwrap();
-    refusal(db.set_policy(words).expect_err("too large"));
+    refusal(db.set_policy(specification).expect_err("too large"));
     use_it(&db);
     assert_eq!(db.stats().policy, "leveling:T=10");
 }

@@ -1,7 +1,7 @@
-//! Databases that are open for reading only: nothing on storage changes, by any call; many at once
-//! and none beside a writer; and what is read is what opening for writing would show.
+//! Read-only databases: no call changes storage; many at once, but none beside a writer; reads
+//! agree with a database opened for writing.
 //!
-//! `lockstep` does the same for random histories and all their ends.
+//! `lockstep` checks this for random histories.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,12 +26,12 @@ fn put(db: &Db, keys: impl IntoIterator<Item = u64>, value: &str) -> Result<()> 
     keys.into_iter().try_for_each(|key| db.put(format!("key {key:04}"), format!("{value} {key}")))
 }
 
-/// All that is there.
+/// Returns all entries.
 fn all(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     db.scan::<&[u8]>(..).collect::<Result<_>>().expect("everything can be read")
 }
 
-/// Every file of a directory, with all of its bytes.
+/// Returns every file of a directory with its bytes.
 fn bytes_of(env: &dyn Env, dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = env.list(dir).unwrap().into_iter().map(|name| name.into_string().unwrap());
     names
@@ -44,7 +44,7 @@ fn bytes_of(env: &dyn Env, dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// All that reads, and all that would write.
+/// Makes every call that reads, and every call that would write.
 fn use_in_every_way(db: &Db) {
     let there = all(db);
     assert_eq!(db.scan::<&[u8]>(..).rev().count(), there.len());
@@ -81,8 +81,8 @@ fn use_in_every_way(db: &Db) {
     drop(db.pause_compactions());
 }
 
-/// A database with something in tables, in the log and in the log's torn end, with a merge in
-/// progress and an orphan: what a machine left that lost power.
+/// Creates the state after a loss of power: data in tables, in the WAL and in the WAL's torn end, a
+/// compaction in progress, and an orphan.
 fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     let env = SimEnv::new(seed);
     let db = options(&shared(&env)).advanced(
@@ -94,7 +94,7 @@ fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
             .compaction_bytes_per_second(50_000),
     );
     let db = db.open(DIR)?;
-    // In the midst of a flush or a merge: there are tables that the manifest does not name yet.
+    // During a flush or a compaction: some tables are not in the manifest yet.
     let image = Arc::new(tamarack_env::sync::Mutex::new(None));
     let taken = image.clone();
     env.set_hook(move |moment| {
@@ -115,11 +115,10 @@ fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     Ok(env.image(Crash::draw(seed, env.unsynced_changes())))
 }
 
-/// No call is made that changes storage, no byte is different afterwards, and whoever opens it for
-/// writing finds the same.
+/// No call changes storage, no byte differs afterwards, and opening it for writing finds the same.
 #[test]
 fn nothing_changes() -> Result<()> {
-    let (mut torn, mut replayed, mut merging, mut orphans) = (0, 0, 0, 0);
+    let (mut torn, mut replayed, mut compacting, mut orphans) = (0, 0, 0, 0);
     for seed in 0..40 {
         let env = left_by_a_crash(seed)?;
         let before = (env.identity(), bytes_of(&env, Path::new(DIR)));
@@ -131,7 +130,7 @@ fn nothing_changes() -> Result<()> {
         assert_eq!(all(&db), found);
         env.run_background_until_idle();
         let recovery = db.recovery().clone();
-        merging += usize::from(!db.stats().jobs.is_empty());
+        compacting += usize::from(!db.stats().jobs.is_empty());
         let clone = db.clone();
         db.close()?;
         assert_eq!(all(&clone), found, "closing it keeps nobody from reading");
@@ -151,15 +150,15 @@ fn nothing_changes() -> Result<()> {
         orphans += usize::from(!db.recovery().orphans_removed.is_empty());
     }
     println!(
-        "{torn} with a torn end, {replayed} with entries in the log, {merging} with a merge in progress, {orphans} with orphans"
+        "{torn} with a torn end, {replayed} with entries in the WAL, {compacting} with a compaction in progress, {orphans} with orphans"
     );
-    assert!(torn > 5 && replayed > 5 && merging > 5 && orphans > 5);
+    assert!(torn > 5 && replayed > 5 && compacting > 5 && orphans > 5);
     Ok(())
 }
 
-/// On real files, of a database that was not closed, and of one that was.
+/// On real files, of an unclosed and of a closed database.
 #[test]
-fn nothing_changes_on_files() -> Result<()> {
+fn files_do_not_change() -> Result<()> {
     let scratch = TempDir::new().unwrap();
     for closed in [false, true] {
         let (env, dir) = (OsEnv::new(), scratch.path().join(format!("db {closed}")));
@@ -182,7 +181,7 @@ fn nothing_changes_on_files() -> Result<()> {
     Ok(())
 }
 
-/// Readers share the database; writers and readers keep each other away, and say so.
+/// Readers share the database; writers and readers exclude each other, with an error.
 #[test]
 fn many_readers_or_one_writer() -> Result<()> {
     let env = MemoryEnv::new(1);
@@ -198,7 +197,7 @@ fn many_readers_or_one_writer() -> Result<()> {
     for reader in readers {
         locked(options(&env).open(DIR));
         assert_eq!(all(&reader).len(), 10);
-        // An iterator holds the database as well.
+        // An iterator keeps the database open as well.
         let scan = reader.scan::<&[u8]>(..);
         drop(reader);
         locked(options(&env).open(DIR));
@@ -207,8 +206,7 @@ fn many_readers_or_one_writer() -> Result<()> {
     options(&env).open(DIR).map(drop)
 }
 
-/// A copy without its lock file, as on a medium that cannot be written: it opens, and no lock file
-/// is made.
+/// A copy without its lock file, as on a read-only medium, opens without making one.
 #[test]
 fn without_a_lock_file() -> Result<()> {
     let env = SimEnv::new(1);
@@ -220,9 +218,9 @@ fn without_a_lock_file() -> Result<()> {
     Ok(())
 }
 
-/// Where no database is, none is made, nor is what an attempt to make one left taken away.
+/// A missing database is not created, and the remains of an interrupted creation are kept.
 #[test]
-fn where_no_database_is() -> Result<()> {
+fn missing_databases_are_not_created() -> Result<()> {
     let refused = |env: &SimEnv, dir: &str| {
         let before = env.identity();
         let error = options(&shared(env)).open_read_only(dir).expect_err("there is none");
@@ -231,7 +229,7 @@ fn where_no_database_is() -> Result<()> {
     };
     let env = SimEnv::new(1);
     refused(&env, DIR);
-    // Every moment of making one, as a crash leaves it.
+    // Every moment of creating one, as a crash leaves it.
     let moments = Arc::new(tamarack_env::sync::Mutex::new(Vec::new()));
     let taken = moments.clone();
     env.set_hook(move |moment| taken.lock().push(moment.image(Crash::KeepAll)));
@@ -255,9 +253,9 @@ fn where_no_database_is() -> Result<()> {
     Ok(())
 }
 
-/// Damage is an error as always, and a torn end is one if that was asked for.
+/// Damage is an error as always, and so is a torn end if requested.
 #[test]
-fn damage_is_not_passed_over() -> Result<()> {
+fn damage_is_an_error() -> Result<()> {
     let env = SimEnv::new(3);
     let db = options(&shared(&env)).open(DIR)?;
     put(&db, 0..100, "value")?;
@@ -265,7 +263,7 @@ fn damage_is_not_passed_over() -> Result<()> {
     let image = env.image(Crash::KeepAll);
     let wal =
         image.files().into_iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "wal"));
-    image.flip_bit(wal.max().expect("there is a log"), 100, 3).unwrap();
+    image.flip_bit(wal.max().expect("there is a WAL"), 100, 3).unwrap();
     assert!(matches!(options(&shared(&image)).open_read_only(DIR), Err(Error::Corruption { .. })));
 
     let db = options(&shared(&env)).open(DIR)?;

@@ -1,6 +1,5 @@
-//! How often tables are read, and how long that takes: counted at a simulated machine whose device
-//! serves any number of reads at a time, each a millisecond away, so that one after the other and
-//! all together cannot be confused.
+//! Number and latency of reads of tables, on a simulated device that serves any number of reads at
+//! a time and takes a millisecond for each, so that serial and concurrent reads differ.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ const LATENCY: Duration = Duration::from_millis(1);
 
 const RUNS: usize = 10;
 
-/// How many keys there are; the values of four fill a block.
+/// The number of keys; four values fill a block.
 const KEYS: usize = 3000;
 
 const VALUE_BYTES: usize = 1000;
 
-/// One of the ways in which keys are dealt to runs.
+/// How keys are distributed among runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Deal {
     /// Neighbours are in different runs.
@@ -47,8 +46,8 @@ fn options(env: &SimEnv, direct: bool) -> Options {
     Options::new().compression(Compression::None).threads(1).advanced(advanced)
 }
 
-/// A database of [`RUNS`] runs whose tables are open, whose index blocks are in the cache, and
-/// whose data blocks are not, but for those at both ends.
+/// Creates a database of [`RUNS`] runs with open tables and cached index blocks, but no cached data
+/// blocks except at both ends.
 fn database(deal: Deal, direct: bool) -> Result<(SimEnv, Db)> {
     let env = SimEnv::new(1);
     let db = options(&env, direct).open("/db")?;
@@ -68,18 +67,18 @@ fn database(deal: Deal, direct: bool) -> Result<(SimEnv, Db)> {
     Ok((env, db))
 }
 
-/// What one operation cost.
+/// The cost of one operation.
 #[derive(Debug)]
 struct Cost {
     /// Reads of each table.
     reads: Vec<usize>,
-    /// So many times the device's latency; what comes beside it is far less.
+    /// Duration in multiples of the device's latency; all else takes far less.
     latencies: u128,
     counted: ReadStats,
 }
 
 impl Cost {
-    /// Of `operation`. Checks that the engine counts what the machine was asked for.
+    /// Measures `operation`. Checks that the engine's counters agree with the device's.
     fn of(env: &SimEnv, db: &Db, operation: impl FnOnce()) -> Self {
         let (before, began) = (db.stats().reads, env.now());
         env.start_wal();
@@ -124,7 +123,7 @@ fn a_seek_over_ten_runs_takes_as_long_as_one_read() -> Result<()> {
 }
 
 #[test]
-fn what_is_cached_is_not_read() -> Result<()> {
+fn cached_blocks_are_not_read() -> Result<()> {
     in_both_modes(|env, db| {
         let scan = || db.scan(key(1000)..).take(20).for_each(|entry| drop(entry.unwrap()));
         assert!(!Cost::of(env, db, scan).reads.is_empty());
@@ -134,7 +133,7 @@ fn what_is_cached_is_not_read() -> Result<()> {
     })
 }
 
-/// However the entries lie in the runs, and in both directions.
+/// For every distribution of entries among runs, in both directions.
 #[test]
 fn a_scan_of_a_hundred_entries_reads_each_run_at_most_twice() -> Result<()> {
     for deal in [Deal::Round, Deal::Apart] {
@@ -156,7 +155,7 @@ fn a_scan_of_a_hundred_entries_reads_each_run_at_most_twice() -> Result<()> {
     Ok(())
 }
 
-/// A whole scan reads little more than there is, in few reads.
+/// A full scan reads little more than the data, in few reads.
 #[test]
 fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     let (env, db) = database(Deal::Apart, true)?;
@@ -167,15 +166,15 @@ fn a_long_scan_reads_in_growing_pieces() -> Result<()> {
     Ok(())
 }
 
-/// A scan with an end reads neither runs that have nothing before it nor blocks behind it; in both
+/// A bounded scan reads neither runs without keys in range nor blocks behind the bound, in both
 /// directions.
 #[test]
-fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
+fn blocks_past_the_end_of_a_range_are_not_read() -> Result<()> {
     for (deal, runs_in_range) in [(Deal::Apart, 1), (Deal::Round, RUNS)] {
         let (env, db) = database(deal, true)?;
         for (start, count) in [(310, 1), (1210, 3), (1210, 12), (2110, 100), (910, 180)] {
             for backward in [false, true] {
-                // Other blocks for each direction, so that none is in the cache.
+                // Different blocks for each direction, so that none is cached.
                 let start = if backward { start + 300 } else { start };
                 let cost = Cost::of(&env, &db, || {
                     let scan = db.scan(key(start)..key(start + count));
@@ -183,7 +182,8 @@ fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
                     assert_eq!(found, count);
                 });
                 assert!(cost.reads.len() <= runs_in_range, "{deal:?}, {count} from {start}: {cost:?}");
-                // Three or four entries fill a block. At either end there may be one that the range only touches.
+                // Three or four entries fill a block. At either end there may be one that the range
+                // only touches.
                 let blocks = runs_in_range * (count / runs_in_range / 3 + 3);
                 let bytes = cost.counted.total().bytes;
                 assert!(bytes <= blocks as u64 * 5000, "{deal:?}, {count} from {start}: {cost:?}");
@@ -193,13 +193,13 @@ fn what_lies_past_the_end_of_a_range_is_not_read() -> Result<()> {
     Ok(())
 }
 
-/// Where a young run has deleted all that an old one has, a scan passes over both, and reads each
-/// block once: with a cache or without one, forwards and backwards, and however often tombstones
-/// and old versions alternate. Where keys have gone over from many runs into one, as beside a merge
-/// or after one of a range, the others begin again only behind them: what is there is read when a
-/// scan gets there, in all of them at once.
+/// Where a young run has deleted all keys of an old one, a scan skips both, and reads each block
+/// once: with and without a cache, in both directions, and however often tombstones and old
+/// versions alternate. During a compaction, or after one of a range, keys have moved from many runs
+/// into one, and the others begin again behind them: a scan reads those blocks when it gets there,
+/// in all runs at once.
 #[test]
-fn behind_a_cut_nothing_is_read_before_a_scan_gets_there() -> Result<()> {
+fn blocks_behind_a_cut_are_read_when_a_scan_gets_there() -> Result<()> {
     in_both_modes(|env, db| {
         db.compact_range(key(1000)..key(2000)).unwrap();
         // Index blocks of the new tables.
@@ -213,7 +213,7 @@ fn behind_a_cut_nothing_is_read_before_a_scan_gets_there() -> Result<()> {
 
         let crossing = || assert!(db.scan(key(1998)..).take(4).map(|entry| entry.unwrap().0).eq((1998..2002).map(key)));
         let crossing = Cost::of(env, db, crossing);
-        // The oldest run has its own table again behind the one that the keys went into.
+        // The oldest run has its own table again behind the one with the moved keys.
         assert_eq!((crossing.reads.len(), crossing.latencies), (RUNS + 1, 2), "{crossing:?}");
         let to = (Bound::Unbounded, Bound::Excluded(key(1002)));
         let back = || {
@@ -225,7 +225,7 @@ fn behind_a_cut_nothing_is_read_before_a_scan_gets_there() -> Result<()> {
 }
 
 #[test]
-fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
+fn a_range_of_tombstones_is_read_once() -> Result<()> {
     for (cache_bytes, versions) in [(0, 1), (64 << 20, 1), (0, 3)] {
         let env = SimEnv::new(1);
         let options = || {
@@ -270,14 +270,15 @@ fn a_stretch_of_tombstones_is_read_once() -> Result<()> {
     Ok(())
 }
 
-/// Without a cache, each data block costs an index block as well, for lookups and for scans, unless
-/// index blocks have room in memory; then only data blocks are read, once the index is there.
+/// Without a block cache, each data block costs an index block as well, for lookups and for scans,
+/// unless index blocks fit in their share of memory; then only data blocks are read once the index
+/// is in memory.
 #[test]
-fn index_blocks_stay_if_they_have_room() -> Result<()> {
-    for (room, index_blocks) in [(0, KEYS as u64), (1 << 20, 0)] {
+fn index_blocks_stay_if_they_fit() -> Result<()> {
+    for (index_bytes, index_blocks) in [(0, KEYS as u64), (1 << 20, 0)] {
         let env = SimEnv::new(12);
         let advanced =
-            AdvancedOptions::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(room).direct_io(true);
+            AdvancedOptions::new().env(Arc::new(env.clone())).cache_bytes(0).index_bytes(index_bytes).direct_io(true);
         let options = Options::new().compression(Compression::None).threads(1).advanced(advanced.filter("none"));
         let db = options.open("/db")?;
         for number in 0..KEYS {
@@ -295,7 +296,7 @@ fn index_blocks_stay_if_they_have_room() -> Result<()> {
     Ok(())
 }
 
-/// A read that fails in a batch is done again alone; only if that fails too, there is an error.
+/// A read that fails in a batch is repeated alone; only if that fails too, there is an error.
 #[test]
 fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
     in_both_modes(|env, db| {
@@ -311,10 +312,10 @@ fn a_failure_within_a_batch_is_an_error_only_if_it_stays() -> Result<()> {
     })
 }
 
-/// One read among those of a queue fails, is short, or brings a damaged block: each time another
-/// one, and each time blocks that nobody has read before.
+/// One read of a queue fails, is short, or returns a damaged block: each time a different one, of
+/// blocks that were not read before.
 #[test]
-fn each_read_of_a_queue_fails_for_itself() -> Result<()> {
+fn reads_of_a_queue_fail_independently() -> Result<()> {
     let trial = |trial: usize| trial % 10 + 40 * (trial / 10);
     in_both_modes(|env, db| {
         for number in 0..30 {
@@ -330,13 +331,13 @@ fn each_read_of_a_queue_fails_for_itself() -> Result<()> {
                     Ok(())
                 },
             );
-            // Damage of one block is none of the others.
+            // Damage of one block does not affect the others.
             let alone = keys.iter().filter(|key| db.get(key).is_err()).count();
             assert_eq!(alone, usize::from(victim.is_damaged), "trial {number}");
             victim.repair(env);
             assert!(db.multi_get(&keys).unwrap().iter().all(Option::is_some), "trial {number}");
         }
-        // Between the blocks that were read above, two seeks' bytes from each run.
+        // Between the blocks read above, two seeks' bytes from each run.
         for number in 30..46 {
             let from = 440 + 300 * ((number - 30) / 2) + 80 * (number % 2);
             let scan = || {
@@ -352,10 +353,10 @@ fn each_read_of_a_queue_fails_for_itself() -> Result<()> {
     })
 }
 
-/// A read that was struck.
+/// A read with an injected fault.
 struct Victim {
     path: Arc<std::path::Path>,
-    /// Of a byte that it reads.
+    /// A byte that it reads.
     offset: u64,
     is_damaged: bool,
 }
@@ -368,8 +369,8 @@ impl Victim {
     }
 }
 
-/// Lets `read`, which `learn` tells the reads of, meet with something at one of them, and checks
-/// what comes of it.
+/// Injects a fault into one of the reads of `read`, which `learn` determines, and checks the
+/// outcome.
 fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: impl Fn() -> Result<()>) -> Victim {
     env.inject(Fault::new(Failure::Io).kind(CallKind::Read).forever());
     env.start_wal();
@@ -379,9 +380,9 @@ fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: imp
     calls.sort_by_key(|call| (call.path.clone(), call.offset));
     let struck = &calls[number * 7 % calls.len()];
     let (path, at) = (struck.path.clone(), struck.offset);
-    // Direct reads begin before what they are for.
+    // Direct reads begin before their target.
     let victim = Victim { path: path.clone(), offset: at + 700, is_damaged: number % 3 == 2 };
-    // Whoever reads that byte: a queue, or the cursor by itself afterwards.
+    // Any read of that byte: by a queue, or later by the cursor itself.
     let fault = |failure| {
         let (path, byte) = (path.clone(), victim.offset);
         Fault::new(failure)
@@ -414,8 +415,7 @@ fn strike(env: &SimEnv, number: usize, learn: impl Fn() -> Result<()>, read: imp
     victim
 }
 
-/// The blocks of many keys are read in a batch for each run at most, each once; and the answers are
-/// those of single lookups.
+/// `multi_get` reads each block once, in at most one batch per run, and agrees with single lookups.
 #[test]
 fn many_lookups_read_together() -> Result<()> {
     in_both_modes(|env, db| {
@@ -432,9 +432,9 @@ fn many_lookups_read_together() -> Result<()> {
     })
 }
 
-/// Neighbours in one block, keys that repeat, keys that are not there; with a cache and without.
+/// Neighbours in one block, repeated keys, and missing keys, with and without a cache.
 #[test]
-fn many_lookups_answer_as_single_ones() -> Result<()> {
+fn many_lookups_agree_with_single_ones() -> Result<()> {
     for (seed, cache_bytes) in [(1, 0), (2, 0), (3, 1 << 20)] {
         let random = Random::new(seed);
         let env = SimEnv::new(seed);
@@ -466,10 +466,10 @@ fn many_lookups_answer_as_single_ones() -> Result<()> {
     Ok(())
 }
 
-/// Whoever reads is counted as who it is, each block once; that the reads are those which the
-/// environment was asked for, [`Cost::of`] sees to.
+/// Each kind of reader has its own counters, and each block is counted once; [`Cost::of`] checks
+/// that they agree with the environment's reads.
 #[test]
-fn each_reader_is_counted_as_itself() -> Result<()> {
+fn each_reader_has_its_own_counters() -> Result<()> {
     in_both_modes(|env, db| {
         type Pick = fn(&ReadStats) -> ReaderStats;
         let check = |what: &str, pick: Pick, work: &dyn Fn()| {
@@ -477,7 +477,7 @@ fn each_reader_is_counted_as_itself() -> Result<()> {
             let Cost { counted, .. } = Cost::of(env, db, work);
             let (mine, all) = (pick(&counted), counted.total());
             assert!(mine.reads > 0 && mine.blocks > 0, "{what}: {counted:?}");
-            // Opening a table reads its end, which is no block of its reader's.
+            // Opening a table reads its end, which is no block of its reader.
             assert_eq!(
                 (mine.reads + counted.upkeep.reads, mine.bytes + counted.upkeep.bytes),
                 (all.reads, all.bytes),
@@ -510,7 +510,7 @@ fn each_reader_is_counted_as_itself() -> Result<()> {
     })
 }
 
-/// What is told of the time that lookups take is the device's time, on the environment's clock.
+/// The recorded latency of lookups is the device's, on the environment's clock.
 #[test]
 fn lookups_are_timed_by_the_clock() -> Result<()> {
     in_both_modes(|env, db| {

@@ -1,5 +1,5 @@
-//! A disk that is nearly full: puts are refused before the last space is gone, and what is left
-//! serves flushes and merges.
+//! A nearly full disk: puts are refused while the reserve of space is left, which serves flushes
+//! and compactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,16 +37,17 @@ fn put(db: &Db, number: u64) -> Result<()> {
     db.put(format!("{:04}", number * 7919 % 10_000), [b'v'; 200])
 }
 
-/// Lets half a second pass, after which a database looks at a disk that was low.
+/// Advances the clock by half a second, after which a database queries low disk space again.
 fn wait(sim: &SimEnv) {
     sim.advance(Duration::from_millis(500));
     sim.run_background_until_idle();
 }
 
-/// Puts are refused while there is still space, which flushes and merges then use; deletes are
-/// taken; and with a quarter of the reserve more puts are taken again, without anybody's help.
+/// Puts are refused while the reserve is left, which flushes and compactions then use; deletes are
+/// accepted; and with a quarter more than the reserve puts are accepted again, without further
+/// calls.
 #[test]
-fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
+fn puts_leave_the_reserve_to_flushes_and_compactions() -> Result<()> {
     for seed in 0..10 {
         let sim = SimEnv::new(seed);
         let (db, told) = open(&sim, Some(50 * PAGE_BYTES))?;
@@ -60,11 +61,11 @@ fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
             sim.run_background_until_idle();
         };
         assert!(error.is_storage_full(), "{error}");
-        assert!(error.to_string().ends_with("deletes are taken; free some space, then try again"), "{error}");
+        assert!(error.to_string().ends_with("deletes are accepted; free some space, then try again"), "{error}");
         assert!(free_bytes(&sim) > 20 * PAGE_BYTES, "{} bytes are free: too few for what is to come", free_bytes(&sim));
         assert_eq!(told.lock()[0], "low");
 
-        // Others take what is left, but for a part of the reserve.
+        // Other files take the space, except for a part of the reserve.
         sim.set_capacity(Some(sim.used_bytes() + 30 * PAGE_BYTES));
         let disk = db.stats().disk.expect("there is a limit");
         assert!(disk.is_low && disk.reserve_bytes == 50 * PAGE_BYTES && disk.free_bytes <= 30 * PAGE_BYTES, "{disk:?}");
@@ -77,10 +78,10 @@ fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
         db.compact()?;
         assert_eq!(db.scan::<&str>(..).count() as u64, stored - stored * 3 / 4);
         wait(&sim);
-        put(&db, 1).expect("deletes and a merge have made space");
+        put(&db, 1).expect("deletes and a compaction have freed space");
         assert!(told.lock().chunks(2).all(|pair| pair == ["low", "freed"]), "{:?}", told.lock());
 
-        // What is no more than the reserve is not enough to go on with.
+        // Free space equal to the reserve is not enough for puts.
         let set_free = |pages: u64| sim.set_capacity(Some(sim.used_bytes() + pages * PAGE_BYTES));
         set_free(49);
         assert!(db.stats().disk.is_some_and(|disk| disk.is_low));
@@ -95,8 +96,8 @@ fn puts_leave_the_reserve_to_flushes_and_merges() -> Result<()> {
     Ok(())
 }
 
-/// By default the reserve is four buffers, on a small disk a twentieth of it; and without a limit
-/// of the disk there is nothing to keep.
+/// The default reserve is four memtables, or a twentieth of a small disk; without a limit of the
+/// disk there is none.
 #[test]
 fn the_default_suits_small_disks() -> Result<()> {
     let sim = SimEnv::new(1);
@@ -110,11 +111,11 @@ fn the_default_suits_small_disks() -> Result<()> {
     Ok(())
 }
 
-/// With so little space that the active run of level 1 cannot be written once more, a flush makes a
-/// run of its own; a merge that cannot have what it needs on the way does not begin, and says so;
-/// both go on by themselves.
+/// If the active run of level 1 cannot be rewritten, a flush makes a run of its own. A compaction
+/// without the temporary space that it needs does not begin, and returns that error. Both continue
+/// by themselves when there is space.
 #[test]
-fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
+fn background_work_waits_for_its_space() -> Result<()> {
     let sim = SimEnv::new(1);
     let (db, _) = open(&sim, Some(0))?;
     for number in 0..400 {
@@ -128,7 +129,7 @@ fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
     for number in 400..450 {
         put(&db, number)?;
     }
-    // The log has its space already; the next segment and the table of 10 KiB need some.
+    // The WAL is preallocated; the next segment and the table of 10 KiB need space.
     sim.set_capacity(Some(sim.used_bytes() + 20 * PAGE_BYTES));
     db.flush()?;
     assert_eq!(runs(), before + 1, "a run of its own");
@@ -143,8 +144,8 @@ fn what_cannot_have_its_space_waits_for_it() -> Result<()> {
     Ok(())
 }
 
-/// Ingested tables leave the reserve alone, too: the ingest ends, nothing of it is there, and its
-/// space is free again.
+/// Ingests leave the reserve alone, too: the ingest fails, without any of its entries, and its
+/// space is freed.
 #[test]
 fn an_ingest_leaves_the_reserve_alone() -> Result<()> {
     let sim = SimEnv::new(1);

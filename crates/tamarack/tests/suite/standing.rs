@@ -60,7 +60,7 @@ fn runs_below_the_shape_are_refused() {
         }
     };
     for level in [3, 9] {
-        let expected = format!("the manifest: a run stands in level {level}, but the shape has 2 levels");
+        let expected = format!("the manifest: a run is in level {level}, but the shape has 2 levels");
         assert_eq!(refusal(moved(level)), Some(expected));
     }
 }

@@ -1,5 +1,5 @@
-//! The numbers of `Stats` are those of what was done: every level, run, job and byte is counted
-//! once and as what it is.
+//! `Stats` agree with the operations: every level, run, job and byte is counted once and as the
+//! right thing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn open(sim: &SimEnv, policy: &str) -> Result<Db> {
     Options::new().threads(1).advanced(advanced(sim).memtable_bytes(3000).policy(policy)).open("/db")
 }
 
-/// Puts of keys that are spread over all others.
+/// Puts keys that are spread over all others.
 fn put(db: &Db, first: u64, count: u64) -> Result<()> {
     (first..first + count).try_for_each(|number| {
         let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -33,14 +33,14 @@ fn entries(stats: &Stats) -> u64 {
     in_levels + stats.buffers.iter().map(|buffer| buffer.entries).sum::<u64>()
 }
 
-/// A tree at rest: the shape with its capacities, what each level holds and got, and nothing in
-/// progress.
+/// An idle tree: the shape with its capacities, the size and bytes written of each level, and no
+/// job in progress.
 #[test]
 fn a_tree_at_rest() -> Result<()> {
     let sim = SimEnv::new(1);
     let db = open(&sim, "tiering:T=4")?;
-    // Each entry has 100 raw bytes, so 30 of them are a buffer: the 31st seals it. Merges run to
-    // completion between flushes.
+    // Each entry has 100 raw bytes, so a memtable holds 30 of them, and the 31st rotates it.
+    // Compactions complete between flushes.
     for buffer in 0..30 {
         put(&db, 30 * buffer, 30)?;
         db.flush()?;
@@ -50,15 +50,16 @@ fn a_tree_at_rest() -> Result<()> {
     assert_eq!((stats.policy.as_str(), stats.memtable_capacity_bytes), ("tiering:T=4", 3000));
     let shape: Vec<(u64, u32)> = stats.levels.iter().map(|level| (level.capacity_bytes, level.run_slots)).collect();
     assert_eq!(shape, [(12_000, 4), (48_000, 4), (192_000, 4)]);
-    // 30 buffers are 2 + 3·4 + 1·16 in a tree of ratio 4.
-    let held: Vec<(usize, f64)> = stats.levels.iter().map(|level| (level.runs.len(), level.occupancy())).collect();
-    assert_eq!(held, [(2, 0.5), (3, 0.75), (1, 0.25)]);
+    // 30 memtables are 2 + 3·4 + 1·16 in a tree of ratio 4.
+    let levels: Vec<(usize, f64)> = stats.levels.iter().map(|level| (level.runs.len(), level.occupancy())).collect();
+    assert_eq!(levels, [(2, 0.5), (3, 0.75), (1, 0.25)]);
     assert_eq!(entries(&stats), 900);
     assert_eq!((stats.jobs.len(), stats.debt_bytes, stats.compactions_paused), (0, 0, false));
     assert!(stats.levels.iter().all(|level| level.runs_in_compactions() == 0 && level.runs_above_slots() == 0));
     assert!(stats.levels.iter().flat_map(|level| &level.runs).all(|run| run.id > 0 && !run.in_compaction));
-    // Tiering writes each entry once in each level that it comes to rest in. Level 2 got 7 batches of 4
-    // buffers, of which the fourth went straight through it to level 3, with the three before.
+    // Tiering writes each entry once in each level in which it comes to rest. Level 2 got 7 batches
+    // of 4 memtables, the fourth of which went straight through it to level 3, with the three
+    // before.
     let written: Vec<u64> = stats.levels.iter().map(|level| level.written_raw_bytes / 3000).collect();
     assert_eq!(written, [30, 24, 16]);
     assert_eq!(stats.flushed_raw_bytes, 90_000);
@@ -72,10 +73,10 @@ fn a_tree_at_rest() -> Result<()> {
     Ok(())
 }
 
-/// A tree that was given another shape: its runs stand in the new levels, and are too many until
-/// something arrives.
+/// A tree after a change of policy: its runs are in the new levels, and too many until something
+/// arrives.
 #[test]
-fn a_tree_carried_over() -> Result<()> {
+fn a_tree_after_a_change_of_policy() -> Result<()> {
     let sim = SimEnv::new(2);
     let db = open(&sim, "tiering:T=100")?;
     put(&db, 0, 300)?;
@@ -84,8 +85,8 @@ fn a_tree_carried_over() -> Result<()> {
     db.set_policy("leveling:T=4")?;
     let stats = db.stats();
     assert_eq!((stats.policy.as_str(), stats.reshapes), ("leveling:T=4", 1));
-    let held: Vec<_> = stats.levels.iter().map(|level| (level.runs.len(), level.runs_above_slots())).collect();
-    assert_eq!(held, [(0, 0), (10, 9)]);
+    let levels: Vec<_> = stats.levels.iter().map(|level| (level.runs.len(), level.runs_above_slots())).collect();
+    assert_eq!(levels, [(0, 0), (10, 9)]);
     let pause = db.pause_compactions();
     assert!(db.stats().compactions_paused);
     drop(pause);
@@ -93,8 +94,8 @@ fn a_tree_carried_over() -> Result<()> {
     Ok(())
 }
 
-/// Merges in progress, looked at after each step of their worker: what is done and what is left add
-/// up, their runs stand in their level, cut tables are part live and part stale, and no byte of a
+/// Compactions in progress, checked after each step of their worker: written and remaining bytes
+/// add up, their runs are in their level, cut tables are part live and part stale, and no byte of a
 /// finished table is missing or counted twice.
 #[test]
 fn compactions_in_progress() -> Result<()> {
@@ -115,8 +116,8 @@ fn compactions_in_progress() -> Result<()> {
             looks += 1;
             assert!(!job.is_flush && job.cause.contains("is full"), "{job:?}");
             let level = &stats.levels[job.target_level - 1];
-            let held: Vec<u64> = level.runs.iter().filter(|run| run.in_compaction).map(|run| run.id).collect();
-            assert_eq!(held[..job.inputs.len()], job.inputs, "{job:?}");
+            let in_compaction: Vec<u64> = level.runs.iter().filter(|run| run.in_compaction).map(|run| run.id).collect();
+            assert_eq!(in_compaction[..job.inputs.len()], job.inputs, "{job:?}");
             assert_eq!(level.runs_in_compactions(), job.inputs.len() + 1, "inputs and output");
             let now = (job.inputs.clone(), job.done_bytes + job.left_bytes);
             assert_eq!(begun.get_or_insert_with(|| now.clone()), &now, "done and left add up");
@@ -127,26 +128,26 @@ fn compactions_in_progress() -> Result<()> {
             assert!(in_runs.abs_diff(stats.space.live_bytes) < 100, "{in_runs} bytes in runs: {:?}", stats.space);
             let space = stats.space;
             let counted = space.live_bytes + space.stale_bytes + space.pending_delete_bytes;
-            // What is being written is in no table yet: at most a table, and the entry and the footer that go
-            // past its size.
+            // Output in progress is in no table yet: at most a table, plus the entry and the footer
+            // that exceed its size.
             let unfinished = table_bytes(&sim) - counted;
             assert!(unfinished <= 1000 + 1000, "{unfinished} bytes are of unfinished tables");
         }
         assert_eq!(db.stats().debt_bytes, 0);
     }
-    assert!(looks > 20 && cut > 20, "{looks} looks at merges, {cut} at cut tables");
+    assert!(looks > 20 && cut > 20, "{looks} samples of compactions, {cut} of cut tables");
     Ok(())
 }
 
-/// The time to clear the debt, foreseen in the middle of each larger merge on a device that takes a
-/// tenth of a millisecond for each byte, is within a factor of three of what it then takes: the
-/// speed is an average that counts flushes, which read no file, too.
+/// The predicted time to clear the debt, in the middle of each larger compaction on a device that
+/// takes a tenth of a millisecond per byte, is within a factor of three of the measured time: the
+/// speed is an average that includes flushes, which read no file.
 #[test]
-fn the_time_to_clear_is_foreseen() -> Result<()> {
+fn the_time_to_clear_is_predicted() -> Result<()> {
     let sim = SimEnv::new(4);
     let db = open(&sim, "leveling:T=4")?;
     sim.set_cost(Duration::ZERO, Duration::from_micros(100));
-    let mut foreseen = 0;
+    let mut predicted = 0;
     for buffer in 0..30 {
         put(&db, 30 * buffer, 30)?;
         db.flush()?;
@@ -159,19 +160,19 @@ fn the_time_to_clear_is_foreseen() -> Result<()> {
                 }
                 (_, Some((seconds, then))) if stats.jobs.is_empty() => {
                     let took = (sim.now() - then).as_secs_f64();
-                    assert!(took < 3.0 * seconds && seconds < 3.0 * took, "{seconds} s were foreseen, {took} s passed");
-                    foreseen += 1;
+                    assert!(took < 3.0 * seconds && seconds < 3.0 * took, "{seconds} s predicted, {took} s measured");
+                    predicted += 1;
                     estimate = None;
                 }
                 _ => {}
             }
         }
     }
-    assert!(foreseen >= 3, "{foreseen} merges were large enough");
+    assert!(predicted >= 3, "{predicted} compactions were large enough");
     Ok(())
 }
 
-/// What a reader holds is counted until it lets go.
+/// Space that a reader pins is counted until it is released.
 #[test]
 fn what_readers_hold() -> Result<()> {
     let sim = SimEnv::new(3);
@@ -191,9 +192,9 @@ fn what_readers_hold() -> Result<()> {
     Ok(())
 }
 
-/// What an earlier process began is gone on with, and said to be that.
+/// Work that an earlier process began is continued and reported as resumed.
 #[test]
-fn a_resumed_merge_says_so() -> Result<()> {
+fn a_resumed_compaction_is_reported() -> Result<()> {
     let sim = SimEnv::new(4);
     let db = open(&sim, "leveling:T=3")?;
     put(&db, 0, 200)?;
@@ -211,7 +212,7 @@ fn a_resumed_merge_says_so() -> Result<()> {
     Ok(())
 }
 
-/// Waiting for merges ends at once where none is called for.
+/// Waiting for compactions returns at once if none is due.
 #[test]
 fn waiting_for_nothing_ends() -> Result<()> {
     let db = open(&SimEnv::new(5), "leveling:T=10")?;
@@ -219,10 +220,10 @@ fn waiting_for_nothing_ends() -> Result<()> {
     db.wait_for_compactions()
 }
 
-/// Looking at a database with default options changes nothing; a memory budget that is set gives
-/// buffers their size.
+/// Opening a database with default options changes nothing; a memory budget determines the size of
+/// memtables.
 #[test]
-fn buffers_keep_their_size() -> Result<()> {
+fn memtables_keep_their_size() -> Result<()> {
     let sim = SimEnv::new(6);
     let db = open(&sim, "tiering:T=4")?;
     put(&db, 0, 500)?;

@@ -59,7 +59,7 @@ impl Scheduler {
         while self.database.health.check_running().is_ok() {
             let version = self.manifest.version();
             let immutable = self.flushable();
-            let memtable = immutable.as_ref().map(|immutable| Bytes(immutable.buffer.raw_bytes()));
+            let memtable = immutable.as_ref().map(|immutable| Bytes(immutable.memtable.raw_bytes()));
             let tree = self.tree.of(&version);
             let contents = RunContents::new(tree, &self.database.sequences);
             let startable = Startable { memtable, may_flush, may_compact };
@@ -153,12 +153,12 @@ impl Scheduler {
     ) -> Result<()> {
         let immutable = immutable.expect("the agenda flushes what it was shown");
         let input = plan.inputs.first().map(|run| RunId(run.0));
-        let buffer = immutable.buffer.raw_bytes();
+        let buffer = immutable.memtable.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
         // Where the disk lacks space for the active run once more, the memtable becomes a run of its own.
-        let input = input.filter(|_| self.reserve.check_room(FLUSH_ROOM, buffer + active).is_ok());
+        let input = input.filter(|_| self.reserve.check_space(FLUSH_ROOM, buffer + active).is_ok());
         if input.is_none() {
-            self.reserve.check_room(FLUSH_ROOM, buffer)?;
+            self.reserve.check_space(FLUSH_ROOM, buffer)?;
         }
         self.open_job(schedule, version, Task::Flush { immutable, input }, (Cause::Flush, None), &[KeyRange::ALL])?;
         schedule.agenda.begun(plan);
@@ -171,7 +171,7 @@ impl Scheduler {
         let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
         let all: u64 = merge.inputs.iter().map(raw_bytes).sum();
         let tables = (merge.inputs.len() as u64 + 1) * self.settings.threads as u64;
-        self.reserve.check_room(MERGE_ROOM, all.min(tables.saturating_mul(self.table_bytes(all))))
+        self.reserve.check_space(MERGE_ROOM, all.min(tables.saturating_mul(self.table_bytes(all))))
     }
 
     /// The size of the tables that a job writes whose inputs have so many raw bytes.
@@ -233,7 +233,7 @@ impl Scheduler {
     fn shape_after(&self, schedule: &mut Schedule, version: &Version, task: &Task) -> Option<Shape> {
         let Task::Flush { immutable, .. } = task else { return None };
         let held = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();
-        let all = held + Bytes(immutable.buffer.raw_bytes());
+        let all = held + Bytes(immutable.memtable.raw_bytes());
         if schedule.shape().last() > 1 || !planner::is_level_full(schedule.shape(), 1, all.0) {
             return None;
         }
@@ -243,7 +243,7 @@ impl Scheduler {
     fn tell_of_begin(&self, job: &Job, version: &Version) {
         let event = || match &job.task {
             Task::Flush { immutable, .. } => {
-                Event::FlushBegun { entries: immutable.buffer.entries(), raw_bytes: immutable.buffer.raw_bytes() }
+                Event::FlushBegun { entries: immutable.memtable.entries(), raw_bytes: immutable.memtable.raw_bytes() }
             }
             Task::Compaction { .. } | Task::Range { .. } => {
                 let JobProgress { inputs, target, .. } = JobProgress::of(job, self.tree.of(version));

@@ -42,11 +42,11 @@ impl Scheduler {
         let version = self.manifest.version();
         let tree = (version.edit_number(), &**self.tree.of(&version));
         let Pace { order, rate } = {
-            let writers_wait = self.throttle.holds_back(now);
+            let writers_wait = self.throttle.is_delaying(now);
             schedule.pace(tree, (buffered, buffered_max), writers_wait, goes_on)
         };
         self.throttle.set_rate(rate);
-        if self.throttle.frees_writers() {
+        if self.throttle.take_ended() {
             self.database.events.post(|| Event::WriteThrottlingEnded);
         }
         let jobs = &mut schedule.jobs;
@@ -243,11 +243,11 @@ impl Scheduler {
         self.install(changes, Activity::Flush)?;
         let tables: Vec<TableMeta> = job.done.iter_mut().flat_map(|done| done.output.installed()).collect();
         self.counters.flushes.add(1);
-        self.counters.flushed_raw_bytes.add(immutable.buffer.raw_bytes());
+        self.counters.flushed_raw_bytes.add(immutable.memtable.raw_bytes());
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         self.counters.flush_bytes.add(file_bytes);
         let took = self.env.now().saturating_sub(job.began);
-        let buffer = &immutable.buffer;
+        let buffer = &immutable.memtable;
         let (entries, raw_bytes_in) = (buffer.entries(), buffer.raw_bytes());
         self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
         self.counters.level_bytes.add(1, raw_bytes(&tables));

@@ -159,7 +159,7 @@ impl Scheduler {
             let mut schedule = self.schedule.lock();
             schedule.refuse_if_paused()?;
             // Who asked before was told of it.
-            self.database.health.forget_trouble(Activity::Compaction);
+            self.database.health.clear_error(Activity::Compaction);
             schedule.agenda.request_reshape();
         }
         self.wake();

@@ -233,9 +233,9 @@ impl Damage {
         let damaged = scene.records.iter().filter(|record| self.damages(record));
         let before = damaged.map(|record| record.commits - 1).min().unwrap_or(scene.history.acknowledged());
         let durable = self.durable(scene);
-        let promised =
+        let found_durable =
             scene.records.iter().filter(|record| record.position <= durable).map(|record| record.commits).max();
-        before.max(scene.flushed).max(promised.unwrap_or(0))
+        before.max(scene.flushed).max(found_durable.unwrap_or(0))
     }
 
     /// Up to where something that is not damaged says the log to have been durable.

@@ -16,7 +16,7 @@ use tamarack_format::manifest::Header;
 use tamarack_format::meta::TreeId;
 use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
 
-use crate::history::{Change, History};
+use crate::history::{History, KeyWrite};
 
 /// Where the database lives.
 pub(crate) const DIR: &str = "/db";
@@ -184,7 +184,7 @@ impl Written {
     fn write(&mut self, db: &Db, number: u64, durability: Durability) {
         let key = |number: u64| format!("key {:02}", number % 11).into_bytes();
         let put = |number: u64| (key(number * 5), Some(format!("value {number:03}").into_bytes()));
-        let changes: Vec<Change> = match number % 3 {
+        let changes: Vec<KeyWrite> = match number % 3 {
             0 => vec![put(number), (key(number), None), put(number + 2)],
             _ => vec![put(number)],
         };

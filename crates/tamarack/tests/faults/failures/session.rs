@@ -9,7 +9,7 @@ use tamarack_env::{Env, SimEnv};
 
 use super::workload::Op;
 use crate::answers::{Answers, collect, lookups_contradiction, multi_get, scan_contradiction};
-use crate::history::{Change, History, Model, apply};
+use crate::history::{History, KeyWrite, Model, apply};
 use crate::message;
 
 /// Where the database lives.
@@ -250,7 +250,7 @@ impl Session {
     /// The deadline of all writes with `Durability::Interval` has passed, and no sync has failed.
     pub(crate) fn interval_has_passed(&mut self) {
         if std::mem::take(&mut self.interval_pending) && !self.stopped {
-            self.history.promise();
+            self.history.mark_durable();
         }
     }
 
@@ -269,7 +269,7 @@ impl Session {
         Ok(())
     }
 
-    fn write(&mut self, db: &Db, changes: &[Change], durability: Durability) -> Checked {
+    fn write(&mut self, db: &Db, changes: &[KeyWrite], durability: Durability) -> Checked {
         let mut batch = Batch::new();
         for (key, value) in changes {
             match value {
@@ -283,7 +283,7 @@ impl Session {
                 self.history.acknowledge(changes.to_vec());
                 apply(&mut self.visible, changes);
                 match durability {
-                    Durability::Sync => self.history.promise(),
+                    Durability::Sync => self.history.mark_durable(),
                     Durability::Interval(_) => self.interval_pending = true,
                     Durability::Buffered => {}
                 }
@@ -303,7 +303,7 @@ impl Session {
 
     fn end_durable(&mut self, outcome: Result<(), Error>) -> Checked {
         match outcome {
-            Ok(()) => self.history.promise(),
+            Ok(()) => self.history.mark_durable(),
             Err(error) => self.refused(&error)?,
         }
         Ok(())
@@ -346,7 +346,7 @@ fn checkpoint_dir(number: usize) -> String {
 }
 
 /// A write that no workload does.
-pub(crate) fn probe(number: u64) -> Change {
+pub(crate) fn probe(number: u64) -> KeyWrite {
     (format!("probe {number}").into_bytes(), Some(b"written after all was well again".to_vec()))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tamarack::Durability;
 use tamarack_env::Random;
 
-use crate::history::Change;
+use crate::history::KeyWrite;
 
 /// How long a write with `Durability::Interval` waits for its sync.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
@@ -15,7 +15,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// Writes a batch.
-    Write(Vec<Change>, Durability),
+    Write(Vec<KeyWrite>, Durability),
     /// `Db::sync`.
     Sync,
     /// `Db::flush`.
@@ -64,15 +64,15 @@ fn key(number: u64) -> Vec<u8> {
     format!("key {number:02}").into_bytes()
 }
 
-fn put(number: u64, value: impl std::fmt::Display) -> Change {
+fn put(number: u64, value: impl std::fmt::Display) -> KeyWrite {
     (key(number), Some(format!("value {value:03}").into_bytes()))
 }
 
-fn delete(number: u64) -> Change {
+fn delete(number: u64) -> KeyWrite {
     (key(number), None)
 }
 
-fn write(durability: Durability, changes: impl IntoIterator<Item = Change>) -> Op {
+fn write(durability: Durability, changes: impl IntoIterator<Item = KeyWrite>) -> Op {
     Op::Write(changes.into_iter().collect(), durability)
 }
 
