@@ -1,4 +1,4 @@
-//! Entries in a block: how they are written, searched, and walked in both directions.
+//! Entries in a block: their encoding, search, and iteration in both directions.
 //!
 //! ```text
 //! payload   │ entry │ entry │ … │ restart 0 │ restart 1 │ … │ restarts │
@@ -8,17 +8,17 @@
 //!           │ varint │ varint       │ u8  │ varint   │ varint      │        │       │
 //! ```
 //!
-//! An entry's key is the first `shared` bytes of the key before it, then `suffix`. At a restart,
+//! An entry's key is the first `shared` bytes of the previous key, then `suffix`. At a restart,
 //! `shared` is 0, so a search can begin there. The tag is the entry's kind; bit 7 says that the
 //! sequence is [`Sequence::MAX`] and left out (fences: see [`crate::table`]). Kinds without a value
 //! have no `value bytes`. Every value has one encoding.
 //!
-//! Data blocks and index blocks are both of this form. A search touches the log₂(restarts) entries
-//! it compares with, then walks one interval, and allocates nothing; it compares keys without
-//! assembling them. A [`BlockCursor`], which walks over entries, assembles them.
+//! Data blocks and index blocks both have this form. A search compares with log₂(restarts) entries,
+//! then passes through one interval, and allocates nothing; it compares keys without assembling
+//! them. A [`BlockCursor`] assembles the keys of the entries it visits.
 //!
-//! Decoding is total: any bytes give entries or a [`Flaw`]. Bytes that come from storage had their
-//! checksum checked before, so a flaw here means a writer's mistake or malice.
+//! Decoding is total: any bytes give entries or a [`Flaw`]. The checksum of bytes from storage was
+//! checked before, so a flaw here means a writer's mistake or malice.
 //!
 //! Tested against a plain sorted list, and by the fuzz target `block`.
 
@@ -38,31 +38,30 @@ const TAG_SEQUENCE_MAX: u8 = 0x80;
 
 const MALFORMED: Flaw = Flaw::Damaged("an entry in a block is malformed");
 
-/// An entry whose block is given just the memory that it needs.
+/// The payload size from which the builder allocates exactly instead of doubling.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A block in memory: its payload, checked as far as its restarts.
+/// A block in memory: its payload, with checked restarts.
 #[derive(Debug)]
 pub struct Block {
     payload: Vec<u8>,
-    /// Where the entries end and the restarts begin.
+    /// The offset where the entries end and the restarts begin.
     entries_end: usize,
     restarts: usize,
-    /// For blocks that are searched: their restarts beside them.
+    /// The decoded restarts of blocks that are searched often.
     index: RestartIndex,
 }
 
-/// The restarts of a block that is kept to be searched again and again. In the block, each restart
-/// that a search looks at is another line that the processor waits for; a line or two have all of
-/// this.
+/// The decoded restarts of a block in the cache. In the payload, each restart that a search
+/// compares with is another cache line to wait for; here one or two lines contain all of them.
 #[derive(Debug, Default)]
 struct RestartIndex {
-    /// Of their keys. Empty if the block is not indexed, or has but one.
+    /// The prefixes of their keys. Empty if the block is not indexed, or has only one restart.
     prefixes: Prefixes,
     offsets: Box<[u32]>,
 }
 
-/// An entry as it stands in a block; offsets are into the payload.
+/// The layout of an entry in a block; offsets are into the payload.
 #[derive(Clone, Copy, Debug)]
 struct EntryLayout {
     start: usize,
@@ -74,11 +73,11 @@ struct EntryLayout {
     sequence: Sequence,
 }
 
-/// Where the parts of an entry are: what a search needs of those that it passes.
+/// The lengths and offsets of an entry that a search needs to pass it.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// The first eight bytes of the suffix as a number that orders like them. If the suffix has
-    /// fewer, then followed by others.
+    /// The first eight bytes of the suffix as a number with the same order. A shorter suffix is
+    /// followed by other bytes.
     first: u64,
     shared: usize,
     suffix_start: usize,
@@ -86,19 +85,19 @@ struct Head {
     end: usize,
 }
 
-/// How [`Block::versions`] ended.
+/// The reason why [`Block::versions`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Versions {
-    /// The visitor had enough.
+    /// The visitor broke.
     Stopped,
-    /// A larger key came: there are no more versions.
+    /// A larger key follows: there are no more versions.
     Complete,
-    /// The block ended: the next one may hold more.
+    /// The block ended: the next one may contain more.
     BlockEnded,
 }
 
 impl Block {
-    /// A block with this payload, if its restarts are sound.
+    /// Makes a block of this payload, if its restarts are well formed.
     pub fn decode(payload: Vec<u8>) -> Result<Self, Flaw> {
         const UNSOUND: Flaw = Flaw::Damaged("the restarts of a block are malformed");
         let (rest, count) = payload.split_last_chunk::<4>().ok_or(UNSOUND)?;
@@ -112,29 +111,29 @@ impl Block {
         Ok(block)
     }
 
-    /// All bytes of the payload. Values that entries of this block borrow are parts of it.
+    /// The payload. Values borrowed from entries of this block are parts of it.
     pub fn bytes(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The payload, to be used for something else.
+    /// The payload, for reuse of its memory.
     pub fn into_bytes(self) -> Vec<u8> {
         self.payload
     }
 
-    /// The memory it takes, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let index_bytes = self.index.prefixes.memory_bytes() + size_of_val(&*self.index.offsets);
         self.payload.capacity() + size_of::<Self>() + index_bytes
     }
 
-    /// The block, made ready to be searched often. Takes 12 bytes more for each restart, and what
-    /// their keys have in common once.
+    /// Prepares the block for many searches. Takes 12 more bytes for each restart, and their keys'
+    /// common prefix once.
     #[must_use]
     pub fn indexed(mut self) -> Self {
         if self.restarts > 1 {
             let heads = || (0..self.restarts).map(|restart| self.head(self.restart(restart)));
-            // Searches of a block with a flaw will meet it.
+            // A search of a block with a flaw will meet it.
             if heads().all(|head| head.is_ok_and(|head| head.shared == 0)) {
                 let key = |head: Result<Head, Flaw>| {
                     head.map_or(&[][..], |head| &self.payload[head.suffix_start..head.value_start])
@@ -150,8 +149,8 @@ impl Block {
         self
     }
 
-    /// Where `part`, which must be borrowed from this block, stands in [`Block::bytes`]: what is
-    /// needed to keep a value together with the `Arc` of its block instead of copying it.
+    /// The range of `part`, which must be borrowed from this block, in [`Block::bytes`]: to keep a
+    /// value together with the `Arc` of its block instead of copying it.
     ///
     /// # Panics
     /// If `part` is not from this block.
@@ -162,7 +161,7 @@ impl Block {
         start..start + part.len()
     }
 
-    /// Checks that the restarts lead to entries of the block, and that those have their whole keys.
+    /// Checks that the restarts lead to entries of the block, and that those have whole keys.
     pub fn check_restarts(&self) -> Result<(), Flaw> {
         let (mut at, mut restart) = (0, 0);
         while let Some(slot) = self.slot(at)? {
@@ -177,8 +176,8 @@ impl Block {
         if restart == self.restarts { Ok(()) } else { Err(MALFORMED) }
     }
 
-    /// Visits the versions of `key` up to `sequence` that stand in this block, youngest first,
-    /// until the visitor breaks.
+    /// Calls `visit` with the versions of `key` up to `sequence` in this block, youngest first,
+    /// until it breaks.
     pub fn versions<'a>(
         &'a self,
         key: &'a [u8],
@@ -206,18 +205,18 @@ impl Block {
         Ok(Versions::BlockEnded)
     }
 
-    /// Compares an entry's key with `key`. `matched` is how many bytes the entry before had in
-    /// common with `key`; that entry's key was not larger. Updated for this entry.
+    /// Compares an entry's key with `key`. `matched` is the number of bytes that the previous entry
+    /// has in common with `key`; that entry's key was not larger. Updated for this entry.
     ///
-    /// If this entry shares more with the one before than that one with `key`, it differs from
-    /// `key` at the same byte in the same way. Otherwise only the suffix has to be looked at.
+    /// An entry that shares more with the previous one than that one with `key` differs from `key`
+    /// at the same byte in the same way. Otherwise only the suffix has to be compared.
     #[inline]
     fn compare(&self, head: &Head, key: &[u8], matched: &mut usize) -> Ordering {
         if head.shared > *matched {
             return Ordering::Less;
         }
         let (suffix_bytes, rest_bytes) = (head.value_start - head.suffix_start, key.len() - head.shared);
-        // Mostly decided by the first eight bytes.
+        // Usually decided by the first eight bytes.
         let sought = first_eight(key, head.shared);
         let same = ((head.first ^ sought).leading_zeros() / 8) as usize;
         if same < suffix_bytes.min(rest_bytes).min(8) {
@@ -233,8 +232,8 @@ impl Block {
         }
     }
 
-    /// The last restart whose entry compares with the place as `before` wants (all that stand
-    /// before do); 0 if none does.
+    /// The last restart whose entry compares with the place as `before` wants (all earlier ones
+    /// do); 0 if none does.
     #[inline]
     fn last_restart(&self, key: &[u8], sequence: Sequence, before: fn(Ordering) -> bool) -> Result<usize, Flaw> {
         if self.index.offsets.is_empty() {
@@ -262,7 +261,7 @@ impl Block {
         Ok(low)
     }
 
-    /// True if the entry at a restart compares with the place as `before` wants.
+    /// Returns true if the entry at a restart compares with the place as `before` wants.
     fn is_before(
         &self,
         restart: usize,
@@ -315,7 +314,7 @@ impl Block {
         self.parse(start).map(Some).ok_or(MALFORMED)
     }
 
-    /// Where the parts of the entry at `start` are.
+    /// Parses the lengths and offsets of the entry at `start`.
     #[inline]
     fn head(&self, start: usize) -> Result<Head, Flaw> {
         match self.short_head(start) {
@@ -325,7 +324,7 @@ impl Block {
     }
 
     /// As [`Block::head`], for most entries: a put or a tombstone whose lengths have one byte, or
-    /// two for the value's. Nothing is said of others.
+    /// two for the value's. `None` for others.
     #[inline]
     fn short_head(&self, start: usize) -> Option<Head> {
         let bytes: &[u8; 32] = self.payload.get(start..)?.first_chunk()?;
@@ -356,7 +355,7 @@ impl Block {
         Some(Head { first, shared, suffix_start, value_start, end: value_start + value_bytes })
     }
 
-    /// The sequence and the kind of the entry at `start`, the rest of which was looked at already.
+    /// The sequence and the kind of the entry at `start`, whose other parts were parsed already.
     #[inline]
     fn version(&self, start: usize) -> Result<(Sequence, EntryKind), Flaw> {
         if let Some(&[shared, suffix_bytes, tag, ..]) = self.payload.get(start..self.entries_end)
@@ -410,25 +409,25 @@ impl Block {
     }
 }
 
-/// Makes the payload of one block after another.
+/// Builds the payload of one block after another.
 #[derive(Debug)]
 pub struct BlockBuilder {
-    /// Every so many entries there is a restart.
+    /// The number of entries from one restart to the next.
     restart_interval: usize,
     payload: Vec<u8>,
     restarts: Vec<u32>,
     since_restart: usize,
-    /// The last key added, also to the block before.
+    /// The last key added, to the previous block included.
     last_key: Vec<u8>,
 }
 
-/// How an entry would stand in the block that a [`BlockBuilder`] makes: what has to be known to
-/// decide whether it fits, and to add it.
+/// The layout of an entry in the block that a [`BlockBuilder`] builds, to decide whether it fits,
+/// and to add it.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPlan {
-    /// How many bytes the key has in common with the one added last.
+    /// The number of bytes that the key has in common with the last one.
     common: usize,
-    /// How many of them are not written.
+    /// The number of them that are not written.
     shared: usize,
     restart: bool,
     /// The length that the payload would have.
@@ -436,23 +435,23 @@ pub struct EntryPlan {
 }
 
 impl BlockBuilder {
-    /// Blocks with a restart every `restart_interval` entries.
+    /// Makes a builder with a restart every `restart_interval` entries.
     pub fn new(restart_interval: usize) -> Self {
         assert!(restart_interval > 0, "a block needs restarts");
         Self { restart_interval, payload: Vec::new(), restarts: Vec::new(), since_restart: 0, last_key: Vec::new() }
     }
 
-    /// True if nothing was added since the last block was finished.
+    /// Returns true if nothing was added since the last block was finished.
     pub fn is_empty(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// The key added last, also to a block that is finished; empty before the first.
+    /// The last key added, to a finished block included; empty before the first.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// How `entry` would be added.
+    /// Plans how to add `entry`.
     #[inline]
     pub fn plan(&self, entry: &Entry<'_>) -> EntryPlan {
         self.plan_with(entry, common_prefix(&self.last_key, entry.key))
@@ -471,7 +470,7 @@ impl BlockBuilder {
         EntryPlan { common, shared, restart, payload_bytes }
     }
 
-    /// How the planned key compares with the one added last.
+    /// Compares the planned key with the last one.
     #[inline]
     pub fn order(&self, plan: &EntryPlan, key: &[u8]) -> Ordering {
         // Where one of the two ends, there is no byte, which comes before any.
@@ -483,8 +482,8 @@ impl BlockBuilder {
         self.add_as(&self.plan(entry), entry);
     }
 
-    /// Appends an entry, which must follow the last one in entry order (the caller checks), by the
-    /// plan that was made for it. A block may have been finished since.
+    /// Appends an entry, which must follow the last one in entry order (the caller checks), by its
+    /// plan. A block may have been finished since.
     pub fn add_as(&mut self, plan: &EntryPlan, entry: &Entry<'_>) {
         let EntryPlan { common, shared, restart, .. } = match self.is_empty() {
             true => self.plan_with(entry, plan.common),
@@ -520,7 +519,7 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(&entry.key[common..]);
     }
 
-    /// Completes the payload and leaves it in `payload`, whose space the next block takes over.
+    /// Completes the payload into `payload`, whose memory the next block takes over.
     pub fn finish_into(&mut self, payload: &mut Vec<u8>) {
         for restart in &self.restarts {
             self.payload.extend_from_slice(&restart.to_le_bytes());
@@ -531,12 +530,12 @@ impl BlockBuilder {
         self.restarts.clear();
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.payload.capacity() + self.last_key.capacity() + size_of::<u32>() * self.restarts.capacity()
     }
 
-    /// Gives back what an empty block holds beyond `kept_bytes`.
+    /// Frees what an empty block takes beyond `kept_bytes`.
     pub fn shrink(&mut self, kept_bytes: usize) {
         self.payload.shrink_to(kept_bytes);
     }

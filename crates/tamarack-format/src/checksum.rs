@@ -1,15 +1,15 @@
-//! The checksum of everything on storage: XXH3-64, seeded with where the bytes belong.
+//! The checksum of all data on storage: XXH3-64, seeded with the file and the offset of the bytes.
 //!
 //! The seed binds bytes to their place: a block or record that a device returned from another file,
 //! another offset or another database fails its check even though it is whole.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-/// The kind of file that bytes belong to; part of the seed.
+/// The kind of a file; part of the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum FileKind {
-    /// A log segment.
+    /// A WAL segment.
     Wal = 1,
     /// A table.
     Table = 2,
@@ -19,14 +19,13 @@ pub enum FileKind {
     Current = 4,
 }
 
-/// Which file of which database bytes belong to: what a checksum is seeded with, besides the
-/// offset.
+/// The identity of a file and its database: the seed of its checksums, together with the offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u64);
 
 impl Place {
-    /// The place of all bytes of one file. `database` is the random id of the database (0 where it
-    /// is not yet known: `CURRENT` and the header of a manifest), `number` the file's number.
+    /// Makes the place of one file. `database` is the random id of the database (0 where it is not
+    /// yet known: `CURRENT` and the header of a manifest), `number` the file's number.
     pub fn new(database: u64, kind: FileKind, number: u64) -> Self {
         let mut bytes = [0; 17];
         bytes[..8].copy_from_slice(&database.to_le_bytes());
@@ -35,20 +34,20 @@ impl Place {
         Self(xxh3_64(&bytes))
     }
 
-    /// The checksum of `bytes` that begin at `offset` of the file.
+    /// The checksum of `bytes` at `offset` of the file.
     pub fn checksum(self, offset: u64, bytes: &[u8]) -> u64 {
         xxh3_64_with_seed(bytes, self.seed(offset))
     }
 
-    /// The checksums of ever more bytes that begin at `offset` of the file.
+    /// A running checksum of bytes from `offset` of the file on.
     pub fn running(self, offset: u64) -> Running {
         Running(Box::new(Xxh3::with_seed(self.seed(offset))))
     }
 
-    /// A number that only this offset of this file has: what records begin with, so that they can
-    /// be found again after damage.
+    /// A number that is specific to this offset of this file: records begin with it, so that they
+    /// can be found again after damage.
     pub fn marker(self, offset: u64) -> u32 {
-        // Never zero, so that space which was only reserved does not look like a record.
+        // Never zero, so that preallocated space does not look like a record.
         ((self.seed(offset) >> 32) as u32) | 1
     }
 
@@ -60,13 +59,12 @@ impl Place {
     }
 }
 
-/// Checksums of bytes that become more and more: for whoever knows where something begins, and not
-/// where it ends.
+/// A running checksum: for bytes whose beginning is known, and whose end is not.
 #[derive(Clone)]
 pub struct Running(Box<Xxh3>);
 
 impl Running {
-    /// Adds bytes at the end.
+    /// Appends bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -81,7 +79,7 @@ impl Running {
 mod tests {
     use super::*;
 
-    /// A running checksum is at each length what the bytes so far have at once.
+    /// A running checksum equals, at each length, the checksum of the bytes so far.
     #[test]
     fn running_checksums_are_those_of_all_bytes_so_far() {
         let bytes: Vec<u8> = (0..2000_u32).map(|number| (number * 7 % 251) as u8).collect();

@@ -1,6 +1,5 @@
-//! Makes the checksums of an altered table fit again, for fuzzing: behind a checksum no fuzzer
-//! would ever find its way, but the decoders behind it must be total all the same. Has no part in
-//! reading or writing tables.
+//! Correct checksums for altered tables, for fuzzing: no fuzzer would ever pass a checksum, but the
+//! decoders behind it must be total all the same. Not used for reading or writing tables.
 
 use crate::block::{Block, BlockCursor};
 use crate::checksum::Place;
@@ -8,12 +7,12 @@ use crate::meta::TableId;
 use crate::stored::{BlockHandle, TRAILER_BYTES};
 use crate::table::{FOOTER_BYTES, Footer, Units, place};
 
-/// A checksum's length.
+/// The length of a checksum.
 const CHECKSUM_BYTES: usize = 8;
 
 /// Corrects, in the bytes of a table file, all checksums that can be reached from the footer: of
-/// the data blocks, then of the index blocks that hold those, at last the footer's. Bytes that lead
-/// nowhere stay as they are.
+/// the data blocks, then of the index blocks that contain those, finally the footer's. Bytes that
+/// lead nowhere stay unchanged.
 pub fn repair_checksums(file: &mut [u8], database: u64, table: TableId) {
     let Some(footer_offset) = file.len().checked_sub(FOOTER_BYTES) else { return };
     let place = place(database, table);
@@ -36,7 +35,7 @@ pub fn repair_checksums(file: &mut [u8], database: u64, table: TableId) {
     put_checksum_before(footer, FOOTER_BYTES, checksum);
 }
 
-/// Corrects the checksums of a filter's units in the block that says where they are.
+/// Corrects the checksums of a filter's units in the block that lists them.
 fn repair_units(file: &mut [u8], place: Place, list: &BlockHandle) {
     let Ok(start) = usize::try_from(list.offset) else { return };
     let Some(bytes) = start.checked_add(list.bytes).and_then(|end| file.get(start..end)) else { return };
@@ -50,7 +49,7 @@ fn repair_units(file: &mut [u8], place: Place, list: &BlockHandle) {
 }
 
 /// Corrects the checksum of one block and of `levels` levels of blocks that it is an index of;
-/// gives the checksum.
+/// returns the checksum.
 fn repair_block(file: &mut [u8], place: Place, handle: &BlockHandle, levels: usize) -> Option<u64> {
     let start = usize::try_from(handle.offset).ok()?;
     let end = start.checked_add(handle.bytes)?;

@@ -1,12 +1,11 @@
-//! What a file says it is, before anything about it is checked: for whoever has a file and no
-//! database, and for files whose checks fail.
+//! The identity that a file claims, unchecked: for a file without its database, and for files whose
+//! checks fail.
 //!
-//! Checksums are seeded with database and number of a file, so nothing in it can be checked by
-//! somebody who knows neither. Both also stand in the file itself, at places that all versions of
-//! the formats share. What is read here is believed by nobody: it only says which seed to try.
+//! Checksums are seeded with database and number of a file, so nothing in it can be checked without
+//! these. Both are also in the file itself, at offsets that all versions of the format share. A
+//! claim is not trusted: it only says which seed to try.
 //!
-//! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which is built on
-//! this.
+//! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which uses it.
 
 use crate::coding::Reader;
 use crate::manifest;
@@ -14,18 +13,18 @@ use crate::record;
 use crate::stored::TRAILER_BYTES;
 use crate::table::{self, FOOTER_BYTES, Footer};
 
-/// What a file says about itself.
+/// The identity that a file claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// The database that it belongs to.
+    /// The id of its database.
     pub database: u64,
     /// Its number, as in its name.
     pub number: u64,
-    /// True if it has the mark of a file of its kind.
+    /// True if it has the magic number of its kind of file.
     pub is_marked: bool,
 }
 
-/// What the log segment that begins with `head` says it is; `None` if that is too short.
+/// The claim of the WAL segment that begins with `head`; `None` if that is too short.
 pub fn of_wal(head: &[u8]) -> Option<Claim> {
     let mut reader = Reader::new(head);
     let is_marked = reader.take(8)? == record::MAGIC;
@@ -33,7 +32,7 @@ pub fn of_wal(head: &[u8]) -> Option<Claim> {
     Some(Claim { database: reader.u64()?, number: reader.u64()?, is_marked })
 }
 
-/// What the manifest that begins with `head` says it is; `None` if that is too short.
+/// The claim of the manifest that begins with `head`; `None` if that is too short.
 pub fn of_manifest(head: &[u8]) -> Option<Claim> {
     let mut reader = Reader::new(head);
     let is_marked = reader.take(8)? == manifest::MAGIC;
@@ -41,7 +40,7 @@ pub fn of_manifest(head: &[u8]) -> Option<Claim> {
     Some(Claim { number: reader.u64()?, database: reader.u64()?, is_marked })
 }
 
-/// What the table that ends with `tail` says it is; `None` if that is too short.
+/// The claim of the table that ends with `tail`; `None` if that is too short.
 pub fn of_table(tail: &[u8]) -> Option<Claim> {
     let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
     let mut reader = Reader::new(&footer[Footer::NUMBERS..]);
@@ -51,14 +50,14 @@ pub fn of_table(tail: &[u8]) -> Option<Claim> {
     Some(Claim { database, number, is_marked: reader.take(8)? == table::MAGIC })
 }
 
-/// The footer that stands at the end of a table file of `file_bytes`, whether its checksum is right
-/// or not; `None` if it points where no block can be. The blocks have checksums of their own.
+/// The footer at the end of a table file of `file_bytes`, whether its checksum matches or not;
+/// `None` if it points where no block can be. The blocks have checksums of their own.
 pub fn unchecked_footer(tail: &[u8], file_bytes: u64) -> Option<Footer> {
     let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
     Footer::fields(footer, file_bytes.checked_sub(FOOTER_BYTES as u64)?).ok()
 }
 
-/// How a stored block says it is compressed, as a word for people.
+/// The compression that a stored block claims, as text.
 pub fn compression(stored: &[u8]) -> &'static str {
     let tag = stored.len().checked_sub(TRAILER_BYTES).and_then(|at| stored.get(at));
     tag.map_or("unknown", |&tag| crate::stored::name_of_tag(tag))
@@ -72,7 +71,7 @@ mod tests {
     use crate::record::{Position, SegmentHeader};
     use crate::stored::{BlockEncoder, BlockHandle, Compression};
 
-    /// Each kind of file says what its writer was told, and nothing shorter says anything.
+    /// Each kind of file claims what its writer was given, and a shorter one claims nothing.
     #[test]
     fn files_say_what_they_are() {
         let expected = Some(Claim { database: 5, number: 7, is_marked: true });

@@ -1,4 +1,4 @@
-//! Integers and byte strings, and a reader that cannot run past the end.
+//! Integers and byte strings, and a bounds-checked reader.
 
 /// Appends `value` as a varint.
 #[inline]
@@ -10,7 +10,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The bytes that [`put_varint`] appends.
+/// The number of bytes that [`put_varint`] appends.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
@@ -22,24 +22,24 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads values off the front of a slice; `None` where the bytes do not hold one.
+/// Reads values from the front of a slice; `None` where the bytes are not such a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from `bytes`.
+    /// Makes a reader of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// True at the end.
+    /// Returns true at the end.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -66,8 +66,8 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A varint; `None` also if it does not fit 64 bits or is longer than needed (one value has one
-    /// encoding).
+    /// A varint; `None` also if it does not fit 64 bits or is longer than necessary (one value has
+    /// one encoding).
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         // Most are lengths below 128. Searches in blocks spend much of their time here.
@@ -83,8 +83,8 @@ impl<'a> Reader<'a> {
     /// A varint of several bytes.
     #[inline]
     fn long_varint(&mut self) -> Option<u64> {
-        // Sequences have three bytes and more. Up to eight are taken at once: the first byte without a high
-        // bit is the last one.
+        // Sequences have three bytes and more. Up to eight are taken at once: the first byte
+        // without a high bit is the last one.
         let Some(bytes) = self.rest.first_chunk() else { return self.varint_by_bytes() };
         let word = u64::from_le_bytes(*bytes);
         let ends = !word & 0x8080_8080_8080_8080;
@@ -96,7 +96,8 @@ impl<'a> Reader<'a> {
             return None; // longer than needed
         }
         self.rest = &self.rest[last as usize + 1..];
-        // Drop what follows, then close the gaps between the groups of 7 bits: by pairs, fours, and eights.
+        // Drops what follows, then closes the gaps between the groups of 7 bits: by pairs, fours,
+        // and eights.
         let word = word & (u64::MAX >> (56 - 8 * last));
         let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
         let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;

@@ -1,4 +1,4 @@
-//! Edits: what the manifest's records say about how the tree on storage changes.
+//! Edits: the changes of the tree on storage, as records of the manifest.
 //!
 //! ```text
 //! edit     number varint │ change │ change │ …            to the end of the record
@@ -7,14 +7,13 @@
 //!
 //! Numbered fields ([`crate::fields`]) are what later versions add to a change.
 //!
-//! An [`Edit`] is the unit of atomicity: all of its changes become true together. Bytes in, values
-//! out, and back; what the changes mean is decided by `tree::version`. One value has one encoding,
-//! so decoding and encoding again yields the same bytes.
+//! An [`Edit`] is the unit of atomicity: all of its changes take effect together. `tree::version`
+//! decides what the changes mean. One value has one encoding, so decoding and encoding again yields
+//! the same bytes.
 //!
-//! A tag that this version does not know was written by a newer one: that is not damage, and is
-//! told apart from it. Tags below 128
-//! are required; a reader passes over a change with an unknown tag from 128 on, and does not write
-//! it again.
+//! An unknown tag was written by a newer version: that is distinguished from damage. Tags below 128
+//! are required; a reader skips a change with an unknown tag from 128 on, and does not write it
+//! again.
 //!
 //! Tests: round trips of random edits; decoding of arbitrary bytes (here, and the fuzz target
 //! `manifest`); stored bytes of each kind of change in `tests/golden/edit.txt`.
@@ -27,55 +26,55 @@ use crate::entry::Sequence;
 use crate::fields::{FieldError, FieldReader, FieldWriter};
 use crate::meta::{EditNumber, TableId, TableMeta, TreeId};
 
-/// A user's key as a bound of slices and ranges; versions share it.
+/// A user's key as a bound of slices and ranges, shared by versions.
 pub type Key = Arc<[u8]>;
 
-/// The number of a run. Never used twice in a database.
+/// The number of a run. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunId(pub u64);
 
-/// The number of a merge. Never used twice in a database.
+/// The number of a compaction. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CompactionId(pub u64);
 
-/// One atomic change of what is on storage.
+/// An atomic change of the tree on storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
-    /// Its place in the order of edits; each is one more than the one before.
+    /// Its number, one more than that of the previous edit.
     pub number: EditNumber,
-    /// What changes, in the order in which it is applied.
+    /// The changes, in the order in which they are applied.
     pub changes: Vec<Change>,
 }
 
-/// A range of user keys: `from` belongs to it, `to` does not. Without a bound it is open on that
-/// side.
+/// A range of user keys, with an inclusive lower and an exclusive upper bound. A missing bound is
+/// unbounded.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct KeyRange {
-    /// The first key, or none: from the smallest.
+    /// The lower bound, inclusive.
     pub from: Option<Key>,
-    /// The first key past the end, or none: to the largest, inclusive.
+    /// The upper bound, exclusive; without it, the largest key is included.
     pub to: Option<Key>,
 }
 
-/// A slice of a table as an edit names it.
+/// A slice of a table in an edit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SliceSpec {
-    /// The table, which the tree has already, or gets in the same edit before this change.
+    /// The table, which is in the tree already, or is added earlier in the same edit.
     pub table: TableId,
-    /// The part of it; a bound that is missing is the table's own.
+    /// The range of the slice; a missing bound is the table's own.
     pub range: KeyRange,
 }
 
-/// A tree's shape as bytes that only its owner reads.
+/// An encoded design and shape of a tree, opaque to the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShapeBlob {
-    /// Which encoding the bytes have.
+    /// The encoding of the bytes.
     pub kind: u32,
-    /// The shape.
+    /// The design and shape.
     pub bytes: Arc<[u8]>,
 }
 
-/// One part of an [`Edit`].
+/// A change of an [`Edit`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// The identity of the database. First in a manifest's base, and nowhere else.
@@ -83,41 +82,41 @@ pub enum Change {
         /// Its random id.
         id: u64,
     },
-    /// The ids below these have been given out. They only grow.
+    /// The ids below these are used. They only grow.
     IdsUsed {
-        /// The next table's.
+        /// The id of the next table.
         tables: u64,
-        /// The next run's.
+        /// The id of the next run.
         runs: u64,
-        /// The next merge's.
+        /// The id of the next compaction.
         compactions: u64,
     },
-    /// An empty tree comes into being.
+    /// An empty tree is created.
     TreeCreated {
         /// Its number.
         tree: TreeId,
     },
-    /// A tree (keyspace) gets a name, in the place of the one that it has; no other tree has it.
-    /// The default tree's is empty.
+    /// A tree (keyspace) gets a name that no other tree has, in place of its old one. The default
+    /// tree's name is empty.
     TreeNamed {
         /// The tree.
         tree: TreeId,
         /// The name.
         name: Arc<str>,
     },
-    /// A tree ends, with all its runs and tables. Its number is not given again.
+    /// A tree is dropped, with all its runs and tables. Its number is not reused.
     TreeDropped {
         /// Its number.
         tree: TreeId,
     },
-    /// A table becomes part of a tree. A slice must name it before the edit ends.
+    /// A table is added to a tree. A slice must name it before the edit ends.
     TableAdded {
         /// The tree.
         tree: TreeId,
-        /// What is known of the table.
+        /// The manifest's record of the table.
         meta: Arc<TableMeta>,
     },
-    /// An empty run comes into being.
+    /// An empty run is added.
     RunAdded {
         /// The tree.
         tree: TreeId,
@@ -125,131 +124,130 @@ pub enum Change {
         run: RunId,
         /// The level, 1 the smallest.
         level: u32,
-        /// Its place in the level, 0 the youngest; the runs that stand there move one place to the
-        /// old.
+        /// Its index in the level, 0 the youngest; the runs at and after that index move by one.
         index: u32,
     },
-    /// A run gets slices, at the places where their keys belong.
+    /// Slices are added to a run, in the order of their keys.
     SlicesAdded {
         /// The tree.
         tree: TreeId,
-        /// The run; no merge names it.
+        /// The run, which is in no compaction.
         run: RunId,
-        /// What it gets, in key order.
+        /// The new slices, in key order.
         slices: Vec<SliceSpec>,
     },
-    /// A run loses all keys of a range.
+    /// All keys of a range are removed from a run.
     RunCut {
         /// The tree.
         tree: TreeId,
-        /// The run; no merge names it.
+        /// The run, which is in no compaction.
         run: RunId,
-        /// What it loses.
+        /// The range to remove.
         range: KeyRange,
     },
-    /// A run ends, with all slices it has.
+    /// A run is removed, with all its slices.
     RunRemoved {
         /// The tree.
         tree: TreeId,
-        /// The run; no merge names it.
+        /// The run, which is in no compaction.
         run: RunId,
     },
-    /// A merge begins.
+    /// A compaction begins.
     CompactionBegun {
         /// The tree.
         tree: TreeId,
-        /// The merge.
+        /// The compaction.
         merge: CompactionId,
-        /// The runs it takes: neighbours, young to old, in no other merge.
+        /// Its input runs: neighbours, young to old, in no other compaction.
         inputs: Vec<RunId>,
-        /// The run it fills: next to the inputs, in no other merge.
+        /// Its output run: next to the inputs, in no other compaction.
         output: RunId,
     },
-    /// A merge hands over a range: every input loses it, and the output gets what became of it.
+    /// A compaction hands over a range: it is removed from every input, and the output gets the
+    /// result.
     CompactionAdvanced {
         /// The tree.
         tree: TreeId,
-        /// The merge.
+        /// The compaction.
         merge: CompactionId,
-        /// The range; no part of it has been handed over before.
+        /// The range, which was not handed over before.
         range: KeyRange,
-        /// What the output gets, in key order, within the range; nothing if nothing was left.
+        /// The new slices of the output, in key order, within the range; none if no entry was kept.
         outputs: Vec<SliceSpec>,
     },
-    /// A merge has handed over everything. Its inputs, which are empty, end; so does its output if
-    /// that is empty.
+    /// A compaction has handed over all keys. Its inputs, which are empty, are removed; so is an
+    /// empty output.
     CompactionEnded {
         /// The tree.
         tree: TreeId,
-        /// The merge.
+        /// The compaction.
         merge: CompactionId,
     },
-    /// Runs change levels without passing each other.
+    /// Runs move to other levels without passing each other.
     Relabelled {
         /// The tree.
         tree: TreeId,
         /// All runs: level by level from 1, young to old.
         levels: Vec<Vec<RunId>>,
     },
-    /// The tree has a new shape.
+    /// The tree gets a new design or shape.
     ShapeSet {
         /// The tree.
         tree: TreeId,
-        /// The shape.
+        /// The design and shape.
         shape: ShapeBlob,
     },
     /// All writes to the tree up to this one are in its tables. It only grows.
     FlushedThrough {
         /// The tree.
         tree: TreeId,
-        /// The last of them.
+        /// The sequence number of the last of them.
         sequence: Sequence,
     },
-    /// The database was closed cleanly, and its log ends here.
+    /// The database was closed cleanly, and its WAL ends here.
     WalEnd {
-        /// The log position.
+        /// The position in the WAL.
         position: u64,
     },
-    /// The log is written again: its end is no longer known. First in the first edit after
+    /// The WAL is written again: its end is no longer known. First in the first edit after
     /// [`Change::WalEnd`].
     WalReopened,
-    /// The log was durable up to here when the edit was made, or further.
+    /// A lower bound on the durable part of the WAL when the edit was made.
     WalDurable {
-        /// The log position.
+        /// The position in the WAL.
         position: u64,
     },
     /// A range of keys of several runs has become part of one of them. From then on the sequences
-    /// of a whole table say nothing about its age beside another's, until the tree is one run
-    /// again.
+    /// of a whole table do not tell its age relative to another's, until the tree is one run again.
     AgesMixed {
         /// The tree.
         tree: TreeId,
     },
-    /// Sequences were left out, so that a run could be built ahead under one that nobody else gets:
-    /// that many of those up to `through` belong to no write.
+    /// Sequence numbers were skipped, so that a run could be built ahead under one that no other
+    /// write gets: `count` of those up to `through` belong to no write.
     SequencesSkipped {
         /// The tree.
         tree: TreeId,
-        /// The last sequence that was skipped to; each such change names a later one.
+        /// The last sequence that was skipped to; larger than that of the previous such change.
         through: Sequence,
-        /// How many belong to no write, of those after the change before; at least 1.
+        /// How many belong to no write, of those after the previous such change; at least 1.
         count: u64,
     },
 }
 
-/// Why bytes are not an edit.
+/// The reason why bytes are not an edit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EditError {
-    /// They are damaged, or were never an edit.
+    /// The bytes are damaged, or were never an edit.
     Malformed(&'static str),
-    /// A newer version wrote them: it knows a change with this tag.
+    /// A newer version wrote a change with this tag.
     UnknownChange(u8),
-    /// A newer version wrote them: it knows a required field with this number.
+    /// A newer version wrote a required field with this number.
     UnknownField(u64),
 }
 
 impl Edit {
-    /// The edit as bytes.
+    /// Encodes the edit.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.number.0);
@@ -261,7 +259,7 @@ impl Edit {
         out
     }
 
-    /// The edit that [`Edit::encode`] made `bytes` of.
+    /// Decodes an edit that [`Edit::encode`] encoded.
     pub fn decode(bytes: &[u8]) -> Result<Self, EditError> {
         let mut reader = Reader::new(bytes);
         let number = EditNumber(field(reader.varint(), "an edit's number")?);
@@ -277,8 +275,8 @@ impl Edit {
 }
 
 impl Edit {
-    /// A table that the edit adds and that has a kind of entry which this version stores but cannot
-    /// serve yet: which kind.
+    /// A table of the edit with a kind of entry that this version stores but does not serve yet,
+    /// and that kind.
     pub fn unserved(&self) -> Option<(TableId, &'static str)> {
         self.changes.iter().find_map(|change| match change {
             Change::TableAdded { meta, .. } => Some((meta.id, meta.unserved()?)),
@@ -288,7 +286,7 @@ impl Edit {
 }
 
 impl KeyRange {
-    /// The range between two bounds.
+    /// Makes the range between two bounds.
     pub fn new(from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         Self { from: from.map(Key::from), to: to.map(Key::from) }
     }
@@ -296,18 +294,17 @@ impl KeyRange {
     /// All keys.
     pub const ALL: Self = Self { from: None, to: None };
 
-    /// True if no key can be in it.
+    /// Returns true if the range contains no key.
     pub fn is_empty(&self) -> bool {
         matches!((&self.from, &self.to), (Some(from), Some(to)) if from >= to) || self.to.as_deref() == Some(&[])
     }
 
-    /// True if `key` is in it.
+    /// Returns true if `key` is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.from.as_deref().is_none_or(|from| from <= key) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// True if it ends before `other` begins, so that no key is in both and all of its keys are
-    /// smaller.
+    /// Returns true if the range ends before `other` begins, so that all its keys are smaller.
     pub fn is_before(&self, other: &Self) -> bool {
         matches!((&self.to, &other.from), (Some(to), Some(from)) if to <= from)
     }
@@ -325,16 +322,16 @@ impl fmt::Display for EditError {
         match self {
             Self::Malformed(what) => write!(f, "{what} is not well formed"),
             Self::UnknownChange(tag) => {
-                write!(f, "a newer version wrote a change of kind {tag}, which this one does not know")
+                write!(f, "a newer version wrote a change of kind {tag}, which this version does not know")
             }
             Self::UnknownField(number) => {
-                write!(f, "a newer version wrote a change with field {number}, which this one does not know")
+                write!(f, "a newer version wrote a change with field {number}, which this version does not know")
             }
         }
     }
 }
 
-/// The numbers of the kinds of change. They are part of the format and never given twice.
+/// The tags of the kinds of change. They are part of the format and never reused.
 mod tag {
     pub(super) const DATABASE: u8 = 1;
     pub(super) const IDS_USED: u8 = 2;
@@ -350,15 +347,15 @@ mod tag {
     pub(super) const RELABELLED: u8 = 12;
     pub(super) const SHAPE_SET: u8 = 13;
     pub(super) const FLUSHED_THROUGH: u8 = 14;
-    pub(super) const LOG_END: u8 = 15;
-    pub(super) const LOG_REOPENED: u8 = 16;
-    pub(super) const LOG_DURABLE: u8 = 17;
+    pub(super) const WAL_END: u8 = 15;
+    pub(super) const WAL_REOPENED: u8 = 16;
+    pub(super) const WAL_DURABLE: u8 = 17;
     pub(super) const AGES_MIXED: u8 = 18;
     pub(super) const TREE_NAMED: u8 = 19;
     pub(super) const TREE_DROPPED: u8 = 20;
     pub(super) const SEQUENCES_SKIPPED: u8 = 21;
     pub(super) const LAST: u8 = SEQUENCES_SKIPPED;
-    /// From here on a reader passes over a change that it does not know.
+    /// The first tag of optional changes, which a reader skips if it does not know them.
     pub(super) const OPTIONAL: u8 = 128;
 }
 
@@ -366,7 +363,7 @@ impl Change {
     /// The largest tag in use; all from 1 to this one are.
     pub const TAG_LAST: u8 = tag::LAST;
 
-    /// Appends the fields; gives the tag.
+    /// Appends the fields; returns the tag.
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
         match self {
             Self::Database { id } => {
@@ -430,9 +427,9 @@ impl Change {
             Self::FlushedThrough { tree, sequence } => {
                 put_numbers(out, tag::FLUSHED_THROUGH, &[tree.0.into(), sequence.0])
             }
-            Self::WalEnd { position } => put_numbers(out, tag::LOG_END, &[*position]),
-            Self::WalReopened => put_numbers(out, tag::LOG_REOPENED, &[]),
-            Self::WalDurable { position } => put_numbers(out, tag::LOG_DURABLE, &[*position]),
+            Self::WalEnd { position } => put_numbers(out, tag::WAL_END, &[*position]),
+            Self::WalReopened => put_numbers(out, tag::WAL_REOPENED, &[]),
+            Self::WalDurable { position } => put_numbers(out, tag::WAL_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
             Self::SequencesSkipped { tree, through, count } => {
                 put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count])
@@ -440,8 +437,8 @@ impl Change {
         }
     }
 
-    /// The change with that tag and those fields; `None` if it is an optional one of a newer
-    /// version.
+    /// Decodes the change with that tag and those fields; `None` if it is an optional one of a
+    /// newer version.
     fn decode(tag: u8, reader: &mut Reader<'_>) -> Result<Option<Self>, EditError> {
         let change = match tag {
             tag::DATABASE => Self::Database { id: field(reader.u64(), "the database's id")? },
@@ -494,9 +491,9 @@ impl Change {
                 shape: ShapeBlob { kind: small_number(reader)?, bytes: field(reader.bytes(), "a shape")?.into() },
             },
             tag::FLUSHED_THROUGH => Self::FlushedThrough { tree: tree(reader)?, sequence: sequence(reader)? },
-            tag::LOG_END => Self::WalEnd { position: number(reader)? },
-            tag::LOG_REOPENED => Self::WalReopened,
-            tag::LOG_DURABLE => Self::WalDurable { position: number(reader)? },
+            tag::WAL_END => Self::WalEnd { position: number(reader)? },
+            tag::WAL_REOPENED => Self::WalReopened,
+            tag::WAL_DURABLE => Self::WalDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
             tag::SEQUENCES_SKIPPED => {
                 Self::SequencesSkipped { tree: tree(reader)?, through: sequence(reader)?, count: number(reader)? }
@@ -516,7 +513,7 @@ fn of_fields(error: FieldError) -> EditError {
     }
 }
 
-/// Appends numbers; gives the tag of the change that they are of.
+/// Appends numbers; returns the tag of their change.
 fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) -> u8 {
     for number in numbers {
         put_varint(out, *number);
@@ -546,7 +543,8 @@ fn put_range(out: &mut Vec<u8>, range: &KeyRange) {
     put_bound(out, range.to.as_deref());
 }
 
-/// 0 without a bound, else 1 + the key's length, and the key. (An empty key is a key.)
+/// Encodes a bound: 0 if there is none, else 1 + the key's length, and the key. (An empty key is a
+/// key.)
 fn put_bound(out: &mut Vec<u8>, bound: Option<&[u8]>) {
     match bound {
         None => put_varint(out, 0),
@@ -604,7 +602,8 @@ fn bound(reader: &mut Reader<'_>) -> Result<Option<Key>, EditError> {
     }
 }
 
-/// A list as [`put_list`] writes it. Its count is not believed: memory is taken as the items come.
+/// A list as [`put_list`] writes it. Its count is not trusted: memory is allocated as the items
+/// come.
 fn list<T>(
     reader: &mut Reader<'_>,
     mut item: impl FnMut(&mut Reader<'_>) -> Result<T, EditError>,

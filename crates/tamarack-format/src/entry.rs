@@ -7,19 +7,19 @@
 
 use std::cmp::Ordering;
 
-/// The position of a write in the order of all commits; 1 is the first write. At most
-/// [`Sequence::MAX`].
+/// The sequence number of a write: its position in the order of all commits; 1 is the first write.
+/// At most [`Sequence::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// Before every write.
+    /// The sequence number before every write.
     pub const ZERO: Self = Self(0);
-    /// The largest: 2^56 - 1, so that a sequence and a kind fit into 64 bits. At a million writes
-    /// per second it lasts 2,284 years.
+    /// The largest sequence number: 2^56 - 1, so that it fits into 64 bits together with a kind. At
+    /// a million writes per second it lasts 2,284 years.
     pub const MAX: Self = Self((1 << 56) - 1);
 
-    /// The sequence after this one.
+    /// The next sequence number.
     #[must_use]
     pub fn next(self) -> Self {
         assert!(self < Self::MAX, "sequence numbers are used up: {self:?}");
@@ -27,20 +27,20 @@ impl Sequence {
     }
 }
 
-/// What an entry says about its key. The numbers are part of the format.
+/// The kind of an entry. The numbers are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum EntryKind {
-    /// The key has this value.
+    /// A put: the key has this value.
     Put = 1,
-    /// The key has no value (a tombstone).
+    /// A point tombstone: the key has no value.
     Delete = 2,
-    /// An operand of a merge operator, to be merged with older versions. Stored, not served yet.
+    /// A merge operand, to be merged with older versions. Stored, not served yet.
     Merge = 3,
     /// A range tombstone: all keys from this one up to the value, exclusive, are deleted. Stored,
     /// not served yet.
     RangeDelete = 4,
-    /// The value says where the value stands. Stored, not served yet.
+    /// A value pointer: the value is the location of the value. Stored, not served yet.
     ValuePointer = 5,
     /// A put that expires: the value begins with the time ([`expiry`]). Stored, not served yet.
     ExpiringPut = 6,
@@ -60,8 +60,7 @@ impl EntryKind {
         }
     }
 
-    /// Its name in the plural, if this version stores entries of this kind but cannot serve them
-    /// yet.
+    /// The plural name of a kind that this version stores but does not serve yet.
     pub fn unserved(self) -> Option<&'static str> {
         match self {
             Self::Put | Self::Delete => None,
@@ -72,28 +71,29 @@ impl EntryKind {
         }
     }
 
-    /// True if entries of this kind carry a value (possibly empty) in log, buffer and table.
+    /// Returns true if entries of this kind have a value (possibly empty) in WAL, memtable and
+    /// table.
     pub fn has_value(self) -> bool {
         !matches!(self, Self::Delete)
     }
 }
 
-/// One version of one key, borrowed from wherever it stands.
+/// One version of one key, borrowed from its memtable, block or batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
     /// The user's key, 0 to 65,536 bytes.
     pub key: &'a [u8],
-    /// The write that made it.
+    /// The sequence number of its write.
     pub sequence: Sequence,
-    /// What it says about the key.
+    /// Its kind.
     pub kind: EntryKind,
     /// The value; empty if the kind has none.
     pub value: &'a [u8],
 }
 
 impl Entry<'_> {
-    /// What the entry counts in capacities and buffer sizes, in raw bytes: key, value, and 8 for
-    /// sequence and kind.
+    /// The size of the entry in raw bytes, as capacities and memtable sizes count it: key, value,
+    /// and 8 for sequence and kind.
     pub fn raw_bytes(&self) -> u64 {
         raw_bytes(self.key.len(), self.value.len())
     }
@@ -104,7 +104,7 @@ pub fn raw_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
     key_bytes as u64 + value_bytes as u64 + 8
 }
 
-/// When an expiring put with this value expires: its first eight bytes, little-endian, in
+/// The expiry of an expiring put with this value: its first eight bytes, little-endian, in
 /// milliseconds since 1970 (UTC).
 pub fn expiry(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))

@@ -1,12 +1,13 @@
-//! [`Fences`]: a decoded index block, in the form that is searched: the top index of a table, and each lower index block.
+//! [`Fences`]: a decoded index block, ready to be searched: the top index of a table, or a lower index
+//! block.
 //!
 //! A search compares integers first ([`Prefixes`]), and allocates nothing.
 //!
-//! The first fence is not looked at: whoever searches an index block has come by a fence of the
-//! level above, which is the same one; the first of a top index is the smallest place there is.
-//! Decoding compares the two.
+//! The first fence is never compared: a search reaches an index block through the fence of the
+//! level above, which is the same one; the first fence of a top index is the smallest place.
+//! Decoding checks both.
 //!
-//! Memory: 32 bytes per fence, and what its key adds to the common bytes; about 1 % of the data at
+//! Memory: 32 bytes per fence, and its key without the common prefix; about 1 % of the data at
 //! blocks of 4 KiB. Sequences of fences are kept only if one of them falls between versions of one
 //! key.
 
@@ -18,19 +19,19 @@ use crate::stored::{BlockHandle, Flaw};
 /// The place of the first fence of every top index.
 pub const FIRST_PLACE: (&[u8], Sequence) = (&[], Sequence::MAX);
 
-/// The fences of an index block, at least one.
+/// The fence pointers of an index block, at least one.
 #[derive(Debug)]
 pub struct Fences {
-    /// Of the keys of all but the first.
+    /// The prefixes of the keys of all but the first.
     prefixes: Prefixes,
     fences: Box<[Fence]>,
-    /// Of each fence, what its key has after the common part; of the first all of it.
+    /// The key of each fence without the common prefix; of the first the whole key.
     keys: Box<[u8]>,
-    /// One for each fence; none if all are `Sequence::MAX`.
+    /// One for each fence; empty if all are `Sequence::MAX`.
     sequences: Box<[Sequence]>,
 }
 
-/// The block that a fence stands for, and where in `keys` the fence's own bytes end.
+/// The block of a fence, and where in `keys` the fence's own bytes end.
 #[derive(Debug)]
 struct Fence {
     offset: u64,
@@ -40,7 +41,7 @@ struct Fence {
 }
 
 impl Fences {
-    /// Reads an index block, whose first fence must have the place `first`.
+    /// Decodes an index block, whose first fence must have the place `first`.
     pub fn decode(block: &Block, first: (&[u8], Sequence)) -> Result<Self, Flaw> {
         let (mut whole, mut ends, mut handles, mut sequences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut cursor = BlockCursor::default();
@@ -58,7 +59,7 @@ impl Fences {
         }
         let follows = |at: usize| entry::compare((key(at - 1), sequences[at - 1]), (key(at), sequences[at])).is_lt();
         if !(1..ends.len()).all(follows) {
-            return Err(Flaw::Damaged("the fences of an index are out of order"));
+            return Err(Flaw::Damaged("the fences of an index block are out of order"));
         }
         let prefixes = Prefixes::new((1..ends.len()).map(key));
         let (mut keys, mut fences) = (key(0).to_vec(), Vec::with_capacity(ends.len()));
@@ -83,7 +84,7 @@ impl Fences {
         Ok(Self { prefixes, fences, keys, sequences })
     }
 
-    /// How many there are; at least 1.
+    /// The number of fences; at least 1.
     #[expect(clippy::len_without_is_empty, reason = "they are never empty")]
     pub fn len(&self) -> usize {
         self.fences.len()
@@ -93,17 +94,17 @@ impl Fences {
     #[inline]
     pub fn floor(&self, key: &[u8], sequence: Sequence) -> usize {
         self.prefixes.partition_point(key, |at| {
-            // Where it has a say, `key` has the common part as well.
+            // Where it has a say, `key` has the common prefix as well.
             let own = &key[self.prefixes.common().len()..];
             entry::compare((self.own(at + 1), self.sequence(at + 1)), (own, sequence)).is_le()
         })
     }
 
-    /// The sequence of the fence at `index`, if there is such a fence and it falls between versions
-    /// of `key`.
+    /// The sequence of the fence at `index`, if it exists and falls between versions of `key`.
     #[inline]
     pub fn sequence_of(&self, index: usize, key: &[u8]) -> Option<Sequence> {
-        // A fence with `Sequence::MAX` stands before all versions of its key, so none of them is before it.
+        // A fence with `Sequence::MAX` is before all versions of its key, so none of them is before
+        // it.
         if self.sequences.is_empty() || index >= self.len() {
             return None;
         }
@@ -117,14 +118,14 @@ impl Fences {
         ([self.common(index), self.own(index)].concat(), self.sequence(index))
     }
 
-    /// The block that a fence stands for.
+    /// The block of a fence.
     #[inline]
     pub fn handle(&self, index: usize) -> BlockHandle {
         let fence = &self.fences[index];
         BlockHandle { offset: fence.offset, bytes: fence.bytes as usize, checksum: fence.checksum }
     }
 
-    /// The memory they take, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.prefixes.memory_bytes()
@@ -137,14 +138,14 @@ impl Fences {
         self.sequences.get(index).copied().unwrap_or(Sequence::MAX)
     }
 
-    /// What the key of a fence has after what it has in common with others, if it is not the first.
+    /// The key of a fence without the common prefix, if it is not the first.
     #[inline]
     fn own(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.fences[index - 1].key_end };
         &self.keys[start as usize..self.fences[index].key_end as usize]
     }
 
-    /// What the key of a fence has before that.
+    /// The common prefix, or nothing for the first fence.
     fn common(&self, index: usize) -> &[u8] {
         if index == 0 { &[] } else { self.prefixes.common() }
     }
@@ -152,7 +153,7 @@ impl Fences {
 
 #[cfg(test)]
 mod tests {
-    //! Every search agrees with looking at all fences, on keys that share much and little.
+    //! Tests: every search agrees with a linear one, on keys that share much and little.
 
     use super::*;
     use crate::block::BlockBuilder;
@@ -208,7 +209,7 @@ mod tests {
             let mut sought: Vec<_> = (0..50).map(|_| place()).collect();
             sought.extend([(vec![], Sequence::ZERO), (b"o".to_vec(), Sequence::MAX), (b"q".to_vec(), Sequence::MAX)]);
             if round % 2 == 0 {
-                // A top index begins with it, a lower block anywhere.
+                // The smallest place begins a top index; a lower block begins anywhere.
                 places.push((vec![], Sequence::MAX));
             }
             places.sort_by(|a, b| entry::compare((&a.0, a.1), (&b.0, b.1)));

@@ -5,13 +5,11 @@
 //! ```
 //!
 //! A field that is zero or empty is left out, so that one value has one encoding. **The parity of a
-//! number says what a reader does with a field that it does not know.** Even: the field is
-//! required,
-//! the record cannot be used without it, and the reader refuses the file by name. Odd: the field is
-//! optional, and the reader goes on as if it were not there.
+//! number says how a reader treats an unknown field.** Even: the field is required, and a reader
+//! that does not know it refuses the file by name. Odd: the field is optional, and the reader
+//! ignores it.
 //!
-//! Numbers are never given twice. Decoding is total. Tests: here, and with the records that are
-//! made so.
+//! Numbers are never reused. Decoding is total. Tests: here, and with the records of this form.
 
 use crate::coding::{Reader, put_bytes, put_varint, varint_len};
 
@@ -20,7 +18,7 @@ use crate::coding::{Reader, put_bytes, put_varint, varint_len};
 pub struct FieldWriter(Vec<(u64, Vec<u8>)>);
 
 impl FieldWriter {
-    /// Adds bytes, if there are any.
+    /// Adds bytes, unless they are empty.
     pub fn bytes(&mut self, number: u64, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.0.push((number, bytes.to_vec()));
@@ -39,7 +37,7 @@ impl FieldWriter {
     /// Appends the fields, in the order of their numbers.
     ///
     /// # Panics
-    /// If two fields have one number.
+    /// If two fields have the same number.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.0.sort_unstable_by_key(|(number, _)| *number);
         assert!(self.0.windows(2).all(|pair| pair[0].0 < pair[1].0), "fields with one number: {:?}", self.0);
@@ -50,23 +48,23 @@ impl FieldWriter {
     }
 }
 
-/// The fields of a record, taken one after the other by their numbers.
+/// The fields of a record, taken in the order of their numbers.
 #[derive(Debug)]
 pub struct FieldReader<'a> {
     left: Vec<(u64, &'a [u8])>,
 }
 
-/// Why fields cannot be used.
+/// The reason why fields cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldError {
-    /// They are damaged, or were never fields.
+    /// The bytes are damaged, or were never fields.
     Malformed,
     /// A newer version wrote the required field with this number.
     Unknown(u64),
 }
 
 impl<'a> FieldReader<'a> {
-    /// The fields that `bytes` hold, to their end.
+    /// Parses all of `bytes` as fields.
     pub fn new(bytes: &'a [u8]) -> Result<Self, FieldError> {
         let mut reader = Reader::new(bytes);
         let mut left: Vec<(u64, &[u8])> = Vec::new();
@@ -81,7 +79,7 @@ impl<'a> FieldReader<'a> {
         Ok(Self { left })
     }
 
-    /// Takes the bytes of a field; none if it was left out.
+    /// Takes the bytes of a field; empty if it was left out.
     pub fn bytes(&mut self, number: u64) -> &'a [u8] {
         match self.left.binary_search_by_key(&number, |(number, _)| *number) {
             Ok(at) => self.left.remove(at).1,
@@ -100,7 +98,7 @@ impl<'a> FieldReader<'a> {
         value.ok_or(FieldError::Malformed)
     }
 
-    /// Fails if a field is left that a reader must know.
+    /// Fails if a required field is left over.
     pub fn finish(self) -> Result<(), FieldError> {
         match self.left.iter().find(|(number, _)| number % 2 == 0) {
             Some((number, _)) => Err(FieldError::Unknown(*number)),

@@ -1,10 +1,8 @@
-//! What the fuzz target `block` does with its input: the payload of a block, and the same bytes as
-//! a compressed body.
+//! The fuzz target `block`: the input as the payload of a block, and as a compressed body.
 //!
 //! Any input must be decoded without a panic and without memory that its length does not justify.
-//! What a decoder accepts must be
-//! consistent: different ways to read it give the same. Called by the program in `fuzz/` and by the
-//! test that replays the kept corpus.
+//! The ways to read what a decoder accepts must agree. Called by the program in `fuzz/` and by the
+//! test that replays the stored corpus.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -15,10 +13,10 @@ use crate::entry::{self, Entry, EntryKind, Sequence};
 use crate::fences::{FIRST_PLACE, Fences};
 use crate::stored::{BlockHandle, Flaw, open_block};
 
-/// An entry on its own.
+/// An owned entry.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
-/// The payload of a block, and the same bytes as a compressed body.
+/// Decodes the input as the payload of a block, and as a compressed body.
 pub fn block(input: &[u8]) {
     for tag in 0..=3 {
         open_block_as(tag, input);
@@ -61,7 +59,7 @@ fn walk_block(block: &Block) -> Result<Vec<Owned>, Flaw> {
     Ok(entries)
 }
 
-/// Calls everything on a block that is not as it should be; the answers may be anything.
+/// Calls everything on a malformed block; the results may be anything.
 fn poke_block(block: &Block) {
     let mut cursor = BlockCursor::default();
     let _ = cursor.seek_last(block);
@@ -84,7 +82,7 @@ fn poke_block(block: &Block) {
     }
 }
 
-/// A sound block gives its entries whichever way they are asked for.
+/// A sound block yields the same entries in every way to read it.
 fn check_block(block: &Block, entries: &[Owned]) {
     let mut cursor = BlockCursor::default();
     cursor.seek_last(block).expect("sound");
@@ -108,7 +106,7 @@ fn check_block(block: &Block, entries: &[Owned]) {
     }
 }
 
-/// What was read, written again, reads the same.
+/// Entries that are written again read the same.
 fn check_rebuilt(entries: &[Owned]) {
     let mut builder = BlockBuilder::new(3);
     entries.iter().for_each(|(key, sequence, kind, value)| {
@@ -124,7 +122,7 @@ fn owned(entry: Entry<'_>) -> Owned {
     (entry.key.to_vec(), entry.sequence, entry.kind, entry.value.to_vec())
 }
 
-/// A place that orders as entries do.
+/// A value with the order of entries.
 fn place_of(entry: &Owned) -> impl Ord {
     (entry.0.clone(), std::cmp::Reverse(entry.1))
 }

@@ -1,32 +1,30 @@
 //! The on-disk format of Tamarack: bytes to values and back.
 //!
-//! Everything that knows an offset inside a file of a database stands here: blocks and tables,
-//! records of the WAL, edits of the manifest,
-//! file names. `docs/FORMAT.md` shows every byte. The engine, `tamarack inspect` and the fuzz
-//! targets read and write files through this
-//! crate and nothing else.
+//! All knowledge of offsets inside a database's files is here: blocks and tables, records of the
+//! WAL, edits of the manifest, file names. `docs/FORMAT.md` shows every byte. The engine, `tamarack
+//! inspect` and the fuzz targets read and write files only through this crate.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`entry`] | entries, sequence numbers and their order |
 //! | [`version`], [`names`] | the format version; names of files |
 //! | [`checksum`] | checksums, bound to file and offset |
 //! | [`stored`] | a stored block: payload, compression, checksum |
-//! | [`block`], [`fences`] | entries in a block; an index block as it is searched |
-//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
+//! | [`block`], [`fences`] | entries in a block; a decoded index block |
+//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; its record in the manifest |
 //! | [`record`] | segments and records of the WAL |
-//! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; policy and shape as text |
-//! | [`claims`], [`checksum_repair`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
-//! | [`coding`], [`fields`], [`prefixes`] | varints and byte strings; extensible records; where a key stands among sorted keys |
+//! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; design and shape as text |
+//! | [`claims`] | the unchecked identity of a damaged file |
+//! | [`checksum_repair`], [`fuzz`] | corrected checksums of altered files, and targets, for fuzzing |
+//! | [`coding`], [`fields`] | varints and byte strings; extensible records |
+//! | [`prefixes`] | the position of a key among sorted keys |
 //!
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
 //! bytes.
 //!
-//! Never does I/O, and charges no memory: whoever keeps a block accounts for it. Decoders never
-//! panic and never allocate more than the
-//! input justifies: what they read may be anything. A decoder says what is wrong
-//! ([`stored::Flaw`]); the reader, who knows file and offset,
-//! makes an error of it.
+//! Performs no I/O, and charges no memory: owners of blocks account for them. Decoders never panic
+//! and never allocate more than the input justifies, whatever its bytes. A decoder returns a
+//! [`stored::Flaw`]; the reader, which knows file and offset, makes an error of it.
 //!
 //! # Cargo features
 //!

@@ -1,4 +1,4 @@
-//! What the manifest knows about a table without reading it.
+//! The manifest's record of a table.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use crate::entry::Sequence;
 use crate::fields::{FieldError, FieldReader, FieldWriter};
 use crate::properties::{Properties, number, sequence};
 
-/// The number of a table; also in its file's name. Never used twice in a database.
+/// The number of a table; also in its file's name. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub u64);
 
@@ -31,29 +31,28 @@ pub struct TableMeta {
     pub id: TableId,
     /// The file's length in bytes.
     pub file_bytes: u64,
-    /// The checksum of its footer, which holds the checksums of all else.
+    /// The checksum of its footer, which contains the checksums of all else.
     pub root_checksum: u64,
-    /// The length of its block of digests in the file, trailer included; 0 is none. From these its
-    /// filter can be made again.
+    /// The length of its digest block in the file, trailer included; 0 if there is none. Its filter
+    /// can be rebuilt from the digests.
     pub digest_bytes: u64,
-    /// The last durable edit when the file was made: an orphan that names a later edit than the
-    /// manifest holds shows that the manifest has lost edits.
+    /// The last durable edit when the file was created: an orphan that names a later edit than the
+    /// manifest contains shows that the manifest has lost edits.
     pub created_after: EditNumber,
-    /// What is added to the sequence of each entry in the file: 0 but for tables that were
-    /// ingested. The sequences in
-    /// `properties` have it added.
+    /// The number added to the sequence of each entry in the file: 0 except for ingested tables.
+    /// The sequences in `properties` include it.
     pub sequence_base: Sequence,
-    /// What it says about itself.
+    /// Its properties.
     pub properties: Properties,
 }
 
 impl TableMeta {
-    /// The memory it takes, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.properties.memory_bytes()
     }
 
-    /// As the fields of a change.
+    /// Adds the fields of its record.
     pub(crate) fn put(&self, fields: &mut FieldWriter) {
         fields.number(number::ID, self.id.0);
         fields.number(number::FILE_BYTES, self.file_bytes);

@@ -1,9 +1,9 @@
 //! The names of a database's files.
 //!
 //! ```text
-//! LOCK                  held while the database is open
-//! CURRENT               one line: which manifest is the current one
-//! CURRENT.new           the next CURRENT, before it takes that name
+//! LOCK                  locked while the database is open
+//! CURRENT               one line: the name of the current manifest
+//! CURRENT.new           the next CURRENT, before it is renamed
 //! 0000000007.manifest   edits, one after another
 //! 0000000012.wal        a segment of the WAL
 //! 0000000031.sst        a table
@@ -22,7 +22,7 @@ pub enum FileName {
     CurrentNew,
     /// A manifest with its number.
     Manifest(u64),
-    /// A log segment with its number.
+    /// A WAL segment with its number.
     Wal(u64),
     /// A table with its number.
     Table(u64),
@@ -54,7 +54,7 @@ impl FileName {
         }
     }
 
-    /// Its number, if it is a segment of the log.
+    /// Its number, if it is a WAL segment.
     pub fn wal(&self) -> Option<u64> {
         match self {
             Self::Wal(number) => Some(*number),
@@ -70,7 +70,7 @@ impl FileName {
         }
     }
 
-    /// What `name` is; `None` if it is none of ours.
+    /// Parses a name; `None` if it is not that of a database's file.
     pub fn parse(name: &str) -> Option<Self> {
         let file = match name {
             "LOCK" => Self::Lock,

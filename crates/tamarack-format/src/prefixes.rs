@@ -1,4 +1,4 @@
-//! [`Prefixes`]: where a key stands among sorted keys, decided by integers as far as they go.
+//! [`Prefixes`]: the position of a key among sorted keys, decided by integers as far as possible.
 //!
 //! ```text
 //! keys      user:0142   user:0180   user:0199!17
@@ -6,32 +6,29 @@
 //! prefixes  "42"        "80"        "99!17"         the next eight bytes, padded with zeros
 //! ```
 //!
-//! A few hundred keys are searched within a few cache lines, and no key is looked at but those that
-//! agree in all of that with the one that is sought. Those are for whoever has the keys to compare:
-//! mostly none, or one.
+//! A search of a few hundred keys touches a few cache lines. Only keys that equal the sought one in
+//! common part and prefix remain for the caller to compare: usually none, or one.
 //!
 //! Used by the fences of index blocks, by the slices of runs, and by the restarts of data blocks.
-//! Memory: one allocation, of 8 bytes per key and what they have in common. A search allocates
-//! nothing.
+//! Memory: one allocation, of 8 bytes per key and their common prefix. A search allocates nothing.
 //!
 //! Tests: here, against comparing with every key.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The first different bytes of sorted keys.
+/// The common prefix of sorted keys, and the next eight bytes of each.
 #[derive(Debug, Default)]
 pub struct Prefixes {
-    /// What all keys begin with, then of each key the eight bytes after that, as a number of the
-    /// machine.
+    /// The common prefix of all keys, then of each key the next eight bytes, as a native integer.
     bytes: Box<[u8]>,
     common_bytes: usize,
 }
 
 impl Prefixes {
-    /// Of these keys, which must ascend; neighbours may be equal.
+    /// Makes the prefixes of `keys`, which must ascend; neighbours may be equal.
     pub fn new<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Self {
-        // What the first and the last have in common is common to all between.
+        // The common prefix of the first and the last key is common to all between.
         let common = match (keys.clone().next(), keys.clone().next_back()) {
             (Some(first), Some(last)) => &first[..common_prefix(first, last)],
             _ => &[],
@@ -46,14 +43,13 @@ impl Prefixes {
         this
     }
 
-    /// What all keys begin with.
+    /// The common prefix of all keys.
     #[inline]
     pub fn common(&self) -> &[u8] {
         &self.bytes[..self.common_bytes]
     }
 
-    /// The keys before the range are smaller than `key`, those after it are larger, and those in it
-    /// may be either or equal.
+    /// The range of keys that may equal `key`: earlier ones are smaller, later ones are larger.
     #[inline(always)] // A call costs as much as the search among few.
     pub fn around(&self, key: &[u8]) -> Range<usize> {
         let (common, prefixes) = (self.common(), self.prefixes());
@@ -76,16 +72,16 @@ impl Prefixes {
         self.bytes[self.common_bytes..].as_chunks().0
     }
 
-    /// Where the keys end that have the same prefix as the one at `start`.
+    /// The end of the keys with the same prefix as the one at `start`.
     #[cold]
     fn end_of_equals(&self, start: usize) -> usize {
         let prefixes = &self.prefixes()[start..];
         start + prefixes.partition_point(|&prefix| prefix == prefixes[0])
     }
 
-    /// How many keys satisfy `before`, which must be true for all smaller than `key`, false for all
-    /// larger, and among those equal to it first true, then false. It is asked of some that may
-    /// be equal.
+    /// The number of keys that satisfy `before`, which must be true for all keys smaller than
+    /// `key`, false for all larger ones, and among those equal to it first true, then false. Called
+    /// only for keys that may be equal.
     #[inline]
     pub fn partition_point(&self, key: &[u8], before: impl Fn(usize) -> bool) -> usize {
         let Range { start: mut low, end: mut high } = self.around(key);
@@ -100,7 +96,7 @@ impl Prefixes {
         low
     }
 
-    /// The memory it takes beside its own size, in bytes.
+    /// Its memory beside its own size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -111,13 +107,13 @@ fn number(prefix: [u8; 8]) -> u64 {
     u64::from_ne_bytes(prefix)
 }
 
-/// The first eight bytes of `key[from..]` as a number that orders like them, padded with zeros.
+/// The first eight bytes of `key[from..]`, padded with zeros, as a number with the same order.
 #[inline]
 pub fn first_eight(key: &[u8], from: usize) -> u64 {
     let rest = &key[from..];
     match (rest.first_chunk(), key.last_chunk()) {
         (Some(bytes), _) => u64::from_be_bytes(*bytes),
-        // The last eight of the key, of which the first ones stand before `from`.
+        // The last eight of the key, the first ones of which are before `from`.
         (None, Some(bytes)) => u64::from_be_bytes(*bytes).checked_shl(64 - 8 * rest.len() as u32).unwrap_or(0),
         (None, None) => {
             rest.iter().enumerate().fold(0, |number, (at, &byte)| number | u64::from(byte) << (56 - 8 * at))
@@ -125,7 +121,7 @@ pub fn first_eight(key: &[u8], from: usize) -> u64 {
     }
 }
 
-/// How many bytes `a` and `b` have in common at their beginning.
+/// The length of the common prefix of `a` and `b`.
 #[inline]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut common = 0;

@@ -1,21 +1,18 @@
-//! What a table says about itself. The manifest has the same, so that opening a database and
-//! planning
-//! compactions read no table.
+//! The properties of a table: counts and bounds of its entries. The manifest has a copy, so that
+//! opening a database and planning compactions read no table.
 //!
-//! Stored as numbered fields ([`crate::fields`]); the numbers are listed in [`number`]. In:
-//! entries, one
-//! after the other, as a table is built. Out: counts and bounds. Tests: with tables, and
-//! `tests/properties.rs`.
+//! Stored as numbered fields ([`crate::fields`]); [`number`] lists the numbers. They are counted
+//! entry by entry, as a table is built. Tests: with tables, and `tests/properties.rs`.
 
 use crate::coding::{Reader, put_varint};
 use crate::entry::{Entry, EntryKind, Sequence, expiry};
 use crate::fields::{FieldError, FieldReader, FieldWriter};
 use crate::stored::{Compression, Flaw};
 
-/// What a table says about itself.
+/// The properties of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Properties {
-    /// Entries, all versions and kinds included.
+    /// Entries of all versions and kinds.
     pub entries: u64,
     /// Point tombstones among them.
     pub tombstones: u64,
@@ -29,39 +26,39 @@ pub struct Properties {
     pub smallest_sequence: Sequence,
     /// The largest sequence.
     pub largest_sequence: Sequence,
-    /// Which filter it carries; 0 is none.
+    /// The kind of its Bloom filter; 0 is none.
     pub filter_kind: u8,
     /// The size of its filter in bits.
     pub filter_bits: u64,
-    /// How its data blocks were compressed where that paid. Each block says for itself whether it
-    /// is.
+    /// The compression of its data blocks, where that paid. Each block says whether it is
+    /// compressed.
     pub compression: Compression,
-    /// What it has besides puts and tombstones, if anything.
+    /// Counts of other entries than puts and point tombstones, if any.
     pub special: Option<Box<Special>>,
 }
 
-/// Entries of a table that are neither puts nor point tombstones.
+/// Counts and bounds of entries that are neither puts nor point tombstones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Special {
     /// Operands of a merge operator.
     pub merge_operands: u64,
     /// Range tombstones.
     pub range_deletes: u64,
-    /// Entries whose value stands elsewhere.
+    /// Value pointers.
     pub value_pointers: u64,
     /// Puts that expire.
     pub expiring_puts: u64,
-    /// Of the range tombstones: the smallest first key, and the largest key past an end.
+    /// The lower bound of all range tombstones, inclusive, and their upper bound, exclusive.
     pub deleted_from: Vec<u8>,
     /// See `deleted_from`.
     pub deleted_to: Vec<u8>,
-    /// Of the expiring puts: when the first one expires, in milliseconds since 1970 (UTC).
+    /// The earliest expiry of expiring puts, in milliseconds since 1970 (UTC).
     pub expiry_min: u64,
-    /// When the last one does.
+    /// The latest expiry.
     pub expiry_max: u64,
 }
 
-/// The numbers of the fields. They are part of the format and never given twice.
+/// The numbers of the fields. They are part of the format and never reused.
 pub mod number {
     #![expect(missing_docs, reason = "named as the fields of `Properties`, `Special` and `TableMeta`")]
     pub const TOMBSTONES: u64 = 1;
@@ -82,7 +79,7 @@ pub mod number {
     pub const EXPIRING_PUTS: u64 = 20;
     pub const DELETED_FROM: u64 = 22;
     pub const DELETED_TO: u64 = 24;
-    // What only the manifest says of a table.
+    // Fields that only the manifest has.
     pub const DIGEST_BYTES: u64 = 33;
     pub const ID: u64 = 34;
     pub const FILE_BYTES: u64 = 36;
@@ -92,9 +89,8 @@ pub mod number {
 }
 
 impl Properties {
-    /// Counts one more entry, which follows all before in entry order. The caller sets
-    /// `largest_key` in the
-    /// end, so that it is not copied for each entry.
+    /// Counts an entry, which follows all before in entry order. The caller sets `largest_key` at
+    /// the end, so that it is not copied for each entry.
     pub fn count(&mut self, entry: &Entry<'_>) {
         if self.entries == 0 {
             self.smallest_key = entry.key.to_vec();
@@ -120,7 +116,7 @@ impl Properties {
         out
     }
 
-    /// Reads what [`Properties::encode`] wrote.
+    /// Decodes what [`Properties::encode`] encoded.
     pub fn decode(payload: &[u8]) -> Result<Self, Flaw> {
         let read = || {
             let mut fields = FieldReader::new(payload)?;
@@ -187,7 +183,7 @@ impl Properties {
         Ok(this)
     }
 
-    /// A kind of entry that the table has and that this version stores but cannot serve yet.
+    /// The kind of some entry of the table that this version stores but does not serve yet.
     pub fn unserved(&self) -> Option<&'static str> {
         let special = self.special.as_deref()?;
         let kinds = [
@@ -199,7 +195,7 @@ impl Properties {
         kinds.into_iter().filter(|(count, _)| *count > 0).find_map(|(_, kind)| kind.unserved())
     }
 
-    /// The memory it takes beside its own size, in bytes.
+    /// Its memory beside its own size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let special = self.special.as_ref().map_or(0, |special| {
             size_of::<Special>() + special.deleted_from.capacity() + special.deleted_to.capacity()
@@ -237,8 +233,8 @@ pub(crate) fn sequence(number: u64) -> Result<Sequence, FieldError> {
     Some(Sequence(number)).filter(|&sequence| sequence <= Sequence::MAX).ok_or(FieldError::Malformed)
 }
 
-/// None: nothing. Else the number that blocks have, then for Zstandard its level plus 2^31 as a
-/// varint.
+/// No compression: nothing. Else the number that blocks have, then for Zstandard its level plus
+/// 2^31 as a varint.
 fn compression_bytes(compression: Compression) -> Vec<u8> {
     let mut out = Vec::new();
     if compression != Compression::None {

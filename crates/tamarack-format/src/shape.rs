@@ -1,5 +1,4 @@
-//! A tree's design and shape as the bytes that the manifest keeps: text, so that a person can read
-//! them there.
+//! The design and shape of a tree as the manifest stores them: readable text.
 //!
 //! ```text
 //! policy leveling:T=10
@@ -10,15 +9,12 @@
 //! level 3200MiB in 1 run
 //! ```
 //!
-//! The **design** is what was chosen: the specifications of the policy and of the filters, the
-//! upper
-//! bound on space amplification (left out: none), and the memtable's size, which the shape says.
-//! From
-//! `buffer` on stands the shape that the tree has now.
+//! The **design** consists of the specifications of the policy and of the filters, the upper bound
+//! on space amplification (left out: none), and the memtable's size, which the shape contains. The
+//! current shape begins at `buffer`.
 //!
-//! All specifications are read by `tamarack-model`. One that this version does not know was written
-//! by
-//! a newer one: that is told apart from damage. A line that begins with `+` may be passed over.
+//! `tamarack-model` parses all specifications. An unknown one was written by a newer version, which
+//! is distinguished from damage. A line that begins with `+` may be skipped.
 
 use std::sync::Arc;
 
@@ -32,20 +28,20 @@ use crate::edit::ShapeBlob;
 /// The only encoding there is.
 const KIND_TEXT: u32 = 1;
 
-/// What was chosen for a tree, and the shape that it has.
+/// The design of a tree and its current shape.
 #[derive(Clone, Debug)]
 pub struct TreeDesign {
-    /// Computes the tree's shapes.
+    /// The policy, which computes the tree's shapes.
     pub policy: Arc<dyn Policy>,
     /// The filters of its tables.
     pub filter: FilterChoice,
     /// The upper bound on space amplification, if there is one.
     pub space_bound: Option<SpaceBound>,
-    /// The present shape; its buffer is the size of memtables.
+    /// The current shape; its buffer is the size of memtables.
     pub shape: Shape,
 }
 
-/// Why a stored shape cannot be used.
+/// The reason why a stored shape cannot be used.
 #[derive(Debug)]
 pub enum ShapeError {
     /// It is damaged.
@@ -55,7 +51,7 @@ pub enum ShapeError {
 }
 
 impl TreeDesign {
-    /// The design as bytes.
+    /// Encodes the design.
     pub fn encode(&self) -> ShapeBlob {
         let Self { policy, filter, space_bound, shape } = self;
         let space = space_bound.map_or_else(String::new, |bound| format!("space {}\n", bound.most()));
@@ -63,7 +59,7 @@ impl TreeDesign {
         ShapeBlob { kind: KIND_TEXT, bytes: Arc::from(text.into_bytes()) }
     }
 
-    /// What [`TreeDesign::encode`] was given.
+    /// Decodes what [`TreeDesign::encode`] encoded.
     ///
     /// # Errors
     /// If the bytes are damaged, or a newer version wrote them.
@@ -81,7 +77,7 @@ impl TreeDesign {
         let filter = line("filter").ok_or_else(|| missing("filter"))?.trim_start();
         let filter = filter.parse().map_err(|error| ShapeError::Newer(format!("the tree's filter: {error}")))?;
         let space_bound = match line("space").map(|most| most.trim_start().parse().ok().and_then(SpaceBound::new)) {
-            Some(None) => return Err(ShapeError::Malformed("a bound on space that is none".to_owned())),
+            Some(None) => return Err(ShapeError::Malformed("a malformed bound on space amplification".to_owned())),
             bound => bound.flatten(),
         };
         if let Some(other) = lines.peek().filter(|line| !line.starts_with("buffer ")) {
@@ -99,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// What is stored reads back, for each kind of policy, with and without a bound on space.
+    /// Each kind of policy reads back, with and without a bound on space amplification.
     #[test]
     fn reads_back() {
         for (specification, filter, space) in [
@@ -122,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Damage and what a newer version wrote are told apart.
+    /// Damage and the data of newer versions are distinguished.
     #[test]
     fn refusals_say_which() {
         let decode = |kind, text: &str| TreeDesign::decode(&ShapeBlob { kind, bytes: Arc::from(text.as_bytes()) });

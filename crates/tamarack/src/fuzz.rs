@@ -1,10 +1,10 @@
-//! What the fuzz targets do with their input, one function for each decoder of bytes from storage.
+//! The fuzz targets, one function for each decoder of bytes from storage.
 //!
 //! Any input must be decoded without a panic and without memory that its length does not justify.
-//! What a decoder accepts must be consistent: different ways to read it give the same.
+//! The ways to read what a decoder accepts must agree.
 //!
 //! The programs in `fuzz/` call these functions and nothing else, and so does the test that replays
-//! the kept corpora (`fuzz/corpus/`). To add a target: a function here, its line in [`TARGETS`],
+//! the stored corpora (`fuzz/corpus/`). To add a target: a function here, its line in [`TARGETS`],
 //! and a program of a few lines in `fuzz/fuzz_targets/`.
 
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Position, RecoverySettings, Tail};
 
-/// What a target does with an input.
+/// The function of a target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
@@ -43,18 +43,18 @@ pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", wal), ("manif
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
 
 /// The database and segment that inputs of [`wal`] belong to.
-pub const LOG_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
+pub const WAL_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
-/// An entry on its own.
+/// An owned entry.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
-/// A log segment. Its checksums are made to fit first, so that inputs get past them; the second of
+/// A WAL segment. Its checksums are corrected first, so that inputs get past them; the second of
 /// two recoveries finds what the first left.
 pub fn wal(input: &[u8]) {
     let mut bytes = input.to_vec();
-    record::reseal(&mut bytes, LOG_PLACE.0, LOG_PLACE.1);
+    record::reseal(&mut bytes, WAL_PLACE.0, WAL_PLACE.1);
     let env = MemoryEnv::new(0);
-    let file = env.create(&FileName::Wal(LOG_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
+    let file = env.create(&FileName::Wal(WAL_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
     file.write_all_at(&bytes, 0, step::LOG_APPEND).expect("memory");
     let first = recover_wal(env.clone());
     if let Ok(first) = first {
@@ -63,12 +63,12 @@ pub fn wal(input: &[u8]) {
     }
 }
 
-/// The entries that a recovery of the log gives, and where it ends.
+/// The entries that a recovery of the WAL yields, and where it ends.
 fn recover_wal(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
     let settings = RecoverySettings {
         env,
         dir: PathBuf::new(),
-        database: LOG_PLACE.0,
+        database: WAL_PLACE.0,
         flushed_through: Sequence(0),
         last_edit: EditNumber(u64::MAX),
         durable: Position(0),
@@ -82,7 +82,7 @@ fn recover_wal(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
     Ok((entries, recovered.end.0))
 }
 
-/// A table file. Its checksums are made to fit first, so that inputs get past them.
+/// A table file. Its checksums are corrected first, so that inputs get past them.
 pub fn table(input: &[u8]) {
     let mut bytes = input.to_vec();
     repair_checksums(&mut bytes, TABLE_PLACE.0, TABLE_PLACE.1);
@@ -106,7 +106,7 @@ pub fn table(input: &[u8]) {
 pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
 
 /// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They
-/// are put into records with checksums that fit, and recovered.
+/// are put into records with correct checksums, and recovered.
 pub fn manifest(input: &[u8]) {
     let (database, number) = MANIFEST_PLACE;
     let header = manifest::Header { number, database };
@@ -129,7 +129,7 @@ pub fn manifest(input: &[u8]) {
             continue;
         };
         let encoded = edit.encode();
-        // What a newer version may add is passed over, and so not written again.
+        // Optional additions of newer versions are skipped, and so not written again.
         assert!(encoded == bytes || encoded.len() < bytes.len(), "one value has one encoding: {edit:?}");
         assert_eq!(Edit::decode(&encoded).as_ref(), Ok(&edit));
         fits &= edit.unserved().is_none();

@@ -1,8 +1,7 @@
 //! Parts of the engine, for this repository's tests, benchmarks and `tamarack inspect`.
 //!
-//! Behind the feature `internals`, which no default includes. Makes nothing and promises nothing:
-//! whatever stands here may change with every version. A part whose tests are unit tests of its
-//! module does not stand here.
+//! Behind the feature `internals`, which no default includes. Unstable: anything here may change
+//! with every version. A part whose tests are unit tests of its module is not here.
 
 pub use crate::cache::Holder;
 pub use crate::database::{Database, Sequences};

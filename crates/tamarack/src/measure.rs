@@ -1,22 +1,22 @@
-//! For benchmarks only: hashing a key again for each filter, as a tree does that does not share one
-//! digest, and reading a clock between the parts of a lookup.
+//! Measurement of lookups, for benchmarks only: hashing a key again for each filter, as a tree
+//! without a shared digest does, and reading a clock between the parts of a lookup.
 //!
-//! Everything here is behind the feature `measure`, which no default includes. Without it, what the
-//! lookup calls is empty or gives back what it was given, and leaves no instruction. With it, all
-//! is off until the thread that looks up turns it on for itself (`hash_with`, `set_clock`), and no
-//! answer ever changes.
+//! Everything here is behind the feature `measure`, which no default includes. Without it, the
+//! calls of a lookup are empty or return their argument, and leave no instruction. With it, all is
+//! off until the thread of the lookup turns it on for itself (`hash_with`, `set_clock`), and no
+//! result ever changes.
 //!
-//! **What is hashed.** A tree of today makes one digest for each lookup, at the interface's edge,
-//! and asks all filters with it (`Hashed::Once`). One whose filters hash for themselves makes as
-//! many as it asks filters (`Hashed::ByEach`): here the first filter is asked with the digest of
-//! the edge, and for each further one the key is hashed again. So the two differ by exactly the
-//! hashes that sharing saves.
+//! **Hashes.** The engine computes one digest for each lookup, at the interface's edge, and probes
+//! all filters with it (`Hashed::Once`). A tree whose filters hash for themselves computes one for
+//! each probe (`Hashed::ByEach`): here the first filter is probed with the digest of the edge, and
+//! for each further one the key is hashed again. The two differ by exactly the hashes that sharing
+//! saves.
 //!
 //! **MurmurHash64A**, the hash of Zhu, Mun, Raman and Athanassoulis (*Reducing Bloom Filter CPU
 //! Overhead in LSM-Trees on Modern Storage Devices*, DaMoN 2021, section 4.1), is computed for the
 //! first filter and, if hashed by each, for all others. Filters are built from digests of the
-//! format, not from these; so a filter is asked with its own digest still, but only when the hash
-//! is there: its outcome goes into the digest with all bits masked away, by a mask that the
+//! format, not from these; so a filter is still probed with its own digest, but only when the hash
+//! is computed: the hash is combined into the digest with all bits masked, by a mask that the
 //! compiler does not know. The one digest of the edge comes on top, in both cases.
 
 #[cfg(feature = "measure")]

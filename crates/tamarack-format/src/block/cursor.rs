@@ -1,24 +1,24 @@
-//! [`BlockCursor`]: a walk over the entries of a block, in both directions.
+//! [`BlockCursor`]: a cursor over the entries of a block, in both directions.
 //!
-//! Keys are written as differences from the key before, so they can only be assembled forward. A
-//! step forward changes the one key that there is. A step backward that comes to another interval
-//! decodes all of it, up to where it goes, and keeps the keys:
+//! Keys are encoded as differences from the previous key, so they can only be assembled forward. A
+//! forward step updates the current key. A backward step into another interval decodes all of it,
+//! up to its target, and keeps the keys:
 //!
 //! ```text
 //! block      │ restart  user:07  10 │ restart  user:12  3  5 │ …          a step back from user:15
 //! keys       user:15  user:07  user:10                                  the key it left, then those of the interval
-//! behind              user:07                                           the cursor stands on user:10, the last of them
+//! behind              user:07                                           the cursor is at user:10, the last of them
 //! ```
 //!
-//! The steps that follow take one key after the other from the end, and decode and copy nothing. So
-//! a walk backward decodes each entry once, as one forward does.
+//! The following steps take one key after the other from the end, and decode and copy nothing. So a
+//! backward scan decodes each entry once, as a forward one does.
 //!
-//! # What a step tells
+//! # Results of a step
 //!
-//! How many bytes the new key has in common with the old one ([`BlockCursor::shared`]), also from
-//! one block to the next: it is mostly written in the entry. And where the value is that a step
-//! backward has left ([`BlockCursor::left`]): who goes backward learns only from the entry
-//! before whether an entry was the youngest of its key.
+//! The number of bytes that the new key shares with the old one ([`BlockCursor::shared`]), also
+//! across blocks: it is usually part of the encoding. And the value that a backward step has left
+//! ([`BlockCursor::left`]): a backward scan learns only from the preceding entry whether an entry
+//! was the youngest of its key.
 //!
 //! Tests: `tests/suite/block.rs`, against a plain list; the fuzz target `block`.
 
@@ -29,29 +29,28 @@ use super::{Block, EntryLayout, Flaw, MALFORMED};
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::prefixes::common_prefix;
 
-/// Room for the keys of most who go forward, so that it need not grow.
+/// The initial capacity for keys, which suffices for most forward scans.
 const KEYS_BYTES_MIN: usize = 64;
 
-/// A place in a block, with the key assembled. It does not hold the block: every call must be given
-/// the one it was sought in.
+/// A position in a block, with the key assembled. It does not own the block: every call must get
+/// the block of the last seek.
 ///
-/// A new cursor stands nowhere, and so does one that stepped past either end or met a flaw.
+/// A new cursor has no position, nor does one that stepped past either end or met a flaw.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     slot: Option<EntryLayout>,
-    /// The key of the entry it stands on, or stood on last, from `key_start` on; before it those of
-    /// `behind`, and perhaps one that was left.
+    /// The key of the current or last entry, from `key_start` on; before it those of `behind`, and
+    /// possibly one that was left.
     keys: Vec<u8>,
     key_start: usize,
-    /// Entries of the same interval that stand before it, in order, if a step backward has decoded
-    /// them.
+    /// Earlier entries of the same interval, in order, if a backward step has decoded them.
     behind: Vec<Behind>,
     shared: Option<usize>,
-    /// From where to where the value stands that a step backward has left.
+    /// The range of the value that a backward step has left.
     left: (usize, usize),
 }
 
-/// A decoded entry, and where its key begins in `keys`. It ends where the next one begins.
+/// A decoded entry, and where its key begins in `keys`. The key ends where the next one begins.
 #[derive(Debug)]
 struct Behind {
     key_start: usize,
@@ -59,7 +58,7 @@ struct Behind {
 }
 
 impl BlockCursor {
-    /// The entry it stands on.
+    /// The current entry.
     #[inline]
     pub fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
         let slot = self.slot.as_ref()?;
@@ -71,32 +70,32 @@ impl BlockCursor {
         })
     }
 
-    /// True if it stands on an entry.
+    /// Returns true if the cursor is at an entry.
     #[inline]
     pub fn stands(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// How many bytes its key has in common with the one that the last step left; `None` after a
+    /// The number of bytes that its key shares with the one that the last step left; `None` after a
     /// seek.
     #[inline]
     pub fn shared(&self) -> Option<usize> {
         self.shared
     }
 
-    /// The value of the entry that the last step, which was one backward, left. `block` is the one
-    /// it was in.
+    /// The value of the entry that the last step, a backward one, left. `block` is that entry's
+    /// block.
     #[inline]
     pub fn left<'a>(&self, block: &'a Block) -> &'a [u8] {
         &block.payload[self.left.0..self.left.1]
     }
 
-    /// Goes to the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self, block: &Block) -> Result<(), Flaw> {
         self.restart_at(block, 0)
     }
 
-    /// Goes to the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self, block: &Block) -> Result<(), Flaw> {
         self.forget();
         self.last_before(block, block.entries_end)?;
@@ -104,20 +103,20 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// A step forward to the first entry of `block`, from the end of the block before it.
+    /// Steps forward to the first entry of `block`, from the end of the previous block.
     pub fn step_into_first(&mut self, block: &Block) -> Result<(), Flaw> {
         self.leave_behind();
         self.read(block, 0)?;
         self.slot.is_none_or(|slot| slot.shared == 0).then_some(()).ok_or(MALFORMED)
     }
 
-    /// A step backward to the last entry of `block`, from the beginning of the block after it.
+    /// Steps backward to the last entry of `block`, from the beginning of the next block.
     pub fn step_into_last(&mut self, block: &Block) -> Result<(), Flaw> {
         self.slot = None;
         self.last_before(block, block.entries_end)
     }
 
-    /// Goes to the first entry at or after a place; nowhere if there is none.
+    /// Moves to the first entry at or after a place; no position if there is none.
     pub fn seek(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
         self.forget();
         let mut at = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
@@ -130,8 +129,8 @@ impl BlockCursor {
                 Ordering::Greater => false,
             };
             if !is_before {
-                // It shares no more with the entry before than that one does with the place: else it would stand
-                // before the place as well.
+                // It shares no more with the previous entry than that one does with the place:
+                // otherwise it would be before the place as well.
                 self.keys.extend_from_slice(&key[..head.shared]);
                 break;
             }
@@ -142,7 +141,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Goes to the last entry before a place; nowhere if there is none.
+    /// Moves to the last entry before a place; no position if there is none.
     pub fn seek_before(&mut self, block: &Block, key: &[u8], sequence: Sequence) -> Result<(), Flaw> {
         self.forget();
         let restart = block.restart(block.last_restart(key, sequence, Ordering::is_lt)?);
@@ -159,7 +158,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Goes to the next entry, or past the end. It must stand on one.
+    /// Moves to the next entry, or past the end. The cursor must be at an entry.
     #[inline]
     pub fn next(&mut self, block: &Block) -> Result<(), Flaw> {
         let end = self.slot.as_ref().expect("next() on a cursor that stands on an entry").end;
@@ -169,7 +168,7 @@ impl BlockCursor {
         self.read(block, end)
     }
 
-    /// Goes to the previous entry, or past the beginning. It must stand on one.
+    /// Moves to the previous entry, or past the beginning. The cursor must be at an entry.
     #[inline]
     pub fn prev(&mut self, block: &Block) -> Result<(), Flaw> {
         let slot = self.slot.take().expect("prev() on a cursor that stands on an entry");
@@ -186,18 +185,18 @@ impl BlockCursor {
         if slot.start == 0 { Ok(()) } else { self.last_before(block, slot.start) }
     }
 
-    /// Forgets how it came to where it stands: not by a step.
+    /// Forgets the last step, so that [`BlockCursor::shared`] is `None`.
     pub fn leapt(&mut self) {
         self.shared = None;
     }
 
-    /// Stands nowhere from now on. What the last step left stays.
+    /// Removes the position. What the last step left stays.
     pub fn leave(&mut self) {
         self.slot = None;
         self.behind.clear();
     }
 
-    /// Stands nowhere, and knows no key.
+    /// Removes the position and all keys.
     fn forget(&mut self) {
         self.leave();
         self.keys.clear();
@@ -205,14 +204,14 @@ impl BlockCursor {
         self.key_start = 0;
     }
 
-    /// Drops all keys but that of the entry it stands on, or stood on last.
+    /// Drops all keys but that of the current or last entry.
     fn leave_behind(&mut self) {
         self.keys.drain(..self.key_start);
         self.key_start = 0;
         self.behind.clear();
     }
 
-    /// Goes to the restart at `offset`.
+    /// Moves to the restart at `offset`.
     fn restart_at(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.forget();
         self.read(block, offset)?;
@@ -220,8 +219,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Reads the entry at `offset`; the key before it (empty at a restart) is all that is in
-    /// `keys`.
+    /// Reads the entry at `offset`; `keys` contains only the previous key (empty at a restart).
     #[inline]
     fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.slot = None;
@@ -238,8 +236,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Goes to the entry that ends at `offset`, keeping those of its interval before it for further
-    /// steps.
+    /// Moves to the entry that ends at `offset`, keeping the earlier ones of its interval for
+    /// further steps.
     fn last_before(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
         self.leave_behind();
         let left_bytes = self.keys.len();
@@ -253,7 +251,7 @@ impl BlockCursor {
     }
 
     /// Decodes entries from the restart at `start` on, as long as they begin before `end` and
-    /// `wanted` wants them. Gives where the last of them ends.
+    /// `wanted` returns true. Returns where the last of them ends.
     fn decode(
         &mut self,
         block: &Block,
@@ -278,7 +276,7 @@ impl BlockCursor {
         Ok(at)
     }
 
-    /// Goes to the last of the decoded entries, whose key is not yet cut from what follows; false
+    /// Moves to the last of the decoded entries, whose key is not yet cut from what follows; false
     /// if there is none.
     #[inline]
     fn take_behind(&mut self) -> bool {
@@ -304,10 +302,10 @@ fn long_slot(block: &Block, start: usize) -> Result<Option<EntryLayout>, Flaw> {
 }
 
 /// As [`slot`], for most entries: a put or a tombstone whose lengths have one byte, or two for the
-/// value's, and whose sequence has at most seven. Nothing is said of others.
+/// value's, and whose sequence has at most seven. `None` for others.
 #[inline]
 fn short_slot(block: &Block, start: usize) -> Option<EntryLayout> {
-    // Restarts stand behind the entries, so that near the end as well there mostly are so many bytes.
+    // Restarts follow the entries, so that near the end there usually are enough bytes as well.
     let bytes: &[u8; 16] = block.payload.get(start..)?.first_chunk()?;
     let [shared, suffix_bytes, tag] = [bytes[0], bytes[1], bytes[2]];
     let word = u64::from_le_bytes(*bytes[3..].first_chunk()?);
@@ -345,18 +343,17 @@ fn short_slot(block: &Block, start: usize) -> Option<EntryLayout> {
     Some(EntryLayout { start, shared: usize::from(shared), suffix_start, value_start, end, kind, sequence })
 }
 
-/// The number of a varint whose bytes are those of `word`, and nothing else.
+/// The number of a varint whose bytes are those of `word`.
 #[inline]
 fn close_gaps(word: u64) -> u64 {
     let word = word & 0x7F7F_7F7F_7F7F_7F7F;
-    // The gaps between the groups of 7 bits: by pairs, fours, and eights.
+    // Closes the gaps between the groups of 7 bits: by pairs, fours, and eights.
     let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
     let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
     word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
 }
 
-/// How many bytes what follows the common bytes of two keys has in common beyond those that were
-/// counted: mostly none.
+/// The number of common bytes of two keys beyond those counted already: usually none.
 #[inline]
 fn more_in_common(a: &[u8], b: &[u8]) -> usize {
     if a.first() == b.first() { common_prefix(a, b) } else { 0 }
@@ -365,8 +362,8 @@ fn more_in_common(a: &[u8], b: &[u8]) -> usize {
 /// Appends the suffix of an entry to the bytes that its key shares.
 #[inline]
 fn append_suffix(keys: &mut Vec<u8>, block: &Block, suffix: Range<usize>) {
-    // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without asking
-    // how many to copy.
+    // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without a
+    // length to branch on.
     match block.payload[suffix.start..].first_chunk::<16>() {
         Some(chunk) if suffix.len() <= chunk.len() => {
             let end = keys.len() + suffix.len();

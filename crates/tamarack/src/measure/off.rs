@@ -1,8 +1,8 @@
-//! What lookups call in a build that does not measure: nothing.
+//! The calls of lookups in a build that does not measure: empty.
 
 use tamarack_filter::Digest;
 
-/// As with the feature; keys are hashed nowhere here but at the edge.
+/// The parts as with the feature.
 #[derive(Clone, Copy)]
 pub(crate) enum LookupPart {
     Probe,
@@ -10,7 +10,7 @@ pub(crate) enum LookupPart {
     Block,
 }
 
-/// A part of a lookup that goes on.
+/// A part of a lookup in progress.
 pub(crate) struct Begun;
 
 impl Begun {
@@ -18,19 +18,19 @@ impl Begun {
     pub(crate) fn end(self) {}
 }
 
-/// A lookup makes its digest.
+/// Does nothing.
 #[inline(always)]
 pub(crate) fn lookup_begins() -> Begun {
     Begun
 }
 
-/// A part of a lookup begins.
+/// Begins a part of a lookup.
 #[inline(always)]
 pub(crate) fn begin(_part: LookupPart) -> Begun {
     Begun
 }
 
-/// What to ask the next filter with: the digest of the query.
+/// Returns the digest of the query.
 #[inline(always)]
 pub(crate) fn digest_for_filter(_key: &[u8], digest: Digest) -> Digest {
     digest

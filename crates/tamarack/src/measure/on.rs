@@ -1,58 +1,58 @@
-//! What lookups call in a build that measures; all of it concerns only the thread that calls it.
+//! The calls of lookups in a build that measures; all state belongs to the calling thread.
 
 use std::cell::Cell;
 use std::hint::black_box;
 
 use tamarack_filter::Digest;
 
-/// Which hash.
+/// The hash function to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hash {
-    /// That of all digests, XXH3-64.
+    /// XXH3-64, the hash of all digests.
     Digest,
     /// MurmurHash64A.
     Murmur64A,
 }
 
-/// How often a lookup hashes its key.
+/// The number of hashes per lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hashed {
     /// Once, for all filters.
     Once,
-    /// For each filter that it asks.
+    /// One for each filter that is probed.
     ByEach,
-    /// For each filter that it asks, and its digest is made besides: what that takes more than
-    /// [`Hashed::Once`] is what a hash takes there.
+    /// One for each filter that is probed, and the digest besides: the difference to
+    /// [`Hashed::Once`] is the cost of a hash there.
     Besides,
 }
 
-/// A part of a lookup that has a clock of its own. What is in none of them is the rest.
+/// A part of a lookup that is timed by itself. The rest of the lookup is in none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupPart {
-    /// Making digests of the key.
+    /// Computing digests of the key.
     Hash,
-    /// Asking filters with one.
+    /// Probing filters.
     Probe,
-    /// Which table of a run, which block of a table.
+    /// Finding the table of a run, and the block of a table.
     Index,
-    /// Getting a block (or an entry that the cache keeps by itself), from the cache or from
-    /// storage, and searching it; copying or pinning the value.
+    /// Getting a block (or a cached entry), from the cache or from storage, and searching it;
+    /// copying or pinning the value.
     Block,
 }
 
 /// All parts, in the order of [`take_parts`].
 pub const PARTS: [LookupPart; 4] = [LookupPart::Hash, LookupPart::Probe, LookupPart::Index, LookupPart::Block];
 
-/// Of each part: the ticks of the clock, and how often it was entered (each time costs two looks at
-/// the clock).
+/// For each part: the ticks of the clock, and the number of times it was entered (each reads the
+/// clock twice).
 pub type Parts = [(u64, u64); PARTS.len()];
 
-/// Tells the time in ticks of any length.
+/// A clock, in ticks of any length.
 pub type Clock = fn() -> u64;
 
 struct Measured {
     hash: Cell<(Hash, Hashed)>,
-    /// The lookup has not asked a filter yet.
+    /// True until the lookup probes a filter.
     is_first: Cell<bool>,
     clock: Cell<Option<Clock>>,
     parts: Cell<Parts>,
@@ -69,27 +69,27 @@ thread_local! {
     };
 }
 
-/// From now on lookups of this thread hash their keys so.
+/// Sets how later lookups of this thread hash their keys.
 pub fn hash_with(hash: Hash, hashed: Hashed) {
     MEASURED.with(|measured| measured.hash.set((hash, hashed)));
 }
 
-/// From now on the parts of this thread's lookups are measured with that clock, or not at all.
+/// Sets the clock that measures the parts of this thread's lookups; `None` turns it off.
 pub fn set_clock(clock: Option<Clock>) {
     MEASURED.with(|measured| measured.clock.set(clock));
 }
 
-/// What the parts of this thread's lookups took since this was last asked.
+/// Returns and resets the measurements of this thread's lookups.
 pub fn take_parts() -> Parts {
     MEASURED.with(|measured| measured.parts.take())
 }
 
-/// A part of a lookup that goes on. It counts if its end is told.
+/// A part of a lookup in progress. It counts only if it is ended.
 #[derive(Debug)]
 pub struct Begun(Option<(LookupPart, Clock, u64)>);
 
 impl Begun {
-    /// The part is over.
+    /// Ends the part.
     #[inline]
     pub fn end(self) {
         let Some((part, clock, began)) = self.0 else { return };
@@ -103,21 +103,21 @@ impl Begun {
     }
 }
 
-/// A lookup makes its digest.
+/// Records that a lookup computes its digest.
 #[inline]
 pub fn lookup_begins() -> Begun {
     MEASURED.with(|measured| measured.is_first.set(true));
     begin(LookupPart::Hash)
 }
 
-/// A part of a lookup begins.
+/// Begins a part of a lookup.
 #[inline]
 pub fn begin(part: LookupPart) -> Begun {
     Begun(MEASURED.with(|measured| measured.clock.get()).map(|clock| (part, clock, clock())))
 }
 
-/// What to ask the next filter with, of the lookup that began last: `digest`, once the key has been
-/// hashed as often as it is to be.
+/// Returns `digest`, to probe the next filter of the current lookup with, after hashing the key as
+/// often as configured.
 #[inline]
 pub fn digest_for_filter(key: &[u8], digest: Digest) -> Digest {
     let (hash, is_first) = MEASURED.with(|measured| (measured.hash.get(), measured.is_first.replace(false)));
@@ -138,14 +138,14 @@ fn timed(hash: impl FnOnce() -> Digest) -> Digest {
     digest
 }
 
-/// The same digest, but not before the key has been hashed.
+/// Returns the same digest, but not before the key has been hashed.
 #[inline]
 fn after_murmur(key: &[u8], digest: Digest) -> Digest {
     let hash = murmur_hash_64a(black_box(key), SEED);
     Digest::from_stored(digest.stored() ^ (black_box(hash) & black_box(0)))
 }
 
-/// Any seed.
+/// The seed, which may be any number.
 const SEED: u64 = 0x7461_6D61_7261_636B;
 
 /// MurmurHash64A (Appleby, the 64-bit variant of MurmurHash2), as on a little-endian machine.
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(murmur_hash_64a(&hashes, 0) as u32, 0x1F0D_3804);
     }
 
-    /// The clock is read between the parts, and only those count whose end is told.
+    /// The clock is read between the parts, and only those count that are ended.
     #[test]
     fn parts_are_summed() {
         fn clock() -> u64 {

@@ -18,14 +18,14 @@ use crate::merge::Source;
 /// A cursor over the entries of a memtable, which it keeps alive. Its [`Source`] never fails.
 #[derive(Debug)]
 pub struct MemtableCursor {
-    /// A node of `buffer`.
+    /// A node of `memtable`.
     at: Option<NonNull<Head>>,
     /// The node that the last step left.
     left: Option<NonNull<Head>>,
-    buffer: Arc<Memtable>,
+    memtable: Arc<Memtable>,
 }
 
-// SAFETY: the pointer leads into the buffer's arena, which the `Arc` keeps alive and in place
+// SAFETY: the pointer leads into the memtable's arena, which the `Arc` keeps alive and in place
 // wherever the cursor goes, and whose nodes may be read by any thread; `Memtable` is `Send` and
 // `Sync`.
 unsafe impl Send for MemtableCursor {}
@@ -33,8 +33,8 @@ unsafe impl Send for MemtableCursor {}
 unsafe impl Sync for MemtableCursor {}
 
 impl MemtableCursor {
-    pub(super) fn new(buffer: Arc<Memtable>) -> Self {
-        Self { at: None, left: None, buffer }
+    pub(super) fn new(memtable: Arc<Memtable>) -> Self {
+        Self { at: None, left: None, memtable }
     }
 
     fn node(&self) -> Option<Node<'_>> {
@@ -42,7 +42,7 @@ impl MemtableCursor {
     }
 
     fn node_at(&self, at: Option<NonNull<Head>>) -> Option<Node<'_>> {
-        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `buffer`, whose arena lives at least
+        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `memtable`, whose arena lives at least
         // as long as the borrow of `self`.
         at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
     }
@@ -54,36 +54,36 @@ impl MemtableCursor {
         Ok(())
     }
 
-    fn standing(&self) -> Node<'_> {
+    fn current_node(&self) -> Node<'_> {
         self.node().expect("the cursor stands on an entry when it is moved on")
     }
 }
 
 impl Source for MemtableCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.stand(|this| this.buffer.list.first())
+        self.stand(|this| this.memtable.list.first())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.stand(|this| this.buffer.list.last())
+        self.stand(|this| this.memtable.list.last())
     }
 
     fn seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.stand(|this| this.buffer.list.at_or_after(&SearchPosition::new(key, sequence)))
+        self.stand(|this| this.memtable.list.at_or_after(&SearchPosition::new(key, sequence)))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
-        self.stand(|this| this.buffer.list.before(&SearchPosition::new(key, sequence)))
+        self.stand(|this| this.memtable.list.before(&SearchPosition::new(key, sequence)))
     }
 
     fn next(&mut self) -> Result<()> {
-        self.stand(|this| this.buffer.list.after(this.standing()))
+        self.stand(|this| this.memtable.list.after(this.current_node()))
     }
 
     fn prev(&mut self) -> Result<()> {
         self.stand(|this| {
-            let Entry { key, sequence, .. } = this.standing().entry();
-            this.buffer.list.before(&SearchPosition::new(key, sequence))
+            let Entry { key, sequence, .. } = this.current_node().entry();
+            this.memtable.list.before(&SearchPosition::new(key, sequence))
         })
     }
 

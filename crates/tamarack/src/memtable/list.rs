@@ -108,7 +108,7 @@ impl List {
 
     /// The first node.
     pub(super) fn first(&self) -> Option<Node<'_>> {
-        // SAFETY: level 0 is below every height.
+        // SAFETY: the lowest level is below every height.
         unsafe { self.start().successor(0) }
     }
 
@@ -126,7 +126,7 @@ impl List {
 
     /// The node after `node`.
     pub(super) fn after<'a>(&'a self, node: Node<'a>) -> Option<Node<'a>> {
-        // SAFETY: every node has level 0.
+        // SAFETY: every node has the lowest level.
         unsafe { node.tower().successor(0) }
     }
 
@@ -180,7 +180,7 @@ impl List {
         let mut next = unsafe { tower.successor(0) };
         while let Some(node) = next.filter(|node| node.is_before(place)) {
             tower = node.tower();
-            // SAFETY: level 0 is below every height.
+            // SAFETY: the lowest level is below every height.
             next = unsafe { tower.successor(0) };
         }
         visit(0, tower);
@@ -247,7 +247,7 @@ impl List {
 enum Finger {
     /// It points to the position at every level needed.
     Right,
-    /// It points to the position at level 0 only.
+    /// It points to the position at the lowest level only.
     Near,
     /// It points elsewhere.
     Elsewhere,

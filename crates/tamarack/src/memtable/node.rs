@@ -84,7 +84,7 @@ pub(super) struct Node<'a> {
 /// The links of a node, or those of the list's start: a position of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tower<'a> {
-    /// Points to the link of level 0; that of level n lies n links below.
+    /// Points to the link of the lowest level; that of level n lies n links below.
     lowest: NonNull<Link>,
     arena: PhantomData<&'a Arena>,
 }
@@ -252,7 +252,7 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Tower<'a> {
-    /// The links of a list's start; the last of `links` is level 0.
+    /// The links of a list's start; the last of `links` is the lowest level.
     pub(super) fn start<const HEIGHT: usize>(links: &'a [Link; HEIGHT]) -> Self {
         const { assert!(HEIGHT > 0) };
         let links = NonNull::from(links).cast::<Link>();

@@ -11,9 +11,9 @@ use super::Memtable;
 /// short-lived.
 #[derive(Clone)]
 pub struct PinnedValue {
-    /// Bytes in the arena of `_buffer`.
+    /// Bytes in the arena of `_memtable`.
     value: NonNull<[u8]>,
-    _buffer: Arc<Memtable>,
+    _memtable: Arc<Memtable>,
 }
 
 // SAFETY: the bytes are never written again, and the `Arc` keeps them alive and in place wherever
@@ -24,14 +24,14 @@ unsafe impl Sync for PinnedValue {}
 
 impl PinnedValue {
     /// # Panics
-    /// If `value` does not lie in `buffer`.
-    pub(super) fn new(buffer: Arc<Memtable>, value: &[u8]) -> Self {
+    /// If `value` does not lie in `memtable`.
+    pub(super) fn new(memtable: Arc<Memtable>, value: &[u8]) -> Self {
         // An empty value may lie at the very end of a chunk, or be a constant for "none"; any
         // address will do for it.
         let value = if value.is_empty() { &[] } else { value };
-        let inside = value.is_empty() || buffer.list.arena().contains(value);
-        assert!(inside, "a value of {} bytes that does not lie in the buffer cannot be pinned by it", value.len());
-        Self { value: NonNull::from(value), _buffer: buffer }
+        let inside = value.is_empty() || memtable.list.arena().contains(value);
+        assert!(inside, "a value of {} bytes that does not lie in the memtable cannot be pinned by it", value.len());
+        Self { value: NonNull::from(value), _memtable: memtable }
     }
 }
 
@@ -41,7 +41,7 @@ impl Deref for PinnedValue {
     fn deref(&self) -> &[u8] {
         // SAFETY: the slice was valid when it was given to `new`, and lies in the arena, or is empty. Safe
         // code can only have got a slice of the arena as key or value of an entry; those are
-        // initialised, and not written or freed while the buffer lives.
+        // initialised, and not written or freed while the memtable lives.
         unsafe { self.value.as_ref() }
     }
 }

@@ -62,9 +62,9 @@ fn stands(cursor: &MemtableCursor) -> Option<(Version, Content)> {
 }
 
 /// All versions up to `sequence`, as `get` shows them.
-fn versions(buffer: &Memtable, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
+fn versions(memtable: &Memtable, key: &[u8], sequence: Sequence) -> Vec<(Sequence, EntryKind, Vec<u8>)> {
     let mut found = Vec::new();
-    let flow = buffer.get(Query::new(key, sequence), &mut |entry| {
+    let flow = memtable.get(Query::new(key, sequence), &mut |entry| {
         assert_eq!(entry.key, key);
         found.push((entry.sequence, entry.kind, entry.value.to_vec()));
         ControlFlow::Continue(())
@@ -73,7 +73,7 @@ fn versions(buffer: &Memtable, key: &[u8], sequence: Sequence) -> Vec<(Sequence,
     found
 }
 
-fn insert_random(random: &mut Random, buffer: &Memtable, model: &mut Model, sequence: u64) {
+fn insert_random(random: &mut Random, memtable: &Memtable, model: &mut Model, sequence: u64) {
     let kind = if random.below(4) == 0 { EntryKind::Delete } else { EntryKind::Put };
     let len = if random.below(50) == 0 { random.below(20_000) } else { random.below(30) };
     let value = if kind.has_value() { random.bytes(len) } else { Vec::new() };
@@ -82,7 +82,7 @@ fn insert_random(random: &mut Random, buffer: &Memtable, model: &mut Model, sequ
         0 => [&b"seq"[..], &sequence.to_be_bytes()].concat(),
         _ => random.key(),
     };
-    buffer.insert(Entry { key: &key, sequence: Sequence(sequence), kind, value: &value });
+    memtable.insert(Entry { key: &key, sequence: Sequence(sequence), kind, value: &value });
     model.insert((key, Reverse(Sequence(sequence))), (kind, value));
 }
 
@@ -100,12 +100,12 @@ fn random_place(random: &mut Random, model: &Model, sequence: u64) -> (Vec<u8>, 
 /// One random history: inserts between reads of every kind, all compared with the model.
 fn history(seed: u64) {
     let mut random = Random(seed);
-    let buffer = Arc::new(Memtable::new());
+    let memtable = Arc::new(Memtable::new());
     let mut model = Model::new();
-    assert!(buffer.is_empty());
-    let mut cursor = buffer.cursor();
+    assert!(memtable.is_empty());
+    let mut cursor = memtable.cursor();
     for sequence in 1..400 {
-        insert_random(&mut random, &buffer, &mut model, sequence);
+        insert_random(&mut random, &memtable, &mut model, sequence);
         if random.below(4) != 0 {
             continue;
         }
@@ -114,13 +114,13 @@ fn history(seed: u64) {
             .range((key.clone(), Reverse(until))..=(key.clone(), Reverse(Sequence::ZERO)))
             .map(|((_, sequence), (kind, value))| (sequence.0, *kind, value.clone()))
             .collect();
-        assert_eq!(versions(&buffer, &key, until), expected, "seed {seed}: get {key:?} at {until:?}");
+        assert_eq!(versions(&memtable, &key, until), expected, "seed {seed}: get {key:?} at {until:?}");
         walk(&mut random, &mut cursor, &model, (key, until), seed);
     }
-    assert_eq!(buffer.entries(), model.len() as u64);
-    assert_eq!(buffer.tombstones(), model.values().filter(|(kind, _)| *kind == EntryKind::Delete).count() as u64);
+    assert_eq!(memtable.entries(), model.len() as u64);
+    assert_eq!(memtable.tombstones(), model.values().filter(|(kind, _)| *kind == EntryKind::Delete).count() as u64);
     let raw_bytes = model.iter().map(|(key, value)| key.0.len() + value.1.len() + 8).sum::<usize>();
-    assert_eq!(buffer.raw_bytes(), raw_bytes as u64);
+    assert_eq!(memtable.raw_bytes(), raw_bytes as u64);
 }
 
 /// Seeks in one of the four ways, then takes some steps to and fro.
@@ -140,7 +140,7 @@ fn walk(
         2 => cursor.seek(&key, sequence).map(|()| before),
         _ => cursor.seek_before(&key, sequence).map(|()| before.wrapping_sub(1)),
     }
-    .expect("a buffer's cursor does not fail");
+    .expect("a memtable's cursor does not fail");
     for step in 0..10 {
         assert_eq!(stands(cursor), all.get(expected).cloned(), "seed {seed}, step {step} from {key:?} {sequence:?}");
         if cursor.entry().is_none() {
@@ -150,7 +150,7 @@ fn walk(
             0 => (cursor.next(), expected + 1),
             _ => (cursor.prev(), expected.wrapping_sub(1)),
         };
-        moved.expect("a buffer's cursor does not fail");
+        moved.expect("a memtable's cursor does not fail");
         expected = to;
     }
 }
@@ -172,11 +172,11 @@ mod threads_and_models {
     fn orders_sequences() {
         let orders: [fn(u64) -> u64; 4] = [|n| n, |n| 5000 - n, |n| n / 2 + n % 2 * 10_000, |n| n * 2003 % 5003];
         for order in orders {
-            let buffer = Arc::new(Memtable::new());
-            (0..5000).for_each(|n| buffer.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
+            let memtable = Arc::new(Memtable::new());
+            (0..5000).for_each(|n| memtable.insert(put(&order(n).to_be_bytes(), n + 1, b"v")));
             let mut expected: Vec<u64> = (0..5000).map(order).collect();
             expected.sort_unstable();
-            let mut cursor = buffer.cursor();
+            let mut cursor = memtable.cursor();
             cursor.seek_first().unwrap();
             for key in expected {
                 assert_eq!(cursor.entry().expect("an entry for each insert").key, key.to_be_bytes());
@@ -189,10 +189,10 @@ mod threads_and_models {
     /// An entry of every largest size is kept as it is.
     #[test]
     fn keeps_the_largest_keys_and_sequences() {
-        let buffer = Memtable::new();
+        let memtable = Memtable::new();
         let (key, value) = (vec![255; 1 << 16], vec![7; 5 << 20]);
-        buffer.insert(put(&key, Sequence::MAX.0, &value));
-        assert_eq!(versions(&buffer, &key, Sequence::MAX), [(Sequence::MAX, EntryKind::Put, value)]);
+        memtable.insert(put(&key, Sequence::MAX.0, &value));
+        assert_eq!(versions(&memtable, &key, Sequence::MAX), [(Sequence::MAX, EntryKind::Put, value)]);
     }
 
     #[test]
@@ -204,27 +204,27 @@ mod threads_and_models {
     #[test]
     #[should_panic(expected = "inserted twice")]
     fn refuses_the_same_version_twice() {
-        let buffer = Memtable::new();
-        buffer.insert(put(b"key", 1, b"one"));
-        buffer.insert(put(b"key", 1, b"two"));
+        let memtable = Memtable::new();
+        memtable.insert(put(b"key", 1, b"one"));
+        memtable.insert(put(b"key", 1, b"two"));
     }
 
     /// Shows that `get` stops when told to, and that a pinned value outlives the memtable's owners.
     #[test]
-    fn pinned_values_outlive_the_buffer() {
-        let buffer = Arc::new(Memtable::new());
-        buffer.insert(put(b"key", 1, b"old"));
-        buffer.insert(put(b"key", 2, b"young"));
-        buffer.insert(put(b"key", 3, b""));
+    fn pinned_values_outlive_the_memtable() {
+        let memtable = Arc::new(Memtable::new());
+        memtable.insert(put(b"key", 1, b"old"));
+        memtable.insert(put(b"key", 2, b"young"));
+        memtable.insert(put(b"key", 3, b""));
         let mut values = Vec::new();
         for sequence in [1, 2, 3] {
-            let flow = buffer.get(Query::new(b"key", Sequence(sequence)), &mut |entry| {
-                values.push(buffer.pin(entry.value));
+            let flow = memtable.get(Query::new(b"key", Sequence(sequence)), &mut |entry| {
+                values.push(memtable.pin(entry.value));
                 ControlFlow::Break(())
             });
             assert!(flow.is_break());
         }
-        drop(buffer);
+        drop(memtable);
         assert_eq!(values.iter().map(|value| &**value).collect::<Vec<_>>(), [&b"old"[..], b"young", b""]);
     }
 
@@ -245,34 +245,34 @@ mod threads_and_models {
     #[test]
     fn many_threads_insert_and_read() {
         const EACH: u64 = 4000;
-        let buffer = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::new());
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let buffer = &buffer;
+                let memtable = &memtable;
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let sequence = number * 4 + thread + 1;
                         // Few different prefixes for half of the threads, so that keys collide and versions pile up.
                         let key = if thread < 2 { sequence } else { (sequence * 7919 % 1009) << 40 }.to_be_bytes();
-                        buffer.insert(put(&key, sequence, &sequence.to_be_bytes()));
-                        let found = versions(buffer, &key, Sequence(sequence));
+                        memtable.insert(put(&key, sequence, &sequence.to_be_bytes()));
+                        let found = versions(memtable, &key, Sequence(sequence));
                         assert_eq!(found[0], (Sequence(sequence), EntryKind::Put, sequence.to_be_bytes().to_vec()));
                     }
                 });
             }
             for backward in [false, true] {
-                let buffer = &buffer;
-                scope.spawn(move || while count_in_order(buffer, backward) < 4 * EACH {});
+                let memtable = &memtable;
+                scope.spawn(move || while count_in_order(memtable, backward) < 4 * EACH {});
             }
         });
-        assert_eq!(buffer.entries(), 4 * EACH);
-        assert_eq!(count_in_order(&buffer, false), 4 * EACH);
-        assert_eq!(count_in_order(&buffer, true), 4 * EACH);
+        assert_eq!(memtable.entries(), 4 * EACH);
+        assert_eq!(count_in_order(&memtable, false), 4 * EACH);
+        assert_eq!(count_in_order(&memtable, true), 4 * EACH);
     }
 
     /// Walks over everything and asserts its order.
-    fn count_in_order(buffer: &Arc<Memtable>, backward: bool) -> u64 {
-        let mut cursor = buffer.cursor();
+    fn count_in_order(memtable: &Arc<Memtable>, backward: bool) -> u64 {
+        let mut cursor = memtable.cursor();
         let mut last: Option<(Vec<u8>, Sequence)> = None;
         let mut count = 0;
         if backward { cursor.seek_last() } else { cursor.seek_first() }.unwrap();
@@ -301,36 +301,36 @@ mod schedules {
     /// has seen stays, in order; an insert that returned is found; at the end everything is
     /// there.
     fn small_case() {
-        let buffer = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::new());
         let writers: Vec<_> = (0..2_u64)
             .map(|thread| {
-                let buffer = buffer.clone();
+                let memtable = memtable.clone();
                 thread::spawn(move || {
                     for number in 0..3 {
                         let sequence = number * 2 + thread + 1;
                         let key = [b"12345678a", b"12345678b", b"1234567zc"][number as usize];
-                        buffer.insert(put(key, sequence, b"v"));
-                        assert_eq!(versions(&buffer, key, Sequence(sequence))[0].0, Sequence(sequence));
+                        memtable.insert(put(key, sequence, b"v"));
+                        assert_eq!(versions(&memtable, key, Sequence(sequence))[0].0, Sequence(sequence));
                     }
                 })
             })
             .collect();
-        let seen = walk_in_order(&buffer);
-        let seen_later = walk_in_order(&buffer);
+        let seen = walk_in_order(&memtable);
+        let seen_later = walk_in_order(&memtable);
         assert!(seen.iter().all(|place| seen_later.contains(place)), "{seen:?} then {seen_later:?}");
         for writer in writers {
             writer.join().unwrap();
         }
-        let places: Vec<_> = walk_in_order(&buffer).into_iter().map(|(_, sequence)| sequence.0).collect();
+        let places: Vec<_> = walk_in_order(&memtable).into_iter().map(|(_, sequence)| sequence.0).collect();
         assert_eq!(places, [2, 1, 4, 3, 6, 5].map(Sequence));
         for &(key, sequence) in &[(&b"12345678a"[..], 2), (b"12345678b", 4), (b"1234567zc", 6)] {
-            assert_eq!(versions(&buffer, key, Sequence::MAX).len(), 2);
-            assert_eq!(versions(&buffer, key, Sequence(sequence - 1)).len(), 1);
+            assert_eq!(versions(&memtable, key, Sequence::MAX).len(), 2);
+            assert_eq!(versions(&memtable, key, Sequence(sequence - 1)).len(), 1);
         }
     }
 
-    fn walk_in_order(buffer: &Arc<Memtable>) -> Vec<Version> {
-        let mut cursor = buffer.cursor();
+    fn walk_in_order(memtable: &Arc<Memtable>) -> Vec<Version> {
+        let mut cursor = memtable.cursor();
         let mut places = Vec::new();
         cursor.seek_first().unwrap();
         while let Some((place, _)) = stands(&cursor) {

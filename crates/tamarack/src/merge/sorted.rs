@@ -41,7 +41,7 @@ pub(crate) struct SortedSource {
     versions: Vec<Version>,
     at: Option<usize>,
     calls_until_failure: Option<u64>,
-    asked: Cell<u64>,
+    entry_calls: Cell<u64>,
     /// The entry that the last step left: one backward, one forward.
     left: Option<usize>,
     passed: Option<usize>,
@@ -54,7 +54,7 @@ impl SortedSource {
         versions.sort_by(|a, b| compare(a.place(), b.place()));
         let knows_shared = !versions.len().is_multiple_of(3);
         let (left, passed) = (None, None);
-        Self { versions, at: None, calls_until_failure: None, asked: Cell::new(0), left, passed, knows_shared }
+        Self { versions, at: None, calls_until_failure: None, entry_calls: Cell::new(0), left, passed, knows_shared }
     }
 
     /// Makes one call fail, after `calls` that succeed.
@@ -66,8 +66,8 @@ impl SortedSource {
         &self.versions
     }
 
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.get()
+    pub(crate) fn entry_calls(&self) -> u64 {
+        self.entry_calls.get()
     }
 
     fn go(&mut self, at: Option<usize>) -> Result<()> {
@@ -91,7 +91,7 @@ impl SortedSource {
         self.versions.partition_point(|version| compare(version.place(), (key, sequence)).is_lt())
     }
 
-    fn standing(&self) -> usize {
+    fn position(&self) -> usize {
         self.at.expect("a source must stand on an entry to be moved")
     }
 }
@@ -114,14 +114,14 @@ impl Source for SortedSource {
     }
 
     fn next(&mut self) -> Result<()> {
-        let left = self.standing();
+        let left = self.position();
         self.go(Some(left + 1))?;
         self.passed = Some(left);
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        let left = self.standing();
+        let left = self.position();
         self.go(left.checked_sub(1))?;
         self.left = Some(left);
         Ok(())
@@ -138,7 +138,7 @@ impl Source for SortedSource {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.asked.set(self.asked.get() + 1);
+        self.entry_calls.set(self.entry_calls.get() + 1);
         self.at.map(|at| self.versions[at].entry())
     }
 }

@@ -213,9 +213,9 @@ impl<S: Source> MergedSource<S> {
         let winner = self.winner.take().expect("the cursor must stand on an entry to be moved");
         self.codes.direction = direction;
         for index in (0..self.sources.len()).filter(|&index| index != winner) {
-            let [source, standing] =
+            let [source, at_entry] =
                 self.sources.get_disjoint_mut([index, winner]).expect("both are indices of different sources");
-            let place = standing.entry().expect("the winner stands on an entry");
+            let place = at_entry.entry().expect("the winner stands on an entry");
             match direction {
                 Direction::Forward => source.seek(place.key, place.sequence)?,
                 Direction::Backward => source.seek_before(place.key, place.sequence)?,
@@ -243,7 +243,7 @@ impl<S: Source> MergedSource<S> {
         for at in (1..count).rev() {
             (players[at], self.losers[at]) = self.play(players[2 * at], players[2 * at + 1]);
         }
-        self.winner = players.get(1).and_then(|&first| codes.standing(first));
+        self.winner = players.get(1).and_then(|&first| codes.source_with_entry(first));
         self.challenge = 0;
         self.players = players;
         // A source that begins to wait does not know its shared bytes, so that this is reached.
@@ -261,7 +261,7 @@ impl<S: Source> MergedSource<S> {
             challenge = challenge.min(loser);
             at /= 2;
         }
-        self.winner = self.codes.standing(player);
+        self.winner = self.codes.source_with_entry(player);
         // The losers are those of another source's matches if that has won.
         self.challenge = if self.winner == Some(moved) { self.codes.code(challenge) } else { 0 };
     }
@@ -343,7 +343,7 @@ impl Codes {
 
     /// A player's source, if that has an entry.
     #[inline]
-    fn standing(self, player: Player) -> Option<usize> {
+    fn source_with_entry(self, player: Player) -> Option<usize> {
         (player < self.nowhere(0)).then(|| self.source(player))
     }
 }
@@ -477,11 +477,11 @@ mod tests {
         };
         let mut merged = MergedSource::new((0..16).map(source).collect());
         merged.seek_first().unwrap();
-        let asked_before = asked(&merged);
+        let calls_before = entry_calls(&merged);
         for _ in 0..1500 {
             merged.next().unwrap();
         }
-        assert_eq!(asked(&merged) - asked_before, 1500);
+        assert_eq!(entry_calls(&merged) - calls_before, 1500);
     }
 
     /// Of two keys on the same side of a third one, the smaller code comes first, and the code of
@@ -542,7 +542,7 @@ mod tests {
         }
     }
 
-    fn asked(merged: &MergedSource<SortedSource>) -> u64 {
-        merged.sources.iter().map(SortedSource::asked).sum()
+    fn entry_calls(merged: &MergedSource<SortedSource>) -> u64 {
+        merged.sources.iter().map(SortedSource::entry_calls).sum()
     }
 }

@@ -395,7 +395,7 @@ pub(crate) mod tests {
                     assert_eq!((cursor.key(), cursor.value()), (key.as_slice(), value.as_slice()), "{reader} {kind:?}");
                 }
                 assert!(!cursor.prev().unwrap());
-                assert!(cursor.source.asked() < 150, "asked {} times", cursor.source.asked());
+                assert!(cursor.source.entry_calls() < 150, "{} calls", cursor.source.entry_calls());
             }
         }
     }

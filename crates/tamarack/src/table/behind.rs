@@ -223,7 +223,7 @@ mod tests {
 
     const PIECES: u64 = 40;
 
-    /// Writes so many numbered pieces of 8 bytes and syncs the file; returns the result of `finish`
+    /// Writes numbered pieces of 8 bytes and syncs the file; returns the result of `finish`
     /// and the environment.
     fn write_all(fault: Option<Fault>) -> (Result<()>, SimEnv) {
         let sim = SimEnv::new(1);

@@ -6,19 +6,19 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Calls of this thread that took memory.
+    /// The allocations of this thread.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 
-    /// Bytes that this thread took, less those that it gave back. Wraps below zero.
+    /// The bytes that this thread has allocated minus those that it has freed. Wraps below zero.
     static ALLOCATED_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: both calls are handed on to the system's allocator as they came; counting does not touch
-// the memory, and needs none itself: its counters are constants until they are first used. The
-// provided methods for zeroed memory and for growing are made of these two.
+// SAFETY: both calls are passed on unchanged to the system's allocator; counting does not touch the
+// memory, and needs none itself: its counters are constants until they are first used. The provided
+// methods for zeroed memory and for growing are made of these two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -34,12 +34,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that this thread took, less those that it gave back. Only differences mean something.
+/// The bytes that this thread has allocated minus those that it has freed. Only differences are
+/// meaningful.
 pub(crate) fn bytes_of_thread() -> u64 {
     ALLOCATED_BYTES.get()
 }
 
-/// How often this thread took memory.
+/// The number of allocations of this thread.
 pub(crate) fn allocations_of_thread() -> u64 {
     ALLOCATIONS.get()
 }

@@ -1,6 +1,5 @@
-//! Shows that a buffer's account of its memory is exact: beside a counting allocator, after every
-//! insert, for entries from nothing to some mebibytes, and that dropping the last owner gives
-//! everything back.
+//! A memtable's account of its memory is exact: compared with a counting allocator after every
+//! insert, for entries of nothing to some mebibytes; and dropping the last owner frees everything.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,8 +24,8 @@ fn the_account_is_exact() {
         buffer.insert(entry);
         assert_eq!(empty + buffer.memory_bytes(), bytes_of_thread(), "after insert {sequence}");
     }
-    // What is not entries: 57 bytes per entry for links, numbers and alignment, and at most a chunk of
-    // 2 MiB in each of the two regions that is not used yet.
+    // The overhead: 57 bytes per entry for links, numbers and alignment, and at most an unused
+    // chunk of 2 MiB in each of the two regions.
     let overhead_bytes = buffer.memory_bytes() - (buffer.raw_bytes() - 8 * buffer.entries());
     assert!(overhead_bytes < 64 * buffer.entries() + (4 << 20), "{overhead_bytes} bytes for {}", buffer.entries());
 
@@ -39,7 +38,7 @@ fn the_account_is_exact() {
     });
     drop(buffer);
     drop(cursor);
-    assert_eq!(pinned.as_deref(), Some(&value[..31]), "the value keeps the buffer");
+    assert_eq!(pinned.as_deref(), Some(&value[..31]), "the value pins the memtable");
     drop(pinned);
     assert_eq!(bytes_of_thread(), at_first);
 }

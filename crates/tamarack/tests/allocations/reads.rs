@@ -1,6 +1,6 @@
-//! Shows that reads of what is cached allocate nothing: lookups of keys that are there and of keys
-//! that are not, in buffers, in blocks and in single entries, through few runs and many; and the
-//! steps of a scan that lends what it finds.
+//! Cached reads allocate nothing: lookups of existing and of absent keys, in memtables, in blocks
+//! and in single entries, through few runs and many; and the steps of a scan that lends its
+//! entries.
 
 use tamarack::{AdvancedOptions, Db, Options, Result};
 use tamarack_env::MemoryEnv;
@@ -9,7 +9,7 @@ use crate::allocator::allocations_of_thread;
 
 const ENTRIES: u64 = 3000;
 
-/// What `work` allocates in this thread.
+/// The allocations of `work` in this thread.
 fn allocations(work: impl FnOnce()) -> u64 {
     let before = allocations_of_thread();
     work();
@@ -22,8 +22,8 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// A tree of so many runs with keys from everywhere, the odd numbers of all below [`ENTRIES`], and
-/// the even ones of some in the buffer.
+/// A tree of that many runs over the same range of keys, the odd numbers below [`ENTRIES`], with
+/// some even ones in the memtable.
 fn database(runs: u64, advanced: AdvancedOptions) -> Result<Db> {
     let advanced = advanced.env(MemoryEnv::new(1)).policy("tiering:T=100").memtable_bytes(1 << 20);
     let db = Options::new().advanced(advanced).open("/database")?;
@@ -48,14 +48,14 @@ fn what_is_allocated_is_counted() {
 #[test]
 fn a_cached_lookup_allocates_nothing() -> Result<()> {
     let usual = |runs| database(runs, AdvancedOptions::new().cache_bytes(64 << 20));
-    // No room for all blocks: single entries are kept.
+    // The cache is too small for all blocks, so it contains single entries.
     let crowded = |runs| database(runs, AdvancedOptions::new().cache_bytes(96 << 10));
     for (name, db) in [("1 run", usual(1)?), ("7 runs", usual(7)?), ("7 runs, small cache", crowded(7)?)] {
         let lookups = |number: u64| {
             let _ = db.get(key(number)).expect("sound");
             let _ = db.contains(key(number)).expect("sound");
         };
-        // Twice, for caches that want to see it twice; and nothing is counted for the first time.
+        // Twice, for caches that admit on the second read; the first one is not counted.
         (0..3 * ENTRIES).for_each(|number| lookups(number % ENTRIES));
         let (mut quiet, mut read) = (0, 0);
         for number in 0..ENTRIES {
@@ -79,7 +79,7 @@ fn a_step_of_a_lending_scan_allocates_nothing() -> Result<()> {
     for runs in [1, 7] {
         let db = database(runs, AdvancedOptions::new().cache_bytes(64 << 20))?;
         for backward in [false, true] {
-            // The first scan reads, the second finds its place and makes room for keys; from then on nothing is
+            // The first scan reads, the second reserves memory for keys; later ones need nothing
             // new.
             for round in 0..2 {
                 let mut scan = db.scan::<&[u8]>(..);

@@ -1,4 +1,4 @@
-//! An allocator that counts what lives, for all threads, and the most that ever did.
+//! An allocator that counts live bytes of all threads, and their maximum.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -21,8 +21,8 @@ fn subtract(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Ordering::SeqCst);
 }
 
-// SAFETY: all calls are handed on to the system's allocator as they came; counting does not touch
-// the memory.
+// SAFETY: all calls are passed on unchanged to the system's allocator; counting does not touch the
+// memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
@@ -50,12 +50,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that live now.
+/// Live bytes.
 pub(crate) fn live_bytes() -> u64 {
     LIVE.load(Ordering::SeqCst)
 }
 
-/// The most bytes that lived at once since the last call.
+/// The maximum of live bytes since the last call.
 pub(crate) fn take_peak_bytes() -> u64 {
     PEAK.swap(live_bytes(), Ordering::SeqCst)
 }

@@ -1,13 +1,13 @@
-//! The engine's account of its memory beside a counting allocator, in everything that takes memory:
-//! loading, huge values, tiny entries, only deletes, filters, iterators by the hundred, values that
-//! outlive their blocks, merges; and that what lives never passes the budget by more than the slack
-//! that `Options::memory_bytes` states.
+//! The engine's memory accounting against a counting allocator, in everything that takes memory:
+//! loading, huge values, tiny entries, only deletes, filters, hundreds of iterators, values that
+//! outlive their blocks, compactions; and live memory never exceeds the budget by more than the
+//! slack that `Options::memory_bytes` states.
 //!
-//! Databases are real files, so that all that is allocated is the engine's and the test's own. Each
+//! Databases are real files, so that all allocations are the engine's and the test's own. Each
 //! scenario has a database of its own, and they run one after the other, since the allocator counts
-//! for all threads. The two are compared when nothing is being freed or taken: a comparison
-//! is repeated until it comes out right, and fails if it does not within some seconds. `--
-//! --nocapture` shows each of them.
+//! for all threads. The two are compared when nothing is being freed or allocated: a comparison is
+//! repeated until it succeeds, and fails if it does not within some seconds. `-- --nocapture` shows
+//! each of them.
 //!
 //! `TAMARACK_MIB` sets the budget of all scenarios (8), `TAMARACK_THREADS` that of background
 //! threads (2).
@@ -25,8 +25,8 @@ use tamarack_env::sync::thread;
 
 const MIB: u64 = 1 << 20;
 
-/// What is not charged: the parts of an open database that are always there, about 12 KiB, and what
-/// the cache's own tables have in reserve.
+/// The memory that is not charged: the fixed parts of an open database, about 12 KiB, and the
+/// reserve of the cache's own tables.
 const UNCHARGED_BYTES: u64 = 64 << 10;
 
 fn number_from(variable: &str, default: u64) -> u64 {
@@ -46,7 +46,7 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
         tiny_entries,
         deletes,
         iterators,
-        held_values,
+        pinned_values,
         compactions,
         large_filters,
         filters_beyond_the_budget,
@@ -56,8 +56,8 @@ fn the_account_is_right_and_the_budget_is_kept() -> Result<()> {
     scenarios.into_iter().try_for_each(|scenario| scenario(budget_bytes))
 }
 
-/// Reads some blocks together: what the environment takes for that, once in a process, is no
-/// database's.
+/// Reads some blocks together: the environment's memory for that, allocated once in a process,
+/// belongs to no database.
 fn take_what_the_process_keeps() -> Result<()> {
     let dir = TempDir::new().expect("there is a place for temporary files");
     let db = Options::new()
@@ -71,7 +71,7 @@ fn take_what_the_process_keeps() -> Result<()> {
     db.close()
 }
 
-/// A buffer that fills, flushes and merges beside it, a cache that fills, and all of these at once.
+/// A memtable that fills, flushes and compactions beside it, a cache that fills, and all at once.
 fn ordinary_entries(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("ordinary", budget_bytes, |advanced| advanced)?;
     let entries = 2 * budget_bytes / 250;
@@ -91,7 +91,7 @@ fn ordinary_entries(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// Values as large as they may be: each fills a buffer, and a block.
+/// Values of the largest size: each fills a memtable, and a block.
 fn huge_values(budget_bytes: u64) -> Result<()> {
     let largest_bytes = budget_bytes / 8 - 8;
     let mut scene = Scene::open("huge", budget_bytes, |advanced| advanced)?;
@@ -106,10 +106,10 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
     scene.compare("written");
     scene.settle()?;
     scene.compare("at rest");
-    let held: Vec<Option<Value>> = (0..3).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
-    let memory = scene.compare("some held");
+    let pinned: Vec<Option<Value>> = (0..3).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
+    let memory = scene.compare("some pinned");
     assert!(memory.pinned_bytes + memory.cache_bytes >= 3 * largest_bytes, "{memory:?}");
-    drop(held);
+    drop(pinned);
     scene.read(0..13)?;
     scene.compare("read");
     let mut scan = scene.db().scan::<&[u8]>(..);
@@ -119,7 +119,7 @@ fn huge_values(budget_bytes: u64) -> Result<()> {
     scene.close(SLACK_OF_HUGE_VALUES * threads() * largest_bytes)
 }
 
-/// Keys of three bytes and nothing else: most of what they take are links.
+/// Keys of three bytes and nothing else: their memory is mostly links.
 fn tiny_entries(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("tiny", budget_bytes, |advanced| advanced)?;
     for number in 0..budget_bytes / 50 {
@@ -143,7 +143,7 @@ fn deletes(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// Hundreds of iterators over several runs, each with its cursors; all are taken further.
+/// Hundreds of iterators over several runs, each with its cursors; all are advanced.
 fn iterators(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("iterators", budget_bytes, |advanced| advanced.policy("tiering:T=4"))?;
     scene.fill(0..budget_bytes / 250, 200)?;
@@ -166,16 +166,16 @@ fn iterators(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// Values that are kept while the cache goes on to other blocks.
-fn held_values(budget_bytes: u64) -> Result<()> {
-    let mut scene = Scene::open("held", budget_bytes, |advanced| advanced)?;
+/// Pinned values, while the cache replaces their blocks.
+fn pinned_values(budget_bytes: u64) -> Result<()> {
+    let mut scene = Scene::open("pinned", budget_bytes, |advanced| advanced)?;
     let entries = 2 * budget_bytes / 1000;
     scene.fill(0..entries, 1000)?;
     scene.settle()?;
     let number = budget_bytes / 12_000;
-    let held: Vec<Option<Value>> = (0..number).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
-    scene.compare("held");
-    // The tables that they are from go, so that nobody reads these blocks any more.
+    let pinned: Vec<Option<Value>> = (0..number).map(|number| scene.db().get(key(number))).collect::<Result<_>>()?;
+    scene.compare("pinned");
+    // Their tables are removed, so that these blocks are not read any more.
     for number in 0..entries / 50 {
         scene.db().put(key(50 * number), [])?;
     }
@@ -185,19 +185,19 @@ fn held_values(budget_bytes: u64) -> Result<()> {
     }
     let memory = scene.compare("others read since");
     assert!(memory.pinned_bytes > 1000 * number, "{memory:?}");
-    drop(held);
+    drop(pinned);
     assert_eq!(scene.compare("let go").pinned_bytes, 0);
     scene.read(0..entries)?;
     let after = scene.compare("all read again");
-    assert!(after.cache_bytes > memory.cache_bytes, "the cache takes back what is not held: {after:?}");
+    assert!(after.cache_bytes > memory.cache_bytes, "the cache takes back what is not pinned: {after:?}");
     scene.close(0)
 }
 
-/// What a merge reads ahead and builds, while it is held up by a limit of its speed.
+/// The read-ahead and output of a compaction that a rate limit delays.
 fn compactions(budget_bytes: u64) -> Result<()> {
     let limit = 2 * MIB;
     let change = |advanced: AdvancedOptions| advanced.policy("tiering:T=10").compaction_bytes_per_second(limit);
-    let mut scene = Scene::open("merges", budget_bytes, change)?;
+    let mut scene = Scene::open("compactions", budget_bytes, change)?;
     scene.fill(0..budget_bytes / 150, 100)?;
     scene.db().flush()?;
     let db = scene.db().clone();
@@ -205,7 +205,7 @@ fn compactions(budget_bytes: u64) -> Result<()> {
     let mut moments = 0;
     while scene.db().stats().memory.compactions_bytes == 0 {
         moments += 1;
-        assert!(moments < 2000, "there is no merge: {:?}", scene.db().stats());
+        assert!(moments < 2000, "no compaction has started: {:?}", scene.db().stats());
         scene.sleep_ms(5);
     }
     let memory = scene.compare("merging");
@@ -227,8 +227,8 @@ fn large_filters(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// Filters that are larger than the budget: that is told, nothing fails, and the cache is down to
-/// its minimum.
+/// Filters that are larger than the budget: that is reported, nothing fails, and the cache shrinks
+/// to its minimum.
 fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("beyond", budget_bytes / 8, |advanced| advanced.filter("blocked:bits=60"))?;
     let entries = budget_bytes / 48;
@@ -241,7 +241,7 @@ fn filters_beyond_the_budget(budget_bytes: u64) -> Result<()> {
     scene.close(entries * 60 / 8 * 2)
 }
 
-/// What is read back from the log is in buffers again.
+/// Entries recovered from the WAL are in memtables again.
 fn replay(budget_bytes: u64) -> Result<()> {
     let mut scene = Scene::open("replay", budget_bytes, |advanced| advanced)?;
     scene.fill(0..budget_bytes / 2000, 100)?;
@@ -252,28 +252,28 @@ fn replay(budget_bytes: u64) -> Result<()> {
     scene.close(0)
 }
 
-/// A database, and what lives because of it.
+/// A database, and its live memory.
 struct Scene {
     name: &'static str,
     db: Option<Db>,
     dir: TempDir,
     options: Options,
     budget_bytes: u64,
-    /// What lived before it was opened.
+    /// Live bytes before it was opened.
     before_bytes: u64,
-    /// What the test itself has allocated since.
+    /// Bytes that the test itself has allocated since.
     own_bytes: u64,
-    /// The most that lived of the engine.
+    /// The maximum of the engine's live bytes.
     peak_bytes: u64,
 }
 
-/// What comes on top of the budget; see `Options::memory_bytes`.
+/// Slack beyond the budget; see `Options::memory_bytes`.
 fn slack_bytes(budget_bytes: u64) -> u64 {
     budget_bytes / 8 + MIB
 }
 
-/// So many of the largest values a background thread may have in hand, more than the budget
-/// foresees.
+/// The number of the largest values that a background thread may have in hand beyond the budget's
+/// reservation.
 const SLACK_OF_HUGE_VALUES: u64 = 4;
 
 impl Scene {
@@ -299,7 +299,7 @@ impl Scene {
         self.db.as_ref().expect("open")
     }
 
-    /// Puts values that do not compress.
+    /// Puts incompressible values.
     fn fill(&self, numbers: std::ops::Range<u64>, value_bytes: usize) -> Result<()> {
         let noise = noise(value_bytes + 64);
         for number in numbers {
@@ -315,7 +315,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until nothing is being flushed or merged.
+    /// Waits until no flush or compaction is running.
     fn settle(&self) -> Result<()> {
         self.db().flush()?;
         self.db().wait_for_compactions()
@@ -355,15 +355,15 @@ impl Scene {
         self.peak_bytes = self.peak_bytes.max(peak);
     }
 
-    /// Opens the database anew, without having closed it properly.
+    /// Reopens the database without having closed it properly.
     fn reopen(&mut self) -> Result<()> {
         self.db = None;
         self.db = Some(self.options.open(self.dir.path())?);
         Ok(())
     }
 
-    /// The budget was kept but for the slack, `more_bytes` and what the test says; and when it is
-    /// closed nothing is left.
+    /// Asserts that the budget was exceeded at most by the slack, `more_bytes` and the test's own
+    /// memory; and that after closing nothing is left.
     fn close(mut self, more_bytes: u64) -> Result<()> {
         self.note_peak();
         let share = self.peak_bytes as f64 / self.budget_bytes as f64;
@@ -371,7 +371,7 @@ impl Scene {
         let most_bytes = self.budget_bytes + slack_bytes(self.budget_bytes) + more_bytes;
         assert!(self.peak_bytes <= most_bytes, "{}: {} bytes lived, of {most_bytes}", self.name, self.peak_bytes);
         self.db.take().expect("open").close()?;
-        // A thread's numbers in a database that is closed go with the next one it reads from.
+        // A thread's counters in a closed database are freed with the next database it reads from.
         let left_bytes = || live_bytes().saturating_sub(self.before_bytes + self.own_bytes);
         let mut moments = 0;
         while left_bytes() > 4096 {
@@ -383,12 +383,12 @@ impl Scene {
     }
 }
 
-/// Keys in no order.
+/// Keys in random order.
 fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     let random = Random::new(7);
     let mut noise = Vec::with_capacity(bytes + 8);

@@ -1,5 +1,5 @@
-//! Replays the kept inputs of all fuzz targets, so that what a fuzzer once found stays mended
-//! without a fuzzer.
+//! Replays the stored inputs of all fuzz targets, so that a defect that a fuzzer found stays
+//! repaired.
 //!
 //! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite corpus` writes the seed inputs anew;
 //! those that a fuzzer added stay.
@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::fuzz::{LOG_PLACE, TABLE_PLACE, TARGETS};
+use tamarack::fuzz::{TABLE_PLACE, TARGETS, WAL_PLACE};
 use tamarack::internals::{FilterKind, FilterSettings, TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 use tamarack_format::block::{BlockBuilder, Compression};
@@ -50,12 +50,12 @@ fn write_seeds(env: &Arc<dyn Env>) {
     if std::env::var_os("TAMARACK_REWRITE").is_none() {
         return;
     }
-    let seeds = block_seeds().into_iter().chain(log_seeds()).chain(manifest_seeds()).chain(table_seeds());
+    let seeds = block_seeds().into_iter().chain(wal_seeds()).chain(manifest_seeds()).chain(table_seeds());
     for (target, name, bytes) in seeds {
         let path = corpus(target).join(name);
         let _ = env.remove(&path, STEP);
         let file = env.create(&path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        file.write_all_at(&bytes, 0, STEP).expect("room on the disk");
+        file.write_all_at(&bytes, 0, STEP).expect("space on the disk");
     }
 }
 
@@ -86,8 +86,8 @@ fn block_seeds() -> Vec<Seed> {
     vec![seed(1), seed(4), seed(16)]
 }
 
-fn log_seeds() -> Vec<Seed> {
-    let (database, number) = LOG_PLACE;
+fn wal_seeds() -> Vec<Seed> {
+    let (database, number) = WAL_PLACE;
     let header = SegmentHeader { number, base: Position(0), first_sequence: Sequence(1), created_after: EditNumber(3) };
     let mut bytes = header.encode(database).to_vec();
     let mut next = Sequence(1);
@@ -106,8 +106,8 @@ fn log_seeds() -> Vec<Seed> {
     vec![("log", "seed-whole".to_owned(), bytes), ("log", "seed-torn".to_owned(), torn)]
 }
 
-/// One input per stored edit, numbered so that it comes first, and one with all that can follow one
-/// another.
+/// One input per stored edit, numbered so that it comes first, and one with all edits that can
+/// follow one another.
 fn manifest_seeds() -> Vec<Seed> {
     let changes: Vec<(String, Vec<u8>)> = include_str!("../golden/v2/edit.txt")
         .lines()
@@ -136,11 +136,11 @@ fn table_seeds() -> Vec<Seed> {
             let (database, id) = TABLE_PLACE;
             let created_after = EditNumber(3);
             let settings = TableSettings { database, id, created_after, block_bytes, compression, filter, digests };
-            let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+            let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("space on the disk");
             for (key, sequence, kind, value) in &entries() {
-                builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("room");
+                builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).expect("space on the disk");
             }
-            builder.finish().expect("room");
+            builder.finish().expect("space on the disk");
             let bytes = read(&*env, &FileName::Table(id.0).path(Path::new("")));
             ("table", name.to_owned(), bytes)
         };

@@ -1,9 +1,8 @@
-//! Elastic filters in real trees, asked for absent keys of which some are much more asked for than
-//! others: fewer blocks are read than with other filters of the same memory, also when other keys
-//! become hot; the memory is kept at every step of the background's work; nothing that is there is
-//! ever denied.
+//! Elastic filters in real trees, under skewed lookups of absent keys: fewer block reads than with
+//! other filters of the same memory, also after the hot keys change; the memory stays within its
+//! bound at every step of background work; no existing key is ever denied.
 //!
-//! All is counted, and comes out the same each time. `-- --nocapture` shows the figures.
+//! All results are counts, and the same each time. `-- --nocapture` shows them.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use tamarack_model::access_frequency::half_life;
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
 
-/// Entries of a buffer.
+/// The entries of a memtable.
 const BUFFER: u64 = 8000;
 
-/// Keys next to each other, which are hot together.
+/// The number of adjacent keys that are hot together.
 const NEIGHBOURS: u64 = 1000;
 
-/// What filters take beside the bits that they are given, for each table: the fields of a filter,
-/// and what rounds it to whole cache lines.
+/// The memory of a table's filter beside its bits: the fields of a filter, and the rounding to
+/// whole cache lines.
 const SLACK_BYTES: u64 = 96;
 
 fn options(env: Arc<dyn Env>, filter: &str) -> Options {
@@ -36,7 +35,7 @@ fn key(entry: u64) -> [u8; 8] {
     (2 * entry).to_be_bytes()
 }
 
-/// Puts every key below `entries`, in an order in which each buffer has keys from everywhere.
+/// Puts every key below `entries`, in an order in which each memtable covers all keys.
 fn fill(db: &Db, entries: u64) -> Result<()> {
     for number in 0..entries {
         let entry = number * 7919 % entries;
@@ -46,16 +45,16 @@ fn fill(db: &Db, entries: u64) -> Result<()> {
     db.wait_for_compactions()
 }
 
-/// Keys that are not there, any of their neighbours, which are asked for by a Zipfian law of
-/// exponent 0.99.
-struct Asked {
+/// Absent keys, in groups of neighbours that are looked up by a Zipfian distribution of exponent
+/// 0.99.
+struct AbsentLookups {
     random: Random,
     entries: u64,
-    /// Where the hot ones are.
+    /// The location of the hot keys.
     place: u64,
 }
 
-impl Asked {
+impl AbsentLookups {
     fn new(entries: u64) -> Self {
         Self { random: Random::new(11), entries, place: 1 }
     }
@@ -66,12 +65,12 @@ impl Asked {
         let rank = ((1.0 + uniform * all).powf(100.0) - 1.0) as u64;
         let groups = self.entries / NEIGHBOURS;
         let group = (rank / NEIGHBOURS + 1).wrapping_mul(self.place * 48_271) % groups;
-        // The hottest keys by themselves would be false positives or not by chance.
+        // The hottest single keys would be false positives or not by chance.
         (2 * (group * NEIGHBOURS + self.random.below(NEIGHBOURS)) + 1).to_be_bytes()
     }
 
-    /// Data blocks read for each of so many lookups.
-    fn ask(&self, db: &Db, lookups: u64) -> Result<f64> {
+    /// Data blocks read per lookup.
+    fn look_up(&self, db: &Db, lookups: u64) -> Result<f64> {
         let before = db.stats().lookups.data_blocks_read;
         for _ in 0..lookups {
             assert!(!db.contains(self.next())?, "it was never put");
@@ -84,9 +83,8 @@ fn tables(db: &Db) -> u64 {
     db.stats().levels.iter().map(|level| level.total().tables).sum()
 }
 
-/// Elastic filters read fewer blocks than standard and blocked ones of the same memory, whether
-/// those are alike or shared out among runs; and again, within three half-lives, when other keys
-/// are hot.
+/// Elastic filters read fewer blocks than standard and blocked ones of the same memory, uniform or
+/// allocated; and again, within three half-lives, after other keys have become hot.
 #[test]
 fn fewer_blocks_are_read() -> Result<()> {
     let entries = 120_000;
@@ -97,17 +95,17 @@ fn fewer_blocks_are_read() -> Result<()> {
             let env = SimEnv::new(1);
             let db = options(Arc::new(env.clone()), &filter).open("/db")?;
             fill(&db, entries)?;
-            let mut asked = Asked::new(entries);
+            let mut lookups = AbsentLookups::new(entries);
             let period = half_life(tables(&db) as usize) * 64;
             let mut reads = Vec::new();
             for place in [1, 5, 11] {
-                asked.place = place;
+                lookups.place = place;
                 let periods = if filter.starts_with("elastic") { 24 } else { 0 };
                 for _ in 0..periods {
-                    asked.ask(&db, period / 8)?;
+                    lookups.look_up(&db, period / 8)?;
                     env.run_background_until_idle();
                 }
-                reads.push(asked.ask(&db, period / 2)?);
+                reads.push(lookups.look_up(&db, period / 2)?);
             }
             let of_entry = db.stats().memory.filters_bytes as f64 * 8.0 / entries as f64;
             println!("{filter}: {} tables, {of_entry:.2} bits in memory, reads {reads:.4?}", tables(&db));
@@ -123,8 +121,7 @@ fn fewer_blocks_are_read() -> Result<()> {
     Ok(())
 }
 
-/// The part of the budget of so many bits for each entry that filters take, which is not more than
-/// all.
+/// The share of the memory for `bits` per entry that filters take, which is at most all.
 fn check_budget(db: &Db, bits: f64) -> f64 {
     let stats = db.stats();
     let entries: u64 = stats.levels.iter().map(|level| level.total().entries).sum();
@@ -135,19 +132,19 @@ fn check_budget(db: &Db, bits: f64) -> f64 {
     taken as f64 / budget.max(1) as f64
 }
 
-/// After fewer bits were chosen while the database is open, tables that are made from then on take
-/// no more than these either, at every step.
+/// After fewer bits were chosen while the database is open, new tables too stay within these at
+/// every step.
 #[test]
 fn fewer_bits_are_kept_from_then_on() -> Result<()> {
     let env = SimEnv::new(5);
     let db = options(Arc::new(env.clone()), "elastic:bits=12").open("/db")?;
     fill(&db, 6 * BUFFER)?;
-    let asked = Asked::new(6 * BUFFER);
-    asked.ask(&db, 1000)?;
+    let lookups = AbsentLookups::new(6 * BUFFER);
+    lookups.look_up(&db, 1000)?;
     env.run_background_until_idle();
     assert!(check_budget(&db, 12.0) > 0.9);
     db.set_filter("elastic:bits=3")?;
-    asked.ask(&db, 1000)?;
+    lookups.look_up(&db, 1000)?;
     env.run_background_until_idle();
     check_budget(&db, 3.0);
     for entry in 6 * BUFFER..12 * BUFFER {
@@ -156,35 +153,35 @@ fn fewer_bits_are_kept_from_then_on() -> Result<()> {
             check_budget(&db, 3.0);
         }
     }
-    asked.ask(&db, 1000)?;
+    lookups.look_up(&db, 1000)?;
     env.run_background_until_idle();
     assert!(check_budget(&db, 3.0) > 0.9);
     Ok(())
 }
 
-/// At every step of the background's work, while keys are put, asked for, deleted and become hot or
-/// cold, filters take no more than what was chosen for each entry.
+/// At every step of background work, while keys are put, looked up, deleted and become hot or cold,
+/// filters stay within the memory chosen for each entry.
 #[test]
 fn budget_is_kept() -> Result<()> {
     let bits = 8.0;
     let env = SimEnv::new(2);
     let db = options(Arc::new(env.clone()), &format!("elastic:bits={bits}")).open("/db")?;
-    let mut asked = Asked::new(1);
+    let mut lookups = AbsentLookups::new(1);
     let mut most = 0.0_f64;
     let mut check = |db: &Db| most = most.max(check_budget(db, bits));
     for buffers in 1..=12 {
         let entries = buffers * BUFFER;
         for entry in entries - BUFFER..entries {
-            // In the order of keys buffers would not overlap.
+            // In key order, memtables would not overlap.
             db.put(key(entry * 7919 % (12 * BUFFER)), entry.to_be_bytes())?;
             if entry % 500 == 0 {
                 check(&db);
             }
         }
-        asked.entries = 12 * BUFFER;
-        asked.place = buffers;
+        lookups.entries = 12 * BUFFER;
+        lookups.place = buffers;
         for _ in 0..30 {
-            asked.ask(&db, 1000)?;
+            lookups.look_up(&db, 1000)?;
             while env.step_background() {
                 check(&db);
             }
@@ -198,15 +195,15 @@ fn budget_is_kept() -> Result<()> {
     while env.step_background() {
         check(&db);
     }
-    asked.ask(&db, 1000)?;
+    lookups.look_up(&db, 1000)?;
     check(&db);
     println!("at most {most:.3} of the budget");
     assert!(most > 0.9, "{most}");
     Ok(())
 }
 
-/// Every key that is there is found while units come and go, after the database was opened again
-/// with other filters, and with these again; and the tables are whole.
+/// Every existing key is found while units are loaded and dropped, after the database was reopened
+/// with other filters, and with the first ones again; and the tables are whole.
 #[test]
 fn nothing_is_denied() -> Result<()> {
     let entries = 20_000;
@@ -218,26 +215,26 @@ fn nothing_is_denied() -> Result<()> {
         if round == 0 {
             fill(&db, entries)?;
         }
-        let mut asked = Asked::new(entries);
+        let mut lookups = AbsentLookups::new(entries);
         for place in 1..4 {
-            asked.place = place;
-            asked.ask(&db, 20_000)?;
+            lookups.place = place;
+            lookups.look_up(&db, 20_000)?;
             for entry in (round as u64..entries).step_by(7) {
                 assert_eq!(db.get(key(entry))?.as_deref(), Some(&entry.to_be_bytes()[..]), "{entry} with {filter}");
             }
         }
         let stats = db.stats();
         let bits = filter.split_once('=').map_or(0.0, |(_, bits)| bits.parse().expect("a number"));
-        // The engine's count, which is an estimate where a merge has cut a table.
+        // The engine's count, which is an estimate where a compaction has cut a table.
         let known: u64 = stats.levels.iter().map(|level| level.total().entries).sum();
         assert!(known.abs_diff(entries) < entries / 10, "{known}");
         let budget = (known as f64 * bits / 8.0) as u64 + tables(&db) * SLACK_BYTES;
         let taken = stats.memory.filters_bytes;
-        // Without filters those that tables were written with stay, unless they are elastic.
+        // Without filters, tables keep those that they were written with, unless these are elastic.
         assert!(taken <= budget || bits == 0.0, "{taken} bytes of {budget} with {filter}");
         assert!(taken > budget / 2 || bits == 0.0, "{taken} bytes of {budget} with {filter}");
         db.verify(&mut |_, _| {})?;
-        // A part of the tables is written anew, with other filters.
+        // Rewrites a part of the tables, with other filters.
         db.compact_range(key(0)..key(entries / 3))?;
         db.close()?;
     }

@@ -1,9 +1,9 @@
-//! Single entries in the cache: whatever is written, deleted, merged and reshaped meanwhile, and
-//! whoever reads, present or past, they answer as the tables would.
+//! The entry cache: through all writes, deletes, compactions and reshapes, for present and past
+//! readers, cached entries answer as the tables would.
 //!
 //! Random histories on a database with a cache for a few entries and blocks, compared with a map
-//! for the present and one for each snapshot. That the histories can notice something is shown by
-//! mistakes that are planted in the cache's rules: each makes some history fail.
+//! for the present and one for each snapshot. Planted mistakes in the cache's rules show that the
+//! histories can fail: each makes some history fail.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const OPERATIONS: usize = 1500;
 
 const KEYS: u64 = 150;
 
-/// A mistake that needs more histories than this counts as not noticed.
+/// The upper bound on histories: a mistake that needs more is not noticed.
 #[cfg(debug_assertions)]
 const HISTORIES_MAX: u64 = 30;
 
@@ -46,8 +46,8 @@ fn cached_entries_answer_as_tables_do() -> Result<()> {
     Ok(())
 }
 
-/// One entry of those whose digests agree answers for all. (They do not really agree here, but that
-/// is how it would be.)
+/// One of the entries with equal digests answers for all. (The digests are not really equal here,
+/// but the effect is the same.)
 #[cfg(debug_assertions)]
 #[test]
 fn an_entry_of_another_key_is_noticed() {
@@ -78,10 +78,10 @@ fn is_noticed(mistake: Mistake) {
     let seed = (0..HISTORIES_MAX).find(wrong);
     let seed = seed.unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_MAX} histories"));
     println!("{mistake:?} is noticed by history {seed}");
-    assert!(history(seed).expect("memory does not fail").is_ok(), "without the mistake all is well");
+    assert!(history(seed).expect("memory does not fail").is_ok(), "it passes without the mistake");
 }
 
-/// What lookups did in the history of that seed, or which of them was wrong.
+/// The lookups in the history of that seed, or the first wrong one.
 fn history(seed: u64) -> Result<std::result::Result<LookupCounts, String>> {
     let random = Random::new(seed);
     let cache_bytes = [2000, 4000, 8000][random.below(3) as usize];
@@ -102,7 +102,7 @@ fn history(seed: u64) -> Result<std::result::Result<LookupCounts, String>> {
 }
 
 impl World {
-    /// One operation; an error of the second kind says what was wrong.
+    /// One operation; an error of the second kind describes a wrong answer.
     fn step(&mut self) -> Result<std::result::Result<(), String>> {
         match self.random.below(1000) {
             0..150 => {
@@ -151,7 +151,7 @@ impl World {
         format!("key {:05}", self.random.below(below) * 7919 % KEYS).into_bytes()
     }
 
-    /// No two are the same; most take a small part of a block, some more than one.
+    /// All values differ; most take a small part of a block, some more than one.
     fn value(&self) -> Vec<u8> {
         let bytes = [10, 40, 40, 40, 250, 500][self.random.below(6) as usize];
         let mut value = self.random.next().to_le_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Filters in a real tree: they err as seldom as the model promises, hide nothing, cost one digest
-//! per lookup, and are counted as what they are.
+//! Bloom filters in a real tree: the measured false positive rate is the predicted one, no key is
+//! hidden, a lookup computes one digest, and all probes are counted.
 
 use tamarack::{AdvancedOptions, Batch, Db, Options, Result};
 use tamarack_env::{Env, MemoryEnv, Random};
@@ -15,7 +15,7 @@ fn advanced(env: &std::sync::Arc<dyn Env>, filter: &str) -> AdvancedOptions {
     AdvancedOptions::new().env(env.clone()).filter(filter).policy("tiering:T=10")
 }
 
-/// A tree of [`RUNS`] runs, each with keys from everywhere: `entries` of them, all even.
+/// A tree of [`RUNS`] runs over the same range of keys: `entries` of them, all even.
 fn tree(env: &std::sync::Arc<dyn Env>, entries: u64, filter: &str) -> Result<Db> {
     let per_run = entries / RUNS;
     let advanced = advanced(env, filter).memtable_bytes(per_run * ENTRY_BYTES).table_bytes(per_run * ENTRY_BYTES / 4);
@@ -33,10 +33,10 @@ fn tree(env: &std::sync::Arc<dyn Env>, entries: u64, filter: &str) -> Result<Db>
     Ok(db)
 }
 
-/// Keys that are not there, between those that are, pass as many filters as the kind and the bits
-/// per entry promise, within a tenth.
+/// The rate of false positives of zero-result lookups is the one predicted for kind and bits per
+/// entry, within a tenth.
 #[test]
-fn false_positives_are_as_promised() -> Result<()> {
+fn false_positives_are_as_predicted() -> Result<()> {
     for kind in FilterKind::OF_ONE_PIECE {
         for bits in [5, 10] {
             let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -48,19 +48,19 @@ fn false_positives_are_as_promised() -> Result<()> {
                 assert!(!db.contains(key.to_be_bytes())?, "{key} was never put");
             }
             let counts = db.stats().lookups;
-            // The largest keys lie past the last table of some runs.
+            // The largest keys are past the last table of some runs.
             assert!(counts.filter_probes > lookups * RUNS * 99 / 100 && counts.lookups == lookups, "{counts:?}");
             assert_eq!(counts.filter_probes, counts.filter_negatives + counts.filter_false_positives);
             let measured = counts.filter_false_positives as f64 / counts.filter_probes as f64;
-            let promised = filter::promise(kind, f64::from(bits)).fpr;
-            println!("{}, {bits} bits per entry: {measured:.5} measured, {promised:.5} promised", kind.name());
-            assert!((measured / promised - 1.0).abs() < 0.1, "{} {bits}: {measured} of {promised}", kind.name());
+            let predicted = filter::promise(kind, f64::from(bits)).fpr;
+            println!("{}, {bits} bits per entry: {measured:.5} measured, {predicted:.5} predicted", kind.name());
+            assert!((measured / predicted - 1.0).abs() < 0.1, "{} {bits}: {measured} of {predicted}", kind.name());
         }
     }
     Ok(())
 }
 
-/// What the filters take is what their bits say, and is given back with their tables.
+/// Filters take the memory of their bits, and free it with their tables.
 #[test]
 fn memory_is_that_of_open_tables() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -72,7 +72,7 @@ fn memory_is_that_of_open_tables() -> Result<()> {
     }
     let stats = db.stats();
     let tables: u64 = stats.levels.iter().map(|level| level.total().tables).sum();
-    // Beside the bits each filter takes the few bytes that say what it is.
+    // Beside the bits each filter takes a few bytes for its kind and size.
     assert!((bits / 8 + tables * 8..bits / 8 + tables * 64).contains(&stats.filter_bytes), "{}", stats.filter_bytes);
     db.compact()?;
     assert!(db.contains(0_u64.to_be_bytes())?);
@@ -81,8 +81,8 @@ fn memory_is_that_of_open_tables() -> Result<()> {
     Ok(())
 }
 
-/// Tables without filters, tables with one kind and tables with the other are one tree; `verify`
-/// finds them whole.
+/// Tables without filters, tables with one kind and tables with the other form one tree; `verify`
+/// finds no damage.
 #[test]
 fn filters_of_all_kinds_side_by_side() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -102,7 +102,7 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
     }
     let report = db.verify(&mut |_, _| {})?;
     assert!(report.is_ok(), "{:?}", report.problems);
-    // Without filters there is nothing to ask, and none of what is there was asked in vain.
+    // Without filters there is no probe, and no lookup of an existing key is a false positive.
     db.compact()?;
     let before = db.stats().lookups;
     assert!(db.get(1_u64.to_be_bytes())?.is_some() && db.get([0; 9])?.is_none());
@@ -112,8 +112,8 @@ fn filters_of_all_kinds_side_by_side() -> Result<()> {
     Ok(())
 }
 
-/// A snapshot that must not see the version in a table does not make a false positive of the
-/// filter's right answer.
+/// A snapshot that must not see the version in a table does not turn a correct positive answer of
+/// the filter into a false positive.
 #[test]
 fn versions_too_young_for_a_snapshot_are_no_false_positives() -> Result<()> {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
@@ -131,8 +131,8 @@ fn versions_too_young_for_a_snapshot_are_no_false_positives() -> Result<()> {
     Ok(())
 }
 
-/// A lookup computes one digest, however many filters it asks; scans and writes compute none.
-/// Tables are built by other threads.
+/// A lookup computes one digest, however many filters it probes; scans and writes compute none.
+/// Other threads build the tables.
 #[test]
 #[cfg(debug_assertions)]
 fn one_digest_for_each_lookup() -> Result<()> {
@@ -168,13 +168,13 @@ fn one_digest_for_each_lookup() -> Result<()> {
     assert_eq!(count(&|| db.put(key(), "value"))?, 0, "put");
     assert_eq!(count(&|| db.delete(key()))?, 0, "delete");
     let probes = db.stats().lookups.filter_probes;
-    assert!(probes > 10_000, "{probes} filters were asked by 4,000 lookups of five runs");
+    assert!(probes > 10_000, "{probes} filter probes in 4,000 lookups of five runs");
     Ok(())
 }
 
-/// Words that name no filter are refused when the database is opened, by what is wrong with them.
+/// A specification that names no filter is refused when the database is opened, with the reason.
 #[test]
-fn words_that_name_no_filter_are_refused() {
+fn specifications_that_name_no_filter_are_refused() {
     let env: std::sync::Arc<dyn Env> = MemoryEnv::new(1);
     let error = Options::new().advanced(advanced(&env, "blocked:bits=ten")).open("/db").expect_err("no number");
     assert!(matches!(&error, tamarack::Error::InvalidArgument(what) if what.contains("`bits=ten`")), "{error:?}");

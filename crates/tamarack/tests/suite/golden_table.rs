@@ -1,10 +1,10 @@
-//! Stored bytes of tables: what this version writes is what it wrote when the format was fixed, and
-//! what was written then can be read now.
+//! Stored bytes of tables: this version writes the bytes of the fixed format, and reads those
+//! stored then.
 //!
 //! A difference here is a change of the format: it needs a new version number, a decoder for the
-//! old one, a directory `golden/vN`
-//! beside this one, which stays, and a section in `docs/FORMAT.md`. Once it has those,
-//! `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite golden_table` stores the new bytes.
+//! old one, a directory `golden/vN` beside this one, which stays, and a section in
+//! `docs/FORMAT.md`. Then `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite golden_table`
+//! stores the new bytes.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn read(env: &dyn Env, path: &Path) -> Vec<u8> {
 
 fn write(env: &dyn Env, path: &Path, bytes: &[u8]) {
     let file = env.create(path, STEP).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file.write_all_at(bytes, 0, STEP).expect("room");
+    file.write_all_at(bytes, 0, STEP).expect("space on the disk");
 }
 
 fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
@@ -67,17 +67,17 @@ fn build(compression: Compression, filter: Option<FilterSettings>, digests: bool
         filter,
         digests,
     };
-    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
-    entries().for_each(|entry| builder.add(entry).expect("room"));
-    builder.finish().expect("room");
+    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("space on the disk");
+    entries().for_each(|entry| builder.add(entry).expect("space on the disk"));
+    builder.finish().expect("space on the disk");
     read(&*env, &FileName::Table(31).path(Path::new("")))
 }
 
-/// The stored bytes; written first if the test is told so.
+/// The stored bytes; with `TAMARACK_REWRITE`, they are written first.
 fn golden(name: &str, compression: Compression, filter: Option<FilterSettings>, digests: bool) -> Vec<u8> {
     let (env, path) = (OsEnv::new(), stored(name));
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
-        // It may not be there yet.
+        // The file may not exist yet.
         let _ = env.remove(&path, STEP);
         write(&*env, &path, &build(compression, filter, digests));
     }
@@ -132,8 +132,8 @@ fn a_table_is_written_as_ever_and_the_stored_one_is_read() {
     assert_written_as_ever("0000000031.sst", None, 0, false);
 }
 
-/// With a filter of either kind. Its bits depend on the digest's function and seed, which so are
-/// held as well.
+/// With a filter of either kind. Its bits depend on the digest's function and seed, which are
+/// thereby fixed as well.
 #[test]
 fn a_table_with_a_filter_is_written_as_ever_and_the_stored_one_is_read() {
     for (name, kind, number) in [("bloom.sst", FilterKind::Bloom, 1), ("blocked.sst", FilterKind::Blocked, 2)] {

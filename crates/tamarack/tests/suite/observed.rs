@@ -1,9 +1,8 @@
-//! Filters that are shared out by what lookups were seen to do (`allocation=observed`), in real
-//! trees that grow while they are asked: beside equal bits, and beside the best for lookups that
-//! find nothing.
+//! Filter allocation by observed lookups (`allocation=observed`), in real trees that grow while
+//! they are read: against uniform bits, and against the best allocation for zero-result lookups.
 //!
-//! What is compared is false positives for each lookup, of the same lookups on trees of the same
-//! runs. `-- --nocapture` shows them.
+//! Compared are false positives per lookup, of the same lookups on trees with the same runs. `--
+//! --nocapture` shows them.
 
 use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_env::{MemoryEnv, Random};
@@ -11,40 +10,40 @@ use tamarack_env::{MemoryEnv, Random};
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
 
-/// Entries of a buffer.
+/// The entries of a memtable.
 const BUFFER: u64 = 1000;
 
-/// The buffers that a tree grows to.
+/// The number of memtables that a tree grows to.
 const BUFFERS: u64 = 31;
 
-/// Lookups for each of them.
+/// Lookups per memtable.
 const LOOKUPS: u64 = 1500;
 
-/// Lookups whose false positives are counted in the end.
+/// Lookups whose false positives are counted at the end.
 const COUNTED: u64 = 20_000;
 
-/// What is asked for, and where keys lie.
+/// The keys of lookups, and the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Asked {
-    /// Nothing that is there.
+enum LookupKind {
+    /// Absent keys.
     Absent,
-    /// Any entry, as likely as any other.
+    /// Existing keys, uniformly.
     Present,
-    /// Entries of the oldest tenth.
+    /// Keys of the oldest tenth.
     Old,
-    /// Entries of the youngest tenth.
+    /// Keys of the youngest tenth.
     Young,
-    /// Nothing that is there; keys come in order, so that each run has its own.
+    /// Absent keys; keys are put in order, so that each run has a range of its own.
     AbsentInOrder,
 }
 
-impl Asked {
+impl LookupKind {
     const ALL: [Self; 5] = [Self::Absent, Self::Present, Self::Old, Self::Young, Self::AbsentInOrder];
 
     /// The key of an entry: even numbers.
     fn key(self, entry: u64) -> u64 {
         if self == Self::AbsentInOrder {
-            // A flush overlaps the one before a little, so that there is something to merge.
+            // A flush overlaps the previous one a little, so that there is something to compact.
             return 2 * (entry + if entry.is_multiple_of(50) { 2 * BUFFER } else { 0 }) * 1_000_003;
         }
         (entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1
@@ -71,7 +70,7 @@ impl Asked {
         Ok(())
     }
 
-    /// False positives for each lookup, in a tree that has grown while it was asked.
+    /// False positives per lookup, in a tree that has grown while it was read.
     fn false_positives(self, policy: &str, filter: &str) -> Result<f64> {
         let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).filter(filter).policy(policy);
         let advanced = advanced.memtable_bytes(BUFFER * ENTRY_BYTES).cache_bytes(0);
@@ -96,27 +95,29 @@ impl Asked {
     }
 }
 
-/// Where lookups find what they look for in some runs rather than in others, there are fewer false
-/// positives than if bits are shared out for absent keys; where all keys are absent, as many. And
-/// never more than with equal bits; but where runs have keys of their own, which makes equal bits
-/// the best, a tenth more: as a tree grows, each run's part of the lookups shrinks.
+/// Where existing keys are found more often in some runs than in others, there are fewer false
+/// positives than with bits allocated for absent keys; where all keys are absent, as many. Never
+/// more than with uniform bits, except where runs have keys of their own, which makes uniform bits
+/// the best: there a tenth more, since each run's share of the lookups shrinks as a tree grows.
 #[test]
 fn what_is_seen_decides() -> Result<()> {
     for policy in ["leveling:T=2", "tiering:T=4"] {
-        for asked in Asked::ALL {
-            let of = |allocation| asked.false_positives(policy, &format!("bloom:bits=5,allocation={allocation}"));
+        for kind in LookupKind::ALL {
+            let of = |allocation| kind.false_positives(policy, &format!("bloom:bits=5,allocation={allocation}"));
             let [uniform, monkey, observed] = [of("uniform")?, of("monkey")?, of("observed")?];
             let what = format!(
-                "{policy:<13} {asked:?}: {uniform:.4} with equal bits, {monkey:.4} monkey, {observed:.4} observed"
+                "{policy:<13} {kind:?}: {uniform:.4} with equal bits, {monkey:.4} monkey, {observed:.4} observed"
             );
             println!("{what}");
-            // Beside a part of it, four standard deviations of what is counted.
+            // Plus four standard deviations of the count.
             let most = |other: f64, factor: f64| factor * other + 4.0 * (other / COUNTED as f64).sqrt();
-            assert!(observed <= most(uniform, if asked == Asked::AbsentInOrder { 1.1 } else { 1.0 }), "{what}");
-            match asked {
-                Asked::Absent => assert!((monkey - observed).abs() <= most(monkey, 1.05) - monkey, "{what}"),
-                Asked::AbsentInOrder => assert!(observed <= most(monkey, 1.0), "{what}"),
-                Asked::Present | Asked::Old | Asked::Young => assert!(observed <= 0.8 * monkey, "{what}"),
+            assert!(observed <= most(uniform, if kind == LookupKind::AbsentInOrder { 1.1 } else { 1.0 }), "{what}");
+            match kind {
+                LookupKind::Absent => assert!((monkey - observed).abs() <= most(monkey, 1.05) - monkey, "{what}"),
+                LookupKind::AbsentInOrder => assert!(observed <= most(monkey, 1.0), "{what}"),
+                LookupKind::Present | LookupKind::Old | LookupKind::Young => {
+                    assert!(observed <= 0.8 * monkey, "{what}")
+                }
             }
         }
     }

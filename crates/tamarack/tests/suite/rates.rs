@@ -1,14 +1,12 @@
-//! False positives of real trees beside the exact model, which sums the rates of the runs that
-//! there are; and blocks read, which are these and the searches of runs without filters, to the
-//! last one.
+//! False positives of real trees against the exact model, which sums the rates of the existing
+//! runs; and block reads, which are exactly these plus the searches of runs without filters.
 //!
-//! Both kinds of filters, equal bits and bits shared out, 1 to 16 bits per entry; leveling,
-//! tiering, lazy leveling and shapes drawn at random, each as it stands half-way and in the end. As
-//! many lookups are made as let about 500 false positives come, within bounds. What is counted
-//! scatters like coins: each figure must be within a tenth of the model besides four standard
-//! deviations of its count, and the sums over all trees of a kind, allocation and number of bits
-//! within a tenth, without: these count 1,600 and more, so that a tenth is four standard deviations
-//! of them.
+//! Both kinds of filters, uniform and allocated bits, 1 to 16 bits per entry; leveling, tiering,
+//! lazy leveling and random shapes, half-way and at the end. The number of lookups is chosen for
+//! about 500 false positives, within bounds. Each count must be within a tenth of the model plus
+//! four standard deviations, and the sums over all trees of a kind, allocation and number of bits
+//! within a tenth: these sums are 1,600 and more, so that a tenth is four of their standard
+//! deviations.
 //!
 //! `-- --nocapture` shows the sums.
 
@@ -20,13 +18,13 @@ use tamarack_model::cost::lookup;
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
 
-/// Entries of a buffer.
+/// The entries of a memtable.
 const BUFFER: u64 = 500;
 
-/// When a tree is looked at: after so many buffers.
+/// The numbers of memtables after which a tree is measured.
 const MOMENTS: [u64; 2] = [11, 22];
 
-/// The fewest and the most lookups for a figure.
+/// The bounds on the lookups of one count.
 const LOOKUPS: (f64, f64) = (3000.0, 250_000.0);
 
 /// Two sums.
@@ -42,25 +40,25 @@ impl Sums {
     }
 }
 
-/// Policies, and shapes of nobody's with two or three levels.
+/// Policies, and random shapes of two or three levels.
 fn policies() -> Vec<String> {
     let named = ["leveling:T=2", "leveling:T=4", "tiering:T=4", "lazy-leveling:T=3"];
     let drawn = (0..3).map(|seed| {
         let random = Random::for_purpose(seed, 0x5ea9);
         let mut bytes = BUFFER * ENTRY_BYTES;
-        let mut words = format!("custom:buffer {bytes}");
+        let mut specification = format!("custom:buffer {bytes}");
         for _ in 0..2 + random.below(2) {
             let ratio = 2 + random.below(4);
             bytes *= ratio;
             let runs = 1 + random.below(ratio);
-            words += &format!("; level {bytes} in {runs} run{}", if runs == 1 { "" } else { "s" });
+            specification += &format!("; level {bytes} in {runs} run{}", if runs == 1 { "" } else { "s" });
         }
-        words
+        specification
     });
     named.into_iter().map(str::to_owned).chain(drawn).collect()
 }
 
-/// Even keys from everywhere. The first and the last key there can be are in every buffer, so that
+/// Even keys of the whole range. The smallest and the largest key are in every memtable, so that
 /// each run covers all keys.
 fn fill(db: &Db, entries: u64) -> Result<()> {
     for entry in entries..entries + BUFFER - 2 {
@@ -78,7 +76,7 @@ fn runs(db: &Db) -> Vec<RunStats> {
     db.stats().levels.iter().flat_map(|level| level.runs.clone()).collect()
 }
 
-/// Looks for keys that are not there, and compares.
+/// Looks up absent keys, and compares.
 fn look(what: &str, db: &Db, random: &Random) -> Result<Sums> {
     let runs = runs(db);
     assert!(runs.iter().all(|run| run.tables == 1), "{what}: between two tables there would be keys of neither");
@@ -94,7 +92,7 @@ fn look(what: &str, db: &Db, random: &Random) -> Result<Sums> {
     let counts = db.stats().lookups - before;
     let searches = lookups * unfiltered;
     assert_eq!(counts.data_blocks_read, counts.filter_false_positives + searches, "{what}: {runs:?}");
-    assert_eq!(counts.filter_probes, lookups * rates.len() as u64, "{what}: every filter was asked");
+    assert_eq!(counts.filter_probes, lookups * rates.len() as u64, "{what}: every filter was probed");
     let sums = Sums { expected: rate * lookups as f64, measured: counts.filter_false_positives as f64 };
     let most = 0.1 * sums.expected + 4.0 * sums.expected.sqrt();
     assert!(

@@ -1,23 +1,24 @@
-//! What runs are told to have seen of lookups, from samples, is close to what they saw: for uniform
-//! and skewed keys, keys that come in a fixed order of the same period as samples, and lookups of
-//! many keys. And the same history is sampled in the same way.
+//! Sampled statistics of runs' lookups are close to the exact ones: for uniform and skewed keys,
+//! keys in a fixed order with the same period as samples, and lookups of many keys. And the same
+//! history is sampled in the same way.
 //!
-//! Bounds are six standard deviations of what is drawn; nothing here depends on time.
+//! Bounds are six standard deviations; nothing here depends on time.
 
 use tamarack::{AdvancedOptions, Compression, Db, LOOKUPS_PER_SAMPLE, Options, Result, RunLookups, RunStats, Stats};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 
-/// Entries of each run, which also are the numbers between two that it has.
+/// The entries of each run, and the gap between two of its keys.
 const ENTRIES: u64 = 2000;
 
-/// Keys of run `run`, the youngest 0, are the numbers below `ENTRIES` before this byte.
+/// The keys of run `run`, the youngest 0, are the numbers below `ENTRIES` before this byte.
 fn key(run: u8, number: u64) -> [u8; 9] {
     let mut key = [run; 9];
     key[..8].copy_from_slice(&number.to_be_bytes());
     key
 }
 
-/// A tree of three runs of different keys, each from everywhere, with filters that err often.
+/// A tree of three runs of different keys over the same range, with filters of many false
+/// positives.
 fn tree(env: std::sync::Arc<dyn Env>) -> Result<Db> {
     let advanced = AdvancedOptions::new().env(env).filter("blocked:bits=5").policy("tiering:T=10").table_bytes(16_000);
     // A put takes 22 raw bytes.
@@ -44,8 +45,8 @@ fn assert_near(what: &str, estimated: u64, exact: u64) {
     assert!(difference.abs() <= 6.0 * deviation + 1.0, "{what}: {estimated} instead of {exact}, ± {deviation:.0}");
 }
 
-/// Lookups of keys of run 0, 1, 2 and of none (3), as the function says, and that what runs are
-/// told to have seen is that.
+/// Looks up keys of run 0, 1, 2 and of none (3), as the function says, and compares the runs'
+/// statistics.
 fn check(what: &str, db: &Db, lookups: u64, mut next: impl FnMut(u64) -> (u8, u64)) -> Result<()> {
     let before = db.stats();
     let mut of_run = [0_u64; 4];
@@ -58,22 +59,22 @@ fn check(what: &str, db: &Db, lookups: u64, mut next: impl FnMut(u64) -> (u8, u6
     assert_near(what, (after.lookups_sampled - before.lookups_sampled) * LOOKUPS_PER_SAMPLE, lookups);
     let mut came = lookups;
     for (run, (before, after)) in runs(&before).into_iter().zip(runs(&after)).enumerate() {
-        let in_vain = came - of_run[run];
+        let zero_result = came - of_run[run];
         let RunLookups { sampled, sampled_in_vain, filter_false_positives, .. } = before.lookups;
         let seen = (after.lookups.sampled - sampled) * LOOKUPS_PER_SAMPLE;
-        // Keys after the last of the run come to no table: as many as one in `ENTRIES`.
+        // Keys after the last of the run reach no table: one in `ENTRIES`.
         assert_near(what, seen, came);
-        assert_near(what, (after.lookups.sampled_in_vain - sampled_in_vain) * LOOKUPS_PER_SAMPLE, in_vain);
-        let measured = (after.lookups.filter_false_positives - filter_false_positives) as f64 / in_vain as f64;
-        println!("{what}, run {run}: {measured:.4} false positives, promised {:.4}", after.filter_fpr);
-        came = in_vain;
+        assert_near(what, (after.lookups.sampled_in_vain - sampled_in_vain) * LOOKUPS_PER_SAMPLE, zero_result);
+        let measured = (after.lookups.filter_false_positives - filter_false_positives) as f64 / zero_result as f64;
+        println!("{what}, run {run}: {measured:.4} false positives, predicted {:.4}", after.filter_fpr);
+        came = zero_result;
     }
     let exact: u64 = runs(&after).iter().map(|run| run.lookups.filter_false_positives).sum();
-    assert_eq!(exact, after.lookups.filter_false_positives, "every false positive is one run's");
+    assert_eq!(exact, after.lookups.filter_false_positives, "the runs' false positives add up");
     Ok(())
 }
 
-/// Whatever the order of the keys.
+/// Holds for any order of the keys.
 #[test]
 fn runs_see_what_comes_to_them() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
@@ -82,13 +83,13 @@ fn runs_see_what_comes_to_them() -> Result<()> {
     check("mostly the youngest", &db, 100_000, |_| {
         (if random.below(100) < 90 { 0 } else { random.below(4) as u8 }, random.below(ENTRIES - 1))
     })?;
-    // One lookup in 64, always at the same place, is of a key that nothing has.
+    // One lookup in 64, always at the same place, is of a key that no run has.
     let period = LOOKUPS_PER_SAMPLE;
     check("in a fixed order", &db, 400_000, |nth| (if nth % period == 0 { 3 } else { 0 }, random.below(ENTRIES - 1)))?;
     Ok(())
 }
 
-/// The rates that are to be compared with what the model promises.
+/// The measured rates, to be compared with the model's predictions.
 #[test]
 fn rates_are_those_of_the_filters() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
@@ -114,7 +115,7 @@ fn rates_are_those_of_the_filters() -> Result<()> {
     Ok(())
 }
 
-/// A table that comes later is compared with the lookups since.
+/// A new table is compared with the lookups since then.
 #[test]
 fn young_tables_are_not_taken_for_unasked() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
@@ -134,7 +135,7 @@ fn young_tables_are_not_taken_for_unasked() -> Result<()> {
     Ok(())
 }
 
-/// Keys of one call are sampled each by itself.
+/// Each key of a call is sampled by itself.
 #[test]
 fn lookups_of_many_keys_are_sampled() -> Result<()> {
     let db = tree(MemoryEnv::new(1))?;
@@ -154,8 +155,7 @@ fn lookups_of_many_keys_are_sampled() -> Result<()> {
     Ok(())
 }
 
-/// On the simulator, the same lookups are sampled whenever a history is repeated, and take the time
-/// that the device takes.
+/// On the simulator, a repeated history samples the same lookups, which take the device's time.
 #[test]
 fn samples_of_a_history_repeat() -> Result<()> {
     let once = || -> Result<_> {

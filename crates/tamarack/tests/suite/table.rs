@@ -1,6 +1,5 @@
-//! Tables against a sorted list: whatever entries, block sizes and compression, gets and walks in
-//! both directions give what the list gives. Every random case is made from a seed that a failure
-//! prints.
+//! Tables against a sorted list: for all entries, block sizes and compressions, gets and iteration
+//! in both directions agree with the list. Failures print the seed of a random case.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -64,7 +63,7 @@ impl Random {
     }
 }
 
-/// How random entries look.
+/// The shape of random entries.
 struct Style {
     count: u64,
     alphabet: &'static [u8],
@@ -110,7 +109,7 @@ fn random_entries(random: &mut Random, style: &Style) -> Vec<Owned> {
 }
 
 fn settings(block_bytes: usize, compression: Compression) -> TableSettings {
-    // Large blocks go with a filter, which must not change an answer, and small ones without.
+    // Large blocks go with a filter, which must not change a result, and small ones without.
     let filter = (block_bytes > 100).then_some(FilterSettings { kind: FilterKind::Blocked, bits_per_entry: 8.0 });
     TableSettings {
         database: DATABASE,
@@ -132,9 +131,9 @@ fn memory() -> Arc<dyn Env> {
 fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned]) -> TableMeta {
     let mut builder = TableBuilder::create(env, Path::new("db"), settings).expect("a new file");
     for entry in entries {
-        builder.add(entry.as_entry()).expect("room");
+        builder.add(entry.as_entry()).expect("space on the disk");
     }
-    builder.finish().expect("room")
+    builder.finish().expect("space on the disk")
 }
 
 fn open(env: &Arc<dyn Env>, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
@@ -142,7 +141,7 @@ fn open(env: &Arc<dyn Env>, meta: &TableMeta, cache_bytes: u64) -> Arc<Table> {
     Table::open(&storage, Path::new("db"), DATABASE, meta).expect("a whole table")
 }
 
-/// What the table answers to a query: all versions that a visitor is shown before it has `limit`.
+/// The table's answer to a query: all versions that a visitor sees before it has `limit`.
 fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
     let mut found = Vec::new();
     let answer = table.get(query, &LookupTally::default(), &mut |entry, holder| {
@@ -157,12 +156,12 @@ fn versions(table: &Table, query: Query<'_>, limit: usize) -> Vec<Owned> {
     found
 }
 
-/// Where a cursor stands, compared with a position in the list (`None`: nowhere).
+/// Compares a cursor's position with one in the list (`None`: no position).
 fn assert_stands(cursor: &impl Source, entries: &[Owned], at: Option<usize>, what: &str) {
     assert_eq!(cursor.entry(), at.map(|at| entries[at].as_entry()), "{what}");
 }
 
-/// Where places are sought: all that exist, their neighbours, and some that do not exist.
+/// The places to seek: all entries, their neighbours, and some that do not exist.
 fn random_place(random: &mut Random, style: &Style, entries: &[Owned]) -> (Vec<u8>, Sequence) {
     let near = &entries[random.below(entries.len() as u64) as usize];
     let key = if random.one_in(3) { random_key(random, style) } else { near.key.clone() };

@@ -1,5 +1,5 @@
-//! Damaged tables: whatever happens to a file, what is read is what was written, or an error that
-//! names the file. And `verify` notices every altered byte.
+//! Damaged tables: whatever happens to a file, a read returns what was written, or an error that
+//! names the file. And `verify` detects every altered byte.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const FILTERS: [(Option<FilterSettings>, bool); 5] = [
     (Some(FilterSettings { kind: FilterKind::Elastic, bits_per_entry: 200.0 }), true),
 ];
 
-/// A table in an environment of its own, and what is in it.
+/// A table in an environment of its own, and its entries.
 struct Fixture {
     env: Arc<dyn Env>,
     meta: TableMeta,
@@ -64,14 +64,14 @@ impl Fixture {
             filter,
             digests,
         };
-        let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+        let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("space on the disk");
         for (key, sequence) in [("", 9), ("ant", 5), ("bee", 8), ("bee", 7), ("bee", 6), ("bee", 3), ("cow", 1)] {
             let kind = if sequence == 7 { EntryKind::Delete } else { EntryKind::Put };
             let value = if sequence == 7 { vec![] } else { vec![value_byte; 40] };
             let entry = Entry { key: key.as_bytes(), sequence: Sequence(sequence), kind, value: &value };
-            builder.add(entry).expect("room");
+            builder.add(entry).expect("space on the disk");
         }
-        let meta = builder.finish().expect("room");
+        let meta = builder.finish().expect("space on the disk");
         let path = FileName::Table(id).path(Path::new(""));
         let bytes = read(&*env, &path);
         Self { env, meta, path, bytes }
@@ -133,8 +133,8 @@ fn walk(table: &Arc<Table>, read: ReadPolicy, forward: bool) -> Result<Vec<Owned
     Ok(entries)
 }
 
-/// The file's state is harmless: every way of reading gives what it gave when the file was whole,
-/// or an error that names the file.
+/// Asserts that the file's state is harmless: every read returns what it did when the file was
+/// whole, or an error that names the file.
 fn assert_harmless(fixture: &Fixture, whole: &[Result<Vec<Owned>>], what: &str) {
     let table = fixture.open();
     for (now, before) in read_all_ways(&table).iter().zip(whole) {
@@ -199,7 +199,7 @@ fn every_truncation_and_extension_is_noticed() {
 /// A file that is cut while it is open: reads run into its end.
 #[test]
 fn a_file_that_shrinks_while_open_is_damage() {
-    // A filter would answer for an absent key without the blocks, and rightly so.
+    // A filter would answer for an absent key without the blocks, and correctly.
     let fixture = Fixture::with_filter(7, Compression::None, b'v', FILTERS[0]);
     let table = fixture.open();
     fixture.write(&fixture.bytes[..20]);
@@ -215,8 +215,8 @@ fn a_missing_table_is_damage() {
     assert_names_file(&fixture.open().expect_err("it is gone"), &fixture, "removed");
 }
 
-/// A block that an earlier write left at the same place of the same file is whole, but not the one
-/// the index means.
+/// A block that an earlier write left at the same offset of the same file is whole, but not the one
+/// of the index.
 #[test]
 fn every_stale_piece_is_noticed() {
     let (old, new) = (Fixture::new(7, Compression::None, b'o'), Fixture::new(7, Compression::None, b'n'));
@@ -248,8 +248,8 @@ fn a_table_under_another_name_or_in_another_database_is_refused() {
     assert!(Table::read_meta(&*b.env, &b.path, DATABASE + 1).is_err());
 }
 
-/// Another format version is refused by name, not taken for damage, even if its footer has another
-/// length.
+/// Another format version is refused by name, not reported as damage, even if its footer has
+/// another length.
 #[test]
 fn another_version_is_refused_as_such() {
     let fixture = Fixture::new(7, Compression::None, b'v');
@@ -275,7 +275,7 @@ fn another_version_is_refused_as_such() {
     }
 }
 
-/// A builder that is dropped early leaves a file, which is no table.
+/// A builder that is dropped early leaves a file that is no table.
 #[test]
 fn an_unfinished_table_is_left_to_be_removed() {
     let env = MemoryEnv::new(1);
@@ -288,9 +288,9 @@ fn an_unfinished_table_is_left_to_be_removed() {
         filter: FILTERS[1].0,
         digests: true,
     };
-    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("room");
+    let mut builder = TableBuilder::create(&*env, Path::new(""), settings).expect("space on the disk");
     let entry = Entry { key: b"k", sequence: Sequence(1), kind: EntryKind::Put, value: &[0; 1 << 20] };
-    builder.add(entry).expect("room");
+    builder.add(entry).expect("space on the disk");
     drop(builder);
     let path = FileName::Table(1).path(Path::new(""));
     assert!(Table::read_meta(&*env, &path, DATABASE).is_err());
