@@ -95,7 +95,7 @@ impl<'a> Site<'a> {
         if filled.is_err()
             && let Err(error) = self.take_back()
         {
-            tracing::warn!(%error, dir = %self.dir.display(), "what a failed checkpoint made could not be removed");
+            tracing::warn!(%error, dir = %self.dir.display(), "removal of a failed checkpoint failed");
         }
         filled
     }

@@ -1,4 +1,4 @@
-//! [`Db`]: the database as users hold it. Wires the parts together; each method is a few lines.
+//! [`Db`]: the handle of an open database. Each method calls one part of the engine.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -25,8 +25,8 @@ use crate::structure::Stats;
 use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 
-/// An open database. Cheap to clone; all clones are the same database, which closes when the last
-/// is dropped.
+/// Handle of an open database. Cloning is cheap; all clones are handles of the same database, which
+/// closes when the last one is dropped.
 ///
 /// ```
 /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -47,12 +47,12 @@ pub struct Db {
     engine: Arc<Engine>,
 }
 
-/// The keys between two bounds.
+/// Returns the range of keys between two bounds.
 fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     let past = |key: &[u8]| key.iter().copied().chain([0]).collect::<Key>();
     let exactly = |key: &[u8]| Key::from(key);
-    // A bound may be longer than any key. It then stands right after its longest part that could be
-    // one, and edits need not keep all of it.
+    // A bound longer than any key is replaced by the successor of its longest prefix that can be a
+    // key, so that edits store short bounds.
     let bound = |key: &K, make: &dyn Fn(&[u8]) -> Key| match key.as_ref().get(..KEY_BYTES_MAX + 1) {
         Some(longer) => past(&longer[..KEY_BYTES_MAX]),
         None => make(key.as_ref()),
@@ -70,8 +70,8 @@ fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     KeyRange { from, to }
 }
 
-/// Holds merges while it lives; see [`Db::pause_compactions`].
-#[must_use = "merges go on when this is dropped"]
+/// Pause of all compactions until it is dropped; see [`Db::pause_compactions`].
+#[must_use = "compactions go on when this is dropped"]
 pub struct CompactionPause {
     engine: Arc<Engine>,
 }
@@ -89,42 +89,40 @@ impl fmt::Debug for CompactionPause {
 }
 
 impl Options {
-    /// Opens the database in `dir`, recovering what an earlier process left.
+    /// Opens the database in `dir`, and recovers it after a crash.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open elsewhere, also for reading only; [`Error::Corruption`] if
-    /// files are damaged (nothing is changed then); [`Error::Unsupported`] if it was written by
-    /// a newer version; [`Error::InvalidArgument`] for options that cannot be, or if there is
-    /// no database and [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
+    /// files are damaged (nothing is changed then); [`Error::Unsupported`] if a newer version wrote
+    /// it; [`Error::InvalidArgument`] for invalid options, or if there is no database and
+    /// [`Options::create_if_missing`] is off; [`Error::Io`] if storage fails.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         let opened = open::open(dir.as_ref(), &self.resolve()?).map_err(|error| match error {
-            // There is no database yet that could have stopped.
+            // No database is open that could have stopped.
             Error::Stopped { cause } => Error::clone(&cause),
             other => other,
         });
         Ok(Db { engine: Arc::new(opened?) })
     }
 
-    /// Opens the database in `dir` for reading only: nothing on storage is changed, not even a
-    /// byte, so it may be on a file system that cannot be written to. Any number of processes
-    /// can have a database open like this at the same time, but none while it is open for writing,
-    /// and the other way round.
+    /// Opens the database in `dir` for reading only. Nothing on storage is changed, so the file
+    /// system may be read-only. Any number of processes can have a database open for reading at the
+    /// same time, but none while it is open for writing, and vice versa.
     ///
-    /// What is in the log is read into memory, and stays there as long as the database is open: if
-    /// the log holds more than [`Options::memory_bytes`], more than that is taken. A torn
-    /// end that a crash left is left out, told by [`Db::recovery`], and stays where it is; damage
-    /// is an error as usual. No flushes, merges or other background work take place. All that
-    /// reads works as usual; all that would change something, as [`Db::put`], [`Db::flush`],
-    /// [`Db::compact`] or [`Db::checkpoint`], is answered with [`Error::ReadOnly`].
+    /// The entries of the WAL are read into memory and stay there while the database is open,
+    /// beyond [`Options::memory_bytes`] if necessary. An incomplete end of the WAL that a crash
+    /// left is ignored, reported by [`Db::recovery`], and stays on storage; damage is an error as
+    /// usual. No flushes, compactions or other background work run. Methods that change something,
+    /// such as [`Db::put`], [`Db::flush`], [`Db::compact`] and [`Db::checkpoint`], return
+    /// [`Error::ReadOnly`].
     ///
-    /// The options for writing have no effect, nor has [`Options::create_if_missing`]: no database
-    /// is made. The lock file is shared if it is there. One that is missing (in a copy of
-    /// a database, say) is not made, and then nobody is kept away: do not open such a directory for
-    /// writing meanwhile.
+    /// Options for writing have no effect, nor has [`Options::create_if_missing`]. The lock file is
+    /// locked if it exists. If it is missing (in a copy of a database, say) it is not created, and
+    /// nothing keeps a writer away: do not open such a directory for writing meanwhile.
     ///
-    /// What is read after a crash need not have reached storage yet, until the database is opened
-    /// for writing, which sees to that: should the machine stop before, some of what was written
-    /// last may be gone then after all, as far as its [`Durability`] allows.
+    /// Data read after a crash of the process may not be durable yet: only opening for writing
+    /// makes it so. If the machine crashes before, the last writes can still be lost, within what
+    /// their [`Durability`] allows.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -143,15 +141,15 @@ impl Options {
         Ok(Db { engine: Arc::new(open::open_read_only(dir.as_ref(), &self.resolve()?)?) })
     }
 
-    /// Reads all files of the database in `dir`, which nobody has open, and checks them: every
-    /// checksum and every invariant, and also what opening would refuse. Changes
-    /// nothing. `progress` is told the bytes of tables read so far and the bytes there are.
+    /// Verifies all files of the database in `dir`, which must not be open: every checksum, every
+    /// invariant, and every condition of opening. Changes nothing. `progress` receives the bytes of
+    /// tables read so far and their total.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
-    /// [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest or the
-    /// log cannot be read. Damage is not an error but part of the report, and so is a table that
-    /// cannot be read.
+    /// [`Error::Unsupported`] if a newer version wrote it; [`Error::Io`] if the manifest or the WAL
+    /// cannot be read. Damage is not an error but part of the report, as is a table that cannot be
+    /// read.
     pub fn verify(&self, dir: impl AsRef<Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
         Ok(Examination::of(&self.resolve()?.env, dir.as_ref(), false, progress)?.report)
     }
@@ -164,7 +162,7 @@ impl fmt::Debug for Db {
 }
 
 impl Db {
-    /// Opens the database in `dir` with the default [`Options`], making it if it is not there.
+    /// Opens the database in `dir` with the default [`Options`], and creates it if it is missing.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -180,7 +178,7 @@ impl Db {
         self.commit(Write::One { kind: EntryKind::Put, key: key.as_ref(), value: value.as_ref() })
     }
 
-    /// Removes `key`, if it is there.
+    /// Deletes `key`, if it exists.
     ///
     /// # Errors
     /// As [`Db::write`].
@@ -188,20 +186,21 @@ impl Db {
         self.commit(Write::One { kind: EntryKind::Delete, key: key.as_ref(), value: &[] })
     }
 
-    /// Writes all of `batch` at once, with the durability the database was opened with. When it
-    /// returns, later reads see it.
+    /// Writes `batch` atomically, with the database's durability. Reads that begin after it returns
+    /// see the batch.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a key over 64 KiB, or a value or batch over an eighth of the
-    /// memory budget or 1 GiB; [`Error::Io`] if storage refused, or has less space left than is
-    /// kept for flushes and merges and the batch does not only delete (nothing was written; trying
-    /// again can help, say after freeing space); [`Error::Stopped`] if a sync failed, now or
-    /// before: then it is unknown whether this write is there after reopening.
+    /// memory budget or 1 GiB; [`Error::Io`] if storage fails, or if free disk space is below
+    /// [`AdvancedOptions::reserve_bytes`](crate::AdvancedOptions::reserve_bytes) and the batch does
+    /// not only delete (nothing was written; retry, perhaps after freeing space);
+    /// [`Error::Stopped`] if a sync failed, now or before: whether this write survives is unknown
+    /// until the database is opened again.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.commit(Write::Many(batch))
     }
 
-    /// As [`Db::write`], with a durability of its own.
+    /// Writes `batch` as [`Db::write`] does, with the given durability.
     ///
     /// # Errors
     /// As [`Db::write`].
@@ -213,7 +212,7 @@ impl Db {
         self.engine.commits.commit(write, self.engine.durability)
     }
 
-    /// The value of `key`, if it has one.
+    /// Returns the value of `key`, or `None`.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a table cannot be read.
@@ -225,9 +224,9 @@ impl Db {
         Ok(found.inspect_err(|error| database.events.noticed(error))?.and_then(|found| found.value))
     }
 
-    /// The values of `keys`, in their order, as of one moment; `None` for those that have none.
-    /// What has to be read for them is read together: where the device serves many reads at a
-    /// time, this is faster than as many calls of [`Db::get`]. Keys may repeat.
+    /// Returns the values of `keys` in their order, as of one moment; `None` for keys without a
+    /// value. Blocks are read in batches: on a device that serves many reads at a time this is
+    /// faster than calling [`Db::get`] for each key. Keys may repeat.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -239,12 +238,12 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::get`]; an error of one lookup is that of all.
+    /// As [`Db::get`]; one lookup's error is returned for all.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.snapshot().multi_get(keys)
     }
 
-    /// True if `key` has a value.
+    /// Returns true if `key` has a value.
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -256,16 +255,16 @@ impl Db {
         found.inspect_err(|error| database.events.noticed(error))
     }
 
-    /// The entries whose keys lie in `range`, in the order of keys, as they are now. Iterates from
-    /// both ends.
+    /// Returns an iterator over the entries whose keys lie in `range`, in key order, as of now. It
+    /// is double-ended.
     ///
     /// # Errors
-    /// The iterator's items are errors where a table cannot be read; after one it ends.
+    /// An item is an error if a table cannot be read; the iterator ends after it.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
         self.snapshot().scan(range)
     }
 
-    /// The entries whose keys begin with `prefix`.
+    /// Returns an iterator over the entries whose keys begin with `prefix`.
     ///
     /// # Errors
     /// As [`Db::scan`].
@@ -273,18 +272,18 @@ impl Db {
         self.snapshot().prefix(prefix)
     }
 
-    /// The database as it is now, for as long as the snapshot lives. It holds space: what is
-    /// overwritten or deleted later is kept while it can see it.
+    /// Returns a snapshot: the database as of now, until it is dropped. It pins space: entries that
+    /// are overwritten or deleted later are kept as long as a snapshot sees them.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::now(&self.engine.tree, &self.engine.dir)
     }
 
-    /// Begins to take sorted data straight into tables, past the log: the fastest way to load much
-    /// of it. Entries are added in ascending order of keys, and become part of the database all
-    /// at once in the end, durably; until then nobody sees them, and writers and readers go on.
-    /// They are younger than what was written before [`Ingest::finish`], and so replace the
-    /// values that their keys had. In an empty database they are written once and for all; above
-    /// older data merges carry them down as usual.
+    /// Begins an ingest, which writes sorted data directly into tables, without the WAL: the
+    /// fastest way to load much data. Entries are added in ascending order of keys.
+    /// [`Ingest::finish`] makes all of them visible and durable at once; until then readers do not
+    /// see them, and reads and writes go on. They are younger than everything written before
+    /// [`Ingest::finish`] and so replace earlier values of their keys. In an empty database they
+    /// are written once; above older data, compactions carry them down as usual.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -300,36 +299,36 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Stopped`] if writing has ended. [`Error::InvalidArgument`] after eight million
-    /// ingests: each takes 2^32 of the 2^56 sequence numbers, and half of these are kept for
-    /// other writes.
+    /// [`Error::Stopped`] if writing has stopped. [`Error::InvalidArgument`] after eight million
+    /// ingests: each takes 2^32 of the 2^56 sequence numbers, half of which are reserved for other
+    /// writes.
     pub fn ingest(&self) -> Result<Ingest> {
         Ingest::new(&self.engine)
     }
 
-    /// Writes everything that is in memory to tables, and waits for that.
+    /// Flushes all memtables to tables, and blocks until that is done.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage refused; nothing is lost, and the flush is tried again in the
-    /// background. [`Error::Stopped`] if writing has ended.
+    /// [`Error::Io`] if storage fails; nothing is lost, and the flush is retried in the background.
+    /// [`Error::Stopped`] if writing has stopped.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
     }
 
-    /// Merges everything into one run: what was overwritten or deleted, and is seen by no snapshot,
-    /// is gone then and gives its space back. Waits for that; writers and readers go on
-    /// meanwhile. A tree is kept in its shape without this; it is for times when space is
-    /// short, or before long reading.
+    /// Compacts the whole tree into one run, and blocks until that is done. Entries that were
+    /// overwritten or deleted, and that no snapshot sees, are dropped, and their space is freed.
+    /// Reads and writes go on meanwhile. The tree keeps its shape without this; call it when space
+    /// is short, or before a long phase of reads.
     ///
     /// # Errors
-    /// As [`Db::flush`]; [`Error::InvalidArgument`] while merges are paused.
+    /// As [`Db::flush`]; [`Error::InvalidArgument`] while compactions are paused.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
-        self.engine.scheduler.merge(KeyRange::ALL)
+        self.engine.scheduler.compact(KeyRange::ALL)
     }
 
-    /// As [`Db::compact`], for the keys in `range`: of these there is one version then, in one run.
-    /// Its cost is what the range holds.
+    /// Compacts the keys in `range` into one run, as [`Db::compact`] does for all keys. The cost is
+    /// proportional to the data in the range.
     ///
     /// # Errors
     /// As [`Db::compact`].
@@ -339,43 +338,41 @@ impl Db {
             return Ok(());
         }
         self.flush()?;
-        self.engine.scheduler.merge(range)
+        self.engine.scheduler.compact(range)
     }
 
-    /// Waits until nothing is being flushed or merged, and nothing is called for: what has arrived
-    /// is where the tree's shape wants it to be. Beside writers that do not pause, that may
-    /// never be. What a change of shape has left is called for by arrivals or by [`Db::reshape`],
-    /// and not waited for otherwise.
+    /// Blocks until no flush or compaction is running or pending. With writers that do not pause it
+    /// may block forever. Runs that a change of policy has left beyond the new shape are not
+    /// pending: they are compacted when data arrives at their level, or by [`Db::reshape`].
     ///
     /// # Errors
     /// As [`Db::compact`].
     pub fn wait_for_compactions(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
-            // Merges that were in progress would never end.
+            // Compactions in progress would never end.
             Err(error @ Error::ReadOnly { .. }) => Err(error),
             _ => self.engine.scheduler.wait_for_compactions(),
         }
     }
 
-    /// Gives the tree the shape of another policy, by the words that
-    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy) takes, also from then on.
-    /// Readers and writers go on.
+    /// Changes the compaction policy, and with it the tree's shape, from now on. `specification` is
+    /// as for [`AdvancedOptions::policy`](crate::AdvancedOptions::policy). Reads and writes go on.
     ///
-    /// This alone writes one record: runs get other levels, and no byte of theirs is moved. The
-    /// tree can come to its new form in two ways:
+    /// The change itself writes one record: runs are assigned to the levels of the new shape, and
+    /// no data is moved. The tree then takes its new form in one of two ways:
     ///
-    /// * **as data arrives**: the next batch that comes to a level takes along what is too much
-    ///   there. A level that nothing arrives at keeps its runs, for as long as that is so: with no
-    ///   writes, [`Db::wait_for_compactions`] has nothing to wait for, and lookups find the runs
-    ///   that there were. That is the cheaper way for a tree that is written to.
-    /// * **at once**: by [`Db::reshape`], for a tree that is to be read in its new form soon.
+    /// * **as data arrives**: the next compaction into a level includes its surplus runs. A level
+    ///   that no data arrives at keeps its runs: without writes, [`Db::wait_for_compactions`] does
+    ///   not wait for them, and lookups read them. This is the cheaper way for a tree that is
+    ///   written to.
+    /// * **at once**: by [`Db::reshape`], for a tree that will be read in its new form soon.
     ///
-    /// [`Db::estimate_reshape`] says before what either will cost.
+    /// [`Db::estimate_reshape`] predicts the cost of either.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let expert = tamarack::AdvancedOptions::new().env(env).buffer_bytes(4000).policy("tiering:T=10");
-    /// # let db = tamarack::Options::new().advanced(expert).open("/trees")?;
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env).memtable_bytes(4000).policy("tiering:T=10");
+    /// # let db = tamarack::Options::new().advanced(advanced).open("/trees")?;
     /// for height in 0..500u32 {
     ///     db.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
     /// }
@@ -389,10 +386,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no policy; [`Error::Io`] if storage refused,
-    /// and nothing has changed; [`Error::Stopped`] if writing has ended.
-    pub fn set_policy(&self, words: &str) -> Result<()> {
-        let policy = parse_policy(words)?;
+    /// [`Error::InvalidArgument`] for an invalid specification; [`Error::Io`] if storage fails, and
+    /// nothing has changed; [`Error::Stopped`] if writing has stopped.
+    pub fn set_policy(&self, specification: &str) -> Result<()> {
+        let policy = parse_policy(specification)?;
         let _changing = self.engine.design.lock();
         let shape = self.engine.scheduler.set_policy(policy)?;
         self.engine.commits.set_memtable_bytes(shape.buffer().0);
@@ -400,19 +397,18 @@ impl Db {
         Ok(())
     }
 
-    /// Has the tree, as it is at the call, take the form of its shape now, and waits for that: no
-    /// level but the last is full, and none has more runs than its shape allows. After
-    /// [`Db::set_policy`], or after opening with another
-    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy), that is the change made at
-    /// once; for a tree that has its form it does nothing. Each byte is written at most once for
-    /// it, and levels whose runs suit the new shape are left alone, so it costs less than
-    /// [`Db::compact`], which leaves one run.
+    /// Reshapes the tree: brings it, as it is at the call, into the form of its shape, and blocks
+    /// until that is done. Afterwards no level but the last is full, and none has more runs than
+    /// its shape allows. After [`Db::set_policy`], or after opening with another
+    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy), this carries out the change at
+    /// once; a tree that has its form already is left alone. Each byte is written at most once, and
+    /// levels whose runs suit the new shape are not touched, so it costs less than [`Db::compact`].
     ///
-    /// Writers and readers go on meanwhile. What is flushed or merged beside it may leave a level
-    /// with a run too many, as it always may, until something arrives there, or until this is
-    /// called again; after [`Db::flush`] and [`Db::wait_for_compactions`], with no writers,
-    /// nothing is. If the process ends before, merges that have begun are gone on with at the next
-    /// open, and the rest is left to arrivals, or to calling this again.
+    /// Reads and writes go on meanwhile. Concurrent flushes and compactions may leave a level with
+    /// a run too many, as they always may, until data arrives there or this is called again; after
+    /// [`Db::flush`] and [`Db::wait_for_compactions`], without writers, none is left. If the
+    /// process ends before it is done, compactions that have begun are resumed at the next opening;
+    /// the rest waits for arriving data or another call.
     ///
     /// # Errors
     /// As [`Db::compact`]; after an [`Error::Io`] it goes on in the background.
@@ -423,46 +419,46 @@ impl Db {
         }
     }
 
-    /// Says what a change to that policy would cost while `arriving_bytes` (raw bytes, what is in
-    /// buffers now among them) are written: with the policy that the tree has, with the other one,
-    /// and with the other one at once. Nothing is changed for it; also for a database opened
-    /// for reading only.
+    /// Predicts the cost of a change to another policy while `arriving_bytes` are written (raw
+    /// bytes, those in memtables included): with the present policy, with the other one as data
+    /// arrives, and with the other one at once. Nothing is changed; the database may be open for
+    /// reading only.
     ///
-    /// It is a simulation by the planner that will decide the merges, from the runs that there are.
-    /// It takes what arrives to be entries whose keys are not there yet, and merges to end before
-    /// the next buffer is full: overwriting costs less.
+    /// The prediction simulates the planner that decides the compactions, from the present runs. It
+    /// assumes that arriving entries have new keys, and that compactions end before the next
+    /// memtable is full: overwriting costs less.
     ///
-    /// Cost: some microseconds for each buffer of `arriving_bytes`.
+    /// Cost: some microseconds per memtable of `arriving_bytes`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no policy, and for more bytes than fill a
-    /// million buffers.
-    pub fn estimate_reshape(&self, words: &str, arriving_bytes: u64) -> Result<ReshapeEstimate> {
-        self.engine.scheduler.estimate_reshape(&*parse_policy(words)?, Bytes(arriving_bytes))
+    /// [`Error::InvalidArgument`] for an invalid specification, and for more bytes than a million
+    /// memtables.
+    pub fn estimate_reshape(&self, specification: &str, arriving_bytes: u64) -> Result<ReshapeEstimate> {
+        self.engine.scheduler.estimate_reshape(&*parse_policy(specification)?, Bytes(arriving_bytes))
     }
 
-    /// Chooses other filters, by the words that
-    /// [`AdvancedOptions::filter`](crate::AdvancedOptions::filter) takes, until the database is
-    /// closed. The tables that there are get theirs in the background, without reading or
-    /// merging data, if they keep digests
-    /// ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the others
-    /// those keep their filters that are worth most, as far as the memory goes. Readers and writers
-    /// go on meanwhile. [`Db::wait_for_filter_rebuild`] waits for that.
+    /// Changes the filters of tables until the database is closed. `specification` is as for
+    /// [`AdvancedOptions::filter`](crate::AdvancedOptions::filter). Existing tables get their new
+    /// filters in the background, without reading or compacting data, if they store digests
+    /// ([`AdvancedOptions::filter_digests`](crate::AdvancedOptions::filter_digests)); of the
+    /// others, those whose filters save most keep them, as far as the memory allows. Reads and
+    /// writes go on. [`Db::wait_for_filter_rebuild`] waits for the rebuild.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for words that name no filter; [`Error::Stopped`] if writing has
-    /// ended.
-    pub fn set_filter(&self, words: &str) -> Result<()> {
-        let choice = parse_filter(words)?;
+    /// [`Error::InvalidArgument`] for an invalid specification; [`Error::Stopped`] if writing has
+    /// stopped.
+    pub fn set_filter(&self, specification: &str) -> Result<()> {
+        let choice = parse_filter(specification)?;
         self.engine.scheduler.set_filter(choice, self.engine.filter_digests && choice != FilterChoice::None)
     }
 
-    /// Waits until all tables have the filters that they are to have. Beside writers that do not
-    /// pause, that may never be.
+    /// Blocks until no filter rebuild is running or pending. With writers that do not pause it may
+    /// block forever.
     ///
     /// # Errors
-    /// [`Error::Io`] if a filter cannot be read; it is tried again in the background.
-    /// [`Error::InvalidArgument`] while merges are paused. [`Error::Stopped`] if writing has ended.
+    /// [`Error::Io`] if a filter cannot be read; the rebuild is retried in the background.
+    /// [`Error::InvalidArgument`] while compactions are paused. [`Error::Stopped`] if writing has
+    /// stopped.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         match self.engine.database.health.check_running() {
             Err(error @ Error::ReadOnly { .. }) => Err(error),
@@ -470,37 +466,35 @@ impl Db {
         }
     }
 
-    /// Holds all merges where they are, until the returned value is dropped. Writers go on, and so
-    /// do flushes: the tree gets more runs than its shape wants, and reads get slower.
+    /// Pauses all compactions until the returned value is dropped. Writes and flushes go on, so the
+    /// tree gets more runs than its shape allows, and reads become slower.
     pub fn pause_compactions(&self) -> CompactionPause {
         self.engine.scheduler.pause_compactions();
         CompactionPause { engine: self.engine.clone() }
     }
 
-    /// Makes every write acknowledged so far survive a crash of the machine.
+    /// Makes all acknowledged writes durable: they survive a crash of the machine.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if that failed, now or before.
+    /// [`Error::Stopped`] if a sync failed, now or before.
     pub fn sync(&self) -> Result<()> {
         self.engine.commits.sync()
     }
 
-    /// Makes a database of its own in `dir`, a directory that is empty or not there yet, as this
-    /// one is at one moment after the call: all commits up to some one, in their order, those
-    /// acknowledged before the call among them, and no part of a batch. When this returns it is
-    /// complete and durable; it is opened like any other, and the two have nothing to do with
-    /// each other from then on.
+    /// Creates a checkpoint: an independent database in `dir`, which must be empty or missing. It
+    /// contains this database as of one moment after the call: a prefix of the order of commits,
+    /// with all writes acknowledged before the call, and every batch whole or not at all. When this
+    /// returns, the checkpoint is complete and durable.
     ///
-    /// Writes what is in memory to tables first, as [`Db::flush`], and waits for that. Then it
-    /// takes no copy: the tables' files get a second name (a hard link) in `dir`, so
-    /// a checkpoint costs hardly any time and space at first, and more as this database replaces
-    /// tables that the checkpoint still has. Where files cannot have one, since `dir` is in
-    /// another file system or that knows no links, they are copied, and the report says why.
-    /// Readers, writers and merges go on meanwhile; [`Db::close`] may, too: then it is made of
-    /// what was flushed before, or not at all.
+    /// Memtables are flushed first, as by [`Db::flush`]. Tables are shared by hard links, so a
+    /// checkpoint takes little time and space at first, and more as this database replaces tables
+    /// that the checkpoint still has. Where links are impossible (another file system, or one
+    /// without links), the files are copied, and the report says why. Reads, writes and compactions
+    /// go on meanwhile. So may [`Db::close`]: the checkpoint then contains what was flushed before,
+    /// or fails.
     ///
-    /// The moment `dir` has a file named `CURRENT`, the checkpoint is complete; a crash before
-    /// leaves a directory without, which is to be removed.
+    /// The checkpoint is complete as soon as `dir` has a file named `CURRENT`; a crash before
+    /// leaves a directory without it, to be removed.
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
@@ -516,12 +510,11 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if something stands in `dir`, or it cannot be made because the
-    /// directory above it is missing; [`Error::Locked`] if another checkpoint is being made
-    /// there; [`Error::Io`] if storage refused; [`Error::Stopped`] if writing has ended, since what
-    /// is in memory cannot be written then, and [`Error::ReadOnly`] for the same reason. This
-    /// database is none the worse for it, and in `dir` is no database: what was made is
-    /// removed, up to the directory and its lock file, and it can be tried again.
+    /// [`Error::InvalidArgument`] if `dir` is not empty, or its parent directory is missing;
+    /// [`Error::Locked`] if another checkpoint is being created there; [`Error::Io`] if storage
+    /// fails; [`Error::Stopped`] if writing has stopped, and [`Error::ReadOnly`], since memtables
+    /// cannot be flushed then. This database is not affected, and `dir` is no database: its files
+    /// are removed, up to the directory and its lock file, and the checkpoint can be retried.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.engine.database.health.check_running()?;
         let site = checkpoint::Site::claim(self.engine.env.as_ref(), dir.as_ref())?;
@@ -529,21 +522,21 @@ impl Db {
         site.fill(&self.engine)
     }
 
-    /// What the database looks like and what it did since it was opened.
+    /// Returns the database's state, and counters since it was opened.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.engine)
     }
 
-    /// The shape that the tree has now, its runs as the planner counts them, and the merges in
-    /// progress: what a simulation goes on from.
+    /// Returns the shape of the tree, its runs as the planner counts them, and the compactions in
+    /// progress: the initial state of a simulation.
     #[doc(hidden)]
     pub fn planned(&self) -> (Shape, Occupancy, Vec<CompactionPlan>) {
-        self.engine.scheduler.standing()
+        self.engine.scheduler.planner_state()
     }
 
-    /// Reads all tables, the manifest, and the log as far as it is durable, and checks them: every
-    /// checksum and every invariant. [`Options::verify`] does that for a database that cannot
-    /// be opened. `progress` is told the bytes read so far and the bytes there are.
+    /// Verifies all tables, the manifest, and the durable part of the WAL: every checksum and every
+    /// invariant. [`Options::verify`] does so for a database that cannot be opened. `progress`
+    /// receives the bytes read so far and their total.
     ///
     /// # Errors
     /// [`Error::Io`] if storage fails; damage is not an error but part of the report.
@@ -551,22 +544,22 @@ impl Db {
         verify::verify(&self.engine, progress)
     }
 
-    /// What opening found: whether the log ended cleanly, and what was dropped if not.
+    /// Returns the result of recovery at opening: whether the WAL ended cleanly, and what was
+    /// dropped if not.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.engine.recovery
     }
 
-    /// Makes everything durable, notes in the manifest where the log ends, and ends writing for all
-    /// clones of this handle. Clones, snapshots and iterators can still read; another process
-    /// can open the database when the last of them is dropped.
+    /// Closes the database: makes everything durable, records the end of the WAL in the manifest,
+    /// and stops writing for all clones of this handle. Clones, snapshots and iterators can still
+    /// read; another process can open the database when the last of them is dropped.
     ///
-    /// Dropping the last handle without this closes the database as the end of the process would:
-    /// nothing is lost that its durability promised, but what fails meanwhile is not told, and
-    /// recovery has less to check the log against. One that was opened for reading only is left as
-    /// it is.
+    /// Dropping the last handle without this is like the end of the process: nothing is lost that
+    /// its durability covers, but errors are not reported, and the next recovery cannot check the
+    /// WAL's end against the manifest. A database open for reading only is left as it is.
     ///
     /// # Errors
-    /// [`Error::Stopped`] or [`Error::Io`] if the log or the manifest cannot be made durable.
+    /// [`Error::Stopped`] or [`Error::Io`] if the WAL or the manifest cannot be made durable.
     pub fn close(self) -> Result<()> {
         let engine = &self.engine;
         if engine.database.health.is_read_only() {

@@ -1,8 +1,8 @@
-//! [`Engine`]: the parts of an open database, side by side.
+//! [`Engine`]: the parts of an open database.
 //!
-//! Opening makes one, [`crate::Db`] and its handles share it, statistics and verification look at
-//! it. Background work holds some of the parts, never this; so the background work ends when the
-//! last handle is dropped.
+//! Opening makes an engine; [`crate::Db`] and its handles share it; statistics and verification
+//! read it. Background work owns some of the parts, never the engine, so it ends when the last
+//! handle is dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) dir: PathBuf,
     pub(crate) durability: Durability,
-    /// New tables keep digests, if there are to be filters.
+    /// True if new tables store digests while filters are on.
     pub(crate) filter_digests: bool,
-    /// Held while the policy is changed: the shape, the size at which memtables are full, and the
-    /// memory reserved for them change together.
+    /// Locked while the policy changes: the shape, the size of memtables, and the memory reserved
+    /// for them change together.
     pub(crate) design: Mutex<()>,
     pub(crate) database: Arc<Database>,
     pub(crate) tree: Arc<Tree>,
@@ -46,7 +46,7 @@ pub(crate) struct Engine {
     pub(crate) interval: Arc<IntervalSync>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) recovery: RecoveryReport,
-    /// None if the database is open for reading only, but for that which calls a listener.
+    /// Workers; read-only, only the one that calls the listener.
     pub(crate) workers: Vec<Arc<dyn Worker>>,
 }
 
@@ -54,13 +54,13 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop_workers();
         if let Err(error) = self.commits.finish() {
-            tracing::error!(%error, "what was to be synced within an interval is not durable");
+            tracing::error!(%error, "interval sync failed; the last writes may not be durable");
         }
     }
 }
 
 impl Engine {
-    /// Writes everything that is in buffers to tables, and waits for that.
+    /// Flushes all memtables, and blocks until that is done.
     pub(crate) fn flush(&self) -> Result<()> {
         self.commits.rotate_memtable()?;
         let Some(youngest) = self.tree.pin().immutable.first().cloned() else { return Ok(()) };
@@ -81,7 +81,7 @@ impl Engine {
     }
 }
 
-/// Takes the lock of the database in `dir`; [`Error::Locked`] if somebody has it.
+/// Locks the database in `dir`, or returns [`Error::Locked`].
 pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     let path = FileName::Lock.path(dir);
     env.lock(&path).map_err(|error| match error.kind() {
@@ -90,8 +90,8 @@ pub(crate) fn take_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     })
 }
 
-/// Keeps away those who would write. Where there is no file to lock, nobody has the database open
-/// for writing: that would have made it.
+/// Locks the database in `dir` against writers, sharing the lock with other readers. Without a lock
+/// file nobody has the database open for writing, which would have created it.
 pub(crate) fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     let path = FileName::Lock.path(dir);
     match env.lock_shared(&path) {
@@ -102,36 +102,36 @@ pub(crate) fn share_lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn Lock>> {
     }
 }
 
-/// Stands for the lock of a directory without a file for it.
+/// The lock of a directory without a lock file.
 #[derive(Debug)]
 struct NothingToLock;
 
 impl Lock for NothingToLock {}
 
-/// The error of who looks for a database where there is none.
+/// Returns the error for a directory without a database.
 pub(crate) fn no_database(dir: &Path) -> Error {
     Error::InvalidArgument(format!(
-        "{}: there is no database here; check the path, or let opening, `tamarack put` or `tamarack import` make one",
+        "{}: there is no database here; check the path, or allow opening to create one",
         dir.display()
     ))
 }
 
-/// The error of who takes a file for a database.
+/// Returns the error for a file in the place of the database directory.
 pub(crate) fn not_a_directory(dir: &Path) -> Error {
-    let what = "not a directory, and so no database; a database is a directory, name that";
+    let what = "not a directory, so not a database; give the path of a database directory";
     Error::InvalidArgument(format!("{}: {what}", dir.display()))
 }
 
-/// What opening found.
+/// Result of recovery at opening.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
-    /// The ends of files (of the log, of the manifest) that a crash left torn and that were
-    /// dropped. Nothing in them had been promised. A database that is open for reading only leaves
-    /// them out, and where they are.
+    /// Incomplete ends of files (of the WAL, of the manifest) that a crash left, and that were
+    /// dropped. Nothing in them was known to be durable. Opening for reading only ignores them and
+    /// leaves the files as they are.
     pub dropped: Vec<Dropped>,
-    /// Entries read back from the log.
+    /// Entries replayed from the WAL.
     pub entries_replayed: u64,
-    /// Files that nothing named, left by a crash, and removed; none if the database is open for
+    /// Orphaned files that a crash left and that were removed; none if the database is open for
     /// reading only.
     pub orphans_removed: Vec<PathBuf>,
 }

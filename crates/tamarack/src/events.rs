@@ -1,13 +1,13 @@
-//! [`Event`]: what a database tells whoever listens about its background work and its storage; [`Events`]: how that gets from where it happens to
-//! the [`Listener`].
+//! [`Event`]: what a database reports about its background work and its storage; [`Events`]: the
+//! queue that delivers events to a [`Listener`].
 //!
 //! ```text
-//! flush, merge, writer, reader ── post ──► queue ── one worker of its own ──► Listener::on
+//! flush, compaction, writer, reader ── post ──► queue ── its own worker ──► Listener::on
 //! ```
 //!
 //! Posting takes a short lock and never calls the listener, so it may happen under any lock of the
-//! engine; without a listener it is one comparison. The worker holds no lock of the engine when it
-//! calls. What is not delivered when the database closes is delivered by whoever closes it.
+//! engine; without a listener it costs one comparison. The worker holds no lock of the engine when
+//! it calls the listener. Events left at closing are delivered by the thread that closes.
 //!
 //! Tests: `tests/suite/events.rs`.
 
@@ -21,134 +21,135 @@ use tamarack_env::{Env, Progress, Work, Worker};
 
 use crate::error::Error;
 
-/// Something that happened. Bytes of entries are raw: keys, values, and 8 for each entry.
+/// An event of background work or storage. Raw bytes are those of entries: key, value, and 8 for
+/// each entry.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A buffer begins to become a run of level 1.
+    /// A flush began: an immutable memtable becomes a run of level 1.
     FlushBegun {
-        /// Its entries.
+        /// Entries of the memtable.
         entries: u64,
-        /// Their raw bytes.
+        /// Raw bytes of these entries.
         raw_bytes: u64,
     },
-    /// It is on storage, and the log no longer needs it.
+    /// A flush finished: the memtable is on storage, and the WAL no longer needs its entries.
     FlushEnded {
-        /// Its entries.
+        /// Entries of the memtable.
         entries: u64,
-        /// Their raw bytes.
+        /// Raw bytes of these entries.
         raw_bytes: u64,
-        /// Bytes of the tables that were written, what was merged on the way included.
+        /// Bytes of the tables written, with those of a run of level 1 that was merged into them.
         file_bytes: u64,
-        /// How long it took, failed attempts since its beginning left out.
-        took: Duration,
+        /// Duration, without failed attempts.
+        elapsed: Duration,
     },
-    /// Runs begin to become one.
+    /// A compaction began.
     CompactionBegun {
-        /// Its number, to be found in [`Event::CompactionEnded`].
+        /// Number of the compaction, the same in [`Event::CompactionEnded`].
         number: u64,
-        /// Why, in words.
+        /// Cause, in words.
         cause: String,
-        /// How many runs it takes.
+        /// Number of input runs.
         inputs: usize,
-        /// The level it leads to.
+        /// Level of the output.
         target: usize,
-        /// Raw bytes that there are to be copied, about.
+        /// Raw bytes to copy, estimated.
         raw_bytes: u64,
     },
-    /// They are one.
+    /// A compaction finished.
     CompactionEnded {
-        /// Its number.
+        /// Number of the compaction.
         number: u64,
-        /// The level it led to.
+        /// Level of the output.
         target: usize,
-        /// Raw bytes that there were to be copied, about.
+        /// Raw bytes copied, estimated.
         raw_bytes: u64,
-        /// Bytes of the tables that were written.
+        /// Bytes of the tables written.
         file_bytes: u64,
-        /// How long it took, waiting for more urgent work included.
-        took: Duration,
+        /// Duration, with time spent waiting for more urgent jobs.
+        elapsed: Duration,
     },
-    /// A writer is delayed (write throttling), so that compactions keep up. Posted when the delay
-    /// begins, once until [`Event::WriteThrottlingEnded`].
+    /// Write throttling began: writers are delayed, so that compactions keep up. Posted once, until
+    /// [`Event::WriteThrottlingEnded`].
     WriteThrottlingBegan {
-        /// How fast writers may go, in raw bytes per second; finite, more than 0.
+        /// Rate at which writers may go on, in raw bytes per second; finite and positive.
         bytes_per_second: f64,
     },
-    /// Writers are not held back any more.
+    /// Write throttling ended.
     WriteThrottlingEnded,
-    /// A writer waits for a flush, because the buffers are full. Told once, until
-    /// [`Event::WriteStallEnded`].
+    /// A write stall began: all memtables are full, and writers wait for a flush. Posted once,
+    /// until [`Event::WriteStallEnded`].
     WriteStallBegan,
-    /// No writer waits for a flush any more.
+    /// The write stall ended.
     WriteStallEnded,
-    /// Less space is free than the reserve: puts are refused; see
+    /// Free disk space fell below the reserve: puts are refused; see
     /// [`crate::AdvancedOptions::reserve_bytes`].
     DiskSpaceLow {
-        /// What is free, in bytes.
+        /// Free bytes.
         free_bytes: u64,
-        /// What is to be kept, in bytes.
+        /// Reserve, in bytes.
         reserve_bytes: u64,
     },
-    /// There is space again, and puts are taken.
+    /// Free disk space is sufficient again: puts are accepted.
     DiskSpaceRecovered {
-        /// What is free, in bytes.
+        /// Free bytes.
         free_bytes: u64,
     },
-    /// A sync, or a step of background work that takes milliseconds, took a second or more.
+    /// A sync, or a step of background work, that should take milliseconds took a second or more.
     DiskSlow {
-        /// What was being done.
-        doing: &'static str,
-        /// How long it took.
-        took: Duration,
+        /// The operation.
+        operation: &'static str,
+        /// Its duration.
+        elapsed: Duration,
     },
-    /// Damage was found by a read, a merge or a verification: an [`Error::Corruption`].
+    /// A read, a compaction or a verification found damage: an [`Error::Corruption`].
     CorruptionFound {
-        /// Names file and offset.
+        /// The error, which names the file and the offset.
         error: Error,
     },
-    /// A flush or a merge failed. It is tried again by itself.
+    /// A flush or a compaction failed. It will be retried.
     BackgroundFailed {
-        /// "flush" or "merge".
-        doing: &'static str,
-        /// Why.
+        /// "flush" or "compaction".
+        operation: &'static str,
+        /// The error.
         error: Error,
-        /// How long until the next attempt.
+        /// Time until the next attempt.
         again_in: Duration,
     },
-    /// What had failed works again.
+    /// A flush or a compaction succeeded after failures.
     BackgroundRecovered {
-        /// "flush" or "merge".
-        doing: &'static str,
+        /// "flush" or "compaction".
+        operation: &'static str,
     },
-    /// The database takes no more writes until it is opened again: an [`Error::Stopped`]. Closing
-    /// it is no such event.
+    /// Writing stopped: the database refuses writes until it is opened again, an
+    /// [`Error::Stopped`]. Closing it posts no such event.
     WritingStopped {
-        /// Why.
+        /// The cause.
         error: Error,
     },
-    /// More events came than the listener took; so many are missing here.
+    /// Events were dropped here, because the listener did not keep up.
     Missed {
-        /// How many.
+        /// Number of dropped events.
         events: u64,
     },
 }
 
-/// Whom a database tells what happens: [`crate::Options::listener`]. Any function that takes an
-/// `&Event` is one.
+/// Receiver of [`Event`]s: [`crate::Options::listener`]. Every `Fn(&Event)` that is [`Send`] and
+/// [`Sync`] is one.
 ///
-/// * It is called from a thread of its own, one event after another in their order; the last of
-///   them, while the database closes, from the thread that closes it. No lock of the database is
-///   held. Events come a little after what they tell.
-/// * While it runs, it delays other events and nothing else. Events beyond [`EVENTS_MAX`] that wait
-///   are dropped, which [`Event::Missed`] says.
-/// * It may read from the database and ask for its statistics. It must not write, flush, merge or
-///   close, since these can wait for background work, of which this is a part; nor drop the last
+/// * It is called from a thread of its own, with one event at a time, in order; while the database
+///   closes, from the closing thread. No lock of the database is held. Events arrive a little after
+///   what they report.
+/// * While it runs, it delays other events and nothing else. If more than [`EVENTS_MAX`] events
+///   wait, further ones are dropped and counted by [`Event::Missed`].
+/// * It may read from the database and call [`crate::Db::stats`]. It must not write, flush, compact
+///   or close, which can wait for background work and so for the listener itself, nor drop the last
 ///   handle.
-/// * If it panics, that is logged, and it is called for the next event as if nothing had been. (A
-///   process that is built to abort on panics ends.)
+/// * A panic of the listener is logged, and the next event is delivered as usual. (A process built
+///   to abort on panics ends.)
 pub trait Listener: Send + Sync {
-    /// Something happened.
+    /// Receives an event.
     fn on(&self, event: &Event);
 }
 
@@ -164,43 +165,46 @@ impl std::fmt::Debug for dyn Listener {
     }
 }
 
-/// So many events may wait for the listener.
+/// Maximum number of events that wait for the listener.
 pub const EVENTS_MAX: usize = 4096;
 
-/// What takes so long is slow, if it should take milliseconds.
+/// Duration from which an operation that should take milliseconds is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The way of events to the listener.
+/// Queue of events for the listener.
 #[derive(Default)]
 pub struct Events {
     listener: Option<Arc<dyn Listener>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<EventQueue>,
     worker: OnceLock<Arc<dyn Worker>>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct EventQueue {
     waiting: VecDeque<Event>,
     missed: u64,
 }
 
 impl Events {
-    /// Events for `listener`; without one they are forgotten.
+    /// Makes a queue for `listener`; without one, events are dropped.
     pub fn new(listener: Option<Arc<dyn Listener>>) -> Self {
         Self { listener, queue: Mutex::default(), worker: OnceLock::new() }
     }
 
-    /// Whether anybody listens: only then is a worker needed.
+    /// True if there is a listener; only then is a worker needed.
     pub fn is_heard(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// Registers the worker that delivers; may be called once.
+    /// Sets the worker that delivers events.
+    ///
+    /// # Panics
+    /// If it is set already.
     pub fn set_worker(&self, worker: Arc<dyn Worker>) {
-        assert!(self.worker.set(worker).is_ok(), "there is one worker for events");
+        assert!(self.worker.set(worker).is_ok(), "the worker for events is set already");
     }
 
-    /// Tells that something happened.
+    /// Posts an event.
     pub fn post(&self, make: impl FnOnce() -> Event) {
         if self.listener.is_none() {
             return;
@@ -218,28 +222,29 @@ impl Events {
         }
     }
 
-    /// Tells of damage, if `error` is that.
+    /// Posts [`Event::CorruptionFound`] if `error` is corruption.
     #[cold]
     pub fn noticed(&self, error: &Error) {
         if let Error::Corruption { .. } = error {
-            tracing::error!(%error, "damage");
+            tracing::error!(%error, "corruption found");
             self.post(|| Event::CorruptionFound { error: error.clone() });
         }
     }
 
-    /// Does something that should take milliseconds, and tells if it took long.
-    pub fn timed<R>(&self, env: &dyn Env, doing: &'static str, work: impl FnOnce() -> R) -> R {
+    /// Runs an operation that should take milliseconds, and posts [`Event::DiskSlow`] if it was
+    /// slow.
+    pub fn timed<R>(&self, env: &dyn Env, operation: &'static str, work: impl FnOnce() -> R) -> R {
         let began = env.now();
         let result = work();
-        let took = env.now().saturating_sub(began);
-        if took >= SLOW {
-            tracing::warn!(doing, ?took, "storage is slow");
-            self.post(|| Event::DiskSlow { doing, took });
+        let elapsed = env.now().saturating_sub(began);
+        if elapsed >= SLOW {
+            tracing::warn!(operation, ?elapsed, "storage operation was slow");
+            self.post(|| Event::DiskSlow { operation, elapsed });
         }
         result
     }
 
-    /// Delivers all that waits, here and now.
+    /// Delivers all waiting events on this thread.
     pub fn deliver_all(&self) {
         while self.deliver_next() {}
     }
@@ -250,13 +255,13 @@ impl Events {
             let mut queue = self.queue.lock();
             match queue.waiting.pop_front() {
                 Some(event) => event,
-                // What is missing came after all that waited.
+                // Events are dropped only when the queue is full: they follow all that waited.
                 None if queue.missed > 0 => Event::Missed { events: std::mem::take(&mut queue.missed) },
                 None => return false,
             }
         };
         if catch_unwind(AssertUnwindSafe(|| listener.on(&event))).is_err() {
-            tracing::error!(?event, "the listener panicked");
+            tracing::error!(?event, "listener panicked");
         }
         true
     }

@@ -1,28 +1,37 @@
-//! [`Ingest`]: sorted data straight into tables, past the log and the buffers; in the end it arrives as the youngest run.
+//! [`Ingest`]: sorted data straight into tables, past the log and the buffers; in the end it
+//! arrives as the youngest run.
 //!
 //! ```text
 //!   reserve S ──▶ put, put, … ──▶ tables, not part of the tree ──▶ finish: flush │ writers held: flush the rest │ one edit │ S visible │ writers go on at S+1
 //!      writers go on below S, readers see nothing of it ────────────────────────▶│                              atomic: all of it or nothing
 //! ```
 //!
-//! All entries have one sequence, **S**, which lies 2^32 beyond the last one when it is reserved, so that writers who go on meanwhile stay below it. When the run is installed,
-//! what they wrote is in older runs, and writing goes on after S. So the order of commits is: all that was acknowledged before, the run, all that comes after, as if the run were one
-//! large batch; and its edit in the manifest is what the batch's record in the log would be.
+//! All entries have one sequence, **S**, which lies 2^32 beyond the last one when it is reserved,
+//! so that writers who go on meanwhile stay below it. When the run is installed, what they wrote is
+//! in older runs, and writing goes on after S. So the order of commits is: all that was
+//! acknowledged before, the run, all that comes after, as if the run were one large batch; and its
+//! edit in the manifest is what the batch's record in the log would be.
 //!
-//! **Crash.** Before the edit is durable, the tables are orphans, which the next open removes. After it, everything up to S is in tables. The log has a gap there, and so the
-//! next record begins a segment of its own, before which nothing is needed any more; a crash in between leaves a log that ends before S, and opening begins that segment.
+//! **Crash.** Before the edit is durable, the tables are orphans, which the next open removes.
+//! After it, everything up to S is in tables. The log has a gap there, and so the next record
+//! begins a segment of its own, before which nothing is needed any more; a crash in between leaves
+//! a log that ends before S, and opening begins that segment.
 //!
-//! **Several at a time** get sequences of their own. One that was reserved later but is installed earlier moves the others' sequence into the past: these
-//! write their tables again under a new one when they finish.
+//! **Several at a time** get sequences of their own. One that was reserved later but is installed
+//! earlier moves the others' sequence into the past: these write their tables again under a new one
+//! when they finish.
 //!
-//! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between an entry and the table's builder. Files are written and synced by a worker of their own
-//! ([`WriteBehind`](crate::table::WriteBehind)), so that the device and one core write while another core builds. Memory: one table's builder, the pieces on their way, and what is known of each table.
+//! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between
+//! an entry and the table's builder. Files are written and synced by a worker of their own
+//! ([`WriteBehind`](crate::table::WriteBehind)), so that the device and one core write while
+//! another core builds. Memory: one table's builder, the pieces on their way, and what is known of
+//! each table.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compaction::Output;
+use crate::compaction::CompactionOutput;
 use crate::engine::Engine;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
@@ -30,16 +39,18 @@ use crate::merge::Source;
 use crate::table::ReadPolicy;
 use crate::write::{Overtaken, Write};
 
-/// Before writers are held, buffers are flushed until no more than this part of one is filled, or as often as `FLUSHES_MAX`: writers may be fast.
+/// Before writers are held, buffers are flushed until no more than this part of one is filled, or
+/// as often as `FLUSHES_MAX`: writers may be fast.
 const FILLED_SHARE: u64 = 16;
 const FLUSHES_MAX: usize = 4;
 
-/// Sorted data on its way into the database: see [`crate::Db::ingest`]. Dropped before [`Ingest::finish`], it leaves nothing behind.
+/// Sorted data on its way into the database: see [`crate::Db::ingest`]. Dropped before
+/// [`Ingest::finish`], it leaves nothing behind.
 #[must_use = "nothing is ingested before `finish`"]
 pub struct Ingest {
     engine: Arc<Engine>,
     /// `None` once something has failed.
-    output: Option<Output>,
+    output: Option<CompactionOutput>,
     /// What all entries get.
     sequence: Sequence,
     entries: u64,
@@ -58,11 +69,13 @@ pub struct IngestReport {
     pub file_bytes: u64,
     /// Tables of the new run.
     pub tables: usize,
-    /// The level where it arrived; 0 if there was nothing to ingest. Merges may carry it on from there.
+    /// The level where it arrived; 0 if there was nothing to ingest. Merges may carry it on from
+    /// there.
     pub level: usize,
     /// How long writers were held while the run became part of the tree.
     pub writers_delayed: Duration,
-    /// Whether the tables had to be written again, since another ingest that was begun later had finished before.
+    /// Whether the tables had to be written again, since another ingest that was begun later had
+    /// finished before.
     pub written_again: bool,
 }
 
@@ -77,8 +90,9 @@ impl Ingest {
     /// Adds an entry, whose key must be larger than the one before.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is not, or if key or value are too large; the entry is left out then, and one may go on. After any other error the ingest cannot be
-    /// finished: its files are gone, and nothing has changed.
+    /// [`Error::InvalidArgument`] if it is not, or if key or value are too large; the entry is left
+    /// out then, and one may go on. After any other error the ingest cannot be finished: its files
+    /// are gone, and nothing has changed.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         let Some(output) = &mut self.output else { return Err(failed_before()) };
@@ -115,19 +129,22 @@ impl Ingest {
         self.raw_bytes
     }
 
-    /// The sequence that the entries will have, unless another ingest that was begun later finishes before.
+    /// The sequence that the entries will have, unless another ingest that was begun later finishes
+    /// before.
     #[doc(hidden)]
     pub fn sequence(&self) -> u64 {
         self.sequence.0
     }
 
-    /// Makes all entries part of the database at once: durable, and visible to all reads that begin afterwards. They are younger than everything written before this is called, and
-    /// older than what is written after it returns. Writers are held for as long as it takes to flush what they wrote during the flush before: milliseconds where syncs
-    /// are fast.
+    /// Makes all entries part of the database at once: durable, and visible to all reads that begin
+    /// afterwards. They are younger than everything written before this is called, and older than
+    /// what is written after it returns. Writers are held for as long as it takes to flush what
+    /// they wrote during the flush before: milliseconds where syncs are fast.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage refused: nothing has changed, and the files are gone. [`Error::Stopped`] if writing has ended, now or before: if it was because of this, it
-    /// is unknown until the database is opened again whether the entries are there, all or none.
+    /// [`Error::Io`] if storage refused: nothing has changed, and the files are gone.
+    /// [`Error::Stopped`] if writing has ended, now or before: if it was because of this, it is
+    /// unknown until the database is opened again whether the entries are there, all or none.
     pub fn finish(mut self) -> Result<IngestReport> {
         if self.output.is_none() {
             return Err(failed_before());
@@ -205,7 +222,7 @@ impl Ingest {
         });
         let before = self.output.replace(again);
         self.sequence = sequence;
-        before.into_iter().for_each(Output::discard);
+        before.into_iter().for_each(CompactionOutput::discard);
         copied.and_then(|()| self.make_durable())
     }
 
@@ -213,10 +230,11 @@ impl Ingest {
     fn fail(&mut self, error: Error) -> Error {
         let output = self.output.take();
         if let Error::Stopped { .. } = &error {
-            // Whether the tables are part of the tree is decided when the manifest is read again: they stay.
+            // Whether the tables are part of the tree is decided when the manifest is read again:
+            // they stay.
             self.engine.scheduler.report_stop(&error);
         } else {
-            output.into_iter().for_each(Output::discard);
+            output.into_iter().for_each(CompactionOutput::discard);
         }
         error
     }

@@ -27,7 +27,7 @@ use tamarack_model::Shape;
 
 use crate::cache::BlockCache;
 use crate::compaction::{
-    self, FilterWorker, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup, Workshop,
+    self, FilterWorker, OutputContext, OutputSettings, Scheduler, SchedulerParts, SchedulerSettings, WorkerGroup,
 };
 use crate::database::Database;
 use crate::engine::{Engine, RecoveryReport, no_database, not_a_directory, share_lock, take_lock};
@@ -86,7 +86,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let version = note_birth(&manifest, &wal, version)?;
     let (version, shape) = settle_shape(dir, options, &manifest, version)?;
     let last = recovered.last_sequence;
-    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
+    let parts = RecoveredParts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
     start_background(&mut engine, options)?;
     Ok(engine)
@@ -115,7 +115,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let why = Error::ReadOnly { dir: dir.to_owned() };
     let wal = Wal::ended(wal_settings(dir, options, &version), &recovered, why.clone());
     let (manifest, last) = (found.manifest, recovered.last_sequence);
-    let parts = Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
+    let parts = RecoveredParts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report };
     let mut engine = assemble(dir, options, parts)?;
     engine.database.health.report_stop(why);
     start_telling(&mut engine)?;
@@ -123,7 +123,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
 }
 
 /// What opening brought together.
-struct Parts {
+struct RecoveredParts {
     lock: Box<dyn Lock>,
     account: Arc<Account>,
     cache: Arc<BlockCache>,
@@ -223,7 +223,8 @@ impl Files {
         }
         for number in self.orphans(version) {
             let path = FileName::Table(number).path(dir);
-            // One that cannot be read was never finished, so no edit, lost or not, can have named it.
+            // One that cannot be read was never finished, so no edit, lost or not, can have named
+            // it.
             let Some(meta) = complete_table(env, &path, version.database())? else { continue };
             if meta.created_after > version.edit_number() {
                 return Err(Error::corruption(
@@ -284,8 +285,8 @@ impl Replay {
     }
 
     fn insert(&mut self, entry: Entry<'_>) {
-        // A record may begin with entries that were flushed: recovery seals where it likes, also inside of
-        // a batch, since what it read is durable as a whole.
+        // A record may begin with entries that were flushed: recovery seals where it likes, also
+        // inside of a batch, since what it read is durable as a whole.
         if entry.sequence <= self.last {
             return;
         }
@@ -320,8 +321,8 @@ fn recover_wal(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        // Where the log ended when the database was closed is durable too: closing synced it before the manifest named
-        // it.
+        // Where the log ended when the database was closed is durable too: closing synced it before
+        // the manifest named it.
         durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
         tail: options.tail,
     };
@@ -368,8 +369,8 @@ fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSetting
 }
 
 /// Puts the parts together, without background work.
-fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
-    let Parts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report } = parts;
+fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Engine> {
+    let RecoveredParts { lock, account, cache, tables, manifest, version, shape, replay, last, wal, report } = parts;
     let env = options.env.clone();
     let database = version.database();
     let wal = Arc::new(wal);
@@ -392,7 +393,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         compression: options.compression,
         digests: options.keeps_digests(),
     };
-    let workshop = Arc::new(Workshop::new(output, env.clone(), manifest.clone(), account.clone()));
+    let output_context = Arc::new(OutputContext::new(output, env.clone(), manifest.clone(), account.clone()));
     let throttle = Arc::new(Throttle::default());
     let around = SchedulerParts {
         env: env.clone(),
@@ -401,7 +402,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: Parts) -> Result<Engine> {
         wal: wal.clone(),
         manifest: manifest.clone(),
         tables: tables.clone(),
-        workshop,
+        output_context,
         counters: counters.clone(),
         throttle: throttle.clone(),
         reserve: reserve.clone(),

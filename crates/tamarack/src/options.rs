@@ -1,14 +1,14 @@
-//! What a user can set. Nothing below `db` sees these types: each part gets the small struct it
+//! Options of a database. Modules below `db` do not see these types: each gets the small struct it
 //! needs.
 //!
 //! ```text
-//! two tables of rows ──► Options, AdvancedOptions: fields, methods, their documentation ── resolve ──► Resolved, with nothing left open
-//!                   └──► docs/OPTIONS.md
+//! two tables of rows ─┬─► Options, AdvancedOptions (fields, setters, rustdoc) ── resolve ──► Resolved
+//!                     └─► docs/OPTIONS.md
 //! ```
 //!
-//! A few things are public knobs; the rest is derived from them and can be overridden through
-//! [`AdvancedOptions`], at the risk of whoever does. To add an option, write its row, use its field
-//! in `Options::resolve`, and show in the tests below that default and range are what the row says.
+//! [`Options`] has the settings that most programs need; [`AdvancedOptions`] overrides those that
+//! are derived from them. To add an option, write its row, use its field in `Options::resolve`, and
+//! cover its default and range in the tests below.
 
 mod rows;
 
@@ -33,22 +33,21 @@ use crate::write::batch::VALUE_BYTES_MAX;
 pub use rows::Row;
 use rows::{Unshown, options};
 
-/// The least memory budget, in bytes: below it, not even small writes fit the eighth that one may
-/// take.
+/// Minimum memory budget, in bytes. Below it, not even small writes fit into the eighth of the
+/// budget that one write may take.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The filters of who asks for none: few false reads for little memory, and one cache line for each
-/// question.
+/// Default filter: a low false positive rate for little memory, and one cache line per probe.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 
-/// The policy of a new database, unless another is asked for.
+/// Default policy of a new database.
 pub(crate) const DEFAULT_POLICY: &str = "leveling:T=10";
 
-/// The memory budget of who sets none, in bytes.
+/// Default memory budget, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
 options! {
-    /// How to open a database.
+    /// Options of opening a database.
     ///
     /// ```no_run
     /// use tamarack::{Durability, Options};
@@ -57,152 +56,195 @@ options! {
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     Options = {
-        /// The memory that the database may take, in bytes: for buffers, filters, indexes, the cache, scans, flushes and merges, together.
-        /// [`crate::Db::stats`] shows what each part takes.
+        /// Memory budget of the database, in bytes, for memtables, filters, indexes, caches, scans,
+        /// flushes and compactions together. [`crate::Db::stats`] shows the share of each.
         ///
-        /// An eighth of it is a buffer's size, and the largest value or batch. The cache takes what the other parts leave, and gives it back when they
-        /// need it; values and iterators that are held count as well. What comes on top is at most an eighth of the budget and 1 MiB: what lives for one
-        /// call, and what is taken before the cache has given way; and, while values near the largest are written, up to four of them for each background
-        /// thread, which flushes and merges have in hand. A process that reads many blocks at once keeps 4 MiB for that, whatever databases it has open.
-        /// If filters and indexes, or what is held, are more than the budget leaves, the database is over it by that much, which statistics show, and goes on.
+        /// The memtable's size is an eighth of the budget, and so is the largest value or batch.
+        /// The block cache takes what the other parts leave and shrinks when they grow; values and
+        /// iterators that the program keeps count as well. Usage may exceed the budget by an eighth
+        /// and 1 MiB, for allocations of a single call and until the cache has shrunk, and, while
+        /// values near the largest size are written, by up to four of them per background thread. A
+        /// process that reads many blocks at once keeps another 4 MiB, shared by all its databases.
+        /// If filters, indexes and pinned memory alone exceed the budget, the database goes on, and
+        /// [`crate::MemoryStats::over_bytes`] shows by how much.
         ///
-        /// A buffer's size is part of a tree's shape: a database that was made with another one changes its shape when it is opened with this. Without this
-        /// (and without [`AdvancedOptions::memtable_bytes`]) it keeps its buffer's size, so that looking at a database changes nothing.
+        /// The memtable's size is part of the tree's shape: opening a database with another budget
+        /// changes its shape. Without this option (and without [`AdvancedOptions::memtable_bytes`])
+        /// a database keeps its memtable's size.
+        ///
+        /// Raise it if the working set does not fit the block cache.
         memory_bytes(bytes: u64) -> u64, default "256 MiB", range "at least 1 MiB";
 
-        /// What a write survives once it is acknowledged. With the default that is the end of the process, but a crash of the machine can cost the last
-        /// writes. One write can ask for another level with [`crate::Db::write_with`].
+        /// Durability of acknowledged writes. With the default they survive the end of the process,
+        /// but a crash of the machine can lose the last ones; stronger levels cost syncs.
+        /// [`crate::Db::write_with`] sets it for one write.
         durability(durability: Durability) -> Durability, default "[`Durability::Buffered`]", range "[`Durability::Buffered`], [`Durability::Interval`], [`Durability::Sync`]";
 
-        /// How blocks of new tables are compressed. Tables written before stay as they are.
+        /// Compression of the blocks of new tables. Existing tables stay as they are until they are
+        /// compacted. Zstandard takes less space and more CPU time than LZ4.
         compression(compression: Compression) -> Compression,
             default "LZ4 if the feature `lz4` is on (it is by default), else none", range "what this build has the feature for";
 
-        /// Whether opening a directory without a database makes one.
+        /// Whether opening a directory without a database creates one.
         create_if_missing(create: bool) -> bool, default "true", range "true or false";
 
-        /// How many background threads flush and merge. More of them end merges sooner where the device can follow, and take more from whoever else computes.
+        /// Number of background threads for flushes and compactions. More threads finish
+        /// compactions sooner if the device can follow, and take CPU time from the rest of the
+        /// program.
         threads(threads: usize) -> usize, default "as many as the machine has cores, at most 4", range "at least 1";
 
-        /// How many bytes the tree may take on storage for each one that is live. Without it that is what the policy makes of it: where the same keys are
-        /// written over and over, 1.1 in a large full tree of `leveling:T=10` and 5.3 in one of `tiering:T=4`, and more in a tree that has just grown.
+        /// Upper bound on space amplification: raw bytes in the tree per live raw byte. Without a
+        /// bound it follows from the policy: where the same keys are overwritten all the time,
+        /// about
+        /// 1.1 in a large full tree of `leveling:T=10` and 5.3 in one of `tiering:T=4`, and more in
+        /// a tree that has just grown.
         ///
-        /// It is kept with any policy, by merges of the whole tree, which name it as their cause: one is called for when that many bytes may not be live, by
-        /// the numbers of entries and tombstones in each run. ([`crate::Stats::space_amplification_worst`] shows it; in truth it may be less, and if entries
-        /// differ much in size it is an estimate.) With a bound of b they write at most b / (b - 1) bytes for each that is written, and up to twice as many in
-        /// a busy tree: 3 with 1.5, 11 with 1.1. If that is often, a policy with fewer runs costs less.
+        /// The bound holds under any policy. When the worst case
+        /// ([`crate::Stats::space_amplification_worst`], computed from the numbers of entries and
+        /// tombstones in each run) exceeds it, the whole tree is compacted, with the bound as the
+        /// compaction's cause. The true value may be lower; if the sizes of entries differ much,
+        /// the worst case is an estimate. With a bound of b, these compactions write at most
+        /// b / (b - 1) bytes for each byte written, and up to twice as many in a busy tree: 3 with
+        /// 1.5, 11 with 1.1. If they are frequent, a policy with fewer runs is cheaper.
         ///
-        /// What snapshots and iterators hold counts as live. While merges are in progress, more may be taken. Buffers, the log, and what compression saves are
-        /// no part of it. The database keeps the bound when it is closed, until it is opened with
-        /// another
-        /// one; `f64::INFINITY` takes it back.
+        /// Entries that snapshots and iterators pin count as live. Compactions in progress may take
+        /// more space. Memtables, the WAL, and the effect of compression are not counted. The bound
+        /// is part of the database's design: it holds until the database is opened with another
+        /// one; `f64::INFINITY` removes it.
         space_amplification_max(factor: f64) -> f64, default "no bound", range "at least 1.01";
 
-        /// Who is told what happens in the background and to storage: flushes, merges, delays, low and slow disks, damage, failures and their end. See
-        /// [`crate::Listener`] for what it may do, and [`crate::Event`] for what it is told.
-        listener(listener: Arc<dyn Listener>) -> Unshown<Arc<dyn Listener>>, default "nobody", range "any listener";
+        /// Listener for events of background work and storage: flushes, compactions, write
+        /// throttling and stalls, full and slow disks, corruption, and failures and recoveries of
+        /// background work. [`crate::Event`] lists the events, [`crate::Listener`] what a listener
+        /// may do.
+        listener(listener: Arc<dyn Listener>) -> Unshown<Arc<dyn Listener>>, default "none", range "any listener";
 
-        /// Overrides what is otherwise derived.
+        /// Overrides of derived settings.
         advanced(advanced: AdvancedOptions) -> AdvancedOptions, default "nothing overridden", range "see [`AdvancedOptions`]";
     }
 }
 
 options! {
-    /// Overrides of what Tamarack derives, at the risk of whoever sets them.
+    /// Overrides of settings that are otherwise derived. The defaults suit most programs; measure
+    /// before and after a change.
     AdvancedOptions = {
-        /// Storage, clock, randomness and threads. Tests put memory or the simulator here.
+        /// Environment: storage, clock, random numbers and threads. Tests use memory or the
+        /// simulator here.
         env(env: Arc<dyn Env>) -> Unshown<Arc<dyn Env>>, default "the operating system", range "any environment";
 
-        /// The size at which a buffer is sealed, in raw bytes of its entries (keys, values, 8 each). A larger buffer makes fewer, larger runs, and a longer
-        /// recovery.
+        /// Size of a memtable, in raw bytes of its entries (keys, values, and 8 per entry). A
+        /// larger memtable makes fewer and larger runs and so lowers write amplification; it takes
+        /// more memory, and recovery takes longer.
         memtable_bytes(bytes: u64) -> u64,
             default "an eighth of the memory budget, if one was set; else what the database has; else 32 MiB", range "at least 1, at most 128 TiB";
 
-        /// How many sealed buffers may wait for their flush before writers wait too.
+        /// Maximum number of immutable memtables that wait for their flush; at the maximum, writes
+        /// stall. More of them absorb longer bursts of writes and take memory.
         immutable_memtables_max(count: usize) -> usize, default "3", range "at least 1";
 
-        /// The size of a block with its trailer, in bytes, before compression. Larger blocks compress better and need a smaller index; each lookup reads one
-        /// whole.
+        /// Size of a block with its trailer, in bytes, before compression. Larger blocks compress
+        /// better and need a smaller index, but each lookup reads a whole block.
         block_bytes(bytes: usize) -> usize, default "4096", range "at least 64";
 
-        /// The size at which a run goes on in another table, in bytes of the file. Merges need extra space of a table per input; smaller tables need less,
-        /// and cost more syncs and memory.
+        /// Size of a table file, in bytes; a run continues in another table beyond it. A compaction
+        /// needs temporary space of about one table per input: smaller tables need less of it, but
+        /// cost more syncs and memory.
         table_bytes(bytes: u64) -> u64, default "a thirty-second of the run, between 2 and 64 MiB", range "at least 1";
 
-        /// How many raw bytes per second merges may copy. Flushes are not held back. A limit below what the writes call for slows writers down.
+        /// Upper limit on the rate of compactions, in raw bytes per second. Flushes are not
+        /// limited. A limit below the rate that the writes need throttles writers.
         compaction_bytes_per_second(bytes: u64) -> u64, default "no limit", range "at least 1";
 
-        /// The policy that gives the tree its shape: how many levels there are, how large each is, and in how many runs it may hold its data. Another policy
-        /// than the database has changes its shape as [`crate::Db::set_policy`] does. More runs per level make writes cheaper, and reads and space dearer.
-        policy(words: &str) -> String,
+        /// Compaction policy, which gives the tree its shape: the number of levels, their
+        /// capacities, and the number of runs in each. More runs per level lower write
+        /// amplification, and raise read and space amplification. Opening a database with another
+        /// policy than it has changes its shape, as [`crate::Db::set_policy`] does.
+        policy(specification: &str) -> String,
             default "what the database has; `leveling:T=10` for a new one",
             range "`leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (with a first level of four runs \
                    `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2` (the last three with these numbers where some or all are left out, as in `moose`), or a shape of your own as \
                    `custom:buffer 64MiB; level 640MiB in 1 run; level 6400MiB in 1 run`";
 
-        /// The filters of tables. A filter keeps lookups away from tables that do not have their key, but for a share of about 1 % at 10 bits per entry
-        /// and 10 % at 5; it is in memory while its table is open. Blocked filters take one cache line for each lookup, `bloom` filters err a little less
-        /// often. Tables that were written with another one get theirs in the background ([`AdvancedOptions::filter_digests`]).
+        /// Filters of tables and the allocation of memory among them. A filter lets a lookup skip a
+        /// table that does not have its key, except for false positives: about 1 % at 10 bits per
+        /// entry and 10 % at 5. It stays in memory while its table is open. A `blocked` Bloom
+        /// filter costs a lookup one cache line; a `bloom` filter has a slightly lower false
+        /// positive rate. Existing tables get another filter in the background
+        /// ([`AdvancedOptions::filter_digests`]).
         ///
-        /// With `allocation=monkey` large runs get fewer bits per entry, the largest perhaps none, and small ones more, so that lookups of keys that are not there
-        /// search as few runs in vain as the memory of so many bits for all entries allows; with `monkey-general` the same for lookups of which `v` find something for each
-        /// one that does not. With `observed` it is so for such lookups as there were: what a run gets when it is built depends on how often about the last half million
-        /// of them passed each run in vain. Where those find what they look for, that is much less in vain than with `monkey`; a database that was just opened has seen none, and
-        /// begins as with `monkey`. Without an allocation every run gets as many bits.
+        /// The allocation sets the bits per entry of each run for the same total memory:
         ///
-        /// Filters that are `elastic` are several small ones for each table, all of them stored, twice as many bits as were asked for; as many are in memory as lookups lately made them worth, more
-        /// for tables that are often asked in vain and fewer for others, and all together what was asked for. That pays where some ranges of keys are asked for much more often than others.
-        /// A lookup takes one cache line for each small filter that it asks.
+        /// * none: equal bits per entry in all runs;
+        /// * `monkey`: more bits per entry for small runs, fewer (perhaps none) for large ones,
+        ///   which minimizes the expected false positives of zero-result lookups;
+        /// * `monkey-general`: the same for a mix of `v` lookups of existing keys per zero-result
+        ///   lookup;
+        /// * `observed`: the same for the measured workload: a run's bits, set when it is built,
+        ///   follow from the false positives of about the last half million lookups. It pays where
+        ///   most lookups find their key. A database that was just opened begins as with `monkey`.
         ///
-        /// A database that is opened without this option keeps the filters that were chosen last.
-        filter(words: &str) -> String,
+        /// `elastic` filters are several small filters per table, all of them stored, with twice as
+        /// many bits as the option says; those of hot tables are loaded and those of cold ones
+        /// dropped, within the memory that the option allows. They pay where lookups are skewed
+        /// towards some ranges of keys. A lookup costs one cache line per small filter that it
+        /// probes.
+        ///
+        /// Without this option a database keeps its filters.
+        filter(specification: &str) -> String,
             default "`blocked:bits=10,allocation=monkey`",
             range "`blocked:bits=10`, `bloom:bits=10`, with any number of bits per entry above 0 and up to 64, also as `bloom:bits=5,allocation=monkey`, \
                    `bloom:bits=5,allocation=monkey-general,v=3` and `bloom:bits=5,allocation=observed`; `elastic:bits=10`; or `none`";
 
-        /// Whether new tables keep the digests of their keys, so that their filters can be made again, larger, smaller or of another kind, without reading
-        /// data: when another filter is chosen, and when the tree changes so that memory is better
-        /// spent elsewhere. They take 31 to 35 bits of a table's file for each
-        /// key, 3 to 4 % of its size at entries of 116 bytes, and nothing in memory. Tables without
-        /// digests keep the filter they were written with. With the filter `none`, no digests are
-        /// kept either.
+        /// Whether new tables store the digests of their keys, so that a filter of another size or
+        /// kind can be rebuilt without reading data: when another filter is chosen, and when the
+        /// allocation changes with the tree. Digests take 31 to 35 bits per key of a table's file,
+        /// 3 to 4 % of its size at entries of 116 bytes, and no memory. A table without digests
+        /// keeps the filter it was written with. With the filter `none`, no digests are stored.
         filter_digests(keep: bool) -> bool, default "true", range "true or false";
 
-        /// The most that the cache of blocks and hot entries may take, in bytes; 0 is none. If no budget was set, it is made large enough for this. Index
-        /// blocks of open tables, about a hundredth of their data, stay in memory beside it, up to a quarter of its size; those beyond that share the cache
-        /// with the data.
+        /// Maximum size of the block cache and the entry cache together, in bytes; 0 disables both.
+        /// If no memory budget was set, the budget grows to fit it. Index blocks of open tables,
+        /// about a hundredth of their data, are kept beside the cache, up to a quarter of its size;
+        /// further index blocks share the cache with data blocks.
         cache_bytes(bytes: u64) -> u64, default "what the other parts leave of the memory budget", range "from 0 on";
 
-        /// How many bytes of index blocks of open tables may stay in memory, beside the cache. With 0, and no cache, each block that is read costs another read, of the index block that
-        /// leads to it; with enough, reads without a cache are those that models of LSM-trees count.
+        /// Maximum size of the index blocks of open tables that are kept beside the block cache, in
+        /// bytes. With 0 and no cache, each read of a data block costs another read of its index
+        /// block; with enough, reads without a cache are those that models of LSM-trees count.
         index_bytes(bytes: u64) -> u64, default "a quarter of the cache's size", range "from 0 on";
 
-        /// The size from which the manifest is begun anew once it is four times what describing the present state takes, in bytes. A larger one is rewritten
-        /// less often and takes longer to read when the database is opened.
+        /// Minimum size at which the manifest is rewritten, in bytes; it is rewritten once it is
+        /// also four times the size of a description of the present state. A larger one is
+        /// rewritten less often and takes longer to read at opening.
         manifest_bytes(bytes: u64) -> u64, default "1 MiB", range "from 0 on";
 
-        /// How many bytes of the disk are left alone by puts, so that flushes and merges can go on when the disk is nearly full. While less is free, puts
-        /// are refused with an error that [`crate::Error::is_storage_full`] is true for, deletes are taken, and background work goes on; once a quarter more than
-        /// this is free, puts are taken again. With 0, puts go on until the disk is full, which loses nothing either; but then merges that would free space
-        /// may find none to begin with.
-        reserve_bytes(bytes: u64) -> u64, default "four full buffers, but at most a twentieth of the disk", range "from 0 on";
+        /// Free disk space reserved for flushes and compactions, in bytes. While less is free, puts
+        /// fail with an error for which [`crate::Error::is_storage_full`] is true, while deletes
+        /// and background work go on; once a quarter more than the reserve is free, puts succeed
+        /// again. With 0, puts go on until the disk is full: nothing is lost, but compactions that
+        /// would free space may lack the space to begin.
+        reserve_bytes(bytes: u64) -> u64, default "four full memtables, but at most a twentieth of the disk", range "from 0 on";
 
-        /// Whether tables are read past the operating system's page cache. Without it, the page cache takes whatever memory the machine has to spare, which
-        /// is more than the budget that a database is given without being asked, and a database that fits it is read at the speed of memory.
+        /// Whether tables are read with direct I/O, past the operating system's page cache. Without
+        /// it, the page cache uses the machine's free memory, beyond the database's budget, and a
+        /// database that fits it is read at the speed of memory.
         ///
-        /// With it, what is kept of the tables is what the block cache keeps, so the memory that the database takes is the memory it was given, a large scan
-        /// or merge drives nothing out, and nothing is kept twice: give it a large [`AdvancedOptions::cache_bytes`]. Merges then take their inputs from the device,
-        /// too. Writes go through the page cache in either mode. Where the file system cannot do it, this changes nothing.
+        /// With it, tables are cached in the block cache only: the budget bounds the memory used,
+        /// large scans and compactions evict nothing, and nothing is cached twice. Combine it with
+        /// a large [`AdvancedOptions::cache_bytes`]. Compactions then read their inputs from the
+        /// device as well. Writes use the page cache either way. On a file system without direct
+        /// I/O the option has no effect.
         direct_io(direct: bool) -> bool, default "false", range "true or false";
 
-        /// Whether opening fails if the log does not end cleanly. Without it, what a crash left half written at the log's end, past everything known durable,
-        /// is dropped and reported.
+        /// Whether opening fails if the WAL does not end cleanly. Without it, an incomplete end
+        /// that a crash left, after everything known to be durable, is dropped and reported
+        /// ([`crate::RecoveryReport`]).
         strict_recovery(strict: bool) -> bool, default "false", range "true or false";
     }
 }
 
 impl Options {
-    /// Checks the options and derives what was not set.
+    /// Checks the options and derives those that were not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
         let nothing = AdvancedOptions::new();
         let advanced = self.advanced.as_ref().unwrap_or(&nothing);
@@ -217,7 +259,7 @@ impl Options {
         }
         if !compression.is_available() {
             return Err(Error::InvalidArgument(format!(
-                "compression {compression:?}: this build lacks the feature for it"
+                "compression {compression:?}: this build of tamarack lacks its feature"
             )));
         }
         let at_least = |name: &str, value: Option<u64>, least: u64| match value {
@@ -228,7 +270,7 @@ impl Options {
         };
         at_least("memtable_bytes", advanced.memtable_bytes, 1)?;
         if let Some(bytes) = advanced.memtable_bytes.filter(|bytes| *bytes > BUFFER_MAX.0) {
-            return Err(Error::InvalidArgument(format!("buffer_bytes of {bytes}: at most {BUFFER_MAX} can be")));
+            return Err(Error::InvalidArgument(format!("memtable_bytes of {bytes}: at most {BUFFER_MAX} are allowed")));
         }
         at_least("block_bytes", advanced.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("immutable_memtables_max", advanced.immutable_memtables_max.map(|count| count as u64), 1)?;
@@ -236,10 +278,10 @@ impl Options {
         at_least("compaction_bytes_per_second", advanced.compaction_bytes_per_second, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let space_bound = match self.space_amplification_max {
-            // Takes back a bound that the database has.
+            // Removes the bound that the database has.
             Some(f64::INFINITY) => None,
             Some(most) => Some(SpaceBound::new(most).ok_or_else(|| {
-                let why = "it is bytes on storage for each live byte";
+                let why = "it is raw bytes in the tree per live byte";
                 Error::InvalidArgument(format!(
                     "space_amplification_max of {most}: {why}, so at least {SPACE_BOUND_MIN} is needed"
                 ))
@@ -247,13 +289,13 @@ impl Options {
             None => None,
         };
         let memtable_bytes = advanced.memtable_bytes.unwrap_or((memory_bytes / 8).min(BUFFER_MAX.0));
-        // All buffers that may be at once, with half as much again for what entries take besides their raw
-        // bytes.
-        let all_buffers = (immutable_memtables_max as u64 + 1).saturating_mul(memtable_bytes).saturating_mul(3) / 2;
+        // The most memtables at a time, with half as much again for the memory that entries take
+        // beyond their raw bytes.
+        let all_memtables = (immutable_memtables_max as u64 + 1).saturating_mul(memtable_bytes).saturating_mul(3) / 2;
         let budget_bytes = match self.memory_bytes {
             Some(bytes) => bytes,
             None => {
-                memory_bytes.max(advanced.cache_bytes.unwrap_or(0).saturating_add(all_buffers).saturating_mul(5) / 4)
+                memory_bytes.max(advanced.cache_bytes.unwrap_or(0).saturating_add(all_memtables).saturating_mul(5) / 4)
             }
         };
         let env = advanced.env.clone().map_or_else(|| OsEnv::new() as Arc<dyn Env>, |Unshown(env)| env);
@@ -266,7 +308,7 @@ impl Options {
             compression,
             create_if_missing: self.create_if_missing.unwrap_or(true),
             memtable_bytes,
-            memtables_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_buffers),
+            memtables_memory_max: (memory_bytes / 4).saturating_mul(3).max(all_memtables),
             keeps: Kept {
                 buffer: self.memory_bytes.is_none() && advanced.memtable_bytes.is_none(),
                 filter: advanced.filter.is_none(),
@@ -291,32 +333,32 @@ impl Options {
     }
 }
 
-/// The policy that these words name.
+/// Parses the specification of a policy.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] that says which words there are.
-pub(crate) fn parse_policy(words: &str) -> Result<Arc<dyn Policy>> {
-    let policy = policy::parse(words).map_err(|error| Error::InvalidArgument(error.to_string()))?;
+/// [`Error::InvalidArgument`] that lists the valid specifications.
+pub(crate) fn parse_policy(specification: &str) -> Result<Arc<dyn Policy>> {
+    let policy = policy::parse(specification).map_err(|error| Error::InvalidArgument(error.to_string()))?;
     Ok(Arc::from(policy))
 }
 
-/// The filter that these words name.
+/// Parses the specification of a filter.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] that says which words there are.
-pub(crate) fn parse_filter(words: &str) -> Result<FilterChoice> {
-    words.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
+/// [`Error::InvalidArgument`] that lists the valid specifications.
+pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
+    specification.parse().map_err(|error: FilterError| Error::InvalidArgument(error.to_string()))
 }
 
 impl Resolved {
-    /// Whether new tables keep digests: where filters are wanted none is ever made of them.
+    /// True if new tables store digests. Without filters, none is ever built from them.
     pub(crate) fn keeps_digests(&self) -> bool {
         self.filter_digests && self.filter != FilterChoice::None
     }
 }
 
-/// The parts of a database's design that the options say nothing about: it keeps those that it has.
-/// (The policy says so by itself.)
+/// Parts of a database's design that the options leave as they are. (For the policy, `None` says
+/// so.)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// The size of memtables.
@@ -327,7 +369,7 @@ pub(crate) struct Kept {
     pub(crate) space_bound: bool,
 }
 
-/// The options with everything derived.
+/// Options with all settings derived.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     pub(crate) env: Arc<dyn Env>,
@@ -335,13 +377,13 @@ pub(crate) struct Resolved {
     pub(crate) compression: Compression,
     pub(crate) create_if_missing: bool,
     pub(crate) memtable_bytes: u64,
-    /// What of its design a database that is there keeps.
+    /// Parts of its design that an existing database keeps.
     pub(crate) keeps: Kept,
-    /// What a shape that names its own buffer may ask for.
+    /// Upper bound on the memtable size of a custom shape, in raw bytes.
     pub(crate) memtable_bytes_max: u64,
     pub(crate) write_bytes_max: u64,
     pub(crate) immutable_memtables_max: usize,
-    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    /// Memory of all memtables at which writes stall, in bytes.
     pub(crate) memtables_memory_max: u64,
     pub(crate) block_bytes: usize,
     pub(crate) table_bytes: Option<u64>,
@@ -373,14 +415,14 @@ mod tests {
         rows.find(|row| row.name == name).unwrap_or_else(|| panic!("no option {name}"))
     }
 
-    /// What holds if nothing is set is what the rows say; and each row is looked at.
+    /// The defaults are those of the rows, and every row is covered.
     #[test]
     fn defaults_are_what_the_tables_say() {
-        let resolved = Options::new().resolve().expect("the defaults are sound");
+        let resolved = Options::new().resolve().expect("the defaults are valid");
         let fresh = Options::new()
             .advanced(AdvancedOptions::new().env(Arc::new(SimEnv::new(1))))
             .open("/db")
-            .expect("a new one");
+            .expect("a new database");
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
         let holds = [
             ("memory_bytes", mebibytes(resolved.budget.total_bytes)),
@@ -410,12 +452,12 @@ mod tests {
         let others = ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
-            assert!(looked_at, "say here what `{}` is if it is not set", row.name);
+            assert!(looked_at, "cover the default of `{}` in this test", row.name);
         }
     }
 
-    /// The ends of ranges are where the rows say: what lies there is taken, what lies beyond is
-    /// refused by name.
+    /// The ends of the ranges are those of the rows: values at an end are accepted, values beyond
+    /// it are refused by the option's name.
     #[test]
     fn ranges_are_what_the_tables_say() {
         let advanced = |advanced: AdvancedOptions| Options::new().advanced(advanced);
@@ -444,7 +486,7 @@ mod tests {
         let bound = |most: f64| Options::new().space_amplification_max(most).resolve().map(|_| ());
         assert!(row("space_amplification_max").range.contains(&format!("at least {SPACE_BOUND_MIN}")));
         assert!(bound(SPACE_BOUND_MIN).is_ok());
-        assert!(bound(f64::INFINITY).is_ok(), "takes back a bound");
+        assert!(bound(f64::INFINITY).is_ok(), "removes a bound");
         for none in [1.0, f64::NAN] {
             let refusal = bound(none).expect_err("no bound").to_string();
             assert!(refusal.contains("space_amplification_max"), "{refusal}");
@@ -452,9 +494,9 @@ mod tests {
         assert!(advanced(AdvancedOptions::new().cache_bytes(0).index_bytes(0).manifest_bytes(0)).resolve().is_ok());
     }
 
-    /// The words that rows show for policies and filters are understood.
+    /// The specifications of policies and filters in the rows are valid.
     #[test]
-    fn the_words_of_the_tables_are_understood() {
+    fn specifications_in_the_tables_are_valid() {
         let quoted = |words: &'static str| words.split('`').skip(1).step_by(2);
         for words in quoted(row("policy").range).chain(quoted(row("policy").default)) {
             assert!(Options::new().advanced(AdvancedOptions::new().policy(words)).resolve().is_ok(), "{words}");

@@ -1,8 +1,7 @@
-//! Counters of what the engine did, at the bottom so that every layer can count.
+//! Counters of the engine, below all layers so that each can count.
 //!
-//! All but those of [lookups](LookupCounters), which are counted per thread, are plain relaxed
-//! atomics: they order nothing, and reading them while others write gives each figure as of about
-//! now.
+//! All but those of [lookups](LookupCounters), which are kept per thread, are relaxed atomics: they
+//! order nothing, and a concurrent read gives each value as of about now.
 
 mod latency;
 mod lookups;
@@ -22,7 +21,7 @@ pub use reads::{ReadStats, ReaderStats};
 pub use samples::{LOOKUPS_PER_SAMPLE, RunLookups};
 pub(crate) use samples::{TableSamples, sampled_lately};
 
-/// A number that only grows.
+/// Counter that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -32,18 +31,18 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A number for each level.
+/// Counter per level.
 #[derive(Debug, Default)]
 pub struct LevelBytes(Mutex<Vec<u64>>);
 
 impl LevelBytes {
-    /// Adds `amount` for a level, 1 the first.
+    /// Adds `amount` to a level; the first is 1.
     pub fn add(&self, level: usize, amount: u64) {
         let mut levels = self.0.lock();
         if levels.len() < level {
@@ -52,61 +51,61 @@ impl LevelBytes {
         levels[level - 1] += amount;
     }
 
-    /// The sums so far, level 1 first.
+    /// Returns the sums so far, level 1 first.
     pub fn get(&self) -> Vec<u64> {
         self.0.lock().clone()
     }
 }
 
-/// What one database did since it was opened.
+/// Counters of one database since it was opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Entries committed.
     pub entries_written: Counter,
     /// Raw bytes of entries committed (see [`crate::Entry::raw_bytes`]).
     pub raw_bytes_written: Counter,
-    /// Commit groups: each is one write to the log.
+    /// Commit groups; each is one write to the WAL.
     pub commit_groups: Counter,
-    /// Times a writer was held back so that merges could follow.
+    /// Writes delayed by write throttling.
     pub write_delays: Counter,
-    /// How long writers were held back for that, in nanoseconds, summed over writers.
+    /// Time of these delays, in nanoseconds, summed over writers.
     pub write_delay_ns: Counter,
-    /// Times a writer waited because flushes were behind.
+    /// Write stalls: writes that waited for a flush.
     pub write_stalls: Counter,
-    /// How long writers waited for flushes, in nanoseconds, summed over writers.
+    /// Time of these stalls, in nanoseconds, summed over writers.
     pub write_stall_ns: Counter,
-    /// Buffers flushed.
+    /// Memtables flushed.
     pub flushes: Counter,
     /// Bytes of tables written by flushes.
     pub flush_bytes: Counter,
-    /// Raw bytes of the entries in the buffers that were flushed.
+    /// Raw bytes of the entries in the flushed memtables.
     pub flushed_raw_bytes: Counter,
-    /// Flushes that failed and were or will be tried again.
+    /// Flushes that failed; they are retried.
     pub flush_failures: Counter,
-    /// Runs that were ingested.
+    /// Runs ingested.
     pub ingests: Counter,
-    /// Bytes of tables written for these.
+    /// Bytes of tables written by ingests.
     pub ingest_bytes: Counter,
-    /// Raw bytes of their entries.
+    /// Raw bytes of the entries ingested.
     pub ingested_raw_bytes: Counter,
-    /// Merges that ended.
+    /// Compactions that ended.
     pub compactions: Counter,
-    /// Bytes of tables written by merges.
+    /// Bytes of tables written by compactions.
     pub compaction_bytes: Counter,
-    /// Raw bytes of entries that flushes, merges and ingests wrote, by level, level 1 first.
+    /// Raw bytes of entries written by flushes, compactions and ingests, by level.
     pub level_bytes: LevelBytes,
-    /// Runs that changed their level as they were.
+    /// Runs moved to another level without writing data.
     pub moves: Counter,
-    /// Changes of shape since opening, growth included.
+    /// Changes of shape, growth included.
     pub reshapes: Counter,
-    /// Filters of tables that were made anew from digests.
+    /// Filters rebuilt from digests.
     pub filters_rebuilt: Counter,
-    /// Stored filters, or units of elastic ones, that were read again.
+    /// Stored filters, or units of elastic filters, loaded again.
     pub filters_loaded: Counter,
-    /// Filters, or units of elastic ones, that tables do without from then on.
+    /// Filters, or units of elastic filters, dropped from memory.
     pub filters_dropped: Counter,
-    /// Bytes of tables that were read for that.
+    /// Bytes of tables read to rebuild and load filters.
     pub filter_rebuild_bytes_read: Counter,
-    /// Merges that failed and were or will be gone on with.
+    /// Compactions that failed; they are retried.
     pub compaction_failures: Counter,
 }

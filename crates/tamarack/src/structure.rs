@@ -1,24 +1,23 @@
-//! [`Stats`]: what a database looks like, as plain numbers.
+//! [`Stats`]: state and counters of a database, as plain numbers.
 //!
 //! # Units
 //!
-//! **Raw bytes** are those of entries: key, value, and 8 for each. Shapes, debts and write
-//! amplification are counted in them, since they mean the same whatever compression reaches. **File
-//! bytes** are what tables take on storage.
+//! **Raw bytes** are those of entries: key, value, and 8 for each entry. Shapes, debts and write
+//! amplification are in raw bytes, which do not depend on compression. **File bytes** are the bytes
+//! of tables on storage.
 //!
-//! # What is exact, and what is not
+//! # Precision
 //!
-//! Levels, runs, jobs and buffers are of one moment. Counters go on meanwhile. A table that a merge
-//! has cut counts for its run as a fair part (a half if one side is gone, a third if both are),
-//! since where a cut falls among its entries is not known without reading it; so what merges in
-//! progress hold is an estimate.
+//! Levels, runs, jobs and memtables are of one moment; counters go on meanwhile. A table that a
+//! compaction has cut counts for its run by a share (a half if one side is cut, a third if both
+//! are), since the position of a cut among the table's entries is not known without reading it; so
+//! sizes of runs in compactions are estimates.
 //!
-//! What lookups did is counted exactly in sum; what each run saw of them, and how long they took,
-//! is known of one in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) only, which is chosen at
-//! random ([`RunLookups`]).
+//! Lookups are counted exactly in sum. Lookups by run, and latencies, come from a random sample of
+//! one lookup in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) ([`RunLookups`]).
 //!
-//! Cost: one pass over all slices. Jobs and state are taken under the lock that background work is
-//! planned under, the pass is made without it.
+//! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
+//! is made without it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ use tamarack_filter::kind_to_number;
 use tamarack_model::FilterKind;
 use tamarack_model::filter::promise;
 
-use crate::compaction::progress::{GoingOn, JobProgress};
+use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::database::Activity;
 use crate::engine::Engine;
 use crate::format::meta::TableId;
@@ -38,175 +37,173 @@ use crate::tree::state::State;
 use crate::tree::table_file::TableFile;
 use crate::write::DiskStats;
 
-/// What a database looks like and what it did since it was opened. See the words of each field for
-/// its unit.
+/// State of a database, and counters since it was opened. Each field names its unit.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// The words that name the policy, which gives the tree its shape: `leveling:T=10`.
+    /// Specification of the compaction policy, which gives the tree its shape: `leveling:T=10`.
     pub policy: String,
-    /// The size at which a buffer is sealed, in raw bytes.
+    /// Size at which a memtable becomes immutable, in raw bytes.
     pub memtable_capacity_bytes: u64,
-    /// The buffers, the one that takes writes first, then the sealed ones, young to old.
+    /// Memtables: the active one first, then the immutable ones, young to old.
     pub buffers: Vec<MemtableStats>,
-    /// The levels, level 1 (young) first: those of the shape, empty ones included.
+    /// Levels of the shape, level 1 (young) first, empty ones included.
     pub levels: Vec<LevelStats>,
-    /// Flushes and merges in progress, in the order in which they began.
+    /// Flushes and compactions in progress, in the order in which they began.
     pub jobs: Vec<JobStats>,
-    /// Raw bytes that flushes and merges in progress have still to write, at most: what is garbage
-    /// among them is not written. It does not count what will be called for when they end.
+    /// Compaction debt: upper bound on the raw bytes that flushes and compactions in progress have
+    /// yet to write (garbage among them is dropped). Work that becomes due when they end is not
+    /// included.
     pub debt_bytes: u64,
-    /// How long it takes to write these, in seconds, if nothing is added: by the speed that flushes
-    /// and merges had lately. `None` if that was not measured since opening, or merges are
-    /// held.
+    /// Time to write the debt at the recent speed of flushes and compactions, in seconds. `None` if
+    /// the speed has not been measured since opening, or compactions are paused.
     pub debt_seconds: Option<f64>,
-    /// Raw bytes that flushes and merges, all together, copy in a second while they are busy: an
-    /// average over the last of them, not above the limit that was
-    /// set ([`crate::AdvancedOptions::compaction_bytes_per_second`]). `None` if it was not measured
-    /// since opening.
+    /// Recent speed of all flushes and compactions together while busy, in raw bytes per second, at
+    /// most [`crate::AdvancedOptions::compaction_bytes_per_second`]. `None` if not measured since
+    /// opening.
     pub compaction_bytes_per_second: Option<f64>,
-    /// Merges are held; see [`crate::Db::pause_compactions`].
+    /// True while compactions are paused; see [`crate::Db::pause_compactions`].
     pub compactions_paused: bool,
-    /// Why flushes or merges make no progress, if something keeps them; they are tried again by
-    /// themselves unless writing has ended.
-    pub trouble: Option<String>,
-    /// Why no more writes are taken until the database is opened again, if that is so.
+    /// Error that keeps flushes or compactions from making progress now. They are retried
+    /// automatically, unless writing has stopped.
+    pub background_error: Option<String>,
+    /// Error that stopped writing until the database is opened again.
     pub writing_stopped: Option<String>,
-    /// The disk's space, and whether puts are refused because of it. `None` if the disk has no
-    /// limit, or none that could be found.
+    /// Space on the disk, and whether puts are refused for lack of it. `None` if the disk's
+    /// capacity is unlimited or unknown.
     pub disk: Option<DiskStats>,
-    /// What went wrong last in the background since opening, whether it was made up for or not.
+    /// Last error of background work since opening, recovered from or not.
     pub last_background_error: Option<String>,
-    /// What the tables take on storage, by kind.
+    /// Space on storage, by kind.
     pub space: SpaceStats,
-    /// Raw bytes in runs for each one that is live, at worst, once all merges in progress have
-    /// ended: by the numbers of entries and tombstones in each run, as if each stood for a key
-    /// of an older run. 1 for an empty tree; infinite if everything may be deleted. If entries
-    /// differ much in size it is an estimate. What snapshots hold counts as live.
+    /// Upper bound on space amplification once all compactions in progress have ended: raw bytes in
+    /// runs per live raw byte, computed from the numbers of entries and tombstones in each run as
+    /// if each of them hid an entry of an older run. 1 for an empty tree; infinite if everything
+    /// may be deleted. An estimate if the sizes of entries differ much. Entries that snapshots pin
+    /// count as live.
     pub space_amplification_worst: f64,
-    /// What that may be; see [`crate::Options::space_amplification_max`].
+    /// Bound on space amplification that the database keeps; see
+    /// [`crate::Options::space_amplification_max`].
     pub space_amplification_max: Option<f64>,
-    /// Log segments on storage.
+    /// WAL segments on storage.
     pub wal_segments: usize,
-    /// Bytes in the log since the oldest segment's begin.
+    /// Bytes of these WAL segments.
     pub wal_bytes: u64,
-    /// The youngest sequence that readers see: the number of entries ever written.
+    /// Youngest sequence number that readers see.
     pub visible_sequence: u64,
-    /// Snapshots and iterators that are held.
+    /// Open snapshots and iterators.
     pub snapshots: usize,
-    /// The memory that the database takes, by part.
+    /// Memory of the database, by part.
     pub memory: MemoryStats,
-    /// Size of the cache's content, blocks and single entries, in bytes.
+    /// Size of the block cache and the entry cache together, in bytes.
     pub cache_bytes: u64,
-    /// The part of it that single entries take. How many were found there:
-    /// [`LookupCounts::cached_entries`].
+    /// Size of the entry cache alone, in bytes. Its hits: [`LookupCounts::cached_entries`].
     pub cache_entry_bytes: u64,
-    /// Blocks found in the cache since opening.
+    /// Block cache hits since opening.
     pub cache_hits: u64,
-    /// Blocks that were not there since opening.
+    /// Block cache misses since opening.
     pub cache_misses: u64,
-    /// What was read from tables since opening, by who read it: data blocks and index blocks, as
-    /// the environment was asked for them.
+    /// Reads of data blocks and index blocks from tables since opening, by reader. Blocks that were
+    /// in the block cache do not count.
     pub reads: ReadStats,
-    /// Memory that the filters of open tables take, in bytes. A table is opened when it is first
-    /// read.
+    /// Memory of the filters of open tables, in bytes. A table is opened when it is first read.
     pub filter_bytes: u64,
-    /// What lookups (`get`, `contains` and `multi_get`, of snapshots too) did since opening. What
-    /// runs saw of them: [`RunStats::lookups`].
+    /// Lookups (`get`, `contains` and `multi_get`, also of snapshots) since opening. Lookups by
+    /// run: [`RunStats::lookups`].
     pub lookups: LookupCounts,
-    /// How many of these lookups were sampled: about one in [`crate::LOOKUPS_PER_SAMPLE`].
+    /// Lookups that were sampled, about one in [`crate::LOOKUPS_PER_SAMPLE`].
     pub lookups_sampled: u64,
-    /// How long lookups took, of those that were sampled.
+    /// Latencies of the sampled lookups.
     pub latencies: LatencyStats,
     /// Entries committed since opening.
     pub entries_written: u64,
     /// Raw bytes of these entries.
     pub raw_bytes_written: u64,
-    /// Commit groups since opening: writes to the log.
+    /// Commit groups since opening; each is one write to the WAL.
     pub commit_groups: u64,
-    /// Buffers flushed since opening.
+    /// Memtables flushed since opening.
     pub flushes: u64,
-    /// Raw bytes of the entries in these buffers.
+    /// Raw bytes of the entries in these memtables.
     pub flushed_raw_bytes: u64,
-    /// Bytes of tables (file bytes) that flushes wrote since opening.
+    /// File bytes that flushes wrote since opening.
     pub flush_bytes: u64,
     /// Flushes that failed since opening.
     pub flush_failures: u64,
-    /// Runs of sorted data that were ingested since opening.
+    /// Runs ingested since opening.
     pub ingests: u64,
     /// Raw bytes of the entries in these runs.
     pub ingested_raw_bytes: u64,
-    /// Bytes of tables (file bytes) that were written for them since opening.
+    /// File bytes that ingests wrote since opening.
     pub ingest_bytes: u64,
-    /// Merges that ended since opening.
+    /// Compactions that ended since opening.
     pub compactions: u64,
-    /// Bytes of tables (file bytes) that merges wrote since opening.
+    /// File bytes that compactions wrote since opening.
     pub compaction_bytes: u64,
-    /// Merges that failed since opening.
+    /// Compactions that failed since opening.
     pub compaction_failures: u64,
-    /// Runs that went to another level as they were since opening: nothing was written.
+    /// Runs moved to another level since opening, without writing data.
     pub moves: u64,
-    /// Changes of shape since opening: growth, and other policies.
+    /// Changes of shape since opening, by growth and by changes of policy.
     pub reshapes: u64,
-    /// Filters of tables that were made anew from digests since opening, without reading data; see
+    /// Filters rebuilt from digests since opening, without reading data; see
     /// [`crate::Db::set_filter`].
     pub filters_rebuilt: u64,
-    /// Stored filters of open tables, or units of elastic ones, that were read again since opening.
+    /// Stored filters, or units of elastic filters, loaded again for open tables since opening.
     pub filters_loaded: u64,
-    /// Filters of open tables, or units of elastic ones, that were dropped since opening.
+    /// Filters, or units of elastic filters, dropped from memory for open tables since opening.
     pub filters_dropped: u64,
-    /// Bytes of tables (file bytes) that were read for that since opening.
+    /// File bytes read to rebuild and load filters since opening.
     pub filter_rebuild_bytes_read: u64,
-    /// Times a writer was held back a little since opening, so that merges could follow.
+    /// Writes delayed by write throttling since opening.
     pub write_delays: u64,
-    /// How long writers were held back for that since opening, in seconds, summed over writers.
+    /// Time of these delays, in seconds, summed over writers.
     pub write_delay_seconds: f64,
-    /// Times a writer had to wait for a flush since opening.
+    /// Write stalls since opening: writes that waited for a flush.
     pub write_stalls: u64,
-    /// How long writers waited for flushes since opening, in seconds, summed over writers.
+    /// Time of these stalls, in seconds, summed over writers.
     pub write_stall_seconds: f64,
 }
 
-/// A buffer.
+/// A memtable.
 #[derive(Clone, Debug, Default)]
 pub struct MemtableStats {
     /// Entries, all versions and tombstones included.
     pub entries: u64,
     /// Raw bytes of its entries.
     pub raw_bytes: u64,
-    /// Memory it takes, in bytes.
+    /// Memory that it takes, in bytes.
     pub memory_bytes: u64,
 }
 
-/// The memory that a database takes, in bytes, by part: what is charged to the one budget, as of
-/// about now.
+/// Memory of a database, in bytes, by part: all that counts towards its memory budget, as of about
+/// now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// What all parts together may take; see [`crate::Options::memory_bytes`].
+    /// Memory budget of all parts together; see [`crate::Options::memory_bytes`].
     pub budget_bytes: u64,
-    /// What all parts together take.
+    /// Memory of all parts together.
     pub total_bytes: u64,
-    /// How much that is over the budget, although the cache has given way: filters, indexes, or
-    /// what readers hold have outgrown it.
+    /// Memory over the budget, although the caches have shrunk: filters, indexes or pinned memory
+    /// have outgrown it.
     pub over_bytes: u64,
-    /// Buffers that take writes or wait for their flush.
+    /// Active and immutable memtables.
     pub memtables_bytes: u64,
-    /// The cache, with what it needs for itself.
+    /// Block cache and entry cache, with their bookkeeping.
     pub cache_bytes: u64,
-    /// What the cache may take now.
+    /// Present upper bound on the size of the caches.
     pub cache_capacity_bytes: u64,
     /// Filters of open tables.
     pub filters_bytes: u64,
-    /// Indexes of open tables, but for index blocks in the cache.
+    /// Indexes of open tables, without index blocks in the block cache.
     pub indexes_bytes: u64,
-    /// Cursors of scans, and what they have read ahead.
+    /// Cursors of scans and their read-ahead.
     pub iterators_bytes: u64,
-    /// What flushes and merges read ahead, and the tables that they build.
+    /// Read-ahead of flushes and compactions, and the tables that they build.
     pub compactions_bytes: u64,
-    /// What only readers hold any more: blocks that the cache let go of, buffers that are flushed.
+    /// Memory that only readers pin: blocks that the cache has evicted, memtables that are flushed.
     pub pinned_bytes: u64,
-    /// Writes on their way into the log.
+    /// Writes on their way into the WAL.
     pub wal_bytes: u64,
-    /// What is known of each table.
+    /// Metadata of tables.
     pub tables_bytes: u64,
 }
 
@@ -234,17 +231,17 @@ impl MemoryStats {
         this
     }
 
-    /// The parts of the total, by name, in bytes.
+    /// Returns the parts of the total, by name, in bytes.
     pub fn parts(&self) -> [(&'static str, u64); 9] {
         [
-            ("buffers", self.memtables_bytes),
+            ("memtables", self.memtables_bytes),
             ("cache", self.cache_bytes),
             ("filters", self.filters_bytes),
             ("indexes", self.indexes_bytes),
             ("iterators", self.iterators_bytes),
-            ("merges", self.compactions_bytes),
-            ("held", self.pinned_bytes),
-            ("log", self.wal_bytes),
+            ("compactions", self.compactions_bytes),
+            ("pinned", self.pinned_bytes),
+            ("wal", self.wal_bytes),
             ("tables", self.tables_bytes),
         ]
     }
@@ -253,27 +250,27 @@ impl MemoryStats {
 /// A level.
 #[derive(Clone, Debug, Default)]
 pub struct LevelStats {
-    /// Raw bytes that the shape lets it hold.
+    /// Capacity, in raw bytes.
     pub capacity_bytes: u64,
-    /// How many runs the shape gives it, at least 1.
+    /// Maximum number of runs that the shape allows, at least 1.
     pub run_slots: u32,
-    /// Its runs, young to old. Those of a merge into this level, its output included, stand here
-    /// from its beginning.
+    /// Runs, young to old. The inputs and the output of a compaction into this level belong to it
+    /// from the compaction's beginning.
     pub runs: Vec<RunStats>,
-    /// Raw bytes that flushes and merges wrote into this level since opening.
+    /// Raw bytes that flushes, compactions and ingests wrote into this level since opening.
     pub written_raw_bytes: u64,
 }
 
 /// A run.
 #[derive(Clone, Debug, Default)]
 pub struct RunStats {
-    /// Its number; never used twice in a database.
+    /// Number of the run, unique in the database's lifetime.
     pub id: u64,
-    /// A merge in progress takes or fills it.
+    /// True if it is an input or the output of a compaction in progress.
     pub in_compaction: bool,
-    /// Tables that its slices belong to.
+    /// Number of tables that its slices belong to.
     pub tables: u64,
-    /// Its entries, all versions and tombstones included.
+    /// Entries, all versions and tombstones included.
     pub entries: u64,
     /// Tombstones among them.
     pub tombstones: u64,
@@ -284,79 +281,77 @@ pub struct RunStats {
     /// Its share of the bits of its tables' filters that are in memory, or will be once the tables
     /// are opened.
     pub filter_bits: u64,
-    /// The false positive rate that filters of so many bits promise; 1 without filters, and between
-    /// if some of its tables have none.
+    /// Predicted false positive rate of filters of this size; 1 without filters, and in between if
+    /// some of its tables have none.
     pub filter_fpr: f64,
-    /// What became of lookups that came to its tables. Those of a table that a merge has cut are
-    /// all of the table's.
+    /// Sampled lookups that reached its tables. For a table that a compaction has cut, all lookups
+    /// of the table count.
     pub lookups: RunLookups,
 }
 
-/// A flush or a merge in progress.
+/// A flush or a compaction in progress.
 #[derive(Clone, Debug, Default)]
 pub struct JobStats {
     /// True for a flush.
     pub is_flush: bool,
-    /// Why it takes place, in the planner's words; for what was resumed, that it was.
+    /// Cause, as the planner states it. For a job that was resumed at opening it says so instead.
     pub cause: String,
-    /// The numbers of the runs it takes, young to old. A flush takes a buffer, and perhaps a run of
+    /// Numbers of its input runs, young to old. A flush takes a memtable, and perhaps a run of
     /// level 1.
     pub inputs: Vec<u64>,
-    /// The level that its output stands in.
+    /// Level of its output.
     pub target_level: usize,
     /// Raw bytes read since it began, or since the database was opened.
     pub done_bytes: u64,
-    /// Raw bytes that are left to be read.
+    /// Raw bytes left to be read.
     pub left_bytes: u64,
-    /// Parts of it that a worker is at.
+    /// Parts that a worker is carrying out.
     pub parts_working: usize,
-    /// Parts of it that wait for a worker.
+    /// Parts that wait for a worker.
     pub parts_waiting: usize,
 }
 
-/// What tables take on storage, in file bytes. Tables that are being written belong to none of
-/// these.
+/// Space of tables on storage, in file bytes. Tables that are being written are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStats {
-    /// What belongs to the runs of the tree.
+    /// Tables, and parts of tables, that belong to runs of the tree.
     pub live_bytes: u64,
-    /// Parts of the tree's tables that belong to no run any more: merges in progress have handed
-    /// them over. They go with the rest of their table.
+    /// Parts of the tree's tables that compactions in progress have replaced and that belong to no
+    /// run any more. They are removed with the rest of their table.
     pub stale_bytes: u64,
-    /// Tables that are no part of the tree any more, but that a reader still holds, or that nobody
-    /// has got to removing.
+    /// Tables that left the tree and are not removed yet: a reader pins them, or their removal is
+    /// pending.
     pub pending_delete_bytes: u64,
 }
 
 impl Stats {
-    /// Raw bytes that flushes, merges and ingests wrote into levels since opening, for each raw
-    /// byte of entries in the buffers flushed and the runs ingested since opening;
-    /// `None` if there were none. The log, which writes everything once more, is not counted;
-    /// neither are runs that were moved. Raw over raw, so that neither compression nor indexes
-    /// matter, as the models count.
+    /// Returns the write amplification since opening: raw bytes that flushes, compactions and
+    /// ingests wrote into levels, per raw byte of the memtables flushed and the runs ingested;
+    /// `None` if there were none. The WAL, which writes every entry once more, is not included;
+    /// moved runs write nothing. Raw over raw, so that neither compression nor indexes matter, as
+    /// in the models.
     pub fn write_amplification(&self) -> Option<f64> {
         let arrived = self.flushed_raw_bytes + self.ingested_raw_bytes;
         (arrived > 0).then(|| self.written_raw_bytes() as f64 / arrived as f64)
     }
 
-    /// Raw bytes that flushes, merges and ingests wrote into all levels since opening.
+    /// Returns the raw bytes that flushes, compactions and ingests wrote into all levels since
+    /// opening.
     pub fn written_raw_bytes(&self) -> u64 {
         self.levels.iter().map(|level| level.written_raw_bytes).sum()
     }
 
     pub(crate) fn of(engine: &Engine) -> Self {
-        let going_on = engine.scheduler.going_on();
-        let GoingOn { policy, shape, state, jobs, paused, speed, space_bound } = &going_on;
+        let background = engine.scheduler.background();
+        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound } = &background;
         let buffers = std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
         let counters = &engine.counters;
         let debt = jobs.iter().map(|job| job.left).sum();
-        // Who opened it for reading only wants none.
-        let trouble = |activity| {
-            engine.database.health.check_progress(activity).err().filter(|_| !engine.database.health.is_read_only())
-        };
-        let trouble = [Activity::Flush, Activity::Compaction].map(trouble);
-        // Whoever opened it for reading only knows that.
-        let stopped = engine.database.health.check_running().err().filter(|_| !engine.database.health.is_read_only());
+        // A database opened for reading only is in good health, although it takes no writes.
+        let health = &engine.database.health;
+        let errors = [Activity::Flush, Activity::Compaction].map(|activity| health.check_progress(activity).err());
+        let background_error = errors.into_iter().flatten().next().filter(|_| !health.is_read_only());
+        let stopped = health.check_running().err().filter(|_| !health.is_read_only());
         Self {
             policy: policy.to_string(),
             memtable_capacity_bytes: shape.buffer().0,
@@ -367,16 +362,16 @@ impl Stats {
                     memory_bytes: buffer.memory_bytes(),
                 })
                 .collect(),
-            levels: levels(&going_on, &counters.level_bytes.get()),
+            levels: levels(&background, &counters.level_bytes.get()),
             jobs: jobs.iter().map(JobStats::of).collect(),
             debt_bytes: debt,
             debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / speed),
             compaction_bytes_per_second: *speed,
             compactions_paused: *paused,
-            trouble: trouble.into_iter().flatten().next().map(|error| error.to_string()),
+            background_error: background_error.map(|error| error.to_string()),
             writing_stopped: stopped.map(|error| error.to_string()),
             disk: engine.scheduler.disk(),
-            last_background_error: engine.database.health.last_error().map(|error| error.to_string()),
+            last_background_error: health.last_error().map(|error| error.to_string()),
             space: SpaceStats::of(state, engine.tables.pending_bytes()),
             space_amplification_worst: state.tree().space_amplification_worst(),
             space_amplification_max: space_bound.map(|bound| bound.most()),
@@ -421,11 +416,11 @@ impl Stats {
     }
 }
 
-/// All levels of the shape, and any that the tree has besides.
-fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
-    let (shape, tree) = (&going_on.shape, going_on.state.tree());
-    // The version does not say which runs a flush, or a merge of a range, takes.
-    let in_job = |run: &Run| going_on.jobs.iter().any(|job| job.inputs.contains(&run.id()));
+/// All levels of the shape, and any others that the tree has.
+fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
+    let (shape, tree) = (&background.shape, background.state.tree());
+    // The version does not record the inputs of flushes and of compactions of a range.
+    let in_job = |run: &Run| background.jobs.iter().any(|job| job.inputs.contains(&run.id()));
     let count = shape.last().max(tree.levels().len()).max(written.len());
     let level = |index: usize| {
         let of_shape = shape.levels().get(index);
@@ -441,24 +436,25 @@ fn levels(going_on: &GoingOn, written: &[u64]) -> Vec<LevelStats> {
 }
 
 impl LevelStats {
-    /// The share of its capacity that the level holds: 1 is full. More is no mistake: merges that
-    /// lead here are counted from their beginning. 0 for a level that the shape does not have.
+    /// Returns the size of the level divided by its capacity: 1 is full. It may be more, since
+    /// compactions into the level count from their beginning. 0 for a level that the shape does not
+    /// have.
     pub fn occupancy(&self) -> f64 {
         if self.capacity_bytes == 0 { 0.0 } else { self.total().raw_bytes as f64 / self.capacity_bytes as f64 }
     }
 
-    /// The sums over its runs; the number is 0.
+    /// Returns the sums over its runs, with number 0.
     pub fn total(&self) -> RunStats {
         RunStats::total(&self.runs)
     }
 
-    /// Its runs that merges in progress take or fill.
+    /// Returns the number of its runs that are inputs or outputs of compactions in progress.
     pub fn runs_in_compactions(&self) -> usize {
         self.runs.iter().filter(|run| run.in_compaction).count()
     }
 
-    /// Runs that no merge holds, above the number that the shape gives the level. They are merged
-    /// when something arrives here.
+    /// Returns the number of runs outside of compactions beyond the level's [`Self::run_slots`].
+    /// They are compacted when data arrives at the level.
     pub fn runs_above_slots(&self) -> usize {
         (self.runs.len() - self.runs_in_compactions()).saturating_sub(self.run_slots as usize)
     }
@@ -482,12 +478,13 @@ impl RunStats {
         Self { lookups, filter_fpr: filter_fpr(run), ..sums }
     }
 
-    /// Bits of filters for each entry; 0 without entries.
+    /// Returns the filter bits per entry; 0 without entries.
     pub fn filter_bits_per_entry(&self) -> f64 {
         if self.entries == 0 { 0.0 } else { self.filter_bits as f64 / self.entries as f64 }
     }
 
-    /// The sums over runs, and the mean false positive rate over their entries; the number is 0.
+    /// Returns the sums over runs, with the mean false positive rate over their entries, and number
+    /// 0.
     pub fn total<'a>(runs: impl IntoIterator<Item = &'a Self>) -> Self {
         runs.into_iter().fold(Self::default(), |sum, run| Self {
             id: 0,
@@ -514,10 +511,10 @@ fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
     run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
 }
 
-/// What the filters of a run's tables promise, on average over entries. Tables that have about as
-/// many bits for each entry are taken for one.
+/// Predicted false positive rate of the filters of a run's tables, averaged over entries. Tables
+/// with about the same bits per entry are taken together.
 fn filter_fpr(run: &Run) -> f64 {
-    /// Sizes are told apart by this part of a bit per entry: in between, rates differ by less than
+    /// Sizes are rounded to this fraction of a bit per entry; within it, rates differ by less than
     /// 1 %.
     const PARTS: u64 = 64;
     let (mut all, mut passed) = (0, 0.0);
@@ -566,7 +563,8 @@ impl SpaceStats {
         for slice in state.tree().runs().flat_map(|run| run.slices().iter()) {
             let table = slice.table().meta();
             let bytes = live.entry(table.id).or_default();
-            // The shares of a table's slices are estimates; together they are not more than the table.
+            // The shares of a table's slices are estimates; together they are not more than the
+            // table.
             *bytes = table.file_bytes.min(*bytes + slice.share_of(table.file_bytes));
         }
         let live_bytes = live.values().sum();

@@ -83,7 +83,7 @@ fn wrong_places() {
         &["compact", none],
         &["delete", none, "k"],
     ] {
-        refused(words, 2, &["none: there is no database here", "check the path", "`tamarack import`"]);
+        refused(words, 2, &["none: there is no database here", "check the path"]);
     }
     refused(&["get", empty, "k"], 2, &["empty: there is no database here"]);
     refused(&["stats", file], 2, &["file: not a directory", "name that"]);

@@ -245,7 +245,7 @@ fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<Strin
         ("debt_seconds", stats.debt_seconds.into()),
         ("compaction_bytes_per_second", stats.compaction_bytes_per_second.into()),
         ("compactions_paused", stats.compactions_paused.into()),
-        ("trouble", stats.trouble.clone().into()),
+        ("background_error", stats.background_error.clone().into()),
         ("writing_stopped", stats.writing_stopped.clone().into()),
         ("last_background_error", stats.last_background_error.clone().into()),
         ("disk", stats.disk.map_or(Value::Null, |disk| Value::Object(disk_for_programs(disk)))),
@@ -497,17 +497,18 @@ mod tests {
         };
         assert_eq!(
             names(&shown),
-            "advice memtable_capacity_bytes buffers cache_hits cache_misses debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes wal_bytes \
-             wal_segments lookups memory compaction_bytes_per_second compactions_paused pending_delete_bytes policy reads recovery since_opening space_amplification_max space_amplification_worst \
-             stale_bytes trouble visible_sequence \
+            "advice background_error buffers cache_hits cache_misses compaction_bytes_per_second compactions_paused \
+             debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes lookups memory \
+             memtable_capacity_bytes pending_delete_bytes policy reads recovery since_opening \
+             space_amplification_max space_amplification_worst stale_bytes visible_sequence wal_bytes wal_segments \
              write_amplification writing_stopped"
         );
         assert_eq!(names(&shown["disk"]), "free_bytes is_low reserve_bytes total_bytes");
         assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
         assert_eq!(
             names(&shown["memory"]),
-            "budget_bytes memtables_bytes cache_bytes cache_capacity_bytes filters_bytes pinned_bytes indexes_bytes iterators_bytes \
-             wal_bytes compactions_bytes over_bytes tables_bytes total_bytes"
+            "budget_bytes cache_bytes cache_capacity_bytes compactions_bytes filters_bytes indexes_bytes iterators_bytes \
+             memtables_bytes over_bytes pinned_bytes tables_bytes total_bytes wal_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]),

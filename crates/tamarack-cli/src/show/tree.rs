@@ -194,8 +194,8 @@ pub(crate) fn advice(stats: &Stats, db: &str) -> Option<String> {
             show_bytes(disk.reserve_bytes)
         ));
     }
-    if let Some(trouble) = &stats.trouble {
-        return Some(format!("background work makes no progress: {trouble}"));
+    if let Some(error) = &stats.background_error {
+        return Some(format!("background work makes no progress: {error}"));
     }
     if stats.compactions_paused {
         return Some("compactions are paused: runs accumulate and reads slow down until they are resumed".to_owned());
@@ -390,7 +390,7 @@ mod tests {
         assert!(said(&stats).starts_with("50 % of the entries are tombstones"), "{}", said(&stats));
         stats.compactions_paused = true;
         assert!(said(&stats).starts_with("compactions are paused"), "{}", said(&stats));
-        stats.trouble = Some("no space".to_owned());
+        stats.background_error = Some("no space".to_owned());
         assert!(said(&stats).ends_with("no space"), "{}", said(&stats));
         let disk =
             tamarack::DiskStats { free_bytes: 1 << 20, total_bytes: 1 << 30, reserve_bytes: 2 << 20, is_low: true };

@@ -1,14 +1,13 @@
-//! The changes by which jobs begin, advance and end: what of a decision becomes part of the tree,
-//! and in which edit.
+//! The edits by which jobs begin, advance and end.
 //!
 //! ```text
-//! merge    begin    inputs move to the level they lead to │ an empty output beside them │ merge begun
-//!          advance  new tables │ a range: every input is cut back, the output gets its slices
-//!          end      the last advance │ merge ended: the inputs, empty now, go
-//! flush    install  new tables │ the old active run goes, the new one stands in its place │ flushed up to
+//! compaction  begin    inputs move to the target level │ an empty output after them │ begun
+//!             advance  new tables │ a range: every input is cut back, the output gets its slices
+//!             end      the last advance │ ended: the inputs, empty now, are removed
+//! flush       install  new tables │ the new run replaces the active one │ flushed through
 //! ```
 //!
-//! Pure: from a version to changes.
+//! Pure functions from a version to changes.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::format::meta::{TableMeta, TreeId};
 use crate::mistake::{self, Mistake};
 use crate::tree::version::TreeVersion;
 
-/// Runs stand in the levels of `occupancy` from now on; nothing if they do already.
+/// Returns the change that assigns runs to the levels of `occupancy`; `None` if they are there.
 pub(super) fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Change> {
     let ids = |number: usize| occupancy.level(number).iter().map(|run| RunId(run.id.0)).collect::<Vec<_>>();
     let levels: Vec<Vec<RunId>> = (1..=occupancy.deepest()).map(ids).collect();
@@ -28,45 +27,45 @@ pub(super) fn relabelled(tree: &TreeVersion, occupancy: &Occupancy) -> Option<Ch
     (!now.eq(levels.iter().cloned())).then_some(Change::Relabelled { tree: tree.id(), levels })
 }
 
-/// The tree takes this shape, which `blob` stores with its policy: its runs get other levels, and
-/// no byte is moved.
+/// Returns the changes to another shape, which `blob` encodes with its policy: runs get other
+/// levels, and no data is moved.
 pub fn reshaped(tree: &TreeVersion, blob: ShapeBlob, shape: &Shape) -> Vec<Change> {
     let (relabelled_runs, _) = planner::relabel(&tree.occupancy(), &[], shape);
     let set = Change::ShapeSet { tree: tree.id(), shape: blob };
     [set].into_iter().chain(relabelled(tree, &relabelled_runs)).collect()
 }
 
-/// A merge begins: from now on its inputs stand in the level they lead to, its output, still empty,
-/// behind them.
+/// Returns the changes that begin a compaction: its inputs move to the target level, with its
+/// output, still empty, after them.
 ///
-/// The inputs must move at the beginning. If they kept their level, a younger merge into the same
-/// level could end first, and its output would stand below them, who are older.
+/// The inputs must move at the beginning. If they kept their level, a younger compaction into the
+/// target level could end first, and its output would be below these older inputs.
 pub(super) fn begun(
     tree: &TreeVersion,
-    merge: &planner::CompactionPlan,
+    plan: &planner::CompactionPlan,
     id: CompactionId,
     output: RunId,
 ) -> Vec<Change> {
     let mut occupancy = tree.occupancy();
     if !mistake::is_planted(Mistake::InputsNotRelabelled) {
-        planner::begin(&mut occupancy, merge);
+        planner::begin(&mut occupancy, plan);
     }
-    let last = *merge.inputs.last().expect("a merge has inputs");
-    let place = occupancy.level(merge.target).iter().position(|run| run.id == last);
+    let last = *plan.inputs.last().expect("a compaction has inputs");
+    let place = occupancy.level(plan.target).iter().position(|run| run.id == last);
     let is_there = place.is_some() || mistake::is_planted(Mistake::InputsNotRelabelled);
-    assert!(is_there, "the inputs stand in the level they lead to: {merge:?}, {occupancy:?}");
+    assert!(is_there, "the inputs are in the target level: {plan:?}, {occupancy:?}");
     let index = place.map_or(0, |place| place as u32 + 1);
-    let inputs = merge.inputs.iter().map(|run: &RunName| RunId(run.0)).collect();
+    let inputs = plan.inputs.iter().map(|run: &RunName| RunId(run.0)).collect();
     relabelled(tree, &occupancy)
         .into_iter()
         .chain([
-            Change::RunAdded { tree: tree.id(), run: output, level: merge.target as u32, index },
+            Change::RunAdded { tree: tree.id(), run: output, level: plan.target as u32, index },
             Change::CompactionBegun { tree: tree.id(), merge: id, inputs, output },
         ])
         .collect()
 }
 
-/// A merge hands over `range`: the output gets `moved`, or all of the new `tables`.
+/// Returns the changes of a handover of `range`: the output gets `moved`, or all new `tables`.
 pub(super) fn advanced(
     tree: TreeId,
     merge: CompactionId,
@@ -78,13 +77,13 @@ pub(super) fn advanced(
     added(tree, tables).chain([Change::CompactionAdvanced { tree, merge, range, outputs }]).collect()
 }
 
-/// A merge has handed over everything.
+/// Returns the change that ends a compaction after its last handover.
 pub(super) fn ended(tree: TreeId, merge: CompactionId) -> Change {
     Change::CompactionEnded { tree, merge }
 }
 
-/// A range of keys of several runs, now in these new tables, becomes part of the oldest run that is
-/// left of them. Runs that hold nothing else go.
+/// Returns the changes that replace a range of keys of several runs by new tables in the oldest of
+/// them. Runs without other keys are removed.
 pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tables: &[TableMeta]) -> Vec<Change> {
     let mut changes: Vec<Change> = added(tree.id(), tables).collect();
     changes.extend((!tree.are_ages_mixed()).then_some(Change::AgesMixed { tree: tree.id() }));
@@ -106,10 +105,11 @@ pub(super) fn ranged(tree: &TreeVersion, inputs: &[RunId], range: &KeyRange, tab
     changes
 }
 
-/// A run of these slices takes the place of `input`, or is the youngest of all.
+/// Returns the changes that install a run in the place of `input`, or as the youngest of all.
 pub(super) fn installed(tree: &TreeVersion, input: Option<RunId>, run: RunId, slices: Vec<SliceSpec>) -> Vec<Change> {
-    let place =
-        input.map(|input| tree.run(input).unwrap_or_else(|| panic!("{input:?} is being flushed into, and gone")));
+    let place = input.map(|input| {
+        tree.run(input).unwrap_or_else(|| panic!("{input:?} is an input of a flush, but not in the tree"))
+    });
     let (level, index) = place.map_or((1, 0), |(_, level, index)| (level, index as u32));
     let mut changes = Vec::new();
     changes.extend(input.map(|run| Change::RunRemoved { tree: tree.id(), run }));
@@ -120,17 +120,17 @@ pub(super) fn installed(tree: &TreeVersion, input: Option<RunId>, run: RunId, sl
     changes
 }
 
-/// Tables become part of the tree.
+/// Returns the changes that add tables to the tree.
 pub(super) fn added(tree: TreeId, tables: &[TableMeta]) -> impl Iterator<Item = Change> {
     tables.iter().map(move |meta| Change::TableAdded { tree, meta: Arc::new(meta.clone()) })
 }
 
-/// All of each table, as slices.
+/// Returns each table as a slice.
 pub(super) fn whole(tables: &[TableMeta]) -> impl Iterator<Item = SliceSpec> {
     tables.iter().map(|meta| SliceSpec { table: meta.id, range: KeyRange::default() })
 }
 
-/// What is left of all keys without `done`, which is in order.
+/// Returns the ranges of keys outside of `done`, which is in order.
 pub(super) fn gaps(done: &[KeyRange]) -> Vec<KeyRange> {
     let (mut gaps, mut from) = (Vec::new(), Some(None));
     for range in done {
@@ -149,9 +149,9 @@ pub(super) fn gaps(done: &[KeyRange]) -> Vec<KeyRange> {
 mod tests {
     use super::*;
 
-    /// Gaps and what is done cover all keys once.
+    /// Gaps and done ranges cover all keys once.
     #[test]
-    fn gaps_are_what_is_not_done() {
+    fn gaps_complement_the_done_ranges() {
         let range =
             |from: Option<&str>, to: Option<&str>| KeyRange::new(from.map(str::as_bytes), to.map(str::as_bytes));
         assert_eq!(gaps(&[]), [KeyRange::ALL]);

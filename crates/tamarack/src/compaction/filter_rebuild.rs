@@ -1,4 +1,5 @@
-//! [`FilterRebuild`]: which filters tables are to carry, and the one loop that gives tables other filters while they stay.
+//! [`FilterRebuild`]: which filters tables are to carry, and the one loop that gives tables other
+//! filters while they stay.
 //!
 //! ```text
 //! choice ───────────┐
@@ -36,7 +37,7 @@
 //! have until their tables go; and, after an edit that took entries away or the choice of a smaller
 //! budget, what the next steps have not come to.
 //!
-//! Tests: `tests/suite/retune.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`,
+//! Tests: `tests/suite/filter_rebuild.rs`, `tests/suite/elastic.rs`, `tests/suite/allocation.rs`,
 //! `tests/suite/observed.rs`.
 
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ use tamarack_model::{Bytes, Shape};
 use crate::compaction::access_frequency::AccessFrequencies;
 use crate::compaction::filter_inputs::{FilterInputs, new_run};
 use crate::compaction::job::Task;
-use crate::compaction::output::Workshop;
+use crate::compaction::output::OutputContext;
 use crate::compaction::retry::PAUSE;
 use crate::error::{Error, Result};
 use crate::format::meta::EditNumber;
@@ -72,7 +73,7 @@ pub struct FilterRebuild {
     env: Arc<dyn Env>,
     tree: Arc<Tree>,
     tables: Arc<TableFiles>,
-    workshop: Arc<Workshop>,
+    output_context: Arc<OutputContext>,
     counters: Arc<Counters>,
     worker: OnceLock<Arc<dyn Worker>>,
     /// What was chosen. Held while a choice is made, so that new tables, jobs and the loop change
@@ -107,7 +108,7 @@ struct State {
     frequencies: AccessFrequencies,
     /// After a failure: not before that time.
     pause_until: Duration,
-    trouble: Option<Error>,
+    error: Option<Error>,
 }
 
 /// What is decided on.
@@ -123,12 +124,12 @@ impl FilterRebuild {
         env: Arc<dyn Env>,
         tree: Arc<Tree>,
         tables: Arc<TableFiles>,
-        workshop: Arc<Workshop>,
+        output_context: Arc<OutputContext>,
         counters: Arc<Counters>,
     ) -> Self {
         let chosen = Mutex::new(Chosen { filter, number: 0 });
         let (worker, state) = (OnceLock::new(), Mutex::default());
-        Self { env, tree, tables, workshop, counters, worker, chosen, state }
+        Self { env, tree, tables, output_context, counters, worker, chosen, state }
     }
 
     /// Registers the worker that calls `FilterWorker`; may be called once.
@@ -159,7 +160,7 @@ impl FilterRebuild {
         {
             let mut chosen = self.chosen.lock();
             *chosen = Chosen { filter, number: chosen.number + 1 };
-            self.workshop.keep_digests(keeps_digests);
+            self.output_context.keep_digests(keeps_digests);
             self.tables.set_elastic_bits_per_entry(filter.bits_per_entry());
         }
         self.wake();
@@ -252,7 +253,7 @@ impl FilterRebuild {
                 Ok(0) => {}
                 Ok(_) => return Ok(true),
                 Err(error) if matches!(target, FilterTarget::Units(_)) => {
-                    tracing::warn!(%error, "units of a filter could not be read; lookups use those that are there");
+                    tracing::warn!(%error, "filter units read failed; lookups use those in memory");
                 }
                 Err(error) => {
                     state.changes.push_front((table, target));
@@ -300,19 +301,19 @@ impl FilterRebuild {
         drop(view);
         match self.carry_out_some(state) {
             Ok(is_more) => {
-                state.trouble = None;
+                state.error = None;
                 if is_more {
                     return Progress::More;
                 }
                 state.settled = state.decided.map(|(_, number)| number);
             }
             Err(error) => {
-                tracing::warn!(%error, "a table could not get another filter; it is tried again");
+                tracing::warn!(%error, "filter rebuild failed; it will be retried");
                 state.pause_until = self.env.now() + PAUSE;
-                state.trouble = Some(error);
+                state.error = Some(error);
             }
         }
-        let pause_until = state.trouble.is_some().then_some(state.pause_until);
+        let pause_until = state.error.is_some().then_some(state.pause_until);
         self.tree.database.progress.notify();
         pause_until.map_or(Progress::Idle, Progress::IdleUntil)
     }
@@ -333,7 +334,7 @@ impl FilterRebuild {
     /// [`Error::Io`] if a filter cannot be read; it is tried again. [`Error::Stopped`] if writing
     /// has ended.
     pub(super) fn wait(&self, view: impl Fn() -> Option<View>, is_paused: impl Fn() -> bool) -> Result<()> {
-        self.state.lock().trouble = None;
+        self.state.lock().error = None;
         self.wake();
         let mut outcome = Ok(());
         self.env.wait(&self.tree.database.progress, None, &mut || {
@@ -341,8 +342,8 @@ impl FilterRebuild {
             let is_paused = is_paused();
             let state = self.state.lock();
             let is_done = is_paused || now.is_some() && state.decided == now && state.changes.is_empty();
-            let trouble = state.trouble.clone().map_or(Ok(()), Err);
-            outcome = if is_done { Ok(()) } else { self.tree.database.health.check_running().and(trouble) };
+            let error = state.error.clone().map_or(Ok(()), Err);
+            outcome = if is_done { Ok(()) } else { self.tree.database.health.check_running().and(error) };
             is_done || outcome.is_err()
         });
         outcome

@@ -1,5 +1,5 @@
-//! A job: one merge of the planner's, carried out in pieces and steps. A flush is the job whose
-//! youngest input is a sealed buffer.
+//! A job: a compaction plan carried out in pieces and steps. A flush is the job whose youngest
+//! input is an immutable memtable.
 //!
 //! ```text
 //!             handed over          not yet
@@ -9,16 +9,14 @@
 //!  output  │ ███████ █████ │                     │  finished tables, each a slice
 //! ```
 //!
-//! A job is divided into [`Piece`]s of its keys, so that several workers can carry it out at once.
-//! A piece either moves slices that overlap nothing, or copies: entries in order, without the
-//! versions that nobody can see any more, and without tombstones that have nothing left to delete
-//! in any older run. A [`Part`] is what is left of a piece, and, while it is worked on, the cursors
-//! and the table being written. Nothing but the part's range survives a crash, a failure or a
-//! handover; the cursors are opened anew, on the runs as they then are, so that tables that are
-//! used up can go.
+//! A job is divided into [`Piece`]s of its key range, so that several workers can carry it out at
+//! once. A piece either moves slices that overlap nothing, or copies entries in order, without
+//! versions that no reader can see, and without tombstones that delete nothing in any older run. A
+//! [`JobPart`] is the rest of a piece, with its cursors and the table being written while a worker
+//! has it. Only the part's range survives a crash, a failure or a handover; the cursors are opened
+//! anew on the runs as they are then, so that exhausted tables can be removed.
 //!
-//! This module reads runs and writes tables. What becomes part of the tree, and when, is decided in
-//! `scheduler`.
+//! This module reads runs and writes tables; `scheduler` decides what enters the tree, and when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +25,7 @@ use tamarack_env::Env;
 use tamarack_model::agenda::RequestId;
 use tamarack_model::planner::Cause;
 
-use crate::compaction::output::{Output, Workshop};
+use crate::compaction::output::{CompactionOutput, OutputContext};
 use crate::database::Database;
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;
@@ -41,126 +39,126 @@ use crate::tree::slice::Slice;
 use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::TreeVersion;
 
-/// How much one step copies at most, in raw bytes.
+/// Maximum raw bytes of one step.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// How long one step copies at most; it looks at the clock every [`LOOK_BYTES`].
+/// Maximum duration of one step; the clock is read every [`LOOK_BYTES`].
 const STEP_TIME: Duration = Duration::from_millis(4);
 const LOOK_BYTES: u64 = 64 << 10;
 
-/// A whole table that is moved although its neighbours could be joined with it has at least this
-/// part of the size that the output's tables get: runs should not come to consist of crumbs. The
-/// smaller the part, the less is copied of what is written in the order of keys: tables are joined
-/// once, as levels grow, and then moved.
+/// A whole table is moved, rather than joined with its neighbours, if it has at least one part in
+/// this many of the output's table size: runs should not consist of tiny tables. With a smaller
+/// share, less is copied of data written in key order: its tables are joined once, as levels grow,
+/// and then moved.
 const WHOLE_SHARE: u64 = 16;
 
-/// A part of a table that is moved is at least this part of that size: it keeps the whole file.
+/// A slice of a table is moved if it has at least one part in this many of that size: it keeps the
+/// whole file on storage.
 const CUT_SHARE: u64 = 4;
 
-/// What a job does.
+/// Task of a job.
 #[derive(Clone, Debug)]
 pub(super) enum Task {
-    /// Makes a run of a sealed buffer, together with the active run of level 1 if that is to take
-    /// it.
+    /// Flushes an immutable memtable, merged with the active run of level 1 if that has capacity.
     Flush {
-        /// The buffer.
+        /// The memtable.
         immutable: Arc<ImmutableMemtable>,
-        /// The run.
+        /// The active run.
         input: Option<RunId>,
     },
-    /// Makes one run of several; the version knows which.
+    /// Compacts whole runs into one; the version records which.
     Compaction {
         /// Its number.
         id: CompactionId,
     },
-    /// Makes one run of a range of keys of several, in the place of the oldest. Each handover is
-    /// complete by itself, so no version knows of it.
+    /// Compacts a range of keys of several runs into the oldest of them. Each handover is complete
+    /// by itself, so the version does not record it.
     Range {
-        /// The runs, young to old; those that have become empty are gone.
+        /// The runs, young to old; those that have become empty are removed from the tree.
         inputs: Arc<[RunId]>,
     },
 }
 
-/// One decision that is being carried out.
+/// A decision of the agenda in progress.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Its number among all jobs; it says who began first.
+    /// Number among all jobs, in the order of their beginning.
     pub(super) number: u64,
     pub(super) task: Task,
     pub(super) cause: Cause,
-    /// Who asked for it, if somebody did.
+    /// The request that it serves, if any.
     pub(super) request: Option<RequestId>,
-    /// What is not being worked on now.
-    pub(super) parts: Vec<Part>,
-    /// How many parts workers have taken.
+    /// Parts that no worker has.
+    pub(super) parts: Vec<JobPart>,
+    /// Number of parts that workers have.
     pub(super) taken: usize,
-    /// Raw bytes that there were to be copied when it was opened, roughly.
+    /// Raw bytes to copy when it began, roughly.
     pub(super) total: u64,
-    /// Raw bytes that are left to be copied, roughly.
+    /// Raw bytes left to copy, roughly.
     pub(super) left: u64,
-    /// An earlier process began it; why is not known any more.
+    /// True if an earlier process began it; its cause is unknown.
     pub(super) resumed: bool,
-    /// What the pieces of a flush came to, until all of them are installed together.
-    pub(super) done: Vec<Done>,
-    /// When it began, on the clock of the environment.
+    /// Finished pieces of a flush, until all are installed together.
+    pub(super) done: Vec<FinishedPiece>,
+    /// Time of its beginning, on the environment's clock.
     pub(super) began: Duration,
-    /// Bytes of the tables that its parts made part of the tree.
+    /// Bytes of the tables that its parts installed.
     pub(super) written: u64,
 }
 
 /// A finished piece of a flush.
 #[derive(Debug)]
-pub(super) struct Done {
-    /// Its place among the pieces.
+pub(super) struct FinishedPiece {
+    /// Lower bound of its keys, for the order of pieces.
     pub(super) from: Option<Key>,
-    /// Slices that were not copied.
+    /// Slices moved without copying.
     pub(super) moved: Vec<SliceSpec>,
-    /// Tables, finished but in no edit yet.
-    pub(super) output: Output,
+    /// Finished tables that no edit names yet.
+    pub(super) output: CompactionOutput,
 }
 
-/// What is left to do of a piece.
+/// Rest of a piece.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct JobPart {
     /// The job's number.
     pub(super) job: u64,
     pub(super) task: Task,
-    /// The keys that have not been handed over.
+    /// Keys that have not been handed over.
     pub(super) range: KeyRange,
-    /// Slices to be moved; if there are none, the range is copied.
+    /// Slices to move; if empty, the range is copied.
     pub(super) moved: Vec<SliceSpec>,
     pub(super) table_bytes: u64,
-    /// Which filter its tables get.
+    /// Filter of its tables.
     pub(super) filter: Option<FilterSettings>,
-    /// Raw bytes copied since the last handover: what a failure takes back.
+    /// Raw bytes copied since the last handover, which a failure loses.
     pub(super) copied: u64,
-    /// Whether a step of it was ever taken.
+    /// True after its first step.
     pub(super) has_begun: bool,
-    /// Bytes of the tables that it made part of the tree.
+    /// Bytes of the tables that it installed.
     pub(super) written: u64,
-    open: Option<Open>,
+    open: Option<OpenPart>,
 }
 
 /// A part that is being copied.
 #[derive(Debug)]
-struct Open {
+struct OpenPart {
     entries: MergedSource<Input>,
     retain: Retain,
-    output: Output,
+    output: CompactionOutput,
 }
 
-/// Where a step of a part ended.
+/// Position at which a step of a part ended.
 #[derive(Debug)]
 pub(super) enum Reached {
-    /// Nowhere in particular.
+    /// Within a table.
     Pause,
-    /// A table is full, and may be handed over up to this key.
+    /// At a full table, which can be handed over up to this key.
     Border(Key),
-    /// The end of the range.
+    /// At the end of the range.
     End,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) reached: Reached,
@@ -168,7 +166,7 @@ pub(super) struct Copied {
     pub(super) bytes: u64,
 }
 
-/// The runs that a task takes and those that are older, as they are now.
+/// Present inputs of a task, and the older runs.
 pub(super) struct Inputs {
     buffer: Option<Arc<Memtable>>,
     runs: Vec<Arc<Run>>,
@@ -176,7 +174,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Looks them up.
+    /// Finds the inputs of a task in the tree.
     pub(super) fn of(task: &Task, tree: &TreeVersion) -> Self {
         let runs: Vec<Arc<Run>> = tree.runs().cloned().collect();
         let (buffer, inputs, output) = match task {
@@ -185,9 +183,9 @@ impl Inputs {
             }
             Task::Range { inputs } => (None, inputs.to_vec(), None),
             Task::Compaction { id } => {
-                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
-                let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
-                (None, merge.inputs.clone(), Some(merge.output))
+                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
+                let found = found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"));
+                (None, found.inputs.clone(), Some(found.output))
             }
         };
         let is_member = |run: &Arc<Run>| inputs.contains(&run.id()) || Some(run.id()) == output;
@@ -203,14 +201,13 @@ impl Inputs {
         Self { buffer, runs, older }
     }
 
-    /// Raw bytes of all.
+    /// Returns the raw bytes of all inputs.
     pub(super) fn raw_bytes(&self) -> u64 {
         self.buffer.as_ref().map_or(0, |buffer| buffer.raw_bytes())
             + self.runs.iter().map(|run| run.raw_bytes()).sum::<u64>()
     }
 
-    /// Divides the keys of `ranges` into pieces. `rewrite` says that nothing is to be moved as it
-    /// is.
+    /// Divides the keys of `ranges` into pieces. With `rewrite`, no slice is moved without copying.
     pub(super) fn pieces(
         &self,
         ranges: &[KeyRange],
@@ -255,11 +252,11 @@ impl Inputs {
     }
 }
 
-/// A piece that copies has at least so many tables' worth of bytes: each costs reading a block
-/// twice per input, and extra space.
+/// Minimum size of a piece that copies, in tables: each piece costs reading a block twice per
+/// input, and temporary space.
 const PIECE_TABLES: u64 = 4;
 
-/// All keys of a buffer; `None` if it is empty.
+/// Returns the span of a memtable's keys; `None` if it is empty.
 fn span_of(buffer: &Arc<Memtable>) -> Result<Option<Span>> {
     let mut cursor = buffer.cursor();
     cursor.seek_first()?;
@@ -269,13 +266,13 @@ fn span_of(buffer: &Arc<Memtable>) -> Result<Option<Span>> {
     Ok(Some(Span { first, after, bytes: buffer.raw_bytes(), movable: false, joins: true }))
 }
 
-/// The smallest key that is larger than `key`.
+/// Returns the smallest key larger than `key`.
 fn successor(key: &[u8]) -> Key {
     key.iter().copied().chain([0]).collect()
 }
 
-impl Part {
-    /// What there is to do of a piece.
+impl JobPart {
+    /// Makes the part of a whole piece.
     pub(super) fn new(
         job: u64,
         task: Task,
@@ -288,22 +285,22 @@ impl Part {
     }
 
     /// Copies for a few milliseconds, until a table is full, or to the end of the range. `tree` is
-    /// the tree's present version.
+    /// the present version.
     pub(super) fn copy(
         &mut self,
         env: &dyn Env,
         database: &Database,
         tree: &TreeVersion,
-        shop: &Arc<Workshop>,
+        context: &Arc<OutputContext>,
     ) -> Result<Copied> {
         if self.open.is_none() {
-            self.open = Some(self.open(database, tree, shop)?);
+            self.open = Some(self.open(database, tree, context)?);
         }
         let open = self.open.as_mut().expect("opened above");
         let can_hand_over = !matches!(self.task, Task::Flush { .. });
-        // Asked for anew at each step, so that a part that waits for its turn keeps no tables of other
-        // runs. What older runs hold of a key only becomes less: nothing that is younger than the
-        // inputs is put below them while they are being merged.
+        // Looked up anew at each step, so that a waiting part pins no tables of other runs. The
+        // entries of a key in older runs only become fewer: nothing younger than the inputs is
+        // placed below them during the compaction.
         let older = Inputs::of(&self.task, tree).older;
         let until = env.now() + STEP_TIME;
         let (mut copied, mut look_at) = (0, LOOK_BYTES);
@@ -330,7 +327,7 @@ impl Part {
         Ok(Copied { reached: Reached::End, bytes: copied })
     }
 
-    fn open(&self, database: &Database, tree: &TreeVersion, shop: &Arc<Workshop>) -> Result<Open> {
+    fn open(&self, database: &Database, tree: &TreeVersion, context: &Arc<OutputContext>) -> Result<OpenPart> {
         let Inputs { buffer, runs, .. } = Inputs::of(&self.task, tree);
         let buffer = buffer.map(|buffer| Input::Memtable { cursor: buffer.cursor(), end: self.range.to.clone() });
         let runs = runs.iter().map(|run| run.within(&self.range)).filter(|run| !run.is_empty());
@@ -343,42 +340,42 @@ impl Part {
         if let Some(range_delete) = tree.range_deletes().first() {
             match *range_delete {}
         }
-        // Asked for only now that the inputs are complete: what is visible covers all that a buffer holds.
+        // Read only after the inputs are complete, so that it covers all entries of the memtable.
         let retain = Retain::new(database.sequences.readable());
-        Ok(Open { entries, retain, output: shop.output(self.table_bytes, self.filter) })
+        Ok(OpenPart { entries, retain, output: context.output(self.table_bytes, self.filter) })
     }
 
-    /// Finishes the table being written. What was written since the last handover is ready then.
+    /// Finishes the table being written.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.open.as_mut().map_or(Ok(()), |open| open.output.finish_table())
     }
 
-    /// What was written since the last handover.
-    pub(super) fn output(&mut self) -> Option<&mut Output> {
+    /// Returns the output since the last handover.
+    pub(super) fn output(&mut self) -> Option<&mut CompactionOutput> {
         self.open.as_mut().map(|open| &mut open.output)
     }
 
-    /// Goes on at `border`, with cursors that are opened anew.
+    /// Continues at `border`, with cursors that are opened anew.
     pub(super) fn go_on_at(&mut self, border: Key) {
         self.range.from = Some(border);
         self.copied = 0;
         self.open = None;
     }
 
-    /// Lets go of the cursors and returns what was written since the last handover.
-    pub(super) fn close(&mut self) -> Option<Output> {
+    /// Drops the cursors and returns the output since the last handover.
+    pub(super) fn close(&mut self) -> Option<CompactionOutput> {
         self.open.take().map(|open| open.output)
     }
 }
 
-/// One input of a job.
+/// Input of a job.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few, and almost all are runs; a box would cost each step a pointer"
 )]
 enum Input {
-    /// A buffer, up to a key: unlike runs, it cannot be cut.
+    /// A memtable, up to a key: unlike runs, it cannot be cut.
     Memtable {
         cursor: MemtableCursor,
         end: Option<Key>,

@@ -1,12 +1,12 @@
 //! [`Jobs`]: the flushes and compactions in progress, in the order in which they began.
 //!
-//! Compactions stand in the version as well, and are found there after a crash. Flushes, and
-//! compactions of a range of keys, stand only here.
+//! Compactions are recorded in the version as well, and resumed from there after a crash. Flushes,
+//! and compactions of a range of keys, are recorded only here.
 
 use tamarack_model::planner;
 use tamarack_model::{Bytes, RunId as RunName};
 
-use crate::compaction::job::{Job, Part, Task};
+use crate::compaction::job::{Job, JobPart, Task};
 use crate::format::edit::{CompactionId, RunId};
 use crate::tree::occupancy::name;
 use crate::tree::version::TreeVersion;
@@ -19,19 +19,19 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// The number of the job that begins next.
+    /// Returns the number of the next job.
     pub(super) fn next_number(&self) -> u64 {
         self.begun
     }
 
-    /// A job begins.
+    /// Adds a job.
     pub(super) fn begin(&mut self, job: Job) {
         assert_eq!(job.number, self.begun, "jobs are numbered in the order in which they begin");
         self.begun += 1;
         self.list.push(job);
     }
 
-    /// A job has ended, or is given up.
+    /// Removes a job that has ended or is abandoned.
     ///
     /// # Panics
     /// If there is none with this number.
@@ -40,16 +40,18 @@ impl Jobs {
         self.list.remove(at.unwrap_or_else(|| panic!("job {number} has ended already")))
     }
 
+    /// Returns the job with this number.
+    ///
     /// # Panics
-    /// If there is none with this number.
+    /// If there is none.
     pub(super) fn get(&mut self, number: u64) -> &mut Job {
         let job = self.list.iter_mut().find(|job| job.number == number);
         job.unwrap_or_else(|| panic!("job {number} has ended, but a part of it has not"))
     }
 
-    /// The job at this place of the list.
-    pub(super) fn at(&mut self, place: usize) -> &mut Job {
-        &mut self.list[place]
+    /// Returns the job at this index.
+    pub(super) fn at(&mut self, index: usize) -> &mut Job {
+        &mut self.list[index]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Job> {
@@ -60,18 +62,18 @@ impl Jobs {
         self.list.is_empty()
     }
 
-    /// The jobs that are no flushes.
+    /// Returns the jobs that are not flushes.
     pub(super) fn compactions(&self) -> impl Iterator<Item = &Job> {
         self.iter().filter(|job| !job.is_flush())
     }
 
-    /// Whether a worker has a part of any job.
+    /// Returns true if a worker is carrying out a part of any job.
     pub(super) fn are_worked_on(&self) -> bool {
         self.iter().any(|job| job.taken > 0)
     }
 
-    /// For each job, the plan that it carries out, by the runs as they are now. `compactions` are
-    /// those of the version.
+    /// Returns the plan of each job, with the runs as they are now. `compactions` are those of the
+    /// version.
     pub(super) fn plans(
         &self,
         tree: &TreeVersion,
@@ -102,18 +104,18 @@ impl Job {
             Task::Range { inputs } => (left(inputs), Bytes::ZERO, level(inputs.last())),
             Task::Compaction { id } => {
                 let found = compactions.iter().find(|(other, _)| other == id);
-                let (_, plan) = found.unwrap_or_else(|| panic!("{id:?} is carried out, but is not in progress"));
+                let (_, plan) = found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"));
                 (plan.inputs.clone(), plan.buffer, plan.target)
             }
         };
         planner::CompactionPlan { cause: self.cause, inputs, buffer, target }
     }
 
-    /// Takes a part to work on. Of those that have begun there are at most `open_max`, since each
-    /// needs space for a table of each input; they take turns.
-    pub(super) fn take(&mut self, open_max: usize) -> Part {
+    /// Takes a part to carry out. At most `open_max` parts are begun at a time, since each needs
+    /// space for a table per input; they take turns.
+    pub(super) fn take(&mut self, open_max: usize) -> JobPart {
         let begun = self.taken + self.parts.iter().filter(|part| part.has_begun).count();
-        let is_wanted = |part: &Part| part.has_begun != (begun < open_max);
+        let is_wanted = |part: &JobPart| part.has_begun != (begun < open_max);
         let at = self.parts.iter().position(is_wanted).unwrap_or(0);
         self.taken += 1;
         let mut part = self.parts.remove(at);
@@ -121,16 +123,16 @@ impl Job {
         part
     }
 
-    /// Gives a part back that was taken.
-    pub(super) fn put_back(&mut self, part: Part) {
+    /// Puts back a part that was taken.
+    pub(super) fn put_back(&mut self, part: JobPart) {
         self.taken -= 1;
         self.parts.push(part);
     }
 }
 
-/// The level that a compaction in progress leads to.
-pub(super) fn target_of(tree: &TreeVersion, merge: CompactionId) -> usize {
-    let found = tree.compactions().iter().find(|other| other.id == merge);
-    let found = found.and_then(|merge| tree.run(merge.output)).map(|(_, level, _)| level as usize);
-    found.unwrap_or_else(|| panic!("{merge:?} is being carried out, but is not in progress"))
+/// Returns the level of the output of a compaction in progress.
+pub(super) fn target_of(tree: &TreeVersion, id: CompactionId) -> usize {
+    let found = tree.compactions().iter().find(|compaction| compaction.id == id);
+    let target = found.and_then(|compaction| tree.run(compaction.output)).map(|(_, level, _)| level as usize);
+    target.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"))
 }

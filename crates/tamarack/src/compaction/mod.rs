@@ -1,24 +1,24 @@
-//! Background work on the tree: carrying data from where it is to where it should be, in steps of a
-//! few milliseconds.
+//! Background work on the tree: flushes, compactions and filter rebuilds, in steps of a few
+//! milliseconds.
 //!
 //! ```text
-//! scheduler   carries out what the agenda decides: begins jobs, hands their parts to workers, installs their edits
-//!   schedule  what it knows of a tree: the design, the agenda, the jobs, their speed
+//! scheduler   carries out the agenda: begins jobs, hands their parts to workers, installs edits
+//!   schedule  its state: the design, the agenda, the jobs, their speed
 //!   jobs      the flushes and compactions in progress
 //!   speed     how fast they copy, and the limit on compactions
 //!   edits     the changes that begin, advance and end a job
-//!   filter_rebuild  which filters new tables get, and the loop that gives others to those that exist
-//!   filter_inputs   the tree as the filter decider sees it
-//!   access_frequency  how often lookups pass each table in vain
-//!   job       one merge or flush: pieces of its keys, cursors, steps
+//!   filter_rebuild    filters of new tables, and the loop that rebuilds those of existing ones
+//!   filter_inputs     the tree as the filter decider sees it
+//!   access_frequency  how often lookups reach each table without finding their key
+//!   job       a compaction or flush: pieces of its keys, cursors, steps
 //!   output    the tables that a piece writes
-//!   retry     what becomes of an attempt that failed
+//!   retry     retries of failed jobs
 //!   workers   several workers as one
-//!   progress  what is going on, as plain values for statistics
+//!   progress  background work in progress, as plain values for statistics
 //! ```
 //!
-//! A flush makes a run of level 1 from a sealed buffer, a merge makes one run of several; they are
-//! the same kind of job. Neither is ever waited for by a reader.
+//! A flush turns an immutable memtable into a run of level 1, a compaction several runs into one;
+//! both are jobs of the same kind. Readers never wait for either.
 
 mod access_frequency;
 mod edits;
@@ -37,6 +37,6 @@ mod workers;
 
 pub use edits::reshaped;
 pub use filter_worker::FilterWorker;
-pub use output::{Output, OutputSettings, Workshop};
+pub use output::{CompactionOutput, OutputContext, OutputSettings};
 pub use scheduler::{ReshapeEstimate, Scheduler, SchedulerParts, SchedulerSettings};
 pub use workers::WorkerGroup;

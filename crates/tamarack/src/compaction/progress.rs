@@ -1,6 +1,7 @@
-//! [`GoingOn`]: what background work is going on, as plain values, for statistics and for whoever wants to see how far it is.
+//! [`BackgroundSnapshot`]: the background work in progress at one moment, as plain values, for
+//! statistics.
 //!
-//! Taken at one moment, under the scheduler's lock: jobs, runs and buffers fit together. Decides
+//! It is taken under the scheduler's lock, so jobs, runs and memtables are consistent. Decides
 //! nothing and changes nothing.
 
 use std::sync::Arc;
@@ -15,42 +16,43 @@ use crate::format::edit::RunId;
 use crate::tree::state::ScanPin;
 use crate::tree::version::TreeVersion;
 
-/// What the tree is to look like, what it looks like, and what is going on.
+/// The tree's policy and shape, its state, and the work in progress, at one moment.
 #[derive(Debug)]
-pub struct GoingOn {
-    /// Where shapes come from.
+pub struct BackgroundSnapshot {
+    /// The compaction policy.
     pub policy: Arc<dyn Policy>,
-    /// The shape that the tree has.
+    /// The shape of the tree.
     pub shape: Shape,
-    /// What there is.
+    /// Memtables and runs.
     pub state: ScanPin,
-    /// Flushes and merges in progress, in the order in which they began.
+    /// Flushes and compactions in progress, in the order in which they began.
     pub jobs: Vec<JobProgress>,
-    /// Merges are held where they are.
+    /// True while compactions are paused.
     pub paused: bool,
-    /// Raw bytes per second that flushes and merges copy while they are busy and may; `None` if
-    /// that was never measured.
+    /// Speed of flushes and compactions while busy, in raw bytes per second; `None` if not
+    /// measured.
     pub speed: Option<f64>,
-    /// How much space the tree may take for each byte that is live.
+    /// Upper bound on space amplification.
     pub space_bound: Option<SpaceBound>,
 }
 
-/// A flush or a merge in progress.
+/// A flush or a compaction in progress.
 #[derive(Clone, Debug)]
 pub struct JobProgress {
-    /// A buffer becomes a run; else runs become one.
+    /// True for a flush.
     pub is_flush: bool,
-    /// Why it takes place; `None` if an earlier process began it, since a version does not say why.
+    /// Cause; `None` if an earlier process began the job, since the manifest does not record
+    /// causes.
     pub cause: Option<Cause>,
-    /// The runs it takes, young to old.
+    /// Input runs, young to old.
     pub inputs: Vec<RunId>,
-    /// The level it leads to.
+    /// Level of the output.
     pub target: usize,
-    /// Raw bytes that there were to be copied when it began, or when the database was opened.
+    /// Raw bytes to copy when it began, or when the database was opened.
     pub total: u64,
-    /// Raw bytes that are left to be copied.
+    /// Raw bytes left to copy.
     pub left: u64,
-    /// Parts that a worker has taken.
+    /// Parts that a worker is carrying out.
     pub parts_taken: usize,
     /// Parts that wait for a worker.
     pub parts_waiting: usize,
@@ -62,9 +64,9 @@ impl JobProgress {
         let (inputs, target) = match &job.task {
             Task::Flush { input, .. } => (input.as_slice().to_vec(), 1),
             Task::Compaction { id } => {
-                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
-                let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
-                (merge.inputs.clone(), level(merge.output))
+                let found = tree.compactions().iter().find(|compaction| compaction.id == *id);
+                let found = found.unwrap_or_else(|| panic!("{id:?} has a job, but is not in the version"));
+                (found.inputs.clone(), level(found.output))
             }
             Task::Range { inputs } => {
                 let left: Vec<RunId> = inputs.iter().copied().filter(|run| tree.run(*run).is_some()).collect();

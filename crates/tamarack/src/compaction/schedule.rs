@@ -1,5 +1,5 @@
-//! [`Schedule`]: what the scheduler knows of a tree, under its lock: the design, the agenda, the
-//! jobs in progress, and how fast they copy.
+//! [`Schedule`]: the scheduler's state of a tree, under its lock: the design, the agenda, the jobs
+//! in progress, and their speed.
 //!
 //! ```text
 //!   version ──► counts ─┐
@@ -8,8 +8,8 @@
 //!   counts, jobs, memtables ──► Pacer ──► Pace          which job goes on, how fast writers may go
 //! ```
 //!
-//! It decides nothing itself: it shows the [agenda](tamarack_model::agenda) and the
-//! [pace](tamarack_model::pace) what there is. No I/O.
+//! It decides nothing itself: it passes the state of the tree to the
+//! [agenda](tamarack_model::agenda) and the [pace](tamarack_model::pace). No I/O.
 
 use std::sync::Arc;
 
@@ -28,18 +28,18 @@ use crate::format::edit::{CompactionId, KeyRange};
 use crate::format::meta::EditNumber;
 use crate::tree::version::TreeVersion;
 
-/// What the scheduler knows of a tree.
+/// State of the scheduler for a tree.
 pub(super) struct Schedule {
     design: TreeDesign,
     pub(super) agenda: Agenda,
-    /// What was asked for and is not served: the range of each request.
+    /// Key ranges of requests that are not served.
     requested: Vec<(RequestId, KeyRange)>,
     pub(super) jobs: Jobs,
     pub(super) speed: CopySpeed,
     counted: Option<Counted>,
 }
 
-/// How the tree is meant to be.
+/// Design of the tree.
 struct TreeDesign {
     policy: Arc<dyn Policy>,
     shape: Shape,
@@ -47,34 +47,34 @@ struct TreeDesign {
     pacer: Pacer,
 }
 
-/// A version as counts.
+/// Counts of a version, cached.
 struct Counted {
     of: EditNumber,
     occupancy: Occupancy,
     compactions: Vec<(CompactionId, planner::CompactionPlan)>,
 }
 
-/// What may be begun, besides what the agenda knows.
+/// Work that may begin, as far as the agenda does not know it.
 #[derive(Clone, Copy)]
 pub(super) struct Startable {
     /// Raw bytes of the oldest immutable memtable, if it is complete.
     pub(super) memtable: Option<Bytes>,
     /// False while flushes wait for a retry.
     pub(super) may_flush: bool,
-    /// The same of compactions.
+    /// False while compactions wait for a retry.
     pub(super) may_compact: bool,
 }
 
-/// What writers and workers are to do.
+/// Pace of writers and workers.
 pub(super) struct Pace {
-    /// Jobs to go on with, as their places in the list, the most urgent first.
+    /// Jobs to carry out, as indices of the list, the most urgent first.
     pub(super) order: Vec<usize>,
-    /// How many raw bytes per second may come; `None` is any number.
+    /// Limit on the rate of writes, in raw bytes per second; `None` is no limit.
     pub(super) rate: Option<f64>,
 }
 
 impl Schedule {
-    /// Nothing is in progress yet, on a tree that was opened.
+    /// Makes the state of a tree that was opened, without jobs.
     pub(super) fn new((policy, shape): (Arc<dyn Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
         Self {
             design: TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound },
@@ -94,13 +94,13 @@ impl Schedule {
         &self.design.shape
     }
 
-    /// The tree has another shape.
+    /// Changes the policy and the shape.
     pub(super) fn set_design(&mut self, policy: Arc<dyn Policy>, shape: Shape) {
         self.design = TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound: self.design.bound };
         self.agenda.design_changed();
     }
 
-    /// Whoever paused compactions may be the one who is to wait for them, and would wait for ever.
+    /// Returns an error while compactions are paused: a caller who paused them would wait for ever.
     pub(super) fn refuse_if_paused(&self) -> Result<()> {
         match self.agenda.is_paused() {
             false => Ok(()),
@@ -108,8 +108,7 @@ impl Schedule {
         }
     }
 
-    /// Puts a compaction of these keys on the agenda. One that waits already serves whoever asks
-    /// for the same.
+    /// Requests a compaction of a range of keys. Equal requests that wait are one.
     pub(super) fn request(&mut self, range: KeyRange) -> RequestId {
         let Self { agenda, requested, .. } = self;
         requested.retain(|(request, _)| !agenda.is_served(*request));
@@ -123,16 +122,16 @@ impl Schedule {
         request
     }
 
-    /// The keys of a request that is not served.
+    /// Returns the range of a request that is not served.
     ///
     /// # Panics
-    /// If it is.
+    /// If it is served.
     pub(super) fn range_of(&self, request: RequestId) -> &KeyRange {
         let found = self.requested.iter().find(|(other, _)| *other == request);
         found.map_or_else(|| panic!("{request:?} is served already"), |(_, range)| range)
     }
 
-    /// What is to be begun next in the tree of this version.
+    /// Returns the agenda's next decision for the tree of this version.
     pub(super) fn next(
         &mut self,
         tree: (EditNumber, &TreeVersion),
@@ -142,7 +141,7 @@ impl Schedule {
         self.with_situation(tree, contents, startable, |agenda, now| agenda.next(now))
     }
 
-    /// Whether a reshape was asked for and is not complete.
+    /// Returns true if a requested reshape is not complete.
     pub(super) fn is_reshaping(&mut self, tree: (EditNumber, &TreeVersion), contents: &dyn Contents) -> bool {
         let startable = Startable { memtable: None, may_flush: false, may_compact: false };
         self.with_situation(tree, contents, startable, |agenda, now| agenda.is_reshaping(now))
@@ -164,7 +163,7 @@ impl Schedule {
         ask(&mut self.agenda, &now)
     }
 
-    /// The runs of the tree of this version, and the flushes and compactions in progress.
+    /// Returns the runs of the tree of this version, and the flushes and compactions in progress.
     pub(super) fn counts(
         &mut self,
         edit: EditNumber,
@@ -183,8 +182,8 @@ impl Schedule {
         self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)
     }
 
-    /// Deadlines, and how fast writers may go, with so many raw bytes in memtables. `goes_on` says
-    /// which jobs do; what stands still cannot be late.
+    /// Returns the order of jobs by deadline, and the rate of writes, with `buffered` raw bytes in
+    /// memtables. `goes_on` is false for jobs that are paused, which have no deadline.
     pub(super) fn pace(
         &mut self,
         (edit, tree): (EditNumber, &TreeVersion),

@@ -1,46 +1,45 @@
-//! [`CopySpeed`]: how fast jobs copy, as it is measured, and the limit on compactions.
+//! [`CopySpeed`]: the measured speed of jobs, and the limit on compactions.
 //!
-//! Writers are held to the measured speed, so only time in which something was copied counts. Times
-//! are handed in; nothing here asks a clock.
+//! Write throttling depends on the measured speed, so only time spent copying counts. Times are
+//! parameters; nothing here reads a clock.
 
 use std::time::Duration;
 
-/// How fast jobs copy, and how fast they may.
+/// Speed of jobs, and its limit.
 #[derive(Debug)]
 pub(super) struct CopySpeed {
     meter: Meter,
-    /// Raw bytes per second that compactions may copy, if that is limited.
+    /// Limit on the speed of compactions, in raw bytes per second.
     limit: Option<u64>,
-    /// With a limit: no compaction goes on before that time.
+    /// Time before which no compaction goes on, because of the limit.
     compactions_from: Duration,
 }
 
-/// How fast jobs copy, all workers together.
+/// Measured speed of all workers together.
 #[derive(Debug, Default)]
 struct Meter {
-    /// Since when there has been something to do without interruption.
+    /// Beginning of the present uninterrupted work.
     since: Option<Duration>,
     bytes: u64,
     speed: Option<f64>,
-    /// How many measures stand behind the speed.
+    /// Number of measurements behind the speed, up to [`METER_MEASURES`].
     measures: u32,
 }
 
 impl CopySpeed {
-    /// Nothing has been measured yet.
+    /// Makes a state without measurements.
     pub(super) fn new(limit: Option<u64>) -> Self {
         Self { meter: Meter::default(), limit, compactions_from: Duration::ZERO }
     }
 
-    /// Raw bytes per second that jobs copy while there is something to do, within the limit; `None`
-    /// if that was never measured.
+    /// Returns the speed of jobs while busy, in raw bytes per second, at most the limit; `None` if
+    /// not measured.
     pub(super) fn get(&self) -> Option<f64> {
         let limit = self.limit.map_or(f64::INFINITY, |rate| rate as f64);
         self.meter.speed.map(|speed| speed.min(limit))
     }
 
-    /// A job has copied some bytes, and it is now so late. `memtable_bytes` is the size of a
-    /// memtable.
+    /// Adds bytes that a job has copied up to `now`. `memtable_bytes` is the size of a memtable.
     pub(super) fn copied(&mut self, bytes: u64, is_flush: bool, memtable_bytes: u64, now: Duration) {
         let least = METER_BYTES.min(memtable_bytes / METER_BUFFER_SHARE).max(1);
         self.meter.copied(bytes, least, now);
@@ -50,25 +49,25 @@ impl CopySpeed {
         }
     }
 
-    /// When compactions may go on by the limit; in the past if they may now.
+    /// Returns the time at which the limit lets compactions go on; in the past if it does now.
     pub(super) fn compactions_from(&self) -> Duration {
         self.compactions_from
     }
 
-    /// A worker finds something to do, or nothing.
+    /// Notes whether workers are busy.
     pub(super) fn look(&mut self, is_busy: bool, now: Duration) {
         self.meter.look(is_busy, now);
     }
 }
 
 impl Meter {
-    /// Some bytes were copied, and it is now so late. Fewer bytes than `least` are no measure yet.
+    /// Adds bytes copied up to `now`. Fewer bytes than `least` make no measurement.
     fn copied(&mut self, bytes: u64, least: u64, now: Duration) {
         let since = *self.since.get_or_insert(now);
         self.bytes += bytes;
         let time = now.saturating_sub(since);
-        // The first step is a measure by itself: until then writers are let in at will, and may fill all
-        // buffers.
+        // The first step is a measurement by itself: until then writers are not throttled, and may
+        // fill all memtables.
         let window = if self.speed.is_none() { Duration::from_nanos(1) } else { METER_WINDOW };
         if time >= window && self.bytes >= least {
             let speed = self.bytes as f64 / time.as_secs_f64();
@@ -79,7 +78,7 @@ impl Meter {
         }
     }
 
-    /// A worker finds something to do, or nothing.
+    /// Notes whether workers are busy.
     fn look(&mut self, is_busy: bool, now: Duration) {
         if !is_busy {
             (self.since, self.bytes) = (None, 0);
@@ -89,23 +88,22 @@ impl Meter {
     }
 }
 
-/// How many bytes must have been copied before the measure counts, or a share of a buffer if that
-/// is less: where it is fewer, the time is that of syncs.
+/// Minimum bytes of a measurement, or a share of a memtable if that is less: with fewer bytes,
+/// syncs dominate the time.
 const METER_BYTES: u64 = 64 << 10;
 const METER_BUFFER_SHARE: u64 = 8;
 
-/// How long it is measured before the measure counts: several steps.
+/// Minimum duration of a measurement: several steps.
 const METER_WINDOW: Duration = Duration::from_millis(40);
 
-/// A new measure counts as one in so many, once there are as many.
+/// Weight of a new measurement is one in this many, once there are as many.
 const METER_MEASURES: u32 = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Writers are held to what was measured, so what takes time but copies nothing must not be
-    /// taken for a speed: it would stop them.
+    /// Time that copies nothing is no measurement: a speed near 0 would stop all writers.
     #[test]
     fn syncs_alone_are_no_speed() {
         let at = Duration::from_millis;
@@ -117,7 +115,7 @@ mod tests {
         meter.look(false, at(100));
         meter.look(true, at(200));
         meter.copied(1 << 20, 1000, at(300));
-        assert_eq!(meter.speed, Some(f64::from(10 << 20)), "what came before somebody rested does not count");
+        assert_eq!(meter.speed, Some(f64::from(10 << 20)), "bytes from before an idle time do not count");
         meter.copied(0, 1000, at(500));
         assert_eq!(meter.speed, Some(f64::from(10 << 20)));
     }

@@ -35,7 +35,7 @@ impl Activity {
     fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
-            Self::Compaction => "merge",
+            Self::Compaction => "compaction",
         }
     }
 }
@@ -84,7 +84,7 @@ impl Health {
     pub fn report_retry(&self, activity: Activity, error: Error, again_in: Duration) {
         self.events.noticed(&error);
         let shown = error.clone();
-        self.events.post(|| Event::BackgroundFailed { doing: activity.name(), error: shown, again_in });
+        self.events.post(|| Event::BackgroundFailed { operation: activity.name(), error: shown, again_in });
         {
             let mut errors = self.errors.lock();
             errors.failing[activity as usize] = true;
@@ -99,7 +99,7 @@ impl Health {
         let mut errors = self.errors.lock();
         *errors.of(activity) = None;
         if std::mem::take(&mut errors.failing[activity as usize]) {
-            self.events.post(|| Event::BackgroundRecovered { doing: activity.name() });
+            self.events.post(|| Event::BackgroundRecovered { operation: activity.name() });
         }
     }
 

@@ -1,19 +1,18 @@
-//! What a table of options becomes: fields, the methods that set them, their documentation, and
-//! rows that documents are made from.
+//! Tables of options, expanded into fields, setters, rustdoc, and rows for generated documents.
 
 use std::fmt;
 
-/// One option, in words; `docs/OPTIONS.md` is made from these.
+/// Description of one option; `docs/OPTIONS.md` is generated from these.
 pub struct Row {
-    /// The method that sets it.
+    /// Name of the setter.
     pub name: &'static str,
-    /// What that takes.
+    /// Type of its argument.
     pub takes: &'static str,
-    /// What holds if it is not called.
+    /// Default, in words.
     pub default: &'static str,
-    /// What may be given.
+    /// Valid values, in words.
     pub range: &'static str,
-    /// What it does, in lines of Markdown as rustdoc reads it.
+    /// Effect, in lines of Markdown as rustdoc reads it.
     pub effect: &'static str,
 }
 
@@ -21,12 +20,12 @@ pub struct Row {
 ///
 /// ```text
 /// Name = {
-///     /// What it does: the method's documentation, to which default and range are added.
-///     name(argument: what the method takes) -> what the field keeps, default "in words", range "in words";
+///     /// Effect: the setter's documentation, to which default and range are appended.
+///     name(argument: Type) -> Field, default "in words", range "in words";
 /// }
 /// ```
 ///
-/// It becomes `struct Name`, whose every field is `None` until its method is called, and
+/// It expands to `struct Name`, whose fields are `None` until their setter is called, and
 /// `Name::TABLE`, the rows.
 macro_rules! options {
     ($(#[$about:meta])* $group:ident = { $(
@@ -40,7 +39,7 @@ macro_rules! options {
         }
 
         impl $group {
-            /// All options of this kind, in words.
+            /// Descriptions of all options of this group.
             #[doc(hidden)]
             pub const TABLE: &[Row] = &[$(Row {
                 name: stringify!($name),
@@ -50,7 +49,7 @@ macro_rules! options {
                 effect: concat!($($effect, "\n"),*),
             }),*];
 
-            /// Nothing set: the defaults.
+            /// Returns options with nothing set: the defaults.
             pub fn new() -> Self {
                 Self::default()
             }
@@ -70,7 +69,7 @@ macro_rules! options {
 }
 pub(super) use options;
 
-/// Something that `Debug` leaves out, because it would print all that it holds.
+/// Wrapper without a `Debug` output of its content, which would print whole databases.
 #[derive(Clone)]
 pub(super) struct Unshown<T>(pub(super) T);
 

@@ -1,6 +1,6 @@
-//! How long sampled lookups took, as histograms.
+//! Latencies of sampled lookups, as histograms.
 //!
-//! A histogram has eight buckets for each doubling of the time, so what it tells is at most 6 %
+//! A histogram has eight buckets per doubling of the latency, so its percentiles are at most 6 %
 //! off:
 //!
 //! ```text
@@ -8,41 +8,41 @@
 //! bucket    ├─────┼─────┼─────┼─────┼─────┼─────┼─────┼─────┼────────┼──
 //! ```
 //!
-//! Memory: 2 KiB for each kind. Cost: one atomic addition for a sample.
+//! Memory: 2 KiB per kind. Cost: one atomic addition per sample.
 
 use std::time::Duration;
 
 use super::Counter;
 
-/// What is timed.
+/// Kind of a timed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupKind {
-    /// A lookup that found something, without reading a data block.
+    /// Lookup of an existing key, without reading a data block.
     FoundInMemory,
-    /// A lookup that found something and read data blocks.
+    /// Lookup of an existing key that read data blocks.
     FoundByReads,
-    /// A lookup that found nothing.
+    /// Zero-result lookup.
     NotFound,
-    /// A lookup of many keys.
+    /// Lookup of several keys.
     MultiGet,
-    /// A seek of a scan in all runs: that with which it begins, and few others.
+    /// Seek of a scan in all runs: its first one, and few others.
     Seek,
 }
 
 const KINDS: usize = LookupKind::Seek as usize + 1;
 
-/// How long lookups took, by kind.
+/// Latencies by kind.
 #[derive(Debug, Default)]
 pub struct Latencies([Histogram; KINDS]);
 
 impl Latencies {
-    /// Something took so long.
-    pub fn note(&self, kind: LookupKind, took: Duration) {
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    /// Adds a latency.
+    pub fn note(&self, kind: LookupKind, latency: Duration) {
+        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.0[kind as usize].0[bucket_of(ns)].add(1);
     }
 
-    /// The numbers so far.
+    /// Returns the percentiles so far.
     pub fn get(&self) -> LatencyStats {
         let of = |kind| Percentiles::of(&self.0[kind as usize]);
         LatencyStats {
@@ -55,40 +55,39 @@ impl Latencies {
     }
 }
 
-/// How long lookups took since the database was opened, of those that were sampled.
+/// Latencies of sampled lookups since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LatencyStats {
-    /// Lookups of one key that found something, without reading a data block.
+    /// Lookups of one existing key, without reading a data block.
     pub found_in_memory: Percentiles,
-    /// Lookups of one key that found something and read data blocks.
+    /// Lookups of one existing key that read data blocks.
     pub found_by_reads: Percentiles,
-    /// Lookups of one key that found nothing.
+    /// Zero-result lookups of one key.
     pub not_found: Percentiles,
-    /// Lookups of many keys, each as a whole.
+    /// Calls of [`crate::Db::multi_get`], each as a whole.
     pub multi_gets: Percentiles,
-    /// Seeks of scans in all runs: each scan begins with one; it makes more where many deleted or
-    /// old entries are leapt over.
+    /// Seeks of scans in all runs: one at the beginning of each scan, and more where it skips many
+    /// deleted or overwritten entries.
     pub seeks: Percentiles,
 }
 
-/// Of every hundred, or thousand, so many took at most so long, in nanoseconds; within 6 %. All 0
-/// without samples.
+/// Percentiles of a latency, in nanoseconds, within 6 %. All 0 without samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
-    /// How many were timed.
+    /// Number of samples.
     pub samples: u64,
     /// The median.
     pub p50_ns: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1000.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
 }
 
-/// Times below 8 ns are exact, and those from 2³⁶ ns (69 s) on are one.
+/// Number of doublings. Latencies below 8 ns are exact; those from 2³⁶ ns (69 s) on share a bucket.
 const DOUBLINGS: usize = 36;
 
-/// Buckets for each doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const FINENESS: u32 = 3;
 
 const BUCKETS: usize = (DOUBLINGS - FINENESS as usize + 1) << FINENESS;
@@ -102,15 +101,15 @@ impl Default for Histogram {
     }
 }
 
-/// The bucket for a time.
+/// Returns the bucket of a latency.
 fn bucket_of(ns: u64) -> usize {
     let doublings = ns.checked_ilog2().unwrap_or(0).saturating_sub(FINENESS);
-    // The leading bit counts as the bucket's first eight.
+    // The leading bit adds the first eight buckets.
     let bucket = ((doublings as usize) << FINENESS) + (ns >> doublings) as usize;
     bucket.min(BUCKETS - 1)
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 fn middle_of(bucket: usize) -> u64 {
     let doublings = (bucket >> FINENESS).saturating_sub(1);
     let first = (bucket - (doublings << FINENESS)) as u64;
@@ -138,7 +137,7 @@ impl Percentiles {
 mod tests {
     use super::*;
 
-    /// Buckets follow each other without a gap, and their middles are close to all that is in them.
+    /// Buckets are contiguous, and the middle of each is close to all its latencies.
     #[test]
     fn buckets_are_close() {
         assert_eq!((0..8).map(bucket_of).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -147,15 +146,15 @@ mod tests {
         }
         for ns in (0..100_000).chain((17..36).flat_map(|power| [(1 << power) - 1, 1 << power, 5 << (power - 2)])) {
             let middle = middle_of(bucket_of(ns));
-            assert!(middle.abs_diff(ns) * 16 <= ns, "{ns} is told as {middle}");
+            assert!(middle.abs_diff(ns) * 16 <= ns, "{ns} is in the bucket of {middle}");
         }
         assert_eq!(bucket_of((1 << 36) - 1), BUCKETS - 1);
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
-    /// Of known times, the percentiles are what they should be.
+    /// The percentiles of known latencies are correct.
     #[test]
-    fn percentiles_are_those_of_the_times() {
+    fn percentiles_of_known_latencies() {
         let latencies = Latencies::default();
         assert_eq!(latencies.get(), LatencyStats::default());
         for ns in 1..=100_000 {

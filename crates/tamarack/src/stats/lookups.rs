@@ -1,22 +1,22 @@
-//! What lookups did, counted so cheaply that it is always on.
+//! Counters of lookups, cheap enough to be always on.
 //!
-//! Each thread that looks something up in a database has numbers of its own there, a
-//! [`LookupTally`], on a cache line that no other thread writes to. A lookup takes its thread's
-//! ([`LookupCounters::mine`]) and counts into it as it goes, each time with an ordinary addition,
-//! without a locked instruction. Whoever reads the sums goes over all threads.
+//! Each thread has its own counters for each database that it reads, a [`LookupTally`] on a cache
+//! line that no other thread writes. A lookup takes its thread's tally ([`LookupCounters::mine`])
+//! and counts with ordinary additions, without locked instructions. Reading the sums visits all
+//! threads.
 //!
-//! A thread that ends leaves its numbers behind; they are added to the rest when somebody comes by,
-//! a new thread or a reader of the sums.
+//! The counters of a thread that has ended are added to a common rest by the next new thread or
+//! reader of the sums.
 //!
-//! With the same numbers each thread keeps its [`Sampler`], which picks the few lookups that are
-//! looked at more closely; see [`super::samples`].
+//! Beside its tally each thread keeps its [`Sampler`], which picks the lookups to sample; see
+//! [`super::samples`].
 //!
-//! The schedule explorer runs its threads on one thread of the machine, so with it all of them
-//! share one tally. It cannot interrupt an addition.
+//! The schedule explorer runs all its threads on one thread of the machine, so they share one
+//! tally. It cannot interrupt an addition.
 //!
-//! Cost: about 15 instructions for a lookup in buffers, and one or two for each filter. Tests:
-//! here; `tests/suite/filters.rs` and `tests/suite/reads.rs` compare the numbers with what was
-//! done.
+//! Cost: about 15 instructions for a lookup in the memtable, and one or two per filter. Tests:
+//! here; `tests/suite/filters.rs` and `tests/suite/reads.rs` compare the counters with known
+//! operations.
 
 use std::cell::RefCell;
 use std::ops::{AddAssign, Deref, Sub};
@@ -33,24 +33,23 @@ use super::latency::{Latencies, LookupKind};
 use super::number::Number;
 use super::samples::{Lately, Sampler, sampled_lately};
 
-/// What one lookup did, or many.
+/// Counters of one or more lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
-    /// Lookups that began; each key of [`crate::Db::multi_get`] is one.
+    /// Lookups; each key of [`crate::Db::multi_get`] is one.
     pub lookups: u64,
-    /// Filters of tables that were asked.
+    /// Filter probes.
     pub filter_probes: u64,
-    /// Filters that said no: so many tables were not searched.
+    /// Negative probes: the table was skipped.
     pub filter_negatives: u64,
-    /// Filters that said perhaps, of tables that turned out not to have the key.
+    /// False positives: positive probes of tables without the key.
     pub filter_false_positives: u64,
-    /// Data blocks that were not in the cache and had to be read. They are among the blocks of
-    /// [`ReadStats::gets`](crate::ReadStats::gets) and
-    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets), where index blocks are counted as
-    /// well; models of lookups foretell this number.
+    /// Data blocks read, since they were not in the block cache: the read amplification, summed
+    /// over lookups, that the models predict. [`ReadStats::gets`](crate::ReadStats::gets) and
+    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets) count them too, with index blocks.
     pub data_blocks_read: u64,
-    /// Answers that the cache had by itself, so that no block was asked for: an entry, or that a
-    /// table does not have the key although its filter says perhaps.
+    /// Entry cache hits, for which no block was needed: an entry, or the absence of the key from a
+    /// table whose filter gives a false positive.
     pub cached_entries: u64,
 }
 
@@ -70,7 +69,7 @@ impl AddAssign for LookupCounts {
 impl Sub for LookupCounts {
     type Output = Self;
 
-    /// What was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     fn sub(self, earlier: Self) -> Self {
         Self {
             lookups: self.lookups - earlier.lookups,
@@ -83,59 +82,59 @@ impl Sub for LookupCounts {
     }
 }
 
-/// What lookups count into while they go on. One thread writes it, any may read it.
+/// Counters of a thread's lookups. One thread writes them, all may read them.
 #[derive(Debug, Default)]
 pub struct LookupTally {
     lookups: Number,
     filter_negatives: Number,
-    filter_perhaps: Number,
+    filter_positive: Number,
     filter_false_positives: Number,
     data_blocks_read: Number,
     cached_entries: Number,
 }
 
 impl LookupTally {
-    /// So many lookups began.
+    /// Counts lookups that begin.
     #[inline]
     pub fn begin(&self, lookups: u64) {
         self.lookups.add(lookups);
     }
 
-    /// A filter said no.
+    /// Counts a negative probe.
     #[inline]
     pub fn filter_negative(&self) {
         self.filter_negatives.add(1);
     }
 
-    /// A filter said perhaps, and its table was searched.
+    /// Counts a positive probe, whose table is searched.
     #[inline]
-    pub fn filter_perhaps(&self) {
-        self.filter_perhaps.add(1);
+    pub fn filter_positive(&self) {
+        self.filter_positive.add(1);
     }
 
-    /// That table did not have the key.
+    /// Counts a false positive.
     #[inline]
     pub fn filter_false_positive(&self) {
         self.filter_false_positives.add(1);
     }
 
-    /// The cache lacked a data block.
+    /// Counts a data block read.
     #[inline]
     pub fn data_block_read(&self) {
         self.data_blocks_read.add(1);
     }
 
-    /// The cache had an entry by itself.
+    /// Counts an entry cache hit.
     #[inline]
     pub fn cached_entry(&self) {
         self.cached_entries.add(1);
     }
 
-    /// The numbers so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> LookupCounts {
         LookupCounts {
             lookups: self.lookups.get(),
-            filter_probes: self.filter_negatives.get() + self.filter_perhaps.get(),
+            filter_probes: self.filter_negatives.get() + self.filter_positive.get(),
             filter_negatives: self.filter_negatives.get(),
             filter_false_positives: self.filter_false_positives.get(),
             data_blocks_read: self.data_blocks_read.get(),
@@ -143,40 +142,40 @@ impl LookupTally {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds counts of another tally.
     fn add(&self, counts: &LookupCounts) {
         self.lookups.add(counts.lookups);
         self.filter_negatives.add(counts.filter_negatives);
-        self.filter_perhaps.add(counts.filter_probes - counts.filter_negatives);
+        self.filter_positive.add(counts.filter_probes - counts.filter_negatives);
         self.filter_false_positives.add(counts.filter_false_positives);
         self.data_blocks_read.add(counts.data_blocks_read);
         self.cached_entries.add(counts.cached_entries);
     }
 }
 
-/// The numbers of one thread, the only one that writes them: a cache line.
+/// Counters of one thread, on their own cache line; only that thread writes them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct OfThread {
-    /// What its lookups count into.
+    /// Its counters.
     pub tally: LookupTally,
-    /// Picks those of its lookups that are sampled.
+    /// Picks its lookups to sample.
     pub sampler: Sampler,
 }
 
 const _: () = assert!(size_of::<OfThread>() == 64);
 
-/// What all lookups of a database did. Clones are the same.
+/// Counters of all lookups of a database. Clones share them.
 #[derive(Clone, Debug)]
 pub struct LookupCounters(Arc<Shared>);
 
 struct Shared {
-    /// Its clock.
+    /// The clock.
     env: Arc<dyn Env>,
     collected: Mutex<Collected>,
     sampled: Counter,
     past_memtables: Lately<1>,
-    /// Once so many were sampled, somebody is to be woken.
+    /// Number of samples at which the watcher is woken.
     wake_at: AtomicU64,
     watcher: OnceLock<Arc<dyn Worker>>,
     latencies: Latencies,
@@ -191,18 +190,18 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// The numbers of all threads.
+/// Counters of all threads.
 #[derive(Debug, Default)]
 struct Collected {
     threads: Vec<Arc<OfThread>>,
-    /// Of threads that are gone.
+    /// Counts of threads that have ended.
     rest: LookupCounts,
-    /// How many threads there were.
+    /// Number of threads so far.
     joined: u64,
 }
 
-/// What a thread counts into: shared with whoever adds up, and within the thread by an `Rc` around
-/// it, which takes no locked instruction.
+/// Counters of the current thread. The `Arc` shares them with readers of the sums; within the
+/// thread an `Rc` around it is cloned without a locked instruction.
 #[derive(Debug)]
 pub struct Mine(Arc<OfThread>);
 
@@ -215,22 +214,22 @@ impl Deref for Mine {
     }
 }
 
-/// A database that this thread looked something up in.
+/// A database that this thread has read.
 struct Joined {
-    /// Keeps its address from being given to another.
+    /// Keeps the address from being reused.
     of: Weak<Shared>,
-    /// That address.
+    /// Address of the shared counters.
     address: usize,
     numbers: Rc<Mine>,
 }
 
 thread_local! {
-    /// The databases that this thread looked something up in; hardly ever more than one.
+    /// Databases that this thread has read; rarely more than one.
     static JOINED: RefCell<Vec<Joined>> = const { RefCell::new(Vec::new()) };
 }
 
 impl LookupCounters {
-    /// Those of a database whose clock is that of `env`.
+    /// Makes the counters of a database with the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Self {
         let (collected, sampled) = (Mutex::default(), Counter::default());
         let (past_memtables, latencies) = (Lately::default(), Latencies::default());
@@ -238,17 +237,20 @@ impl LookupCounters {
         Self(Arc::new(Shared { env, collected, sampled, past_memtables, wake_at, watcher, latencies }))
     }
 
-    /// Registers who is woken; may be called once.
+    /// Sets the worker that [`Self::wake_at`] wakes.
+    ///
+    /// # Panics
+    /// If it is set already.
     pub fn set_watcher(&self, watcher: Arc<dyn Worker>) {
-        assert!(self.0.watcher.set(watcher).is_ok(), "one watches lookups");
+        assert!(self.0.watcher.set(watcher).is_ok(), "the watcher of lookups is set already");
     }
 
-    /// Wakes whoever watches once this many lookups were sampled, once.
+    /// Wakes the watcher once, when this many lookups have been sampled.
     pub fn wake_at(&self, sampled: u64) {
         self.0.wake_at.store(sampled, Ordering::Relaxed);
     }
 
-    /// The numbers of this thread.
+    /// Returns the counters of this thread.
     #[inline]
     pub fn mine(&self) -> Rc<Mine> {
         let find = |joined: &RefCell<Vec<Joined>>| {
@@ -266,12 +268,12 @@ impl LookupCounters {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Adds what lookups counted by themselves.
+    /// Adds counts that a lookup kept by itself.
     pub fn add(&self, counts: &LookupCounts) {
         self.mine().tally.add(counts);
     }
 
-    /// The sums so far, of about now.
+    /// Returns the sums over all threads, as of about now.
     pub fn sums(&self) -> LookupCounts {
         let mut collected = self.0.collected.lock();
         collected.gather();
@@ -280,22 +282,22 @@ impl LookupCounters {
         sums
     }
 
-    /// The time on the database's clock. Only sampled lookups ask.
+    /// Returns the time. Only sampled lookups read the clock.
     pub fn now(&self) -> Duration {
         self.0.env.now()
     }
 
-    /// Notes how long something took that was sampled.
+    /// Adds the latency of a sampled operation.
     pub fn note_latency(&self, kind: LookupKind, began: Duration) {
         self.0.latencies.note(kind, self.now().saturating_sub(began));
     }
 
-    /// How long lookups took, of those that were sampled.
+    /// Returns the latencies of sampled lookups.
     pub fn latencies(&self) -> &Latencies {
         &self.0.latencies
     }
 
-    /// Notes that one more lookup is sampled.
+    /// Counts a sampled lookup.
     pub fn note_sampled(&self) {
         self.0.sampled.add(1);
         if self.sampled() >= self.0.wake_at.load(Ordering::Relaxed)
@@ -306,37 +308,38 @@ impl LookupCounters {
         }
     }
 
-    /// Notes that a sampled lookup was not decided by buffers.
+    /// Counts a sampled lookup that the memtables did not decide.
     pub fn note_past_memtables(&self) {
         self.0.past_memtables.add(self.sampled(), [1]);
     }
 
-    /// How many lookups were sampled lately, and how many of these were not decided by buffers.
+    /// Returns the recent samples, and those among them that the memtables did not decide.
     pub fn lately(&self) -> (u64, u64) {
         let sampled = self.sampled();
         (sampled_lately(sampled, 0), self.0.past_memtables.get(sampled)[0])
     }
 
-    /// How many lookups were sampled so far.
+    /// Returns the number of samples so far.
     pub fn sampled(&self) -> u64 {
         self.0.sampled.get()
     }
 
-    /// Gives this thread numbers of its own.
+    /// Adds counters for this thread.
     #[cold]
     #[inline(never)]
     fn join(&self) -> Rc<Mine> {
         let mut collected = self.0.collected.lock();
         collected.gather();
         collected.joined += 1;
-        // What a thread samples depends on when it came, so it is the same whenever a history is repeated.
+        // What a thread samples depends on when it came, so it is the same whenever a history is
+        // repeated.
         let numbers = OfThread { tally: LookupTally::default(), sampler: Sampler::new(collected.joined) };
         let numbers = Arc::new(numbers);
         collected.threads.push(numbers.clone());
         drop(collected);
         let (address, numbers) = (self.address(), Rc::new(Mine(numbers)));
-        // A thread that is ending, and looks something up in the destructor of what it kept, gets new ones
-        // each time.
+        // A thread that is ending, and looks something up in the destructor of what it kept, gets
+        // new ones each time.
         let _ = JOINED.try_with(|joined| {
             let mut joined = joined.borrow_mut();
             // Databases that were closed since.
@@ -392,7 +395,8 @@ mod tests {
             tamarack_env::sync::thread::scope(|scope| {
                 let count = || (0..100).for_each(|_| [&one, &other].into_iter().for_each(|some| some.add(&counts(1))));
                 let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
-                // Not left to the scope, which does not wait until a thread has let go of what is its own.
+                // Not left to the scope, which does not wait until a thread has let go of what is
+                // its own.
                 threads.into_iter().for_each(|thread| thread.join().expect("it only counts"));
             });
         }

@@ -1,7 +1,7 @@
-//! [`Number`]: a number that one thread writes and any may read.
+//! [`Number`]: a counter that one thread writes and all may read.
 //!
-//! An addition is a load and a store, without a locked instruction. They order nothing: who reads
-//! gets the number of about now.
+//! An addition is a load and a store, without a locked instruction. They order nothing: a reader
+//! gets the value of about now.
 
 #![expect(
     clippy::disallowed_types,
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Number(AtomicU64);
 
 impl Number {
-    /// One that begins with `number`.
+    /// Makes a counter with an initial value.
     pub(super) fn new(number: u64) -> Self {
         Self(AtomicU64::new(number))
     }
 
-    /// Not one atomic step together with a [`Number::get`]: nobody else writes here.
+    /// Sets the value. Together with [`Number::get`] it is not atomic: only one thread writes.
     #[inline]
     pub(super) fn set(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Number {
         self.set(self.get() + amount);
     }
 
-    /// The number now.
+    /// Returns the value.
     #[inline]
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,61 +1,60 @@
-//! What was read from tables, counted by who reads ([`ReadCounters`]), and as plain numbers
+//! Reads from tables by reader, as counters ([`ReadCounters`]) and as plain numbers
 //! ([`ReadStats`]).
 //!
-//! Only what goes to storage counts, not what the cache has; so a count costs nothing beside what
-//! it counts.
+//! Only reads from storage count, not block cache hits; so counting costs little beside the read.
 
 use std::ops::{Add, Sub};
 
 use super::Counter;
 
-/// On whose behalf tables are read.
+/// Operation that reads tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// A lookup of one key.
+    /// Lookup of one key.
     Get,
-    /// A lookup of many keys.
+    /// Lookup of several keys.
     MultiGet,
-    /// A scan.
+    /// Scan.
     Scan,
-    /// A merge.
+    /// Compaction.
     Compaction,
-    /// Opening a table, or checking it.
+    /// Opening or verifying a table.
     Upkeep,
 }
 
-/// How many kinds of readers there are.
+/// Number of kinds of readers.
 const READERS: usize = Reader::Upkeep as usize + 1;
 
-/// What was read from tables, by reader. A cache line for each, so that they do not meet.
+/// Reads from tables, by reader. Each has its own cache line, so that they do not contend.
 #[derive(Debug, Default)]
 pub struct ReadCounters([ReaderCounters; READERS]);
 
 impl ReadCounters {
-    /// What was read for `reader`.
+    /// Returns the counters of `reader`.
     pub fn of(&self, reader: Reader) -> &ReaderCounters {
         &self.0[reader as usize]
     }
 }
 
-/// What was read from tables for one kind of reader. Counted when it is asked for, whatever comes
-/// of it.
+/// Reads from tables by one kind of reader, counted when they are requested, whether they succeed
+/// or not.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct ReaderCounters {
-    /// Blocks that were read and decoded: data blocks and index blocks.
+    /// Data blocks and index blocks read and decoded.
     pub blocks: Counter,
     /// Lower index blocks among them.
     pub index_blocks: Counter,
-    /// Reads that the environment was asked for.
+    /// Read requests to the environment.
     pub reads: Counter,
-    /// The times that several of these were handed over together.
+    /// Batches of several read requests.
     pub batches: Counter,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: Counter,
 }
 
 impl ReaderCounters {
-    /// Counts one read of so many bytes.
+    /// Counts one read of `bytes` bytes.
     pub fn count_read(&self, bytes: usize) {
         self.reads.add(1);
         self.bytes.add(bytes as u64);
@@ -63,7 +62,7 @@ impl ReaderCounters {
 }
 
 impl ReadCounters {
-    /// The numbers so far.
+    /// Returns the values so far.
     pub fn get(&self) -> ReadStats {
         let of = |reader| ReaderStats::of(self.of(reader));
         ReadStats {
@@ -76,45 +75,45 @@ impl ReadCounters {
     }
 }
 
-/// What was read from tables since the database was opened, by reader.
+/// Reads from tables since the database was opened, by reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadStats {
-    /// For [`crate::Db::get`] and [`crate::Db::contains`].
+    /// Reads of [`crate::Db::get`] and [`crate::Db::contains`].
     pub gets: ReaderStats,
-    /// For lookups of many keys at once.
+    /// Reads of [`crate::Db::multi_get`].
     pub multi_gets: ReaderStats,
-    /// For scans.
+    /// Reads of scans.
     pub scans: ReaderStats,
-    /// For merges.
+    /// Reads of compactions.
     pub compactions: ReaderStats,
-    /// For opening tables, and for [`crate::Db::verify`].
+    /// Reads for opening tables, for filter rebuilds, and of [`crate::Db::verify`].
     pub upkeep: ReaderStats,
 }
 
-/// What was read from tables by one kind of reader. It does not count what the block cache had; the
-/// page cache may have had all of it.
+/// Reads from tables by one kind of reader. Block cache hits do not count; reads that the operating
+/// system's page cache serves do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderStats {
-    /// Blocks read and decoded: data blocks and index blocks.
+    /// Data blocks and index blocks read and decoded.
     pub blocks: u64,
-    /// Lower index blocks among them. Those of a table are read once if they find room in memory
-    /// ([`crate::AdvancedOptions::index_bytes`]); models of reads foretell the others.
+    /// Lower index blocks among them. Those of a table are read once if they fit in memory
+    /// ([`crate::AdvancedOptions::index_bytes`]); models predict the other blocks.
     pub index_blocks: u64,
-    /// Reads of files; one may bring several blocks.
+    /// Reads of files; one may return several blocks.
     pub reads: u64,
-    /// Times that several of these reads were handed over at once.
+    /// Batches of several reads submitted at once.
     pub batches: u64,
-    /// Bytes that these reads brought.
+    /// Bytes read.
     pub bytes: u64,
 }
 
 impl ReadStats {
-    /// All readers together.
+    /// Returns the sums over all readers.
     pub fn total(&self) -> ReaderStats {
         self.gets + self.multi_gets + self.scans + self.compactions + self.upkeep
     }
 
-    /// What was read since `earlier`, of the same open database.
+    /// Returns the reads since `earlier`, a value of the same open database.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

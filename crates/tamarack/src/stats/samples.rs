@@ -1,30 +1,28 @@
-//! Sampled lookups: one in [`LOOKUPS_PER_SAMPLE`] is looked at more closely than all others can
-//! afford.
+//! Sampled lookups: one in [`LOOKUPS_PER_SAMPLE`] is observed in detail.
 //!
-//! Of every sampled lookup each table that it comes to keeps what became of it there
-//! ([`TableSamples`]), and the database keeps how long it took ([`super::latency`]). All others pay
-//! for it with counting down to the next sample, two instructions.
+//! For every sampled lookup, each table that it reaches counts the outcome there
+//! ([`TableSamples`]), and the database keeps the latency ([`super::latency`]). All other lookups
+//! only count down to the next sample, in two instructions.
 //!
 //! # Which lookups are sampled
 //!
-//! Each is, with the same probability and independently of all others: the gaps from one to the
-//! next are drawn from a geometric distribution. So no pattern of keys, of whatever period, is seen
-//! more or less often than it comes, and a thread of three lookups counts as a part of one with
-//! many. The numbers behind it are pseudo-random, from when its thread first came to the database;
-//! a simulated history samples the same lookups whenever it is repeated.
+//! Each with the same probability, independently of the others: the gaps between samples have a
+//! geometric distribution. So periodic patterns of keys are not over- or underrepresented, and
+//! threads with few lookups count in proportion. The gaps are pseudo-random, seeded by the order in
+//! which threads first read the database; a repeated simulation samples the same lookups.
 //!
 //! # Lately
 //!
-//! What filters are shared out by (`allocation=observed`) is counted by *periods* of [`PERIOD`]
-//! samples, about 262,000 lookups: the current one and the one before count ([`Lately`]). So a
-//! workload that has changed is seen as it is after half a million lookups at most.
+//! The allocation of filters by `allocation=observed` uses counts by *periods* of [`PERIOD`]
+//! samples, about 262,000 lookups: the current period and the one before ([`Lately`]). So a change
+//! of the workload is fully reflected after at most half a million lookups.
 //!
-//! # What an estimate is worth
+//! # Precision
 //!
-//! Of `n` samples, about `64 n` lookups were meant, with a standard deviation of `64 √n`: with 100
-//! samples 10 %, with 10,000 samples 1 %.
+//! `n` samples stand for about `64 n` lookups, with a standard deviation of `64 √n`: 10 % with 100
+//! samples, 1 % with 10,000.
 //!
-//! Tests: here, and `tests/suite/samples.rs` against what lookups really met.
+//! Tests: here, and `tests/suite/samples.rs` against exact counts.
 
 use std::array;
 
@@ -33,28 +31,28 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 use super::Counter;
 use super::number::Number;
 
-/// One in so many lookups is sampled. At 64, what a sample takes beside its lookup, below 500 ns,
-/// adds less than 10 ns to each.
+/// Mean number of lookups per sample. A sample costs less than 500 ns, so at 64 it adds less than
+/// 10 ns to each lookup on average.
 pub const LOOKUPS_PER_SAMPLE: u64 = 64;
 
-/// So many samples are a period.
+/// Samples per period.
 const PERIOD: u64 = 4096;
 
-/// The period in which the last of so many samples came.
+/// Returns the period of the last of `sampled` samples.
 fn period(sampled: u64) -> u64 {
     sampled.saturating_sub(1) / PERIOD
 }
 
-/// How many of `sampled` lookups came lately, and after the first `before`.
+/// Returns how many of `sampled` samples are recent and came after the first `before`.
 pub(crate) fn sampled_lately(sampled: u64, before: u64) -> u64 {
     sampled.saturating_sub(before.max(period(sampled).saturating_sub(1) * PERIOD))
 }
 
-/// Numbers of this period and of the one before. When a period begins, samples that are noted at
-/// that moment by several threads may be lost; so few do not matter.
+/// Counts of this period and of the one before. When a period begins, concurrent samples of several
+/// threads may be lost; they are too few to matter.
 #[derive(Debug)]
 pub(super) struct Lately<const N: usize> {
-    /// Which period is the current one.
+    /// The current period.
     period: AtomicU64,
     now: [AtomicU64; N],
     before: [AtomicU64; N],
@@ -68,7 +66,7 @@ impl<const N: usize> Default for Lately<N> {
 }
 
 impl<const N: usize> Lately<N> {
-    /// Adds what a sample brings, the last of `sampled`.
+    /// Adds the amounts of a sample, the last of `sampled`.
     pub(super) fn add(&self, sampled: u64, amounts: [u64; N]) {
         let period = period(sampled);
         let counted = self.period.swap(period, Ordering::Relaxed);
@@ -81,7 +79,7 @@ impl<const N: usize> Lately<N> {
         self.now.iter().zip(amounts).for_each(|(now, amount)| _ = now.fetch_add(amount, Ordering::Relaxed));
     }
 
-    /// The sums of the two periods up to the last of `sampled`.
+    /// Returns the sums of the two periods up to the last of `sampled`.
     pub(super) fn get(&self, sampled: u64) -> [u64; N] {
         let get = |numbers: &[AtomicU64; N], index: usize| numbers[index].load(Ordering::Relaxed);
         let counted = self.period.load(Ordering::Relaxed);
@@ -93,23 +91,23 @@ impl<const N: usize> Lately<N> {
     }
 }
 
-/// Picks the lookups of a thread that are sampled.
+/// Picks the lookups of a thread to sample.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Lookups up to the next sample, that one included; at least 1.
+    /// Lookups up to and including the next sample; at least 1.
     left: Number,
     random: Number,
 }
 
 impl Sampler {
-    /// Another choice for each number.
+    /// Makes a sampler; `number` is its seed.
     pub fn new(number: u64) -> Self {
         let this = Self { left: Number::new(0), random: Number::new(number << 32) };
         this.draw();
         this
     }
 
-    /// True if this lookup is to be sampled.
+    /// Returns true if this lookup is sampled.
     #[inline]
     pub fn picks(&self) -> bool {
         let left = self.left.get() - 1;
@@ -121,7 +119,7 @@ impl Sampler {
         true
     }
 
-    /// Draws how far the next sample is: 1, 2, 3 … with probabilities p, p(1 - p), p(1 - p)² …
+    /// Draws the distance to the next sample: 1, 2, 3 … with probabilities p, p(1 - p), p(1 - p)² …
     #[cold]
     #[inline(never)]
     fn draw(&self) {
@@ -146,15 +144,15 @@ pub struct TableSamples {
     filter_negatives: Counter,
     filter_false_positives: Counter,
     filter_lines: Counter,
-    /// Of all lookups, not only of sampled ones.
+    /// Over all lookups, not only sampled ones.
     false_positives: Counter,
-    /// Samples that came, and those in vain.
+    /// Samples that reached the table, and those that did not find their key in it.
     lately: Lately<2>,
 }
 
 impl TableSamples {
-    /// A sampled lookup, the last of so many of the database, has come by: whether it found its
-    /// key, whether the filter said no, or perhaps by mistake, and how many cache lines that took.
+    /// Counts a sampled lookup, the last of `sampled` of the database: whether it found its key,
+    /// whether the filter probe was negative or a false positive, and how many cache lines it took.
     pub fn note(&self, sampled: u64, found: bool, is_negative: bool, is_false_positive: bool, filter_lines: u32) {
         self.lately.add(sampled, [1, u64::from(!found)]);
         self.lookups.add(1);
@@ -164,20 +162,20 @@ impl TableSamples {
         self.filter_lines.add(u64::from(filter_lines));
     }
 
-    /// Any lookup was told by the filter that its key may be here, and it was not. This is rare.
+    /// Counts a false positive of any lookup, sampled or not.
     #[cold]
     pub fn note_false_positive(&self) {
         self.false_positives.add(1);
     }
 
-    /// How many samples came, and how many in vain, of the last two periods up to the last of
-    /// `sampled`.
+    /// Returns the samples that reached the table, and those that did not find their key in it, in
+    /// the last two periods up to the last of `sampled`.
     pub fn lately(&self, sampled: u64) -> [u64; 2] {
         self.lately.get(sampled)
     }
 
-    /// The numbers so far. `since` is how many lookups of the database were sampled since the table
-    /// has been there.
+    /// Returns the counts so far. `since` is the number of samples of the database since the table
+    /// was created or the database was opened.
     pub fn get(&self, since: u64) -> RunLookups {
         let in_vain = self.in_vain.get();
         RunLookups {
@@ -187,59 +185,60 @@ impl TableSamples {
             sampled_filter_false_positives: self.filter_false_positives.get(),
             sampled_filter_lines: self.filter_lines.get(),
             filter_false_positives: self.false_positives.get(),
-            // Rarely, a lookup is noted here before it is noted there.
+            // A concurrent sample may be counted here before it is counted in the database.
             in_vain_per_lookup: if in_vain == 0 { 0.0 } else { in_vain as f64 / since.max(in_vain) as f64 },
         }
     }
 }
 
-/// What became of lookups that came to a run, since its tables have been there, or the database was
-/// opened. A lookup comes to a run if nothing younger has decided, and one of the run's tables may
-/// hold its key.
+/// Lookups that reached a run, since its tables were created or the database was opened. A lookup
+/// reaches a run if no younger entry decides it, and the key range of one of the run's tables
+/// contains its key.
 ///
-/// All but [`RunLookups::filter_false_positives`] is of **sampled** lookups, one in
-/// [`LOOKUPS_PER_SAMPLE`], chosen at random.
+/// All fields but [`RunLookups::filter_false_positives`] count **sampled** lookups, a random one in
+/// [`LOOKUPS_PER_SAMPLE`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunLookups {
-    /// Sampled lookups that came to the run.
+    /// Sampled lookups that reached the run.
     pub sampled: u64,
-    /// Those that passed it in vain: it did not have the key.
+    /// Those whose key the run did not have.
     pub sampled_in_vain: u64,
-    /// Those that a filter told so, without a search.
+    /// Those with a negative filter probe, which skipped the table.
     pub sampled_filter_negatives: u64,
-    /// Those that a filter told that the key may be there, when it was not.
+    /// Those with a false positive.
     pub sampled_filter_false_positives: u64,
-    /// Cache lines that filters took for all these.
+    /// Cache lines of filters that all these lookups read.
     pub sampled_filter_lines: u64,
-    /// False positives of the run's filters, of all lookups: exact.
+    /// False positives of the run's filters over all lookups, exactly.
     pub filter_false_positives: u64,
-    /// The estimated share of the database's lookups that pass the run in vain: what its filter can
-    /// save. For a table that is younger than others, of the lookups since it has been there.
+    /// Estimated share of the database's lookups that reach the run and do not find their key in
+    /// it, which is what its filter can save. For a younger table, of the lookups since it was
+    /// created.
     pub in_vain_per_lookup: f64,
 }
 
 impl RunLookups {
-    /// About how many lookups came to the run.
+    /// Returns an estimate of the lookups that reached the run.
     pub fn estimated(&self) -> u64 {
         self.sampled * LOOKUPS_PER_SAMPLE
     }
 
-    /// About how many lookups passed the run in vain.
+    /// Returns an estimate of the lookups that did not find their key in the run.
     pub fn estimated_in_vain(&self) -> u64 {
         self.sampled_in_vain * LOOKUPS_PER_SAMPLE
     }
 
-    /// How often the run's filters said "perhaps" of keys that are not there: all false positives
-    /// for each time that one could have happened, which is an estimate. `None` if there was no
-    /// such time among the samples.
+    /// Returns the measured false positive rate of the run's filters: false positives, which are
+    /// exact, per probe for a key that the run does not have, which is an estimate. `None` if no
+    /// sampled lookup made such a probe.
     pub fn false_positive_rate(&self) -> Option<f64> {
         let negatives = self.sampled_filter_negatives * LOOKUPS_PER_SAMPLE;
-        let asked_in_vain = self.filter_false_positives + negatives;
+        let absent = self.filter_false_positives + negatives;
         (self.sampled_filter_negatives + self.sampled_filter_false_positives > 0)
-            .then(|| self.filter_false_positives as f64 / asked_in_vain as f64)
+            .then(|| self.filter_false_positives as f64 / absent as f64)
     }
 
-    /// The sums of both.
+    /// Returns the sums of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -258,10 +257,10 @@ impl RunLookups {
 mod tests {
     use super::*;
 
-    /// Every lookup is sampled as often as every other: in each place of a period of 64, in
+    /// All lookups are equally likely to be sampled: at each position of a period of 64, in
     /// short-lived threads, and right after another sample.
     #[test]
-    fn all_lookups_are_alike() {
+    fn all_lookups_are_equally_likely() {
         let periods = 200_000;
         let sampler = Sampler::new(1);
         let mut places = [0_u32; LOOKUPS_PER_SAMPLE as usize];
@@ -278,14 +277,15 @@ mod tests {
         // Means of 3125, with standard deviations of 55.5: six of them.
         assert!(places.iter().all(|count| (2792..3458).contains(count)), "{places:?}");
         assert!((2792..3458).contains(&twice), "{twice} samples right after another");
-        // 6,400,000 lookups of threads that make ten each: 100,000 samples, with a standard deviation of
+        // 6,400,000 lookups of threads that make ten each: 100,000 samples, with a standard
+        // deviation of
         // 314.
         let picked = |sampler: Sampler| (0..10).filter(|_| sampler.picks()).count();
         let of_short: usize = (0..640_000).map(|number| picked(Sampler::new(number))).sum();
         assert!((98_100..101_900).contains(&of_short), "{of_short} of short threads");
     }
 
-    /// Two periods count, the rest is forgotten, also by what saw nothing meanwhile.
+    /// Two periods count; older ones do not, even without samples since.
     #[test]
     fn lately_is_two_periods() {
         let lately = Lately::default();
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(sampled_lately(2 * PERIOD + 1, 7), PERIOD + 1);
     }
 
-    /// A thread that comes again as the same number samples the same.
+    /// Samplers with the same seed pick the same lookups.
     #[test]
     fn samples_repeat() {
         let picked = |number| {

@@ -1,7 +1,7 @@
 //! [`Answer`]: the answer of one table's Bloom filter. Which tables a lookup probes, and when, is
 //! decided in `crate::tree::filters`.
 //!
-//! Tests: `tests/suite/filters.rs`, `tests/suite/retune.rs`.
+//! Tests: `tests/suite/filters.rs`, `tests/suite/filter_rebuild.rs`.
 
 use std::ops::ControlFlow;
 

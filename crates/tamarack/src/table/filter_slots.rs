@@ -15,7 +15,7 @@
 //! only. Memory: a filter is charged until no lookup can probe it any more.
 //!
 //! Which tables a lookup probes, and when, is decided in `crate::tree::filters`. Tests: here;
-//! `tests/suite/retune.rs` and `tests/load/threads.rs` with concurrent lookups.
+//! `tests/suite/filter_rebuild.rs` and `tests/load/threads.rs` with concurrent lookups.
 
 use std::sync::Arc;
 

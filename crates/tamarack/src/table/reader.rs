@@ -355,7 +355,7 @@ impl Table {
             visit(entry, holder)
         })?;
         if flow.is_some() {
-            fetch.tally().filter_perhaps();
+            fetch.tally().filter_positive();
             if !found && self.sees_all(query) {
                 fetch.tally().filter_false_positive();
                 self.samples.note_false_positive();

@@ -1,7 +1,7 @@
 //! The shape that a policy gives a tree, within the memory budget.
 //!
 //! Knows no particular policy. Tested where databases are opened and reshaped
-//! (`tests/suite/options.rs`, `tests/suite/retune.rs`).
+//! (`tests/suite/options.rs`, `tests/suite/filter_rebuild.rs`).
 
 use tamarack_model::policy::Policy;
 use tamarack_model::{Bytes, Shape};

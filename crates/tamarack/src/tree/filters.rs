@@ -30,7 +30,7 @@
 //! * A state that is too old for the filter restarts the lookup with a newer one, memtables and
 //!   sequence included: `candidates` then returns an error of its own kind to `read/get`.
 //!
-//! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/retune.rs` and
+//! Tests: `tests/suite/filters.rs`, `tests/suite/samples.rs`; `tests/suite/filter_rebuild.rs` and
 //! `tests/load/threads.rs` with filters that change beside lookups; lockstep histories.
 
 use std::ops::ControlFlow;

@@ -124,12 +124,12 @@ fn failures_and_recoveries_have_events() -> Result<()> {
         panic!("{events:#?}");
     };
     assert!(
-        matches!(failed, Event::BackgroundFailed { doing: "flush", error, .. } if error.is_storage_full()),
+        matches!(failed, Event::BackgroundFailed { operation: "flush", error, .. } if error.is_storage_full()),
         "{failed:?}"
     );
-    assert!(matches!(recovered, Event::BackgroundRecovered { doing: "flush" }), "{recovered:?}");
+    assert!(matches!(recovered, Event::BackgroundRecovered { operation: "flush" }), "{recovered:?}");
     let stats = db.stats();
-    assert!(stats.trouble.is_none() && stats.writing_stopped.is_none());
+    assert!(stats.background_error.is_none() && stats.writing_stopped.is_none());
     assert!(stats.last_background_error.is_some_and(|error| error.contains("table: write")));
 
     db.put("another", "value")?;
@@ -189,12 +189,12 @@ fn a_slow_disk_has_an_event() -> Result<()> {
     sim.run_background_until_idle();
     let slow: Vec<&str> = (notes.take().iter())
         .filter_map(|event| match event {
-            Event::DiskSlow { doing, took } if *took >= Duration::from_secs(2) => Some(*doing),
+            Event::DiskSlow { operation, elapsed } if *elapsed >= Duration::from_secs(2) => Some(*operation),
             _ => None,
         })
         .collect();
-    for doing in ["log: sync", "table: finish", "manifest: commit"] {
-        assert!(slow.contains(&doing), "{slow:?}");
+    for operation in ["log: sync", "table: finish", "manifest: commit"] {
+        assert!(slow.contains(&operation), "{slow:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `docs/OPTIONS.md` is what the tables of options say.
+//! `docs/OPTIONS.md` is generated from the tables of options.
 //!
 //! The test compares; with `TAMARACK_REWRITE=1` in the environment it writes the file instead.
 
@@ -9,13 +9,13 @@ use std::path::Path;
 use tamarack::internals::Row;
 use tamarack::{AdvancedOptions, Options};
 
-/// The document is up to date.
+/// The document matches the tables.
 #[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment serves the engine; this test reads files of the repository"
 )]
-fn the_document_is_fresh() {
+fn the_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/OPTIONS.md");
     let made = document();
     if std::env::var_os("TAMARACK_REWRITE").is_some() {
@@ -50,7 +50,7 @@ fn document() -> String {
     text
 }
 
-/// Without the links that only rustdoc can follow.
+/// Removes the links that only rustdoc can follow.
 fn prose(rustdoc: &str) -> String {
     rustdoc.replace("[`crate::", "`").replace("[`", "`").replace("`]", "`")
 }
@@ -63,7 +63,7 @@ const GROUPS: [(&str, &str, &[Row]); 2] = [
     ),
     (
         "AdvancedOptions",
-        "Overrides of what is otherwise derived: `Options::new().expert(AdvancedOptions::new().policy(\"tiering:T=4\"))`.",
+        "Overrides of settings that are otherwise derived: `Options::new().advanced(AdvancedOptions::new().policy(\"tiering:T=4\"))`.",
         AdvancedOptions::TABLE,
     ),
 ];
@@ -71,9 +71,9 @@ const GROUPS: [(&str, &str, &[Row]); 2] = [
 const INTRODUCTION: &str = "\
 # Options
 
-Generated from the tables in `crates/tamarack/src/options.rs`, as is the documentation of the methods; `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite options`
-makes it again, and the test fails if that changes anything.
+Generated from the tables in `crates/tamarack/src/options.rs`, as is the documentation of the setters; `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite options`
+writes it anew, and the test fails if it is out of date.
 
-Sizes are in bytes. A value out of its range is refused when the database is opened, by an error that says what is allowed. `tamarack COMMAND --help` says which of these a
-command takes, and under which name.
+Sizes are in bytes. Opening a database with a value out of its range fails with an error that says what is allowed. `tamarack COMMAND --help` lists the options of a
+command.
 ";

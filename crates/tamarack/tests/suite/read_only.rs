@@ -56,7 +56,7 @@ fn use_in_every_way(db: &Db) {
     assert_eq!(db.snapshot().scan::<&[u8]>(..).count(), there.len());
     assert!(db.verify(&mut |_, _| {}).unwrap().is_ok());
     let stats = db.stats();
-    assert_eq!((stats.trouble, stats.flushes, stats.compactions), (None, 0, 0));
+    assert_eq!((stats.background_error, stats.flushes, stats.compactions), (None, 0, 0));
 
     let refusals = [
         db.put("key", "value"),

@@ -135,7 +135,7 @@ fn background_work_waits_for_its_space() -> Result<()> {
     assert_eq!(runs(), before + 1, "a run of its own");
     sim.set_capacity(Some(sim.used_bytes() + PAGE_BYTES));
     let Err(error @ Error::Io { .. }) = db.compact() else { panic!("there is no space for it") };
-    assert!(error.is_storage_full() && error.to_string().contains("merge: find space"), "{error}");
+    assert!(error.is_storage_full() && error.to_string().contains("compaction: find space"), "{error}");
     sim.set_capacity(None);
     wait(&sim);
     db.wait_for_compactions()?;

@@ -1,7 +1,7 @@
-//! How decisions of the agenda begin: a flush or a compaction becomes a job, a new shape an edit.
+//! Beginning of the agenda's decisions: a flush or a compaction becomes a job, a new shape an edit.
 //!
-//! All of it happens under the scheduler's lock, each with at most one edit, so that the tree is
-//! still what the agenda decided on when the edit is installed.
+//! Everything here runs under the schedule's lock, with at most one edit per decision, so that the
+//! tree is still the one that the agenda decided on when the edit is installed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tamarack_model::{Bytes, RunId as RunName, Shape, growth};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
-use crate::compaction::job::{Inputs, Job, Part, Task};
+use crate::compaction::job::{Inputs, Job, JobPart, Task};
 use crate::compaction::progress::JobProgress;
 use crate::compaction::schedule::{Schedule, Startable};
 use crate::database::Activity;
@@ -24,19 +24,19 @@ use crate::tree::occupancy::RunContents;
 use crate::tree::state::ImmutableMemtable;
 use crate::tree::version::{TreeVersion, Version};
 
-/// What is being done when there is no space to begin.
-const FLUSH_ROOM: &str = "flush: find space";
-const MERGE_ROOM: &str = "merge: find space";
+/// Names of the steps that fail for lack of disk space.
+const FLUSH_SPACE: &str = "flush: find space";
+const COMPACTION_SPACE: &str = "compaction: find space";
 
-/// A run has about so many tables, if the bounds of their size allow.
+/// Target number of tables of a run, within the bounds on their size.
 const TABLES_PER_RUN: u64 = 32;
 
-/// Tables may be larger than they should by one part of this: files are a little larger than what
-/// is in them.
+/// Tables may exceed their size by one part in this many: files are a little larger than their
+/// entries.
 const TABLE_MARGIN: u64 = 16;
 
 impl Scheduler {
-    /// Makes jobs of the merges that the version has.
+    /// Makes jobs for the compactions in progress of a version.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
         let mut schedule = self.schedule.lock();
         for merge in self.tree.of(version).compactions() {
@@ -50,8 +50,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Carries out what the agenda decides, one decision after the other, until there is nothing to
-    /// begin. A flush or compaction that fails to begin waits for its retry; the other goes on.
+    /// Begins the agenda's decisions one by one, until there is nothing to begin. After a failure,
+    /// flushes or compactions wait for their retry; the other kind goes on.
     pub(super) fn begin(&self, schedule: &mut Schedule) {
         let before = schedule.agenda.clone();
         let mut may_flush = self.flush_retry.pause().is_none();
@@ -64,7 +64,7 @@ impl Scheduler {
             let contents = RunContents::new(tree, &self.database.sequences);
             let startable = Startable { memtable, may_flush, may_compact };
             let next = schedule.next((version.edit_number(), tree), &contents, startable);
-            tracing::debug!(%next, "decided");
+            tracing::debug!(%next, "agenda decided");
             let outcome = match &next {
                 Next::Nothing => break,
                 Next::Flush(plan) => self.begin_flush(schedule, &version, immutable, plan),
@@ -86,20 +86,20 @@ impl Scheduler {
             retry.failed([], error);
         }
         if may_compact && !schedule.agenda.is_paused() && schedule.jobs.compactions().next().is_none() {
-            // What failed before has been made up for, or is not called for any more.
+            // What failed before has succeeded, or is not needed any more.
             self.database.health.report_recovery(Activity::Compaction);
         }
         if before.has_arrivals() && !schedule.agenda.has_arrivals() {
-            // Filters wait for that, so as not to take a tree for what it is that is about to grow.
+            // The filter rebuild waits for this: the tree may have been about to grow.
             self.filters.wake();
         }
         if schedule.agenda != before {
-            // Somebody may wait for just that.
+            // Callers may wait for this change.
             self.database.progress.notify();
         }
     }
 
-    /// The oldest immutable memtable, if it is complete.
+    /// Returns the oldest immutable memtable, if it is complete.
     fn flushable(&self) -> Option<Arc<ImmutableMemtable>> {
         let state = self.tree.pin();
         let immutable = state.immutable.last()?;
@@ -110,7 +110,7 @@ impl Scheduler {
         is_complete.then(|| immutable.clone())
     }
 
-    /// Begins a compaction; one that only moves a run is over with its edit.
+    /// Begins a compaction. One that only moves a run ends with its edit.
     fn begin_compaction(
         &self,
         schedule: &mut Schedule,
@@ -151,40 +151,41 @@ impl Scheduler {
         immutable: Option<Arc<ImmutableMemtable>>,
         plan: &planner::CompactionPlan,
     ) -> Result<()> {
-        let immutable = immutable.expect("the agenda flushes what it was shown");
+        let immutable = immutable.expect("the agenda only flushes a memtable that it was given");
         let input = plan.inputs.first().map(|run| RunId(run.0));
         let buffer = immutable.memtable.raw_bytes();
         let active = input.and_then(|run| self.tree.of(version).run(run)).map_or(0, |(run, ..)| run.raw_bytes());
-        // Where the disk lacks space for the active run once more, the memtable becomes a run of its own.
-        let input = input.filter(|_| self.reserve.check_space(FLUSH_ROOM, buffer + active).is_ok());
+        // Where the disk lacks space for the active run once more, the memtable becomes a run of
+        // its own.
+        let input = input.filter(|_| self.reserve.check_space(FLUSH_SPACE, buffer + active).is_ok());
         if input.is_none() {
-            self.reserve.check_space(FLUSH_ROOM, buffer)?;
+            self.reserve.check_space(FLUSH_SPACE, buffer)?;
         }
         self.open_job(schedule, version, Task::Flush { immutable, input }, (Cause::Flush, None), &[KeyRange::ALL])?;
         schedule.agenda.begun(plan);
         Ok(())
     }
 
-    /// Whether there is space for what a merge needs before it gives some back: in each part that
-    /// is open, a table of each input and one of the output.
-    fn check_compaction_space(&self, tree: &TreeVersion, merge: &planner::CompactionPlan) -> Result<()> {
+    /// Checks that the disk has the temporary space of a compaction: for each part in progress, a
+    /// table of each input and one of the output.
+    fn check_compaction_space(&self, tree: &TreeVersion, plan: &planner::CompactionPlan) -> Result<()> {
         let raw_bytes = |run: &RunName| tree.run(RunId(run.0)).map_or(0, |(run, ..)| run.raw_bytes());
-        let all: u64 = merge.inputs.iter().map(raw_bytes).sum();
-        let tables = (merge.inputs.len() as u64 + 1) * self.settings.threads as u64;
-        self.reserve.check_space(MERGE_ROOM, all.min(tables.saturating_mul(self.table_bytes(all))))
+        let all: u64 = plan.inputs.iter().map(raw_bytes).sum();
+        let tables = (plan.inputs.len() as u64 + 1) * self.settings.threads as u64;
+        self.reserve.check_space(COMPACTION_SPACE, all.min(tables.saturating_mul(self.table_bytes(all))))
     }
 
-    /// The size of the tables that a job writes whose inputs have so many raw bytes.
+    /// Returns the size of the tables of a job with inputs of `raw_bytes`.
     fn table_bytes(&self, raw_bytes: u64) -> u64 {
         let derived = (raw_bytes / TABLES_PER_RUN).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
-        // A small rest would be a table of its own, whose filter takes a cache line for a few entries: a
-        // run of few tables has tables that are alike.
+        // Tables of a run of few tables get equal sizes: a small rest would be a table of its own,
+        // whose filter takes a cache line for few entries.
         let tables = ((raw_bytes + derived / 2) / derived).max(1);
-        let alike = raw_bytes / tables;
-        self.settings.table_bytes.unwrap_or((alike + alike / TABLE_MARGIN).max(TABLE_BYTES_MIN))
+        let equal = raw_bytes / tables;
+        self.settings.table_bytes.unwrap_or((equal + equal / TABLE_MARGIN).max(TABLE_BYTES_MIN))
     }
 
-    /// Makes a job of a task, divided into parts that can be worked on.
+    /// Makes the job of a task, divided into parts.
     fn open_job(
         &self,
         schedule: &mut Schedule,
@@ -206,7 +207,7 @@ impl Scheduler {
         let left = pieces.iter().map(|(piece, _)| piece.bytes).sum();
         let parts = pieces
             .into_iter()
-            .map(|(piece, moved)| Part::new(number, task.clone(), piece.range, moved, table_bytes, filter))
+            .map(|(piece, moved)| JobPart::new(number, task.clone(), piece.range, moved, table_bytes, filter))
             .collect();
         let job = Job {
             number,
@@ -222,25 +223,25 @@ impl Scheduler {
             began: self.env.now(),
             written: 0,
         };
-        self.tell_of_begin(&job, version);
+        self.post_begin(&job, version);
         schedule.jobs.begin(job);
         self.wake();
         Ok(number)
     }
 
-    /// The shape that the tree takes as soon as this flush is done, if it fills the only level.
-    /// (Whatever else makes the tree grow has done so before its job begins.)
+    /// Returns the shape after this flush if it fills the only level, and the tree grows. (All
+    /// other growth happens before its job begins.)
     fn shape_after(&self, schedule: &mut Schedule, version: &Version, task: &Task) -> Option<Shape> {
         let Task::Flush { immutable, .. } = task else { return None };
-        let held = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();
-        let all = held + Bytes(immutable.memtable.raw_bytes());
+        let data = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();
+        let all = data + Bytes(immutable.memtable.raw_bytes());
         if schedule.shape().last() > 1 || !planner::is_level_full(schedule.shape(), 1, all.0) {
             return None;
         }
         growth::grown(&**schedule.policy(), schedule.shape(), all)
     }
 
-    fn tell_of_begin(&self, job: &Job, version: &Version) {
+    fn post_begin(&self, job: &Job, version: &Version) {
         let event = || match &job.task {
             Task::Flush { immutable, .. } => {
                 Event::FlushBegun { entries: immutable.memtable.entries(), raw_bytes: immutable.memtable.raw_bytes() }

@@ -1,5 +1,5 @@
-//! What is carried out: who works on which part, how its tables become part of the tree, and what
-//! ends with it.
+//! Carrying out jobs: which worker takes which part, how its tables enter the tree, and how jobs
+//! end.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tamarack_model::Bytes;
 use super::Scheduler;
 
 use crate::compaction::edits;
-use crate::compaction::job::{Done, Job, Part, Reached, Task};
+use crate::compaction::job::{FinishedPiece, Job, JobPart, Reached, Task};
 use crate::compaction::jobs::target_of;
-use crate::compaction::output::Output;
+use crate::compaction::output::CompactionOutput;
 use crate::compaction::schedule::{Pace, Schedule};
 use crate::database::Activity;
 use crate::error::{Error, Result};
@@ -21,13 +21,13 @@ use crate::format::edit::{Change, KeyRange};
 use crate::format::meta::TableMeta;
 use crate::mistake::{self, Mistake};
 
-/// When a worker looks again that left a job alone: about when a step ends.
-const LEFT_ALONE: Duration = Duration::from_millis(4);
+/// Delay after which a worker that skipped a job looks again: about the duration of a step.
+const SKIPPED: Duration = Duration::from_millis(4);
 
 impl Scheduler {
-    /// The most urgent part that nobody works on; and when to look again, if one is left alone
-    /// though nobody works on it. Says on this occasion how fast writers may go.
-    pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<Part>, Option<Duration>) {
+    /// Takes the most urgent part that no worker has, and returns when to look again if a part was
+    /// skipped. Also updates the rate of write throttling.
+    pub(super) fn take(&self, schedule: &mut Schedule) -> (Option<JobPart>, Option<Duration>) {
         let now = self.env.now();
         let flushes = self.flush_retry.pause().is_none();
         let compactions = !schedule.agenda.is_paused() && self.compaction_retry.pause().is_none();
@@ -35,7 +35,7 @@ impl Scheduler {
         let buffered_max = schedule.shape().buffer() * self.settings.immutable_memtables_max as u64;
         let buffered = {
             let state = self.tree.pin();
-            // Of tiny entries, buffers are full by their memory before they are by their raw bytes.
+            // With tiny entries, memtables are full by memory before they are by raw bytes.
             let memory_share = state.memtables_memory_bytes() as f64 / self.settings.memtables_memory_max as f64;
             Bytes(state.memtables_raw_bytes()).max(Bytes((buffered_max.0 as f64 * memory_share) as u64))
         };
@@ -50,28 +50,27 @@ impl Scheduler {
             self.database.events.post(|| Event::WriteThrottlingEnded);
         }
         let jobs = &mut schedule.jobs;
-        // With huge values, one compaction can take a large part of the memory budget. One goes on at any
-        // time.
+        // With huge values, a compaction can take a large part of the memory budget: then one goes
+        // on at a time.
         let is_crowded =
             self.tables.storage().account().compactions_are_large() && jobs.compactions().any(|job| job.taken > 0);
         let is_limited = now < schedule.speed.compactions_from();
         let waits = |job: &Job| !job.parts.is_empty() && goes_on(job);
         let may_go_on = |job: &Job| waits(job) && (job.is_flush() || !(is_limited || is_crowded));
-        let found = order.iter().copied().find(|place| may_go_on(jobs.at(*place)));
-        let leaves_some =
-            (0..).zip(jobs.iter()).any(|(place, job)| waits(job) && !(may_go_on(job) && order.contains(&place)));
-        let look_again = leaves_some.then(|| schedule.speed.compactions_from().max(now + LEFT_ALONE));
-        let part = found.map(|place| jobs.at(place).take(self.settings.threads));
+        let found = order.iter().copied().find(|at| may_go_on(jobs.at(*at)));
+        let skips_some = (0..).zip(jobs.iter()).any(|(at, job)| waits(job) && !(may_go_on(job) && order.contains(&at)));
+        let look_again = skips_some.then(|| schedule.speed.compactions_from().max(now + SKIPPED));
+        let part = found.map(|at| jobs.at(at).take(self.settings.threads));
         let is_busy = jobs.are_worked_on();
         schedule.speed.look(is_busy, now);
         (part, look_again)
     }
 
-    /// One step of a part that was taken.
-    pub(super) fn work(&self, mut part: Part) -> Progress {
+    /// Carries out one step of a part.
+    pub(super) fn work(&self, mut part: JobPart) -> Progress {
         let _span = match part.task {
             Task::Flush { .. } => tracing::debug_span!("flush", job = part.job),
-            Task::Compaction { .. } | Task::Range { .. } => tracing::debug_span!("merge", job = part.job),
+            Task::Compaction { .. } | Task::Range { .. } => tracing::debug_span!("compaction", job = part.job),
         }
         .entered();
         match self.advance(&mut part) {
@@ -93,7 +92,7 @@ impl Scheduler {
         Progress::More
     }
 
-    /// Notes that a job has copied so much.
+    /// Adds the bytes that a job has copied.
     fn account(&self, schedule: &mut Schedule, number: u64, bytes: u64) {
         let memtable_bytes = schedule.shape().buffer().0;
         let job = schedule.jobs.get(number);
@@ -102,22 +101,24 @@ impl Scheduler {
         schedule.speed.copied(bytes, is_flush, memtable_bytes, self.env.now());
     }
 
-    /// Copies, and hands over what is full.
-    fn advance(&self, part: &mut Part) -> Result<Advanced> {
+    /// Copies, and hands over a full table.
+    fn advance(&self, part: &mut JobPart) -> Result<Advanced> {
         if !part.moved.is_empty() {
             return Ok(Advanced { bytes: 0, ended: true });
         }
         let (env, events) = (&*self.env, &self.database.events);
         let version = self.manifest.version();
-        let copied = events
-            .timed(env, "table: copy", || part.copy(env, &self.database, self.tree.of(&version), &self.workshop))?;
+        let copied = events.timed(env, "table: copy", || {
+            part.copy(env, &self.database, self.tree.of(&version), &self.output_context)
+        })?;
         drop(version);
         let ended = match copied.reached {
             Reached::Pause => false,
             Reached::Border(border) => {
                 events.timed(env, "table: finish", || part.finish())?;
                 let done = KeyRange { from: part.range.from.clone(), to: Some(border.clone()) };
-                // A range's handover says which runs there are, unlike a merge's.
+                // The handover of a range changes the set of runs, unlike that of a whole
+                // compaction.
                 let schedule = matches!(part.task, Task::Range { .. }).then(|| self.schedule.lock());
                 self.hand_over(part, done, false)?;
                 drop(schedule);
@@ -132,8 +133,9 @@ impl Scheduler {
         Ok(Advanced { bytes: copied.bytes, ended })
     }
 
-    /// Gives the output of a merge what was made of `range`, and cuts all inputs back.
-    fn hand_over(&self, part: &mut Part, range: KeyRange, ends: bool) -> Result<()> {
+    /// Hands over `range`: its tables enter the output run, and all inputs are cut back, in one
+    /// edit.
+    fn hand_over(&self, part: &mut JobPart, range: KeyRange, ends: bool) -> Result<()> {
         let version = self.manifest.version();
         let (task, mut moved) = (part.task.clone(), part.moved.clone());
         if mistake::is_planted(Mistake::SliceLeftBehind) {
@@ -158,7 +160,7 @@ impl Scheduler {
             Task::Flush { .. } => panic!("a flush hands over nothing before it is installed"),
         };
         self.install(changes, Activity::Compaction)?;
-        let tables = part.output().map(Output::installed).unwrap_or_default();
+        let tables = part.output().map(CompactionOutput::installed).unwrap_or_default();
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         part.written += file_bytes;
         self.counters.compaction_bytes.add(file_bytes);
@@ -166,16 +168,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A part has come to its end: makes what it did part of the tree, and ends its job if it was
-    /// the last.
-    fn end_part(&self, mut schedule: MutexGuard<'_, Schedule>, mut part: Part) {
+    /// Ends a part: installs its output in the tree, and ends its job if it was the last part.
+    fn end_part(&self, mut schedule: MutexGuard<'_, Schedule>, mut part: JobPart) {
         let job = schedule.jobs.get(part.job);
         let is_last = job.taken == 1 && job.parts.is_empty();
         if job.is_flush() {
-            let output = part.close().unwrap_or_else(|| self.workshop.output(part.table_bytes, part.filter));
+            let output = part.close().unwrap_or_else(|| self.output_context.output(part.table_bytes, part.filter));
             let (from, moved) = (part.range.from.take(), std::mem::take(&mut part.moved));
             job.taken -= 1;
-            job.done.push(Done { from, moved, output });
+            job.done.push(FinishedPiece { from, moved, output });
             if is_last {
                 self.end_flush(&mut schedule, part.job);
             }
@@ -188,15 +189,15 @@ impl Scheduler {
             if let Err(error) = self.hand_over(&mut part, range, is_last) {
                 return self.part_failed(&mut schedule, part, error);
             }
-            // Its cursors held the last of what it merged.
+            // Its cursors pin the last of its inputs.
             part.close();
             let job = schedule.jobs.get(part.job);
             job.taken -= 1;
             job.written += part.written;
             if is_last {
                 let (number, raw_bytes, file_bytes) = (job.number, job.total, job.written);
-                let took = self.env.now().saturating_sub(job.began);
-                let event = || Event::CompactionEnded { number, target, raw_bytes, file_bytes, took };
+                let elapsed = self.env.now().saturating_sub(job.began);
+                let event = || Event::CompactionEnded { number, target, raw_bytes, file_bytes, elapsed };
                 self.database.events.post(event);
                 self.counters.compactions.add(1);
                 let job = schedule.jobs.end(part.job);
@@ -209,8 +210,8 @@ impl Scheduler {
         self.wake();
     }
 
-    /// All parts of a flush have ended: names durable, edit durable, state published, log released,
-    /// in this order.
+    /// Ends a flush after all its parts: names durable, edit durable, state published, WAL
+    /// released, in this order.
     fn end_flush(&self, schedule: &mut Schedule, number: u64) {
         let mut job = schedule.jobs.end(number);
         job.done.sort_by(|a, b| a.from.cmp(&b.from));
@@ -222,16 +223,18 @@ impl Scheduler {
         if let Task::Flush { immutable, .. } = &job.task
             && let Err(error) = self.wal.release(immutable.last)
         {
-            // Nothing depends on it: the segments stay listed and the next flush, or the next open, removes
-            // them.
-            tracing::warn!(%error, "a segment of the log could not be removed");
+            // Nothing depends on it: the segments stay listed, and the next flush or opening
+            // removes them.
+            tracing::warn!(%error, "WAL segment removal failed");
         }
     }
 
     fn install_flush(&self, job: &mut Job) -> Result<()> {
-        let Task::Flush { immutable, input } = &job.task else { panic!("only a flush is installed whole: {job:?}") };
+        let Task::Flush { immutable, input } = &job.task else {
+            panic!("only a flush is installed as a whole: {job:?}")
+        };
         let (mut changes, mut slices) = (Vec::new(), Vec::new());
-        for Done { moved, output, .. } in &job.done {
+        for FinishedPiece { moved, output, .. } in &job.done {
             let tables = output.ready()?;
             changes.extend(edits::added(self.tree.id(), tables));
             slices.extend(moved.iter().cloned().chain(edits::whole(tables)));
@@ -246,17 +249,17 @@ impl Scheduler {
         self.counters.flushed_raw_bytes.add(immutable.memtable.raw_bytes());
         let file_bytes = tables.iter().map(|table| table.file_bytes).sum();
         self.counters.flush_bytes.add(file_bytes);
-        let took = self.env.now().saturating_sub(job.began);
+        let elapsed = self.env.now().saturating_sub(job.began);
         let buffer = &immutable.memtable;
         let (entries, raw_bytes_in) = (buffer.entries(), buffer.raw_bytes());
-        self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, took });
+        self.database.events.post(|| Event::FlushEnded { entries, raw_bytes: raw_bytes_in, file_bytes, elapsed });
         self.counters.level_bytes.add(1, raw_bytes(&tables));
-        tracing::debug!(through = immutable.last.0, "flushed a buffer");
+        tracing::debug!(through = immutable.last.0, "flush finished");
         Ok(())
     }
 
-    /// A part goes back to where it was last handed over.
-    fn part_failed(&self, schedule: &mut Schedule, mut part: Part, error: Error) {
+    /// Resets a failed part to its last handover.
+    fn part_failed(&self, schedule: &mut Schedule, mut part: JobPart, error: Error) {
         let output = part.close();
         let job = schedule.jobs.get(part.job);
         let is_flush = job.is_flush();
@@ -272,11 +275,11 @@ impl Scheduler {
     }
 }
 
-/// What came of one step of a part.
+/// Result of one step of a part.
 struct Advanced {
     /// Raw bytes read.
     bytes: u64,
-    /// The part is at its end; what it made since its last handover is finished.
+    /// True if the part is at its end, with its last table finished.
     ended: bool,
 }
 

@@ -1,20 +1,23 @@
-//! How a run that was built outside becomes part of the tree: one edit, under the scheduler's lock, while nobody writes and nothing is in buffers.
+//! How a run that was built outside becomes part of the tree: one edit, under the scheduler's lock,
+//! while nobody writes and nothing is in buffers.
 
 use tamarack_model::{Bytes, RunId as RunName, growth, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
-use crate::compaction::output::Output;
+use crate::compaction::output::CompactionOutput;
 use crate::database::Activity;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::table::FilterSettings;
 
-/// How many tables of a run that is ingested may wait for their sync: by then the device has written them.
+/// How many tables of a run that is ingested may wait for their sync: by then the device has
+/// written them.
 const SYNCED_BEHIND: usize = 2;
 
-/// How large a run is shows only in the end, so its tables grow with it: each has this part of what is there, within the usual bounds.
+/// How large a run is shows only in the end, so its tables grow with it: each has this part of what
+/// is there, within the usual bounds.
 const TABLE_SHARE: u64 = 8;
 
 /// Before the first entry of a run has come.
@@ -34,13 +37,13 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Error::Io`] if there is no thread to write them.
-    pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Result<Output> {
+    pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Result<CompactionOutput> {
         let (table_bytes, filter) = self.ingest_tables(raw_bytes, entries);
-        self.workshop.output(table_bytes, filter).written_behind(SYNCED_BEHIND)
+        self.output_context.output(table_bytes, filter).written_behind(SYNCED_BEHIND)
     }
 
-    /// The size of such a run's next table, and its filter, now that it has so much. A run that is to be large gives its first tables, which are small, the filters of a
-    /// smaller one.
+    /// The size of such a run's next table, and its filter, now that it has so much. A run that is
+    /// to be large gives its first tables, which are small, the filters of a smaller one.
     pub fn ingest_tables(&self, raw_bytes: u64, entries: u64) -> (u64, Option<FilterSettings>) {
         let derived = || (raw_bytes / TABLE_SHARE).clamp(TABLE_BYTES_MIN, TABLE_BYTES_MAX);
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
@@ -59,19 +62,21 @@ impl Scheduler {
         (table_bytes, self.filters.for_youngest(shape, self.tree.of(&version), level, bytes, entries))
     }
 
-    /// Has flushes make runs of their own until the returned value is dropped, so that they take no longer than the buffer is large: whoever ingests waits for them, and in
-    /// the end all writers do.
+    /// Has flushes make runs of their own until the returned value is dropped, so that they take no
+    /// longer than the buffer is large: whoever ingests waits for them, and in the end all writers
+    /// do.
     pub fn expect_run(&self) -> RunExpected<'_> {
         self.schedule.lock().agenda.expect_run();
         RunExpected(self)
     }
 
-    /// Makes the finished tables of `output`, whose entries all have the sequence `through`, the youngest run of the tree. `last` is the last sequence of a write, and
-    /// everything up to that is in tables; writing goes on after `through`. Returns the level where the run arrives.
+    /// Makes the finished tables of `output`, whose entries all have the sequence `through`, the
+    /// youngest run of the tree. `last` is the last sequence of a write, and everything up to that
+    /// is in tables; writing goes on after `through`. Returns the level where the run arrives.
     ///
     /// # Errors
     /// [`Error::Io`] if nothing has changed; [`Error::Stopped`] if that is unknown.
-    pub fn install_run(&self, output: &mut Output, last: Sequence, through: Sequence) -> Result<usize> {
+    pub fn install_run(&self, output: &mut CompactionOutput, last: Sequence, through: Sequence) -> Result<usize> {
         assert!(last < through, "writers and other runs stay below {through:?}, but {last:?} is written");
         let mut schedule = self.schedule.lock();
         // Closing the database waits for this lock once it has ended writing.
@@ -100,7 +105,7 @@ impl Scheduler {
         schedule.agenda.ingested(RunName(run.0));
         drop(schedule);
         self.wake();
-        tracing::debug!(level, raw_bytes, "ingested a run");
+        tracing::debug!(level, raw_bytes, "ingest finished");
         Ok(level)
     }
 

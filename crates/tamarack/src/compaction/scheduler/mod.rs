@@ -1,44 +1,43 @@
-//! [`Scheduler`]: carries out what the [agenda](tamarack_model::agenda) decides: it makes an edit
-//! and a job of each decision, hands parts of jobs to workers, and makes what they finish part of
+//! [`Scheduler`]: carries out the decisions of the [agenda](tamarack_model::agenda). It turns each
+//! decision into an edit and a job, hands parts of jobs to workers, and installs their output in
 //! the tree.
 //!
 //! ```text
-//!   a memtable is full ──┐                              ┌─▶ worker: copies for a few milliseconds ─┐
-//!   something arrived ───┼─▶ agenda: next ─▶ job ─ parts                                           ├─▶ edit ─▶ version
-//!   somebody asked ──────┘                              └─▶ worker: …                             ─┘
-//!            ▲                                                                                         │
-//!            └──────────────── arrived at level i ◀── the last part of a job ends it ◀──────────────────┘
+//!   full memtable ──┐                             ┌─▶ worker: copies a few ms ─┐
+//!   arrived data ───┼─▶ agenda: next ─▶ job ─ parts                            ├─▶ edit ─▶ version
+//!   request ────────┘                             └─▶ worker: …               ─┘             │
+//!         ▲                                                                                  │
+//!         └──────────── arrived at level i ◀── the last part of a job ends it ◀──────────────┘
 //! ```
 //!
 //! # One step
 //!
 //! Any number of workers call [`Work::step`]. Under the lock of the **schedule**, a worker first
-//! carries out what the agenda decides, until there is nothing to begin. Then it takes one part,
-//! the most urgent that nobody works on, releases the lock, copies for a few milliseconds, and puts
-//! the part back. So no compaction, however large, keeps a worker from a flush for longer than a
-//! step.
+//! begins all jobs that the agenda decides on. Then it takes the most urgent part that no worker
+//! has, releases the lock, copies for a few milliseconds, and puts the part back. So no compaction,
+//! however large, delays a flush by more than a step.
 //!
-//! # What is committed where
+//! # Edits and the schedule's lock
 //!
 //! Edits that begin or end a job, install a flush or change the shape are committed under the
-//! schedule's lock: they say which runs there are, and the agenda decides on that. Handovers in the
-//! middle of a merge are not: they commute.
+//! schedule's lock, since the agenda decides on the set of runs that they change. Handovers in the
+//! middle of a compaction are not: they commute.
 //!
-//! The merges in progress stand in the version; after a crash they are found there and gone on
-//! with. A flush in progress does not: its buffer is in the log, and it begins anew.
+//! Compactions in progress are recorded in the version and resumed after a crash. A flush in
+//! progress is not: its memtable is recovered from the WAL, and the flush begins anew.
 //!
-//! # Order of urgency
+//! # Urgency
 //!
-//! By deadline: how many bytes may still be written before the level that a merge empties is full
-//! again, or the buffers are ([`tamarack_model::pace`]). The same model says how fast writers may
-//! go so that no deadline is missed; the measured speed of the jobs makes bytes per second of it,
-//! and [`Throttle`] holds writers to that.
+//! Jobs are ordered by deadline: the bytes that may still be written before the level that a
+//! compaction empties, or the set of memtables, is full ([`tamarack_model::pace`]). The same model
+//! gives the rate of writes at which no deadline is missed, as a share of the jobs' measured speed;
+//! [`Throttle`] delays writers to that rate.
 //!
 //! # Failures
 //!
-//! A failed sync stops writing for good, unless a table's sync found no space: another table takes
-//! its place. After any other failure the part's files since its last handover are removed, whoever
-//! waits is told, and the part is tried again after a pause; flushes and merges pause
+//! A failed sync stops writing, unless a table's sync found no space: another table replaces it.
+//! After any other failure the part's files since its last handover are removed, waiting callers
+//! get the error, and the part is retried after a pause; flushes and compactions pause
 //! independently.
 
 mod begin;
@@ -58,8 +57,8 @@ use tamarack_model::policy::Policy;
 use tamarack_model::{Occupancy, Shape};
 
 use crate::compaction::filter_rebuild::{FilterRebuild, View};
-use crate::compaction::output::Workshop;
-use crate::compaction::progress::{GoingOn, JobProgress};
+use crate::compaction::output::OutputContext;
+use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::compaction::retry::Retry;
 use crate::compaction::schedule::Schedule;
 use crate::compaction::speed::CopySpeed;
@@ -78,39 +77,38 @@ use crate::write::{DiskStats, Reserve};
 
 pub use reshape::ReshapeEstimate;
 
-/// How background work is done.
+/// Settings of background work.
 #[derive(Clone, Debug)]
 pub struct SchedulerSettings {
-    /// How many workers there are, and so how many parts one merge is divided into at most.
+    /// Number of workers, and so the maximum number of parts of a compaction.
     pub threads: usize,
-    /// The size of tables in bytes of the file; `None` derives it from the run: a thirty-second of
-    /// it, between [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
+    /// Size of table files, in bytes; `None` derives it from the run: a thirty-second of it,
+    /// between [`TABLE_BYTES_MIN`] and [`TABLE_BYTES_MAX`].
     pub table_bytes: Option<u64>,
-    /// The size of the buffer that policies are asked with, in raw bytes.
+    /// Size of memtables that policies get, in raw bytes.
     pub memtable_bytes: u64,
-    /// The largest buffer that a shape which names its own may have.
+    /// Upper bound on the memtable size of a custom shape, in raw bytes.
     pub memtable_bytes_max: u64,
-    /// How many full buffers may wait before writers are slowed down as far as they ever are.
+    /// Number of full memtables at which write throttling is strongest.
     pub immutable_memtables_max: usize,
-    /// Writers wait for a flush rather than let the buffers take more memory than this.
+    /// Memory of all memtables at which writes stall, in bytes.
     pub memtables_memory_max: u64,
-    /// How many raw bytes per second merges may copy; flushes are not held back.
+    /// Limit on the speed of compactions, in raw bytes per second; flushes are not limited.
     pub compaction_rate: Option<u64>,
-    /// How much space the tree may take for each byte that is live.
+    /// Upper bound on space amplification.
     pub space_bound: Option<SpaceBound>,
-    /// Which filters tables carry, until others are chosen.
+    /// Filters of tables, until others are chosen.
     pub filter: FilterChoice,
 }
 
-/// Smaller tables are not made without being asked for: each costs a sync and an entry in the
-/// manifest.
+/// Minimum derived size of a table: each table costs a sync and an entry in the manifest.
 pub const TABLE_BYTES_MIN: u64 = 2 << 20;
-/// Larger tables are not made without being asked for: a merge needs extra space for one table per
-/// input, and hands over one at a time.
+/// Maximum derived size of a table: a compaction needs temporary space for a table per input, and
+/// hands over one at a time.
 pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Plans and carries out the flushes and merges of a tree, and removes the tables they leave
-/// behind.
+/// Plans and carries out the flushes and compactions of a tree, and removes the tables that they
+/// make garbage.
 pub struct Scheduler {
     env: Arc<dyn Env>,
     database: Arc<Database>,
@@ -118,49 +116,49 @@ pub struct Scheduler {
     wal: Arc<Wal>,
     manifest: Arc<Manifest>,
     tables: Arc<TableFiles>,
-    workshop: Arc<Workshop>,
+    output_context: Arc<OutputContext>,
     counters: Arc<Counters>,
     throttle: Arc<Throttle>,
     reserve: Arc<Reserve>,
     settings: SchedulerSettings,
     filters: FilterRebuild,
-    /// What is in progress and what is next. Edits that begin or end a job, or change the shape,
-    /// are installed under this lock.
+    /// Jobs in progress and the agenda. Edits that begin or end a job, or change the shape, are
+    /// installed under this lock.
     schedule: Mutex<Schedule>,
     flush_retry: Retry,
     compaction_retry: Retry,
     workers: OnceLock<Arc<dyn Worker>>,
 }
 
-/// The parts of a database that the scheduler works with.
+/// Parts of a database that the scheduler uses.
 pub struct SchedulerParts {
     /// Clock.
     pub env: Arc<dyn Env>,
-    /// What all trees share.
+    /// State shared by all trees.
     pub database: Arc<Database>,
-    /// Whose buffers and runs these are.
+    /// The tree.
     pub tree: Arc<Tree>,
-    /// What is released when a buffer was flushed.
+    /// Its segments are released after flushes.
     pub wal: Arc<Wal>,
-    /// Where edits are committed.
+    /// Edits are committed here.
     pub manifest: Arc<Manifest>,
-    /// What tables are garbage.
+    /// Knows which tables are garbage.
     pub tables: Arc<TableFiles>,
-    /// Where tables are written.
-    pub workshop: Arc<Workshop>,
-    /// What is counted.
+    /// Writes tables.
+    pub output_context: Arc<OutputContext>,
+    /// Counters.
     pub counters: Arc<Counters>,
-    /// Who is told how fast writers may go.
+    /// Limits the rate of writes.
     pub throttle: Arc<Throttle>,
-    /// Knows how much space there is.
+    /// Checks free disk space.
     pub reserve: Arc<Reserve>,
 }
 
 impl Work for Scheduler {
     fn step(&self) -> Progress {
         self.remove_garbage();
-        // A pause that ends while we decide because of it that there is nothing to do would be slept
-        // through.
+        // Read before and after deciding: a pause that ends in between would be slept through
+        // otherwise.
         let paused_until = self.paused_until();
         let (part, look_again) = {
             let mut schedule = self.schedule.lock();
@@ -181,18 +179,17 @@ impl Work for Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler for a tree whose version has a shape. Goes on with the merges that the version
-    /// has.
+    /// Makes a scheduler for a tree that has a shape, and resumes the compactions of its version.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] or [`crate::Error::Unsupported`] if the shape cannot be read.
     pub fn new(around: SchedulerParts, settings: SchedulerSettings) -> Result<Self> {
-        let SchedulerParts { env, database, tree, wal, manifest, tables, workshop, counters, throttle, reserve } =
+        let SchedulerParts { env, database, tree, wal, manifest, tables, output_context, counters, throttle, reserve } =
             around;
         let version = manifest.version();
         let stored = tree.of(&version).shape();
         let TreeDesign { policy, shape, .. } = TreeDesign::decode(stored.expect("opening gives every tree a shape"))
-            .map_err(|error| Error::shape(workshop.dir(), error))?;
+            .map_err(|error| Error::shape(output_context.dir(), error))?;
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
         let compaction_retry = Retry::new(env.clone(), database.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
@@ -202,7 +199,7 @@ impl Scheduler {
             env.clone(),
             tree.clone(),
             tables.clone(),
-            workshop.clone(),
+            output_context.clone(),
             counters.clone(),
         );
         let workers = OnceLock::new();
@@ -213,7 +210,7 @@ impl Scheduler {
             wal,
             manifest,
             tables,
-            workshop,
+            output_context,
             counters,
             throttle,
             reserve,
@@ -228,40 +225,43 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Registers the workers that call this; may be called once.
+    /// Sets the workers that call this.
+    ///
+    /// # Panics
+    /// If they are set already.
     pub fn set_workers(&self, workers: Arc<dyn Worker>) {
-        assert!(self.workers.set(workers).is_ok(), "a scheduler has one set of workers");
+        assert!(self.workers.set(workers).is_ok(), "the workers of the scheduler are set already");
     }
 
-    /// The policy and the shape that the tree has now.
+    /// Returns the present policy and shape.
     pub fn shape(&self) -> (Arc<dyn Policy>, Shape) {
         let schedule = self.schedule.lock();
         (schedule.policy().clone(), schedule.shape().clone())
     }
 
-    /// What the planner sees now: the shape, the runs, and the merges in progress, flushes left
-    /// out.
-    pub fn standing(&self) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
-        self.standing_at(&self.schedule.lock())
+    /// Returns the planner's input: the shape, the runs, and the compactions in progress, without
+    /// flushes.
+    pub fn planner_state(&self) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
+        self.planner_state_of(&self.schedule.lock())
     }
 
-    fn standing_at(&self, schedule: &Schedule) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
+    fn planner_state_of(&self, schedule: &Schedule) -> (Shape, Occupancy, Vec<planner::CompactionPlan>) {
         let version = self.manifest.version();
         let tree = self.tree.of(&version);
         (schedule.shape().clone(), tree.occupancy(), tree.compactions_in_progress())
     }
 
-    /// The disk's space now, if it is known.
+    /// Returns the space on the disk, if it is known.
     pub fn disk(&self) -> Option<DiskStats> {
         let disk = self.reserve.look();
         if disk.is_some_and(|disk| disk.is_low) {
-            // Somebody has to look again.
+            // A worker has to look again.
             self.wake();
         }
         disk
     }
 
-    /// For who writes tables of what is new.
+    /// Checks the disk's reserve before new data is written to tables.
     ///
     /// # Errors
     /// [`crate::Error::Io`] while the disk has little more space than its reserve.
@@ -270,49 +270,48 @@ impl Scheduler {
         self.reserve.check()
     }
 
-    /// What the tree is to look like, what it looks like, and what is going on to make it so: all
-    /// at one moment.
-    pub fn going_on(&self) -> GoingOn {
+    /// Returns the shape, the state and the work in progress, as of one moment.
+    pub fn background(&self) -> BackgroundSnapshot {
         let schedule = self.schedule.lock();
         let state = self.tree.pin_scan();
         let jobs = schedule.jobs.iter().map(|job| JobProgress::of(job, state.tree())).collect();
         let (paused, speed) = (schedule.agenda.is_paused(), schedule.speed.get());
         let (policy, shape) = (schedule.policy().clone(), schedule.shape().clone());
-        GoingOn { policy, shape, state, jobs, paused, speed, space_bound: self.settings.space_bound }
+        BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound: self.settings.space_bound }
     }
 
-    /// Lets go of whoever waits for the scheduler, and waits until what was begun here by others
-    /// than workers has ended. To be called when writing has ended: then nothing is begun any
-    /// more.
+    /// Releases delayed writers, and waits for calls that hold the schedule. To be called once
+    /// writing has stopped, after which nothing begins.
     pub fn finish(&self) {
         self.throttle.set_rate(None);
         drop(self.schedule.lock());
     }
 
-    /// Holds all merges where they are, at the end of their present steps, until
-    /// [`Scheduler::resume_compactions`] was called as often as this.
+    /// Pauses all compactions at the end of their present steps, until
+    /// [`Scheduler::resume_compactions`] has been called as often as this.
     pub fn pause_compactions(&self) {
         self.schedule.lock().agenda.pause();
     }
 
-    /// Takes back one [`Scheduler::pause_compactions`].
+    /// Ends one [`Scheduler::pause_compactions`].
     pub fn resume_compactions(&self) {
         self.schedule.lock().agenda.resume();
         self.wake();
         self.filters.wake();
     }
 
-    /// Has the keys of `range` of all runs that there are now merged into one, and waits for that.
+    /// Compacts the keys in `range` of all present runs into one run, and blocks until that is
+    /// done.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] if a merge fails; it is tried again in the background.
-    /// [`crate::Error::Stopped`] if writing has ended. [`crate::Error::InvalidArgument`] while
-    /// merges are paused.
-    pub fn merge(&self, range: KeyRange) -> Result<()> {
+    /// [`crate::Error::Io`] if a compaction fails; it is retried in the background.
+    /// [`crate::Error::Stopped`] if writing has stopped. [`crate::Error::InvalidArgument`] while
+    /// compactions are paused.
+    pub fn compact(&self, range: KeyRange) -> Result<()> {
         let request = {
             let mut schedule = self.schedule.lock();
             schedule.refuse_if_paused()?;
-            // Who asked before was told of it.
+            // Earlier callers have got the error.
             self.database.health.clear_error(Activity::Compaction);
             schedule.request(range)
         };
@@ -320,10 +319,10 @@ impl Scheduler {
         self.wait(|schedule| schedule.agenda.is_served(request))
     }
 
-    /// Waits until no merge is in progress and none is called for.
+    /// Blocks until no flush or compaction is running or pending.
     ///
     /// # Errors
-    /// As [`Scheduler::merge`].
+    /// As [`Scheduler::compact`].
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.wake();
@@ -334,13 +333,13 @@ impl Scheduler {
         let mut outcome = Ok(());
         self.env.wait(&self.database.progress, None, &mut || {
             let done = is_done(&mut self.schedule.lock());
-            // Merges may have to wait for a flush.
-            let no_trouble = || {
+            // A compaction may wait for a flush, so errors of either count.
+            let check_progress = || {
                 [Activity::Compaction, Activity::Flush]
                     .into_iter()
                     .try_for_each(|what| self.database.health.check_progress(what))
             };
-            outcome = if done { Ok(()) } else { no_trouble() };
+            outcome = if done { Ok(()) } else { check_progress() };
             done || outcome.is_err()
         });
         outcome
@@ -352,37 +351,37 @@ impl Scheduler {
         }
     }
 
-    /// True once writing has ended.
+    /// Returns true once writing has stopped.
     pub(super) fn has_ended(&self) -> bool {
         self.database.health.check_running().is_err()
     }
 
-    /// The filters of its tables.
+    /// Returns the filters of its tables.
     pub fn filters(&self) -> &FilterRebuild {
         &self.filters
     }
 
-    /// Waits until all tables have the filters that they are to have.
+    /// Blocks until no filter rebuild is running or pending.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] if a filter cannot be read; it is tried again.
-    /// [`crate::Error::InvalidArgument`] while merges are paused. [`crate::Error::Stopped`] if
-    /// writing has ended.
+    /// [`crate::Error::Io`] if a filter cannot be read; the rebuild is retried.
+    /// [`crate::Error::InvalidArgument`] while compactions are paused. [`crate::Error::Stopped`] if
+    /// writing has stopped.
     pub fn wait_for_filter_rebuild(&self) -> Result<()> {
         self.schedule.lock().refuse_if_paused()?;
         self.filters.wait(|| self.filter_view(), || self.schedule.lock().agenda.is_paused())
     }
 
-    /// What filters are decided on. `None` while merges are paused, or while something has arrived
-    /// that nobody has looked at: the tree may be about to grow, and then more is to come above
-    /// what there is. Where filters follow lookups, that does not wait.
+    /// Returns the input of the filter decider. `None` while compactions are paused, or while the
+    /// agenda has not seen arrived data: the tree may be about to grow, which changes the
+    /// allocation. Filters that follow lookups do not wait for that.
     pub(super) fn filter_view(&self) -> Option<View> {
         let schedule = self.schedule.lock();
         let is_settled = !schedule.agenda.is_paused() && !schedule.agenda.has_arrivals();
         (is_settled || self.filters.follows_lookups()).then(|| self.view(&schedule))
     }
 
-    /// The same when the database is opened, before anything else is done.
+    /// Returns it at opening, before any other work.
     pub(super) fn view_at_opening(&self) -> View {
         self.view(&self.schedule.lock())
     }
@@ -391,19 +390,18 @@ impl Scheduler {
         View { version: self.manifest.version(), shape: schedule.shape().clone() }
     }
 
-    /// When the first pause after a failure ends.
+    /// Returns the end of the first pause after a failure.
     fn paused_until(&self) -> Option<Duration> {
         self.flush_retry.pause().into_iter().chain(self.compaction_retry.pause()).min()
     }
 
-    /// Installs an edit, which an activity made: commits it to the manifest, shows readers the
-    /// version that it makes, and has filters follow. The one way by which an open database's
-    /// runs and shape change.
+    /// Installs an edit of an activity: commits it to the manifest, publishes the new version to
+    /// readers, and wakes the filter rebuild. Runs and shape of an open database change only here.
     ///
     /// # Errors
-    /// As [`Manifest::commit`]; readers see nothing of the edit then.
+    /// As [`Manifest::commit`]; readers do not see the edit then.
     pub fn install(&self, edit: Vec<Change>, by: Activity) -> Result<Arc<Version>> {
-        // The first edit after a clean close says so.
+        // The first edit after a clean close records that the WAL is open again.
         let reopened = self.manifest.version().wal_end().map(|_| Change::WalReopened);
         let edit = reopened.into_iter().chain(edit).collect();
         let version = self.database.events.timed(&*self.env, "manifest: commit", || self.manifest.commit(edit))?;
@@ -414,13 +412,13 @@ impl Scheduler {
         Ok(version)
     }
 
-    /// Removes the tables that no version and no reader names any more.
+    /// Removes the tables that no version and no reader uses any more.
     fn remove_garbage(&self) {
         for table in self.tables.take_garbage() {
-            match self.workshop.remove(table.id) {
+            match self.output_context.remove(table.id) {
                 Ok(()) => self.tables.removed(&table),
                 Err(error) => {
-                    tracing::warn!(%error, "a table that nothing names could not be removed; the next open will try again");
+                    tracing::warn!(%error, "table removal failed; the next opening will retry it");
                 }
             }
         }

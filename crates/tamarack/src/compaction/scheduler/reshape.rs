@@ -1,20 +1,20 @@
-//! Reshape: how the tree takes another shape, by an edit that moves nothing as data arrives from
-//! then on, or at once for whoever asks for that; and what it will cost.
+//! Changes of policy and reshape: an edit that assigns runs to the levels of another shape, after
+//! which the tree takes its form as data arrives, or at once on request; and the predicted cost.
 //!
 //! ```text
-//! set_policy ──► take_shape: one edit, runs get other levels ──► arrivals carry the tree over
-//!                                                           └──► reshape: every level, small to large; waits
+//! set_policy ──► take_shape: one edit, runs get other levels ─┬─► as data arrives
+//!                                                             └─► reshape: every level, small to large; blocks
 //! ```
 //!
-//! Which level is looked at next, and what it needs, the agenda decides. A level whose runs are in
-//! other compactions is waited for; beside it, everything else goes on. It is not durable: what has
-//! not begun when the process ends is left to arrivals.
+//! The agenda decides the next level and its compaction. A reshape waits for a level whose runs are
+//! in other compactions; everything else goes on. It is not durable: what has not begun when the
+//! process ends is left to arriving data.
 
 use std::sync::Arc;
 
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::Policy;
-use tamarack_model::simulate::{self, Change as Foreseen};
+use tamarack_model::simulate::{self, Change as PredictedChange};
 use tamarack_model::{Bytes, Shape};
 
 use super::Scheduler;
@@ -27,40 +27,40 @@ use crate::format::shape::TreeDesign;
 use crate::tree::design;
 use crate::tree::occupancy::RunContents;
 
-/// For more buffers than this, a simulation takes more than some seconds.
+/// Maximum memtables of a simulation, which takes some seconds for as many.
 const BUFFERS_MAX: u64 = 1 << 20;
 
-/// What a change of policy will cost, reckoned before it:
-/// [`Db::estimate_reshape`](crate::Db::estimate_reshape). Raw bytes, before compression, that
-/// flushes and merges write while so much arrives; the tree then has no merge left to do.
+/// Predicted cost of a change of policy, from
+/// [`Db::estimate_reshape`](crate::Db::estimate_reshape): raw bytes that flushes and compactions
+/// write while data arrives, until no compaction is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReshapeEstimate {
-    /// The words of the policy that the tree has.
+    /// Specification of the present policy.
     pub policy_before: String,
-    /// Those of the one it would be given.
+    /// Specification of the other policy.
     pub policy: String,
-    /// Raw bytes that the estimate takes to be flushed from now on, what is in buffers included.
+    /// Raw bytes assumed to be flushed from now on, those in memtables included.
     pub arriving_bytes: u64,
-    /// What is written for them if the policy stays.
+    /// Bytes written with the present policy.
     pub kept_bytes: u64,
-    /// The same after [`Db::set_policy`](crate::Db::set_policy): merges that arrivals call for
-    /// carry the tree over.
+    /// Bytes written after [`Db::set_policy`](crate::Db::set_policy), with a change as data
+    /// arrives.
     pub lazily_bytes: u64,
-    /// The same if [`Db::reshape`](crate::Db::reshape) follows that at once.
+    /// Bytes written if [`Db::reshape`](crate::Db::reshape) follows it.
     pub at_once_bytes: u64,
-    /// Of that: what `reshape` writes by itself, before anything else arrives. At most all that the
-    /// tree holds.
+    /// Part of [`Self::at_once_bytes`] that `reshape` itself writes, before data arrives; at most
+    /// the tree's size.
     pub reshape_bytes: u64,
 }
 
 impl ReshapeEstimate {
-    /// Bytes that are written more because of the change if it is made lazily; below 0 if it spares
-    /// more than it costs.
+    /// Returns the additional bytes written because of a change as data arrives; negative if it
+    /// saves more than it costs.
     pub fn extra_lazily_bytes(&self) -> i64 {
         difference(self.lazily_bytes, self.kept_bytes)
     }
 
-    /// The same if it is made at once.
+    /// Returns the additional bytes written because of a change at once.
     pub fn extra_at_once_bytes(&self) -> i64 {
         difference(self.at_once_bytes, self.kept_bytes)
     }
@@ -71,30 +71,31 @@ fn difference(a: u64, b: u64) -> i64 {
 }
 
 impl Scheduler {
-    /// What a change to that policy will cost while so many raw bytes arrive. Changes nothing.
+    /// Predicts the cost of a change to `policy` while `arriving` raw bytes are written. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the policy's buffer is too large for this database, or more
-    /// than a million buffers would arrive.
+    /// [`Error::InvalidArgument`] if the policy's memtable is too large for this database, or more
+    /// than a million memtables would arrive.
     pub fn estimate_reshape(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ReshapeEstimate> {
         let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
             let schedule = self.schedule.lock();
             let left = schedule.jobs.compactions().map(|job| job.left).sum();
-            (schedule.policy().clone(), self.standing_at(&schedule), left)
+            (schedule.policy().clone(), self.planner_state_of(&schedule), left)
         };
-        // Merges in progress are carried to their end whatever the policy.
+        // Compactions in progress are completed under either policy.
         let occupancy = simulate::ended(occupancy, &in_progress);
         let is_kept = policy.to_string() == from.to_string();
         let new_shape = if is_kept { shape.clone() } else { self.shape_for(policy, occupancy.bytes())? };
         let most = Bytes(shape.buffer().min(new_shape.buffer()).0.saturating_mul(BUFFERS_MAX));
         if arriving > most {
-            let what = format!("what a change costs is reckoned for at most {most} to be written, not for {arriving}");
+            let what = format!("arriving bytes of {arriving}: at most {most} can be simulated (a million memtables)");
             return Err(Error::InvalidArgument(what));
         }
         let flushes = |shape: &Shape| flushes(arriving, shape.buffer());
         let (now, then) = ((&*from, &shape), (policy, &new_shape));
-        let foreseen = simulate::change(now, then, &occupancy, self.settings.space_bound, flushes);
-        let Foreseen { kept, lazily, at_once, reshaped } = foreseen;
+        let predicted = simulate::change(now, then, &occupancy, self.settings.space_bound, flushes);
+        let PredictedChange { kept, lazily, at_once, reshaped } = predicted;
         Ok(ReshapeEstimate {
             policy_before: from.to_string(),
             policy: policy.to_string(),
@@ -106,8 +107,7 @@ impl Scheduler {
         })
     }
 
-    /// Gives the tree the shape of another policy. Moves no bytes: the tree is carried over as it
-    /// is written to.
+    /// Changes the policy and the shape. Moves no data: the tree takes its form as data arrives.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
@@ -124,9 +124,8 @@ impl Scheduler {
         Ok(shape)
     }
 
-    /// Chooses other filters for the tree's tables, old and new ones, which keep digests or not,
-    /// and
-    /// records that.
+    /// Changes and records the filters of the tree's tables, existing and new, and whether new
+    /// tables store digests.
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
@@ -145,20 +144,20 @@ impl Scheduler {
         self.filters.choose(filter, keeps_digests)
     }
 
-    /// A design, to be recorded.
+    /// Encodes a design.
     fn design(&self, policy: Arc<dyn Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
         TreeDesign { policy, filter, space_bound: self.settings.space_bound, shape }.encode()
     }
 
-    /// Has every level take the form of the tree's shape now, and waits for that.
+    /// Brings every level into the form of the tree's shape, and blocks until that is done.
     ///
     /// # Errors
-    /// As [`Scheduler::merge`].
+    /// As [`Scheduler::compact`].
     pub fn reshape(&self) -> Result<()> {
         {
             let mut schedule = self.schedule.lock();
             schedule.refuse_if_paused()?;
-            // Who asked before was told of it.
+            // Earlier callers have got the error.
             self.database.health.clear_error(Activity::Compaction);
             schedule.agenda.request_reshape();
         }
@@ -171,7 +170,7 @@ impl Scheduler {
         })
     }
 
-    /// The tree has another shape from now on.
+    /// Installs another policy and shape.
     pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
         let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
@@ -186,7 +185,7 @@ impl Scheduler {
     }
 }
 
-/// Full buffers, and the rest.
+/// Divides arriving bytes into full memtables and a rest.
 fn flushes(arriving: Bytes, buffer: Bytes) -> Vec<Bytes> {
     let full = vec![buffer; (arriving.0 / buffer.0) as usize];
     let rest = Bytes(arriving.0 % buffer.0);

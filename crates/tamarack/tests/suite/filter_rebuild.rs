@@ -1,6 +1,6 @@
-//! Filters that become others while their tables stay: within the budget at every step, as promised
-//! afterwards, and never hiding a key, also beside readers, with damaged digests, or without
-//! digests.
+//! Filter rebuilds of tables that stay: filter memory is within the budget at every step, false
+//! positive rates are as predicted afterwards, and no key is ever hidden, also with concurrent
+//! readers, with damaged digests, and without digests.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use tamarack_format::table::FOOTER_BYTES;
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
 const ENTRY_BYTES: u64 = 24;
 
-/// Multiplied by an odd number, numbers in order are everywhere, and never twice. All keys are
-/// even.
+/// Returns an even key; consecutive numbers give distinct keys all over the key space.
 fn key(number: u64) -> [u8; 8] {
     ((number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1) ^ 1).to_be_bytes()
 }
@@ -24,7 +23,7 @@ fn open(env: Arc<dyn Env>, buffer: u64, filter: &str, policy: &str, digests: boo
     Options::new().advanced(advanced.memtable_bytes(buffer * ENTRY_BYTES).table_bytes(16 << 10)).open("/db")
 }
 
-/// Writes these and lets merges and filters settle.
+/// Writes entries, and waits for compactions and filter rebuilds.
 fn load(db: &Db, numbers: std::ops::Range<u64>) -> Result<()> {
     for number in numbers {
         db.put(key(number), number.to_be_bytes())?;
@@ -41,26 +40,26 @@ fn assert_all_there(db: &Db, numbers: impl IntoIterator<Item = u64>) -> Result<(
     Ok(())
 }
 
-/// The sum of the rates that runs promise, and the data blocks that a lookup of an absent key
-/// reads.
-fn promised_and_measured(db: &Db, lookups: u64) -> Result<(f64, f64)> {
+/// Returns the predicted false positives of a zero-result lookup, summed over runs, and the
+/// measured data blocks read per zero-result lookup.
+fn predicted_and_measured(db: &Db, lookups: u64) -> Result<(f64, f64)> {
     let random = Random::new(7);
     let before = db.stats();
     for _ in 0..lookups {
         assert!(!db.contains((random.next() | 1).to_be_bytes())?);
     }
     let after = db.stats();
-    let promised = after.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_fpr).sum();
+    let predicted = after.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_fpr).sum();
     let read = after.lookups.data_blocks_read - before.lookups.data_blocks_read;
-    Ok((promised, read as f64 / lookups as f64))
+    Ok((predicted, read as f64 / lookups as f64))
 }
 
 fn bits(stats: &Stats) -> u64 {
     stats.levels.iter().flat_map(|level| &level.runs).map(|run| run.filter_bits).sum()
 }
 
-/// Another number of bits, another kind, another sharing: without reading data or merging anything,
-/// and then lookups err as seldom as the sizes promise.
+/// A live database gets another size, kind and allocation of filters without reading or compacting
+/// data, and its false positive rate is then as predicted.
 #[test]
 fn a_live_database_gets_other_filters() -> Result<()> {
     let entries = 60_000;
@@ -73,7 +72,7 @@ fn a_live_database_gets_other_filters() -> Result<()> {
         let before = db.stats();
         db.set_filter(words)?;
         db.wait_for_filter_rebuild()?;
-        // Tables are opened, and get what they are to have.
+        // Lookups open the tables, which then get their filters.
         assert_all_there(&db, (0..entries).step_by(7))?;
         let after = db.stats();
         let wanted: u64 = words.split(['=', ',']).nth(1).and_then(|bits| bits.parse().ok()).expect("a number of bits");
@@ -87,9 +86,12 @@ fn a_live_database_gets_other_filters() -> Result<()> {
             (before.compactions, before.compaction_bytes, before.flushes)
         );
         assert!(after.filter_rebuild_bytes_read - before.filter_rebuild_bytes_read < file_bytes / 5, "{words}");
-        let (promised, measured) = promised_and_measured(&db, 30_000)?;
-        let spread = 3.0 * (promised / 30_000.0).sqrt();
-        assert!((measured - promised).abs() < 0.1 * promised + spread, "{words}: {measured} read, {promised} promised");
+        let (predicted, measured) = predicted_and_measured(&db, 30_000)?;
+        let spread = 3.0 * (predicted / 30_000.0).sqrt();
+        assert!(
+            (measured - predicted).abs() < 0.1 * predicted + spread,
+            "{words}: {measured} read, {predicted} predicted"
+        );
     }
     assert!(db.stats().filters_rebuilt > 10);
     db.set_filter("none")?;
@@ -102,10 +104,10 @@ fn a_live_database_gets_other_filters() -> Result<()> {
     Ok(())
 }
 
-/// To elastic filters and away from them: tables that have others keep these until they are merged,
-/// and elastic ones get what is chosen then.
+/// After a change to elastic filters, tables keep their filters until they are compacted; after a
+/// change away from them, elastic filters are replaced at once.
 #[test]
-fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
+fn elastic_filters_come_with_compactions_and_go_at_once() -> Result<()> {
     let db = open(MemoryEnv::new(1), 2000, "blocked:bits=5", "tiering:T=4", true)?;
     load(&db, 0..20_000)?;
     db.set_filter("elastic:bits=6")?;
@@ -117,9 +119,9 @@ fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     assert_all_there(&db, (0..30_000).step_by(5))?;
     let used = bits(&db.stats());
     assert!((100_000..=120_000 + 512 * 40).contains(&used), "{used} bits");
-    let (promised, measured) = promised_and_measured(&db, 20_000)?;
-    let spread = 3.0 * (promised / 20_000.0).sqrt();
-    assert!((measured - promised).abs() < 0.1 * promised + spread, "{measured} read, {promised} promised");
+    let (predicted, measured) = predicted_and_measured(&db, 20_000)?;
+    let spread = 3.0 * (predicted / 20_000.0).sqrt();
+    assert!((measured - predicted).abs() < 0.1 * predicted + spread, "{measured} read, {predicted} predicted");
     // Chosen again, tables that store elastic filters get units of these, without a compaction.
     let before = db.stats();
     db.set_filter("elastic:bits=6")?;
@@ -131,14 +133,19 @@ fn elastic_filters_come_with_merges_and_go_at_once() -> Result<()> {
     assert_all_there(&db, (0..30_000).step_by(5))
 }
 
-/// Without digests, filters are had as they are stored or not at all: those go that save least, and
-/// come back when there is room.
+/// Without digests, filters are kept as they were written or dropped: those that save least are
+/// dropped first, and loaded again when there is memory for them.
 #[test]
-fn without_digests_whole_filters_go_and_come() -> Result<()> {
-    let entries = 40_000;
+fn without_digests_whole_filters_are_dropped_and_loaded() -> Result<()> {
+    let (entries, memtable) = (40_000, 2000);
     let env: Arc<dyn Env> = MemoryEnv::new(1);
-    let db = open(env.clone(), 2000, "bloom:bits=10", "leveling:T=3", false)?;
-    load(&db, 0..entries)?;
+    let db = open(env.clone(), memtable, "bloom:bits=10", "leveling:T=3", false)?;
+    // One memtable at a time, so that the runs of the tree do not depend on the threads' timing.
+    for first in (0..entries).step_by(memtable as usize) {
+        load(&db, first..first + memtable)?;
+    }
+    let runs = |stats: &Stats| stats.levels.iter().map(|level| level.runs.len()).sum::<usize>();
+    assert!(runs(&db.stats()) >= 2, "the smallest run is not the whole tree: {:?}", db.stats().levels);
     assert_all_there(&db, (0..entries).step_by(3))?;
     let full = db.stats();
     let smallest_run =
@@ -150,14 +157,14 @@ fn without_digests_whole_filters_go_and_come() -> Result<()> {
     assert!(half.filter_bytes < full.filter_bytes * 6 / 10, "{} of {}", half.filter_bytes, full.filter_bytes);
     let kept = smallest_run(&half).expect("there are runs");
     assert!(kept.filter_bits_per_entry() > 9.0, "the smallest run saves most for each bit: {kept:?}");
-    assert_eq!((half.filters_rebuilt, half.filter_rebuild_bytes_read), (0, 0), "dropping reads nothing");
+    assert_eq!((half.filters_rebuilt, half.filter_rebuild_bytes_read), (0, 0), "dropping a filter reads nothing");
     assert_all_there(&db, (0..entries).step_by(3))?;
     db.set_filter("bloom:bits=10")?;
     db.wait_for_filter_rebuild()?;
     assert_eq!((bits(&db.stats()), db.stats().filter_bytes), (bits(&full), full.filter_bytes));
     assert_all_there(&db, (0..entries).step_by(3))?;
-    // Opened with other words, tables that nobody has opened yet are opened with what they are to have,
-    // and nothing is read for it.
+    // After opening with another filter, tables are first opened with the filters that they should
+    // have, and nothing is read for the rebuild.
     db.close()?;
     let db = open(env, 2000, "bloom:bits=5", "leveling:T=3", false)?;
     assert!(bits(&db.stats()) <= 5 * entries + 30_000, "{} bits", bits(&db.stats()));
@@ -166,13 +173,13 @@ fn without_digests_whole_filters_go_and_come() -> Result<()> {
     Ok(())
 }
 
-/// A tree whose memory for filters is looked at after every step of the background.
+/// A tree whose filter memory is checked after every step of background work.
 struct Watched {
     env: Arc<SimEnv>,
     db: Db,
-    /// Bits per entry that are allowed now: the more of two while one follows the other.
+    /// Allowed bits per entry; during a change the larger of both sizes.
     bits_per_entry: f64,
-    /// The most entries there were since the tree was last at rest.
+    /// Most entries since the tree was last at rest.
     entries: u64,
     checks: u64,
 }
@@ -184,9 +191,9 @@ impl Watched {
         Ok(Self { env, db, bits_per_entry, entries: 0, checks: 0 })
     }
 
-    /// The bound: bits for the entries of all runs, and once more for those of runs in merges,
-    /// whose tables go when they are empty; a line and what surrounds a filter for each
-    /// table; and the largest filter, which may be replaced just now.
+    /// Checks the upper bound: bits for the entries of all runs, and again for those of runs in
+    /// compactions, whose tables are removed when they are empty; a cache line and the filter's
+    /// header for each table; and the largest filter, which may be under replacement.
     fn check(&mut self, is_at_rest: bool) {
         let stats = self.db.stats();
         let runs = || stats.levels.iter().flat_map(|level| &level.runs);
@@ -200,7 +207,7 @@ impl Watched {
         let used = 8.0 * stats.memory.filters_bytes as f64;
         assert!(
             used <= bound,
-            "{used} bits, {bound} allowed, {entries} entries, {in_compactions} in merges, {tables} tables"
+            "{used} bits, {bound} allowed, {entries} entries, {in_compactions} in compactions, {tables} tables"
         );
         self.checks += 1;
     }
@@ -224,7 +231,7 @@ impl Watched {
         }
         self.db.flush()?;
         self.settle()?;
-        // Opens tables.
+        // Lookups open tables.
         for number in 0..16 {
             self.db.contains((number << 60 | 1_u64).to_be_bytes())?;
         }
@@ -233,15 +240,15 @@ impl Watched {
     }
 }
 
-/// Entries of a buffer.
+/// Entries of a memtable.
 const BUFFER: u64 = 60;
 
-/// Entries of a table at most, about.
+/// Upper bound on the entries of a table, about.
 const TABLE_ENTRIES_MAX: u64 = 16_384 / 20;
 
-/// While a tree grows from 1 to 1,000 buffers, gets other policies and other filters on the way,
-/// and shrinks by deletes, its filters keep to the budget after every step, with digests and
-/// without; and no key is hidden.
+/// While a tree grows from 1 to 1,000 memtables, changes its policy and its filters, and shrinks by
+/// deletes, its filters are within the budget after every step, with and without digests, and no
+/// key is hidden.
 #[test]
 fn the_budget_holds_at_every_step() -> Result<()> {
     for digests in [true, false] {
@@ -278,7 +285,7 @@ fn the_budget_holds_at_every_step() -> Result<()> {
         let grown = tree.db.stats();
         let rebuilt = (grown.filters_rebuilt, grown.filters_loaded, grown.filters_dropped);
         println!(
-            "digests {digests}: {} checks; made anew, loaded, dropped: {rebuilt:?}; {} merges",
+            "digests {digests}: {} checks; rebuilt, loaded, dropped: {rebuilt:?}; {} compactions",
             tree.checks, grown.compactions
         );
         for first in (0..960).step_by(4) {
@@ -292,13 +299,13 @@ fn the_budget_holds_at_every_step() -> Result<()> {
     Ok(())
 }
 
-/// Readers of all kinds go on while filters become others, and no key that is there is ever denied.
+/// Concurrent readers of all kinds find every existing key while filters are rebuilt.
 #[test]
-fn readers_find_everything_meanwhile() -> Result<()> {
+fn concurrent_readers_find_every_key() -> Result<()> {
     let entries = 20_000_u64;
     let db = open(MemoryEnv::new(1), 1000, "blocked:bits=10", "tiering:T=4", true)?;
     load(&db, 0..entries)?;
-    // Filters of tables that nobody has read yet are made as they are to be when somebody does.
+    // Opens all tables: a filter of a table that is not open is not rebuilt.
     assert_all_there(&db, 0..entries)?;
     let (ended, asked) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -323,7 +330,7 @@ fn readers_find_everything_meanwhile() -> Result<()> {
             let before = asked.load(Ordering::Relaxed);
             db.set_filter(words)?;
             db.wait_for_filter_rebuild()?;
-            // However late the machine lets readers run.
+            // Readers make progress in every round, however slow the machine.
             while asked.load(Ordering::Relaxed) == before && !readers.iter().any(|reader| reader.is_finished()) {
                 thread::yield_now();
             }
@@ -332,13 +339,13 @@ fn readers_find_everything_meanwhile() -> Result<()> {
         ended.store(true, Ordering::Relaxed);
         readers.into_iter().try_for_each(|reader| reader.join().expect("no reader panics")).and(changes)
     })?;
-    println!("{} lookups beside {:?} filters made anew", asked.into_inner(), db.stats().filters_rebuilt);
+    println!("{} lookups during {:?} filter rebuilds", asked.into_inner(), db.stats().filters_rebuilt);
     assert!(db.stats().filters_rebuilt > 50);
     Ok(())
 }
 
-/// Damaged digests cost a table nothing but other filters: it is told as damage, the table keeps
-/// what it has, or goes without if that is too large, and answers stay right.
+/// Damaged digests are reported as corruption and keep a table from getting another filter: it
+/// keeps its filter, or has none if that is too large, and lookups stay correct.
 #[test]
 fn damaged_digests_hide_nothing() -> Result<()> {
     let env = Arc::new(SimEnv::new(1));
@@ -365,9 +372,10 @@ fn damaged_digests_hide_nothing() -> Result<()> {
     let number = |at: usize| u64::from_le_bytes(file[footer + at..][..8].try_into().expect("eight bytes"));
     let (offset, length) = (number(72), number(80));
     assert!(offset > 0 && offset + length < bytes, "the table keeps digests");
-    env.flip_bit(&path, offset + 40, 3).expect("it is there");
+    env.flip_bit(&path, offset + 40, 3).expect("the file exists");
 
-    // Opened with what is stored, then larger: it keeps what it has. Smaller: it goes without.
+    // With its stored size, then a larger one, the table keeps its filter; with a smaller one it
+    // has none.
     let db = options("blocked:bits=5").open("/db")?;
     assert_all_there(&db, 0..1000)?;
     let five = bits(&db.stats());
@@ -385,7 +393,7 @@ fn damaged_digests_hide_nothing() -> Result<()> {
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(told.lock().iter().any(|told| told.contains(&name) && told.contains(&offset.to_string())), "{told:?}");
 
-    // Opened at once with another size.
+    // The same when the database is opened with another size.
     for (words, expected) in [("blocked:bits=10", five), ("blocked:bits=2", 0)] {
         let db = options(words).open("/db")?;
         assert_all_there(&db, 0..1000)?;

@@ -1,5 +1,5 @@
-//! A manifest whose edits are each in order, but whose runs stand where the planner cannot have put
-//! them, is refused as damaged: opening must not fail an assertion on what it reads.
+//! A manifest whose edits are valid one by one, but that puts runs where the planner cannot have
+//! put them, is refused as corrupt: opening must not fail an assertion on what it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ fn open(env: &Arc<dyn Env>) -> Result<Db> {
     Options::new().advanced(AdvancedOptions::new().env(env.clone()).policy(policy)).open("/db")
 }
 
-/// Opens a database with three runs in level 1 after `changes` were added to its manifest, and
-/// returns why it was refused.
+/// Opens a database with three runs in level 1 and with `changes` added to its manifest. Returns
+/// the reason for which opening refuses it.
 fn refusal(changes: impl FnOnce(&Manifest, &Version, [RunId; 3]) -> Vec<Change>) -> Option<String> {
     let env: Arc<dyn Env> = MemoryEnv::new(1);
     let db = open(&env).expect("a new database");
     for round in 0..3_u8 {
-        db.put("key", [round; 1000]).expect("memory takes it");
-        db.flush().expect("memory takes it");
+        db.put("key", [round; 1000]).expect("memory does not fail");
+        db.flush().expect("memory does not fail");
     }
-    db.close().expect("memory takes it");
+    db.close().expect("memory does not fail");
     let dir = Path::new("/db");
     let tables = TableFiles::new(TableStorage::buffered(env.clone(), 0), dir);
     let manifest =
@@ -72,16 +72,16 @@ fn begun(manifest: &Manifest, level: u32, index: u32, inputs: &[RunId]) -> (Comp
 }
 
 #[test]
-fn merges_over_several_levels_are_refused() {
+fn compactions_over_several_levels_are_refused() {
     let merge = |level, index| {
         move |manifest: &Manifest, _: &Version, runs: [RunId; 3]| begun(manifest, level, index, &runs).1.to_vec()
     };
-    assert_eq!(refusal(merge(1, 3)), None, "in one level it is gone on with");
+    assert_eq!(refusal(merge(1, 3)), None, "a compaction within one level is resumed");
     assert!(refusal(merge(2, 0)).is_some_and(|why| why.contains("several levels")));
 }
 
 #[test]
-fn merges_without_an_end_are_refused() {
+fn compactions_without_an_end_are_refused() {
     let why = refusal(|manifest, _, runs| {
         let (merge, changes) = begun(manifest, 1, 3, &runs);
         let advanced = Change::CompactionAdvanced { tree: TREE, merge, range: KeyRange::ALL, outputs: vec![] };
