@@ -289,6 +289,6 @@ impl Apart {
         // These lookups made one digest each. Those of the tree, too, if keys are hashed otherwise; if not, it is one of the hashes.
         let digest = if HASHES[h] == Hash::Digest { trees.filters[0].hash } else { 0.0 };
         let all = Times { hash, probe, block, run: further - probe, lookup: absent - further - digest };
-        Measured { all, overlap: Overlap { no, perhaps } }
+        Measured { all, overlap: Overlap { negative: no, positive: perhaps } }
     }
 }

@@ -307,7 +307,7 @@ fn levels(policies: &[Measured<'_>], buffer_bytes: f64) -> String {
         vec![
             (*name).to_owned(),
             digits(number(last, &["shape_levels"]), 0),
-            autumn::Tree::levels_for(RATIO, *scaling, flushed).to_string(),
+            autumn::AutumnTree::levels_for(RATIO, *scaling, flushed).to_string(),
             ratios,
             digits(number(figures, &["load", "runs_most"]), 0),
             digits(mean(figures, &["runs"]), 2),
@@ -461,7 +461,7 @@ fn spaces(policies: &[Measured<'_>]) -> String {
             digits(number(over, &["worst"]), 3),
             digits(number(over, &["worst_model"]), 3),
             off(number(over, &["worst"]), number(over, &["worst_model"])),
-            digits(autumn::Tree { ratio: RATIO, scaling: *scaling, levels }.over_last(), 3),
+            digits(autumn::AutumnTree { ratio: RATIO, scaling: *scaling, levels }.over_last(), 3),
             digits(number(load, &["file_bytes_per_raw"]), 3),
         ]
     });

@@ -253,7 +253,7 @@ fn blocks_over(met: &[Met], live: u64, entries: u64) -> f64 {
 /// Gives the simulation these flushes, each of whose merges end before the next.
 pub fn flush_all(tree: &mut Tree<'_>, flushes: &[u64]) {
     for bytes in flushes {
-        tree.seal(Bytes(*bytes));
+        tree.switch_memtable(Bytes(*bytes));
         tree.settle();
     }
 }

@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::cost::space::Content;
-use tamarack_model::pace::{Job, Load, Pacer};
+use tamarack_model::cost::space::RunContent;
+use tamarack_model::pace::{Load, PacedJob, Pacer};
 use tamarack_model::planner::{self, CompactionPlan, Occasion};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
 
@@ -31,8 +31,8 @@ fn main() {
         let mut full = tree.clone();
         let flush = planner::flush(&shape, &tree, &[], Bytes(1));
         planner::apply(&mut full, &flush, Some(Run { id: RunId(1 << 32), bytes: Bytes(1), entries: None }));
-        let merge = planner::next_compaction(&shape, &full, &[], arrived).expect("level 1 is full");
-        let name = format!("{} runs straight down into level {}", merge.inputs.len(), merge.target);
+        let plan = planner::next_compaction(&shape, &full, &[], arrived).expect("level 1 is full");
+        let name = format!("{} runs straight down into level {}", plan.inputs.len(), plan.target);
         report(runs, &name, || drop(black_box(planner::next_compaction(&shape, black_box(&full), &[], arrived))));
         let busy = busy(&tree);
         report(runs, "flush while half of all runs are in merges", || {
@@ -40,18 +40,18 @@ fn main() {
         });
         let bound = SpaceBound::new(1e9).expect("a bound");
         report(runs, "bound on space, kept", || {
-            drop(black_box(bound.next_compaction(&shape, black_box(&tree), &busy, &Content::of_size)));
+            drop(black_box(bound.next_compaction(&shape, black_box(&tree), &busy, &RunContent::of_size)));
         });
         let tight = SpaceBound::new(1.01).expect("a bound");
         report(runs, "bound on space, to be brought about", || {
-            drop(black_box(tight.next_compaction(&shape, black_box(&tree), &[], &Content::of_size)));
+            drop(black_box(tight.next_compaction(&shape, black_box(&tree), &[], &RunContent::of_size)));
         });
         report(runs, "form of every level", || {
             let fits = |level| planner::fits(&shape, black_box(&tree), &busy, level);
             assert!((1..=shape.last()).all(fits), "no level has a run too many");
         });
         let pacer = Pacer::new(&shape);
-        let jobs: Vec<Job> = busy.iter().take(30).map(|merge| Job::of(merge, Bytes(7))).collect();
+        let jobs: Vec<PacedJob> = busy.iter().take(30).map(|plan| PacedJob::of(plan, Bytes(7))).collect();
         let load = Load { occupancy: &tree, buffered: Bytes(1), buffered_max: Bytes(2) };
         report(runs, &format!("pace with {} merges in progress", jobs.len()), || {
             drop(black_box(pacer.plan(black_box(&load), &jobs)));

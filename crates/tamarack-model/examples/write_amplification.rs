@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             more(&fast),
             settled.runs_total.most,
             slow.runs_total.most,
-            slow.sealed.most,
+            slow.immutable_memtables.most,
         );
     }
     Ok(())

@@ -1,41 +1,39 @@
-//! How many bits of filter each run gets, so that lookups search as few runs in vain as the memory
-//! allows.
+//! Filter allocation: how many bits of filter each run gets, so that lookups have the fewest false
+//! positives for the memory.
 //!
 //! # The identity
 //!
-//! Give a tree `m` bits of filter per entry, spread as well as can be, and a lookup of an absent
-//! key searches
+//! With `m` bits of filter per entry, allocated optimally, a zero-result lookup has
 //!
 //! ```text
 //! R = 2^H · e^(-m ln²2)          H = Σ (n_j / N) log2(N / n_j)
 //! ```
 //!
-//! runs in vain, where `H` is the entropy of "which run is this entry in": the number of bits that
-//! would say it. So what a shape can reach depends on one number of it. A tree that is one run has
-//! H = 0. Leveling with T = 2 has about 2 bits; every run that is added, and every entry that
-//! stands outside of the largest, costs something; and no allocation gets below. (It holds while
-//! all runs have filters; with fewer bits than that, R is less than the identity says, since the
-//! largest runs go without.)
+//! false positives, where `H` is the entropy of "which run is this entry in": the number of bits
+//! that would name the run. A shape's limit depends on this one number. A tree of one run has H =
+//! 0, leveling with T = 2 has about 2 bits. Every additional run and every entry outside the
+//! largest run costs something, and no allocation does better. (The identity holds while all runs
+//! have filters; with fewer bits, R is smaller than the identity says, since the largest runs have
+//! no filter.)
 //!
-//! # What is solved
+//! # The problem
 //!
-//! A run with `n` entries, past which lookups go in vain with weight `w` (how often that is asked
-//! of it), gets `b` bits per entry, and its filter answers "perhaps" for a share `p(b)` of absent
-//! keys:
+//! Let a run with `n` entries be missed by lookups with weight `w` (its misses per lookup). It gets
+//! `b` bits per entry, and its filter answers "maybe" for a share `p(b)` of absent keys:
 //!
 //! ```text
 //! minimise   Σ w_j · p(b_j)          subject to   Σ n_j · b_j ≤ M,   b_j ≥ 0
 //! ```
 //!
 //! On the ideal curve, `p(b) = e^(-b ln²2)`, the answer is `p_j = min(1, λ · n_j / w_j)`: **the
-//! rate is proportional to the size of the run**, and the largest may go without a filter
-//! ([`ideal`]; Monkey, §4.1 and Appendix B, for any sizes). On a real kind's curve, whose probes
-//! are whole numbers and which a filter of less than a bit per entry hardly moves,
-//! [`Curve::allocate`] solves it by prices.
+//! rate is proportional to the size of the run**, and the largest runs may have no filter
+//! ([`ideal`]; Monkey, §4.1 and Appendix B, for any sizes). On the curve of a real filter kind,
+//! with whole numbers of probes and almost no effect below one bit per entry, [`Curve::allocate`]
+//! solves it by prices.
 //!
-//! The **weights** say what lookups there are ([`weights`]); all 1 if none of them finds anything.
-//! The **curve** says which filters there are. Neither knows of levels: half-full trees, runs of
-//! any size and entries of any length are not special.
+//! The **weights** describe the lookups ([`weights`]); all are 1 if no lookup finds anything. The
+//! **curve** describes the filters. Neither knows levels: half-full trees, runs of any size and
+//! entries of any length are not special cases.
 //!
 //! Tests: `tests/suite/allocate.rs`: an independent optimum of the ideal curve for random trees,
 //! brute force for small ones on real curves, Monkey's own algorithm.
@@ -51,18 +49,18 @@ use crate::units::Entries;
 /// `ln²2`: a bit per entry multiplies the rate of an ideal filter by `e^(-ln²2)`, about 0.62.
 pub const LN2_SQUARED: f64 = std::f64::consts::LN_2 * std::f64::consts::LN_2;
 
-/// A run that filters are given to.
+/// A run to which filter bits are allocated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Its entries.
     pub entries: Entries,
-    /// How often lookups pass it in vain, in any unit that is the same for all runs; 0 if never, so
-    /// that a filter would be for nothing.
+    /// Misses of lookups in this run, in any unit that is the same for all runs; 0 if a filter
+    /// would be useless.
     pub weight: f64,
 }
 
 impl Load {
-    /// A run that each lookup passes: what all runs are if no lookup finds anything.
+    /// A run that every lookup misses, as all runs are if no lookup finds anything.
     pub fn new(entries: u64) -> Self {
         Self { entries: Entries(entries), weight: 1.0 }
     }
@@ -77,9 +75,9 @@ impl Load {
     }
 }
 
-/// The sum of `weight · rate` over runs with these rates: searches in vain, for each lookup if
-/// weights are per lookup. Monkey, Eq. 3, for runs of any size.
-pub fn searches_in_vain(runs: &[Load], rates: impl IntoIterator<Item = f64>) -> f64 {
+/// False positives over runs with these rates, `Σ weight · rate`: per lookup if weights are per
+/// lookup. Monkey, Eq. 3, for runs of any size.
+pub fn false_positives(runs: &[Load], rates: impl IntoIterator<Item = f64>) -> f64 {
     runs.iter().zip(rates).map(|(run, rate)| run.weight * rate).sum()
 }
 
@@ -90,27 +88,27 @@ pub fn entropy(runs: &[Load]) -> f64 {
     runs.iter().map(part).filter(|part| *part > 0.0).map(|part| -part * part.log2()).sum()
 }
 
-/// The rate of an ideal filter with so many bits per entry: `e^(-b ln²2)`, Monkey Eq. 2.
+/// The false positive rate of an ideal filter: `e^(-b ln²2)`, Monkey Eq. 2.
 pub fn ideal_rate(bits_per_entry: f64) -> f64 {
     (-bits_per_entry * LN2_SQUARED).exp()
 }
 
-/// Bits per entry for each run, on the ideal curve, that use `bits` in all: exact, by water-filling
-/// in O(n log n).
+/// Allocates `bits` on the ideal curve and returns bits per entry for each run: exact, by
+/// water-filling in O(n log n).
 ///
-/// Runs are left without a filter from the one with the most entries per weight on, until `p_j = λ
-/// · n_j / w_j` stays below 1 for all others, where λ is such that the bits are used up.
+/// Runs lose their filter in order of entries per weight, largest first, until `p_j = λ · n_j /
+/// w_j` is below 1 for all others, with λ such that the bits are used up.
 ///
 /// # Panics
 /// If `bits` or a weight is negative or no number.
 pub fn ideal(runs: &[Load], bits: f64) -> Vec<f64> {
     check(runs, bits);
     let ln_rho = |at: usize| (runs[at].entries() / runs[at].weight).ln();
-    // Largest first: these go without a filter first.
+    // Largest first: these lose their filter first.
     let mut order: Vec<usize> = (0..runs.len()).filter(|&at| runs[at].counts()).collect();
     order.sort_by(|&a, &b| ln_rho(b).total_cmp(&ln_rho(a)));
-    // From the smallest on, until one more would cost bits. A run is told from the next by the ratio of
-    // their ρ, and sums only grow, so that large runs cannot cancel what small ones come to.
+    // From the smallest on, until one more would cost bits. Runs are compared by the ratio of their
+    // ρ, and sums only grow, so that large runs cannot cancel the contribution of small ones.
     let (mut first, mut entries, mut needed) = (order.len(), 0.0, 0.0);
     while let Some(larger) = first.checked_sub(1) {
         let more = if entries > 0.0 { entries * (ln_rho(order[larger]) - ln_rho(order[first])) } else { 0.0 };
@@ -121,13 +119,13 @@ pub fn ideal(runs: &[Load], bits: f64) -> Vec<f64> {
     }
     let mut allocated = vec![0.0; runs.len()];
     if let Some(&largest) = order.get(first) {
-        // What each entry has beyond that with which the largest of these has none.
+        // Bits beyond those with which the largest of these has none.
         let each = (bits * LN2_SQUARED - needed) / entries;
         for &at in &order[first..] {
             allocated[at] = (each + ln_rho(largest) - ln_rho(at)) / LN2_SQUARED;
         }
     }
-    // Rounding must not spend more than there is.
+    // Rounding must not exceed the budget.
     let used = used(runs, &allocated);
     if used > bits {
         allocated.iter_mut().for_each(|share| *share *= bits / used);
@@ -135,14 +133,14 @@ pub fn ideal(runs: &[Load], bits: f64) -> Vec<f64> {
     allocated
 }
 
-/// The same bits per entry for every run: what is compared with.
+/// Allocates the same bits per entry to every run: the baseline.
 pub fn uniform(runs: &[Load], bits: f64) -> Vec<f64> {
     check(runs, bits);
     let entries: f64 = runs.iter().map(Load::entries).sum();
     vec![if entries > 0.0 { bits / entries } else { 0.0 }; runs.len()]
 }
 
-/// The bits that an allocation takes.
+/// The bits that an allocation uses.
 pub fn used(runs: &[Load], bits_per_entry: &[f64]) -> f64 {
     runs.iter().zip(bits_per_entry).map(|(run, bits)| run.entries() * bits).sum()
 }

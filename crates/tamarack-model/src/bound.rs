@@ -1,84 +1,83 @@
-//! [`SpaceBound`]: what is merged because a tree takes more space than it may.
+//! [`SpaceBound`]: compactions that keep space amplification below an upper bound.
 //!
 //! ```text
-//!                                   all bytes / bytes of the run that is live at worst        bound 1.5
-//! level 1  ▭▭▭▭                     (4 + 12 + 32) / 32 = 1.5                                  kept
+//!                           all bytes / bytes of the run live at worst     bound 1.5
+//! level 1  ▭▭▭▭             (4 + 12 + 32) / 32 = 1.5                       within the bound
 //! level 2  ▭▭▭▭▭▭ ▭▭▭▭▭▭
 //! level 3  ▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭
 //!
-//! level 1  ▭▭▭▭▭                    (5 + 12 + 32) / 32 = 1.53                                 all become one run
+//! level 1  ▭▭▭▭▭            (5 + 12 + 32) / 32 = 1.53                      all runs become one
 //! ```
 //!
-//! The bound is on the amplification that is possible by what counts tell ([`space`]): no run is
-//! read for it, and a tree that is within it may in truth take less. It is kept by merges alone,
-//! whatever the shape: with any policy, all runs from the oldest on that no merge holds become one
-//! when something has arrived that makes it too much.
+//! The bound applies to the worst amplification that counts permit ([`space`]): no run is read for
+//! it, and a tree within the bound may really take less. Compactions alone enforce it, for any
+//! policy: when an arrival makes the tree exceed the bound, all idle runs from the oldest on become
+//! one.
 //!
-//! **What that costs.** After such a merge of a tree at rest, all is one run of S bytes. The next
-//! one is called for when (bound - 1) · S more have come, and writes bound · S: so
-//! `bound / (bound - 1)` bytes for each that came, whatever the policy writes besides; 3 with a
-//! bound of 1.5, 11 with 1.1. A busy tree has runs that merges hold; then what they hold stays out
-//! of it, if no more than half of what the bound leaves would be used up afterwards, so that it is
-//! at most twice as much. Else it waits until one of them has ended, since each end is an arrival.
+//! **Cost.** Such a compaction of a tree at rest leaves one run of S bytes. The next one is due
+//! when (bound - 1) · S more bytes have come, and writes bound · S: `bound / (bound - 1)` bytes per
+//! byte ingested, besides the policy's own writes; 3 with a bound of 1.5, 11 with 1.1. In a busy
+//! tree, runs in other compactions are left out if at most half of the permitted excess would be
+//! used up afterwards, so the cost is at most twice as high. Otherwise the compaction waits until
+//! another one has ended, since each end is an arrival.
 //!
-//! **It comes to rest.** What was merged is one run, and a run alone is never merged for this. So
-//! nothing is written again before something has arrived, also where nothing went: where a snapshot
-//! needs all versions, they make the one run larger, and the next merge waits for so much more.
-//! What snapshots keep counts as live.
+//! **It comes to rest.** The output is one run, and a single run is never compacted for this cause.
+//! Nothing is written again before the next arrival, even if nothing was removed: where a snapshot
+//! needs all versions, they make the one run larger, and the next compaction waits for that many
+//! more bytes. Versions that snapshots keep count as live.
 //!
 //! Tests: `tests/suite/bound.rs`.
 
-use crate::cost::space::{self, Content};
+use crate::cost::space::{self, RunContent};
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, CompactionPlan, Occasion};
 use crate::shape::Shape;
 
-/// How many bytes a tree may take for each that is live at worst.
+/// Upper bound on the space amplification of a tree: bytes per byte that is live in the worst case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpaceBound {
     most: f64,
 }
 
-/// The least bound: a hundredth more than what is live, at which a hundred bytes are written for
-/// each that comes.
+/// The smallest bound, one hundredth above 1, at which about a hundred bytes are written per byte
+/// ingested.
 pub const SPACE_BOUND_MIN: f64 = 1.01;
 
 impl SpaceBound {
-    /// A bound on the space amplification; `None` if it is not a number from [`SPACE_BOUND_MIN`]
-    /// on.
+    /// Creates a bound; `None` unless `most` is finite and at least [`SPACE_BOUND_MIN`].
     pub fn new(most: f64) -> Option<Self> {
         (most.is_finite() && most >= SPACE_BOUND_MIN).then_some(Self { most })
     }
 
-    /// The amplification that it allows.
+    /// The space amplification that it allows.
     pub fn most(&self) -> f64 {
         self.most
     }
 
-    /// The merge that brings the tree within the bound, if it is not; `None` also if one that can
-    /// begin now would not bring it there. `content` says what is in a run.
+    /// Returns the compaction that brings the tree within the bound, if it exceeds it; `None` also
+    /// if no compaction that can begin now would suffice. `content` gives the contents of a run.
     pub fn next_compaction(
         &self,
         shape: &Shape,
         occupancy: &Occupancy,
         in_progress: &[CompactionPlan],
-        content: &dyn Fn(&Run) -> Content,
+        content: &dyn Fn(&Run) -> RunContent,
     ) -> Option<CompactionPlan> {
         if worst(occupancy, in_progress, content) <= self.most {
             return None;
         }
-        let merge = planner::next_compaction(shape, occupancy, in_progress, Occasion::SpaceBound)?;
-        let with_it = [in_progress, std::slice::from_ref(&merge)].concat();
-        (worst(occupancy, &with_it, content) <= (1.0 + self.most) / 2.0).then_some(merge)
+        let plan = planner::next_compaction(shape, occupancy, in_progress, Occasion::SpaceBound)?;
+        let with_it = [in_progress, std::slice::from_ref(&plan)].concat();
+        (worst(occupancy, &with_it, content) <= (1.0 + self.most) / 2.0).then_some(plan)
     }
 }
 
-/// The amplification that is possible once all merges in progress have ended, if nothing goes by
-/// them. `content` says what is in a run.
-pub fn worst(occupancy: &Occupancy, in_progress: &[CompactionPlan], content: &dyn Fn(&Run) -> Content) -> f64 {
-    let whole = || in_progress.iter().filter(|merge| !merge.is_partial());
-    let mut contents: Vec<Content> = Vec::new();
-    // Of the merge that the last run is in: the inputs that come next. They are neighbours.
+/// The worst space amplification once all compactions in progress have ended, if they remove
+/// nothing. `content` gives the contents of a run.
+pub fn worst(occupancy: &Occupancy, in_progress: &[CompactionPlan], content: &dyn Fn(&Run) -> RunContent) -> f64 {
+    let whole = || in_progress.iter().filter(|plan| !plan.is_partial());
+    let mut contents: Vec<RunContent> = Vec::new();
+    // The remaining inputs, which are neighbours, of the compaction that includes the last run.
     let mut inputs: &[RunId] = &[];
     for (_, run) in occupancy.runs() {
         match (inputs.split_first(), contents.last_mut()) {
@@ -90,7 +89,7 @@ pub fn worst(occupancy: &Occupancy, in_progress: &[CompactionPlan], content: &dy
             _ => {
                 contents.push(content(run));
                 inputs =
-                    whole().find(|merge| merge.inputs.first() == Some(&run.id)).map_or(&[], |merge| &merge.inputs[1..]);
+                    whole().find(|plan| plan.inputs.first() == Some(&run.id)).map_or(&[], |plan| &plan.inputs[1..]);
             }
         }
     }

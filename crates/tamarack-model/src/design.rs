@@ -1,16 +1,16 @@
-//! [`Design`]: a tree that need not be there, and what it costs.
+//! [`Design`]: the structure and cost of a tree that need not exist.
 //!
 //! ```text
 //! entries, their size ┐                ┌ shape: capacity, runs, and filter of each level
-//! buffer, policy      ├──▶ price() ──▶ ┤ memory
+//! memtable, policy    ├──▶ price() ──▶ ┤ memory
 //! filter, block size  │                └ cost of each operation, and of a workload
 //! workload, device    ┘
 //! ```
 //!
-//! The tree is taken to be as full as its shape allows, which is when it costs most: level i shows
-//! `v_i` runs of `N_i / v_i` each. Reads are counted without caches. Everything is put together
-//! from what the other modules say: shapes from [`policy`](crate::policy), filters from
-//! [`allocate`](crate::allocate), costs from [`cost`](crate::cost).
+//! The tree is as full as its shape allows, which is when it costs most: level i shows `v_i` runs
+//! of `N_i / v_i` each. Reads are counted without caches. Shapes come from
+//! [`policy`](crate::policy), filters from [`allocate`](crate::allocate), costs from
+//! [`cost`](crate::cost).
 //!
 //! Tests: below, by hand; `tests/suite/designs.rs` against the closed forms and the exact sums over
 //! single runs.
@@ -19,54 +19,54 @@ use crate::allocate::weights::{Asked, Extent};
 use crate::allocate::{Curve, Load};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
-use crate::filter::{Allocation, FilterChoice, promise};
+use crate::filter::{Allocation, FilterChoice, predict};
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 use crate::workload::Workload;
 
-/// What is to be priced.
+/// The design to price.
 #[derive(Clone, Copy, Debug)]
 pub struct Design<'a> {
-    /// So many entries, all live.
+    /// The number of entries, all live.
     pub entries: u64,
     /// Raw bytes of each, at least 1: key, value, and what an entry carries.
     pub entry_bytes: u64,
-    /// The buffer's size. A custom shape has its own.
+    /// The memtable size. A custom shape has its own.
     pub buffer: Bytes,
-    /// Where the shape comes from.
+    /// The source of the shape.
     pub policy: &'a dyn Policy,
-    /// The filters.
+    /// The filters of the tables.
     pub filter: FilterChoice,
     /// Bytes of a block, at least 1.
     pub block_bytes: u64,
 }
 
-/// What it is, and what it costs.
+/// The structure and cost of a design.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priced {
     /// Its shape.
     pub shape: Shape,
     /// Its levels, level 1 first.
     pub levels: Vec<PricedLevel>,
-    /// Bits of all filters, for as many entries as there are.
+    /// Bits of all filters, for the number of entries.
     pub filter_bits: f64,
-    /// What operations cost.
+    /// The cost of each operation.
     pub cost: Cost,
 }
 
-/// A level, and the filters of its runs.
+/// A level and the filters of its runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PricedLevel {
-    /// Entries that it may hold.
+    /// Capacity in entries.
     pub capacity_entries: u64,
-    /// Bytes that it may hold.
+    /// Capacity in bytes.
     pub capacity_bytes: Bytes,
     /// Run slots.
     pub runs: u32,
-    /// Runs that a lookup meets at most.
+    /// The maximum number of runs that a lookup visits.
     pub visible_runs: u64,
-    /// Its capacity over that of the level above, or the buffer.
+    /// Its capacity over that of the level above, or the memtable.
     pub size_ratio: f64,
     /// The false positive rate of each run; 1 without a filter.
     pub fpr: f64,
@@ -74,36 +74,36 @@ pub struct PricedLevel {
     pub bits_per_entry: f64,
 }
 
-/// What operations cost.
+/// The cost of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Block reads of a lookup that finds nothing.
+    /// Block reads of a zero-result lookup.
     pub zero_result_reads: f64,
-    /// Block reads of one that finds its key, any entry as likely as any other.
+    /// Block reads of a lookup that finds its key, each entry being equally likely.
     pub existing_reads: f64,
-    /// Runs that a scan seeks in: block reads before its first entry.
+    /// Runs in which a scan seeks: block reads before its first entry.
     pub range_seeks: f64,
-    /// Times that an entry is written on its way from the buffer through all levels, the log not
-    /// counted.
+    /// Times that an entry is written on its way from the memtable through all levels (write
+    /// amplification, without the WAL).
     pub update_writes: f64,
-    /// Bytes on storage for each byte that is live, at worst.
+    /// Worst-case space amplification: bytes on storage per live byte.
     pub space_amplification: f64,
-    /// Seconds of an operation of the workload, on the mean, by one thread that waits for all that
-    /// it causes, merges included.
+    /// Mean seconds of an operation of the workload, by one thread that waits for everything it
+    /// causes, including compactions.
     pub seconds_per_op: f64,
 }
 
 impl Cost {
-    /// Operations of the workload in a second, one after the other.
+    /// Throughput of the workload in operations per second, one after the other.
     pub fn throughput_per_s(&self) -> f64 {
         1.0 / self.seconds_per_op
     }
 }
 
-/// What it comes to.
+/// Prices a design for a workload and a device.
 ///
 /// # Panics
-/// If there are no bytes in an entry, a block or the buffer.
+/// If an entry, a block or the memtable is empty.
 pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Priced {
     assert!(design.entry_bytes > 0 && design.block_bytes > 0, "{design:?}");
     let data = Bytes(design.entries) * design.entry_bytes;
@@ -111,7 +111,7 @@ pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Price
     let extents = extents(&shape, design.entry_bytes);
     let bits = bits_per_entry(design.filter, &extents);
     let rate = |bits: &f64| match design.filter {
-        FilterChoice::Each { kind, .. } if *bits > 0.0 => promise(kind, *bits).fpr,
+        FilterChoice::Each { kind, .. } if *bits > 0.0 => predict(kind, *bits).fpr,
         _ => 1.0,
     };
     let rates: Vec<f64> = bits.iter().map(rate).collect();
@@ -132,8 +132,8 @@ pub fn price(design: &Design<'_>, workload: &Workload, device: &Device) -> Price
     Priced { shape, levels, filter_bits, cost }
 }
 
-/// The runs of a full tree, those of a level together. One that a single batch fills (a ratio of
-/// 1.5) shows none at rest, but is taken to have one.
+/// The runs of a full tree, grouped by level. A level that a single batch fills (a ratio of 1.5)
+/// shows no run at rest, but is taken to have one.
 fn extents(shape: &Shape, entry_bytes: u64) -> Vec<Extent> {
     let extent = |number| {
         let bytes = shape.level(number).capacity;
@@ -147,7 +147,7 @@ fn extents(shape: &Shape, entry_bytes: u64) -> Vec<Extent> {
     (1..=shape.last()).map(extent).collect()
 }
 
-/// Of each level's runs.
+/// Bits per entry of each level's filters.
 fn bits_per_entry(filter: FilterChoice, extents: &[Extent]) -> Vec<f64> {
     let FilterChoice::Each { kind, bits_per_entry, allocation } = filter else { return vec![0.0; extents.len()] };
     let found = match allocation {
@@ -171,12 +171,12 @@ fn cost(
     workload: &Workload,
     device: &Device,
 ) -> Cost {
-    // How often a lookup passes a level's runs in vain, all of them together.
+    // Misses of a lookup in each level's runs, all of them together.
     let absent = Asked::Found(0.0).weights(extents);
     let present = Asked::Found(1.0).weights(extents);
-    let in_vain = |weights: &[f64]| -> f64 { weights.iter().zip(rates).map(|(weight, rate)| weight * rate).sum() };
-    let (zero_result_reads, existing_reads) = (in_vain(&absent), 1.0 + in_vain(&present));
-    // And how many filters it asks: also that of the run where it ends.
+    let wasted_reads = |weights: &[f64]| -> f64 { weights.iter().zip(rates).map(|(weight, rate)| weight * rate).sum() };
+    let (zero_result_reads, existing_reads) = (wasted_reads(&absent), 1.0 + wasted_reads(&present));
+    // The number of filters probed includes that of the run where the lookup ends.
     let all: f64 = extents.iter().map(|extent| extent.entries.0 as f64).sum();
     let asked = |weights: &[f64], found: f64| -> f64 {
         let ends = extents.iter().map(|extent| found * extent.entries.0 as f64 / all);
@@ -195,13 +195,13 @@ fn cost(
     };
     let range_seeks = extents.iter().map(|extent| extent.runs as f64).sum::<f64>();
     let entry = design.entry_bytes as f64;
-    // The first blocks come together, the others one after the other.
+    // The first blocks are read in parallel, the others one after the other.
     let per_block = range::entries_per_block(design.block_bytes as f64, entry);
     let scanned = lookup::range(workload.range_entries, per_block, range_seeks) - range_seeks;
     let range_seconds = (range_seeks / device.reads_at_once).max(1.0) * device.read_seconds
         + (range_seeks + scanned) * design.block_bytes as f64 / device.read_bytes_per_second;
     let update_writes = update::writes_per_entry_total(shape);
-    // Into the log, and by flush and merges; all but the flush read what they write.
+    // Into the WAL, by the flush and by compactions; all but the flush read what they write.
     let written = entry * (1.0 + update_writes) / device.write_bytes_per_second;
     let read = entry * (update_writes - 1.0).max(0.0) / device.read_bytes_per_second;
     let seconds_per_op = workload.zero_result * lookup_seconds(asked(&absent, 0.0), zero_result_reads)

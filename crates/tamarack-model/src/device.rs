@@ -1,26 +1,26 @@
-//! [`Device`]: what a machine's steps take, in seconds, so that costs in blocks and bytes can be added up.
+//! [`Device`]: the duration of a machine's steps in seconds, for adding up costs in blocks and
+//! bytes.
 
-/// What steps take. All are above 0.
+/// The duration of a machine's steps; all are above 0.
 ///
-/// The [default](Device::default) are round numbers of a solid-state drive in a server, assumed and
-/// not measured: with them designs can be compared, and the times are of the right order. Your own
-/// device differs.
+/// The [default](Device::default) has round numbers of a solid-state drive in a server, assumed and
+/// not measured: they allow a comparison of designs and give times of the right order. Real devices
+/// differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Device {
-    /// Seconds until a block that is read at random begins to come.
+    /// Latency of a random block read, in seconds.
     pub read_seconds: f64,
-    /// How many such reads go on at once, if they are asked for together: those of a scan's first
-    /// blocks.
+    /// Concurrent random reads, as for the first blocks of a scan.
     pub reads_at_once: f64,
-    /// Bytes per second of long reads.
+    /// Read throughput in bytes per second.
     pub read_bytes_per_second: f64,
-    /// Bytes per second of long writes.
+    /// Write throughput in bytes per second.
     pub write_bytes_per_second: f64,
-    /// Seconds for the digest of a key.
+    /// Seconds to compute the digest of a key.
     pub hash_seconds: f64,
-    /// Seconds to ask one filter with a digest: about one cache miss.
+    /// Seconds to probe one filter with a digest: about one cache miss.
     pub probe_seconds: f64,
-    /// Seconds of the processor to put an entry into the log and the buffer.
+    /// Processor seconds to put an entry into the WAL and the memtable.
     pub put_seconds: f64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Device {
 }
 
 impl Device {
-    /// Seconds to read one block of so many bytes, at random.
+    /// Seconds of one random block read.
     pub fn block_seconds(&self, bytes: f64) -> f64 {
         self.read_seconds + bytes / self.read_bytes_per_second
     }

@@ -1,10 +1,10 @@
-//! What a filter kind promises: false positives, probes and cache lines, from the bits that each
-//! entry gets.
+//! The model of a filter kind: its false positive rate, probes and cache lines, predicted from its
+//! bits per entry.
 //!
-//! A filter answers "certainly not here" or "perhaps here". How often it says "perhaps" for a key
-//! that is not there, its *false positive rate* (FPR), is a function of the kind and of the bits
-//! per entry. Allocators and cost models ask here; the code of the filters asks here how many
-//! probes to make, and is tested against these rates.
+//! A filter answers "no" or "maybe". The share of absent keys for which it answers "maybe", its
+//! *false positive rate* (FPR), is a function of the kind and of the bits per entry. Filter
+//! allocation and cost models use it; the filters themselves take their number of probes from here
+//! and are tested against these rates.
 //!
 //! Symbols: `b` bits per entry, any positive number; `k` probes, whole; `B` = 512, the bits of a
 //! cache line.
@@ -16,14 +16,14 @@
 //! FPR = (1 - e^(-k/b))^k
 //! ```
 //!
-//! **Blocked Bloom filter.** A key first chooses a line, then k bits of that line. Lines receive
-//! different numbers of keys, and crowded ones answer "perhaps" more often than others save; a
-//! short line also holds a proportion of set bits that varies, and its k-th power is larger than
-//! that of the mean. Putze, Sanders and Singler (*Cache-, Hash- and Space-Efficient Bloom Filters*)
-//! mix the formula above over the load, and so count the first effect. Both are counted, exactly,
-//! as follows. Let `d` be how many different bits k probes meet. They are all set if no subset of
-//! them is clear; by inclusion and exclusion, with `q_i = (1 - i/B)^k` the chance that one key
-//! leaves i given bits clear,
+//! **Blocked Bloom filter.** A key first selects a line, then k bits of that line. Lines receive
+//! different numbers of keys, and crowded ones produce more false positives than sparse ones save;
+//! the proportion of set bits of a short line also varies, and the mean of its k-th power exceeds
+//! the k-th power of its mean. Putze, Sanders and Singler (*Cache-, Hash- and Space-Efficient Bloom
+//! Filters*) mix the formula above over the load, which covers the first effect. Both are covered,
+//! exactly, as follows. Let `d` be the number of different bits that k probes hit. By inclusion and
+//! exclusion over subsets of clear bits, with `q_i = (1 - i/B)^k` the chance that one key leaves i
+//! given bits clear,
 //!
 //! ```text
 //! FPR = Σ_d P(k probes meet d different bits) · Σ_i (-1)^i C(d, i) · E[q_i^J]
@@ -32,27 +32,26 @@
 //!                            E[q^J] = e^(-(B/b)·(1 - q))          in the limit: J is Poisson with mean B/b
 //! ```
 //!
-//! The terms alternate and are up to `C(14, 7)` = 3432; in double precision that leaves the rate
-//! with an absolute error below 10⁻¹²; with 100 bits per entry it is 5·10⁻¹⁰.
+//! The terms alternate and are up to `C(14, 7)` = 3432; in double precision the absolute error of
+//! the rate is below 10⁻¹², with 100 bits per entry 5·10⁻¹⁰.
 //!
 //! **Elastic filter.** Several blocked filters over the same keys, its *units*, of `b/u` bits per
-//! entry each, which are asked one after the other until one says no. They err independently of
-//! each other:
+//! entry each, probed one after the other until one answers "no". Their errors are independent:
 //!
 //! ```text
 //! FPR = FPR_blocked(b/u)^u          lines, absent = Σ_(i<u) FPR_blocked(b/u)^i          lines, present = u
 //! ```
 //!
-//! A filter of k probes loses nothing against the ideal where `b·ln 2` is k, and a unit that is
-//! blocked hardly more, since its bits are few: so units of about `2/ln 2` bits, two probes each
-//! ([`units`]), err less often together than one blocked filter of all their bits.
+//! A filter of k probes matches the ideal where `b·ln 2` is k, and so does a blocked unit almost,
+//! since its bits are few: units of about `2/ln 2` bits with two probes each ([`units`]) have a
+//! lower combined rate than one blocked filter of all their bits.
 //!
 //! **The number of probes** is the whole number with the smallest FPR, found by trying: for the
-//! standard filter that is `b·ln 2` rounded, except close to halves; the blocked filter wants fewer
-//! at many bits.
+//! standard filter `b·ln 2` rounded, except close to halves; for the blocked filter fewer at many
+//! bits.
 //!
-//! Cost: a promise takes some microseconds. Tested against brute force here, and against filters in
-//! `tamarack-filter`, whose `MEASURED.md` is the table of it.
+//! Cost: a prediction takes some microseconds. Tested against brute force here, and against real
+//! filters in `tamarack-filter`, whose `MEASURED.md` compares predicted and measured rates.
 
 mod words;
 
@@ -61,10 +60,10 @@ pub use words::{Allocation, BITS_MAX, FilterChoice, FilterError};
 /// Bits of a cache line, which is also the unit in which filters grow.
 pub const LINE_BITS: u64 = 512;
 
-/// The most units of an elastic filter: what [`BITS_MAX`] bits per entry come to.
+/// The maximum number of units of an elastic filter, reached at [`BITS_MAX`] bits per entry.
 pub const UNITS_MAX: u32 = 22;
 
-/// A kind of filter. What each is good for is told in `tamarack-filter`.
+/// A kind of filter; `tamarack-filter` compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FilterKind {
     /// Bits anywhere in the filter: the fewest false positives, a cache line for each probe.
@@ -72,12 +71,12 @@ pub enum FilterKind {
     /// All bits of a key in one cache line: one cache line in all, more false positives, above all
     /// with many bits.
     Blocked,
-    /// Several small blocked filters over the same keys, of which as many are in memory as a table
-    /// is worth: [`crate::filter_plan`].
+    /// Several small blocked filters over the same keys, of which [`crate::filter_plan`] loads as
+    /// many as a table is worth.
     Elastic,
 }
 
-/// A kind and a size.
+/// A kind of filter and its size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FilterSettings {
     /// The kind.
@@ -88,7 +87,7 @@ pub struct FilterSettings {
 
 impl FilterSettings {
     /// The filter that a new table stores so that it can have `bits_per_entry` in memory. An
-    /// elastic one has twice as many: hot tables load more units of it than others.
+    /// elastic one stores twice as many bits: hot tables load more of its units than others.
     pub fn stored(kind: FilterKind, bits_per_entry: f64) -> Self {
         let bits_per_entry = match kind {
             FilterKind::Elastic => (2.0 * bits_per_entry).min(BITS_MAX),
@@ -98,17 +97,17 @@ impl FilterSettings {
     }
 }
 
-/// What a filter of a kind and size does, on average over keys.
+/// The predicted properties of a filter, averaged over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Promise {
-    /// Probes for each key, the best whole number; 0 without a filter. Of an elastic filter, those
-    /// in each unit.
+pub struct Predicted {
+    /// Probes for each key, the best whole number; 0 without a filter. In each unit of an elastic
+    /// filter.
     pub probes: u32,
     /// False positive rate, in (0, 1]; 1 without a filter.
     pub fpr: f64,
-    /// Cache lines that a lookup of an absent key reads, in a filter of many lines.
+    /// Cache lines that a lookup of an absent key reads, in a large filter.
     pub lines_absent: f64,
-    /// Cache lines that a lookup of a present key reads, in a filter of many lines.
+    /// Cache lines that a lookup of a present key reads, in a large filter.
     pub lines_present: f64,
 }
 
@@ -116,13 +115,12 @@ impl FilterKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Bloom, Self::Blocked, Self::Elastic];
 
-    /// The kinds whose filters are of one piece, so that their size is any number of bits per
-    /// entry.
+    /// Kinds whose filters are of one piece, so that any number of bits per entry is possible.
     pub const OF_ONE_PIECE: [Self; 2] = [Self::Bloom, Self::Blocked];
 
-    /// The most probes that a filter of this kind makes, an elastic one in each unit. So many are
-    /// best at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits (blocked, 10⁻⁵);
-    /// with more bits than that the rate still falls, a little less than it could.
+    /// The maximum number of probes of this kind, in each unit of an elastic filter. It is the best
+    /// at 43 bits per entry (standard, an FPR of 10⁻⁹) and at 28 bits (blocked, 10⁻⁵); with more
+    /// bits the rate falls slightly less than it could.
     pub const fn probes_max(self) -> u32 {
         match self {
             Self::Bloom => 30,
@@ -130,7 +128,7 @@ impl FilterKind {
         }
     }
 
-    /// The word for this kind on the command line and in tables.
+    /// The name of this kind on the command line and in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bloom => "bloom",
@@ -140,14 +138,14 @@ impl FilterKind {
     }
 }
 
-/// What a filter with many entries and `bits_per_entry` promises; with 0 bits, what no filter does.
+/// Predicts the properties of a large filter; 0 bits mean no filter.
 ///
 /// # Panics
-/// If `bits_per_entry` is negative, infinite or no number.
-pub fn promise(kind: FilterKind, bits_per_entry: f64) -> Promise {
+/// If `bits_per_entry` is negative, infinite or NaN.
+pub fn predict(kind: FilterKind, bits_per_entry: f64) -> Predicted {
     let probes = best_probes(kind, bits_per_entry);
     if probes == 0 {
-        return Promise { probes, fpr: 1.0, lines_absent: 0.0, lines_present: 0.0 };
+        return Predicted { probes, fpr: 1.0, lines_absent: 0.0, lines_present: 0.0 };
     }
     let fpr = fpr(kind, bits_per_entry, probes);
     let (lines_absent, lines_present) = match kind {
@@ -161,13 +159,13 @@ pub fn promise(kind: FilterKind, bits_per_entry: f64) -> Promise {
             ((0..probes).map(|earlier| set.powi(earlier as i32)).sum(), f64::from(probes))
         }
     };
-    Promise { probes, fpr, lines_absent, lines_present }
+    Predicted { probes, fpr, lines_absent, lines_present }
 }
 
-/// The number of probes with the smallest false positive rate; 0 if there are no bits.
+/// The number of probes with the smallest false positive rate; 0 without bits.
 ///
 /// # Panics
-/// If `bits_per_entry` is negative, infinite or no number.
+/// If `bits_per_entry` is negative, infinite or NaN.
 pub fn best_probes(kind: FilterKind, bits_per_entry: f64) -> u32 {
     assert!(bits_per_entry >= 0.0 && bits_per_entry.is_finite(), "{bits_per_entry} bits per entry");
     if bits_per_entry == 0.0 {
@@ -181,8 +179,8 @@ pub fn best_probes(kind: FilterKind, bits_per_entry: f64) -> u32 {
     (1..kind.probes_max()).find(|&probes| rate(probes) <= rate(probes + 1)).unwrap_or(kind.probes_max())
 }
 
-/// The false positive rate of a filter with many entries, `bits_per_entry` > 0 and a given number
-/// of probes.
+/// The false positive rate of a large filter with `bits_per_entry` > 0 and a given number of
+/// probes.
 pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
     match kind {
         FilterKind::Bloom => bits_set(bits_per_entry, probes).powi(probes as i32),
@@ -197,16 +195,16 @@ pub fn fpr(kind: FilterKind, bits_per_entry: f64, probes: u32) -> f64 {
     }
 }
 
-/// Bits per entry from which on four units err no more often than two: below, more bits would make
-/// more errors. All other steps of [`units`] lower the rate where they are.
+/// Bits per entry from which on four units have no higher rate than two; with fewer bits the step
+/// from two to four would raise it. All other steps of [`units`] lower the rate.
 const FOUR_UNITS_BITS: f64 = 9.79;
 
-/// The number of units of an elastic filter of so many bits per entry: an even one, so that half of
-/// its bits are whole units, unless it is small, and such that each has about `2/ln 2` bits, 2.9:
-/// between 2.1 and 4.9 from 8 bits on.
+/// The number of units of an elastic filter: even, so that half of its bits are whole units, unless
+/// the filter is small; and such that each unit has about `2/ln 2` = 2.9 bits per entry, between
+/// 2.1 and 4.9 from 8 bits on.
 ///
-/// Fewer and larger units cannot follow so closely what tables are worth; more and smaller ones
-/// take more cache lines. Never more than [`UNITS_MAX`].
+/// Fewer and larger units follow the value of tables less closely; more and smaller ones read more
+/// cache lines. At most [`UNITS_MAX`].
 pub fn units(bits_per_entry: f64) -> u32 {
     match (bits_per_entry * std::f64::consts::LN_2 / 4.0).round() as u32 {
         0 => 1,
@@ -215,9 +213,9 @@ pub fn units(bits_per_entry: f64) -> u32 {
     }
 }
 
-/// The same for a filter with `entries` in `lines` cache lines, exact for few as well (of the
-/// standard filter up to the spread of the proportion of set bits, which the kind's formula leaves
-/// out). Without lines, 1.
+/// The false positive rate of a filter with `entries` in `lines` cache lines, exact for small
+/// filters too (for the standard filter except for the spread of the proportion of set bits, which
+/// its formula ignores). Without lines, 1.
 pub fn fpr_of(kind: FilterKind, entries: u64, lines: u64, probes: u32) -> f64 {
     let keys = entries as f64;
     match kind {
@@ -230,7 +228,7 @@ pub fn fpr_of(kind: FilterKind, entries: u64, lines: u64, probes: u32) -> f64 {
         }
         FilterKind::Blocked => line_fpr(probes, |q| (keys * ((q - 1.0) / lines as f64).ln_1p()).exp()),
         FilterKind::Elastic => {
-            // As few as there are lines for.
+            // No more units than lines.
             let units = u64::from(units((lines * LINE_BITS) as f64 / keys)).min(lines);
             fpr_of(FilterKind::Blocked, entries, lines / units, probes).powi(units as i32)
         }
@@ -245,7 +243,7 @@ fn bits_set(bits_per_entry: f64, probes: u32) -> f64 {
 /// The chance that `probes` random bits of a line are all set; `mixed(q)` is the expectation of
 /// `q^J`, J the number of keys in the line.
 fn line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
-    // The chance that some `clear` given bits of the line are all clear.
+    // The chance that `clear` given bits of the line are all clear.
     let chances: Vec<f64> =
         (0..=probes).map(|clear| mixed((1.0 - f64::from(clear) / LINE_BITS as f64).powi(probes as i32))).collect();
     let all_set = |bits: usize| {
@@ -259,12 +257,12 @@ fn line_fpr(probes: u32, mixed: impl Fn(f64) -> f64) -> f64 {
     };
     let different = different_bits(probes);
     let rate: f64 = different.iter().enumerate().map(|(bits, chance)| chance * all_set(bits)).sum();
-    // Rounding must not make a chance of what is none.
+    // Rounding must not produce a rate outside [0, 1].
     rate.clamp(0.0, 1.0)
 }
 
-/// The distribution of how many different bits of a line so many random probes meet; index by that
-/// number.
+/// The distribution of the number of different bits of a line that random probes hit, indexed by
+/// that number.
 fn different_bits(probes: u32) -> Vec<f64> {
     let mut chances = vec![0.0; probes as usize + 1];
     chances[0] = 1.0;
@@ -286,8 +284,8 @@ mod tests {
         assert!((found / expected - 1.0).abs() < share, "{what}: {found:e} instead of {expected:e}");
     }
 
-    /// The distribution of the number of set bits in a line of `keys`, throw by throw; the slow
-    /// twin of the closed form.
+    /// The distribution of the number of set bits in a line of `keys`, computed bit by bit: the
+    /// slow twin of the closed form.
     fn set_bits(keys: u32, probes: u32) -> Vec<f64> {
         let line = LINE_BITS as usize;
         let mut chances = vec![0.0; line + 1];
@@ -339,7 +337,7 @@ mod tests {
         assert_close(fpr_of(FilterKind::Blocked, 100, 3, 8), brute_force(&binomial, 8), 1e-6, "binomial");
     }
 
-    /// Many entries reach the limit, whichever the kind.
+    /// Large filters approach the limit, for every kind.
     #[test]
     fn limits_are_reached() {
         for kind in FilterKind::ALL {
@@ -352,16 +350,16 @@ mod tests {
         }
     }
 
-    /// The standard filter has the values of the textbook, `round(b ln 2)` probes among them, away
-    /// from halves.
+    /// The standard filter matches the textbook, with `round(b ln 2)` probes except close to
+    /// halves.
     #[test]
     fn standard_is_the_textbook() {
         for (bits, probes, rate) in
             [(1.0, 1, 0.632_121), (5.0, 3, 0.091_849), (10.0, 7, 0.008_194), (16.0, 11, 0.000_459)]
         {
-            let promise = promise(FilterKind::Bloom, bits);
-            assert_eq!(promise.probes, probes);
-            assert_close(promise.fpr, rate, 1e-3, "standard");
+            let predicted = predict(FilterKind::Bloom, bits);
+            assert_eq!(predicted.probes, probes);
+            assert_close(predicted.fpr, rate, 1e-3, "standard");
         }
         for tenths in 1..400 {
             let ideal = f64::from(tenths) / 10.0 * std::f64::consts::LN_2;
@@ -372,52 +370,52 @@ mod tests {
         }
     }
 
-    /// More bits never make more errors, also where the number of units changes.
+    /// More bits never raise the rate, even where the number of units changes.
     #[test]
     fn elastic_rates_fall() {
         let mut before = 1.0;
         for hundredths in 1..6400 {
-            let rate = promise(FilterKind::Elastic, f64::from(hundredths) / 100.0).fpr;
+            let rate = predict(FilterKind::Elastic, f64::from(hundredths) / 100.0).fpr;
             assert!(rate <= before * (1.0 + 1e-9), "{hundredths} hundredths of a bit: {rate:e} after {before:e}");
             before = rate;
         }
-        assert_eq!(promise(FilterKind::Elastic, 1e12).fpr, promise(FilterKind::Elastic, 1e11).fpr);
+        assert_eq!(predict(FilterKind::Elastic, 1e12).fpr, predict(FilterKind::Elastic, 1e11).fpr);
     }
 
     /// No number of probes beats the chosen one; more bits never hurt; blocked is worse, but close
     /// at few bits.
     #[test]
-    fn promises_are_the_best_and_fall() {
+    fn predictions_are_the_best_and_fall() {
         for kind in FilterKind::OF_ONE_PIECE {
             let mut before = 1.0;
             for twentieths in 1..800 {
                 let bits = f64::from(twentieths) / 20.0;
-                let promise = promise(kind, bits);
+                let predicted = predict(kind, bits);
                 let best = (1..=kind.probes_max()).map(|k| fpr(kind, bits, k)).fold(1.0, f64::min);
-                assert_eq!(promise.fpr, best, "{} with {bits} bits", kind.name());
-                assert!(promise.fpr <= before, "{} with {bits} bits", kind.name());
-                assert!(promise.lines_absent <= promise.lines_present);
-                before = promise.fpr;
+                assert_eq!(predicted.fpr, best, "{} with {bits} bits", kind.name());
+                assert!(predicted.fpr <= before, "{} with {bits} bits", kind.name());
+                assert!(predicted.lines_absent <= predicted.lines_present);
+                before = predicted.fpr;
             }
         }
-        let ratio = |bits| promise(FilterKind::Blocked, bits).fpr / promise(FilterKind::Bloom, bits).fpr;
+        let ratio = |bits| predict(FilterKind::Blocked, bits).fpr / predict(FilterKind::Bloom, bits).fpr;
         assert!(ratio(1.0) < 1.001 && ratio(10.0) < 1.3 && ratio(16.0) > 1.5 && ratio(20.0) > 2.0);
     }
 
-    /// Units are two probes each, an even number; together they err about as seldom as the best
-    /// filter of their bits, and less often than a blocked one.
+    /// Units have two probes each and are even in number; together they almost match the best
+    /// filter of their bits, and beat a blocked one.
     #[test]
     fn units_lose_little() {
         assert_eq!([1.0, 4.0, 10.0, 16.0, 20.0, 32.0, BITS_MAX, 1e9].map(units), [1, 2, 4, 6, 6, 12, 22, 22]);
         for tenths in 80..=320 {
             let bits = f64::from(tenths) / 10.0;
-            let promise = promise(FilterKind::Elastic, bits);
+            let predicted = predict(FilterKind::Elastic, bits);
             let of_unit = bits / f64::from(units(bits));
             assert!((2.1..4.9).contains(&of_unit), "{bits} bits in units of {of_unit}");
-            let efficiency = promise.fpr.ln() / (-bits * std::f64::consts::LN_2.powi(2));
-            assert!((0.95..1.0).contains(&efficiency), "{bits} bits: {promise:?} has an efficiency of {efficiency}");
-            assert!(bits < 12.0 || promise.fpr < super::promise(FilterKind::Blocked, bits).fpr, "{bits} bits");
-            assert!(promise.lines_absent < 1.7, "{bits} bits: {promise:?}");
+            let efficiency = predicted.fpr.ln() / (-bits * std::f64::consts::LN_2.powi(2));
+            assert!((0.95..1.0).contains(&efficiency), "{bits} bits: {predicted:?} has an efficiency of {efficiency}");
+            assert!(bits < 12.0 || predicted.fpr < predict(FilterKind::Blocked, bits).fpr, "{bits} bits");
+            assert!(predicted.lines_absent < 1.7, "{bits} bits: {predicted:?}");
         }
     }
 
@@ -425,8 +423,8 @@ mod tests {
     #[test]
     fn no_bits_no_filter() {
         for kind in FilterKind::ALL {
-            let none = Promise { probes: 0, fpr: 1.0, lines_absent: 0.0, lines_present: 0.0 };
-            assert_eq!(promise(kind, 0.0), none);
+            let none = Predicted { probes: 0, fpr: 1.0, lines_absent: 0.0, lines_present: 0.0 };
+            assert_eq!(predict(kind, 0.0), none);
             assert_eq!(fpr_of(kind, 5, 0, 0), 1.0);
             assert_eq!(fpr_of(kind, 0, 1, 1), 0.0);
         }

@@ -1,4 +1,4 @@
-//! The filter decider: which filter each table of a tree should have, within one budget.
+//! The filter decider: the filter that each table of a tree should have, within one budget.
 //!
 //! ```text
 //! choice, budget ─┐
@@ -8,28 +8,28 @@
 //!
 //! Two callers, one allocation:
 //!
-//! * [`for_new`] gives a run its filter before it is built. Such a run is a table that has nothing
-//!   yet and may have anything; older runs keep what they have.
-//! * [`decide`] looks at all tables that exist and says which of them should get another filter.
+//! * [`for_new`] gives a run its filter before it is built. Such a run is one table without a
+//!   filter that can have any; older runs keep theirs.
+//! * [`decide`] examines all existing tables and returns those that should get another filter.
 //!
 //! # 1. The share of a run
 //!
-//! [`crate::allocate`] spreads bits best over a set of runs. The set consists of the runs to be
-//! decided, of all older runs, and of the runs that are **missing** until the levels down to the
-//! last decided run are full. Small levels fill and empty many times while a large run stands, and
-//! a full small level deserves more bits per entry than the large run. So what it will take is left
-//! to it. Levels younger than the youngest decided run count as full.
+//! [`crate::allocate`] finds the best allocation of bits to a set of runs. The set consists of the
+//! runs to be decided, all older runs, and the runs that are **missing** until the levels down to
+//! the last decided run are full. Small levels fill and empty many times in the lifetime of a large
+//! run, and a full small level deserves more bits per entry than the large run; its share is
+//! therefore reserved. Levels younger than the youngest decided run count as full.
 //!
 //! The budget is `m` bits for each entry of the set, less the bits of older runs that keep their
-//! filters. The decided runs and those older ones keep to the budget also by themselves, before any
+//! filters. The decided runs and those older ones also keep to the budget by themselves, before any
 //! missing run exists.
 //!
-//! A full tree therefore has the optimum, run for run. Over its growth a tree makes 6 to 40 % more
-//! false positives than the optimum of each moment; with equal bits for all it is 80 to 230 %.
+//! A full tree therefore has the optimum, run for run. A growing tree has 6 to 40 % more false
+//! positives than the optimum of each moment; with equal bits for all runs it is 80 to 230 %.
 //!
 //! # 2. The goal of a table
 //!
-//! A table can have a filter in one of three ways, by what it stores and what was chosen:
+//! A table can have a filter in one of four ways, depending on its file and on the choice:
 //!
 //! | table | filters it can have | goal |
 //! |---|---|---|
@@ -38,32 +38,33 @@
 //! | stores an elastic filter (and that is chosen, or it has no digests) | 0 to u units | **steps**, u of them |
 //! | stores no elastic filter, but that is chosen | | **kept** until a compaction rewrites the table |
 //!
-//! Steps have prices. If `h` lookups pass the table in vain and one step lets a share `p` of them
+//! Steps have prices. If `h` lookups miss in the table and one step lets a share `p` of them
 //! through, the next of `s` steps saves
 //!
 //! ```text
-//! h · p^s · (1 - p)     searches, for as many bits as a step has
+//! ```text
+//! h · p^s · (1 - p)     false positives, for the bits of one step
 //! ```
 //!
-//! which is less for each step than for the one before. Memory goes to the steps that save most for
-//! each bit. With steps of one size that is optimal; else it misses at most what the best step
-//! saves that found no room. `h` is the table's own [frequency](crate::access_frequency) if that is
-//! known, else its part of what passes its run in vain.
+//! which is less for each step than for the one before. Memory goes to the steps that save most per
+//! bit. With steps of one size that is optimal; otherwise the loss is at most what the best step
+//! that did not fit would save. `h` is the table's own [frequency](crate::access_frequency) if
+//! known, else its part of its run's misses.
 //!
 //! # 3. Hysteresis
 //!
-//! * A step that is not loaded must save [`HOLD`] times as much as the loaded one whose place it
-//!   takes: frequencies come from samples, and loading is a read.
-//! * Without elastic filters nothing changes at all, unless the filters take more than the budget
-//!   and [`SLACK`], or are of a wrong kind, or, in a tree at rest, lookups search in vain [`WORTH`]
-//!   times as much as they should. When filters change, those within a sixteenth of their goal
+//! * A step that is not loaded must save [`HOLD`] times as much as the loaded one that it replaces:
+//!   frequencies come from samples, and loading is a read.
+//! * Without elastic filters nothing changes at all, unless the filters exceed the budget and
+//!   [`SLACK`], or are of a wrong kind, or, in a tree at rest, lookups have [`WORTH`] times as many
+//!   false positives as they should. When filters change, those within a sixteenth of their goal
 //!   stay, unless that exceeds the budget.
-//! * Shrinking filters come first, so the sum never exceeds the larger of what it was and what it
-//!   will be.
+//! * Shrinking filters come first, so the total never exceeds the larger of the old and the new
+//!   total.
 //!
-//! Sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new
-//! runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (budget at every
-//! change, nothing for little), `tests/suite/filter_steps.rs` (brute force; lookups whose hot
+//! It sees no key, reads no file, and knows no time. Tests: `tests/suite/filter_allocation.rs` (new
+//! runs of growing trees beside the optimum), `tests/suite/filter_rebuild.rs` (the budget at every
+//! change, no change for little), `tests/suite/filter_steps.rs` (brute force; lookups whose hot
 //! tables change).
 
 use std::cmp::Ordering;
@@ -71,28 +72,27 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
 use crate::allocate::weights::{Asked, Extent};
-use crate::allocate::{Curve, Load, searches_in_vain, used};
-use crate::filter::{Allocation, FilterChoice, FilterKind, FilterSettings, LINE_BITS, promise};
+use crate::allocate::{Curve, Load, false_positives, used};
+use crate::filter::{Allocation, FilterChoice, FilterKind, FilterSettings, LINE_BITS, predict};
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
-/// The ratio of searches in vain, now over then, from which on filters change.
+/// The ratio of present to achievable false positives from which on filters change.
 pub const WORTH: f64 = 1.1;
 
-/// Bits for each table by which the sum may exceed the budget: filters consist of whole cache
-/// lines.
+/// Bits per table by which the total may exceed the budget: filters consist of whole cache lines.
 pub const SLACK: u64 = LINE_BITS;
 
-/// How many times as much a step that is not loaded must save to take the place of a loaded one.
-/// Less than one unit of an elastic filter makes, so no table is off by more than one unit because
-/// of it.
+/// The factor by which a step that is not loaded must save more than the loaded one that it
+/// replaces. It is smaller than the factor of one unit of an elastic filter, so it costs no table
+/// more than one unit.
 pub const HOLD: f64 = 1.5;
 
-/// Filters within this part of their goal stay as they are.
+/// Filters within this part of their goal stay.
 const NEAR: f64 = 1.0 / 16.0;
 
-/// Missing runs of one level are reckoned with in at most so many groups: a shape may have more
-/// runs than fit memory.
+/// The maximum number of groups for the missing runs of one level: a shape may have more runs than
+/// fit memory.
 const GROUPS_MAX: u64 = 64;
 
 /// A run of the tree, with its tables.
@@ -102,33 +102,33 @@ pub struct RunFilters {
     pub level: usize,
     /// Its raw bytes.
     pub bytes: Bytes,
-    /// How often lookups were seen to pass it in vain; `None` if nothing was seen, or that does not
-    /// count.
+    /// Measured misses per lookup; `None` without measurements, or if the allocation does not use
+    /// them.
     pub seen: Option<f64>,
     /// Its tables.
     pub tables: Vec<TableFilters>,
 }
 
-/// A table: the filter it has, and those it could have.
+/// A table: its present filter, and the filters that it can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TableFilters {
-    /// The entries that its filter covers.
+    /// Entries that its filter covers.
     pub entries: u64,
-    /// The entries that still belong to the run; only these bring bits to the budget.
+    /// Entries that still belong to the run; only these add to the budget.
     pub live: u64,
     /// The filter in use: its kind, and its bits in memory.
     pub in_use: Option<(FilterKind, f64)>,
-    /// True if a filter of one piece, of any kind and size, can be made for the table.
+    /// True if a filter of one piece, of any kind and size, can be built for the table.
     pub can_be_made: bool,
     /// The filter in its file.
     pub stored: Option<StoredFilter>,
-    /// How many lookups pass it in vain, in a unit that is the same for all tables. `None` stands
-    /// for its part of what passes the run.
+    /// Lookups that miss in it, in a unit that is the same for all tables. `None` stands for its
+    /// part of the run's misses.
     pub passing: Option<f64>,
 }
 
-/// A filter in a table's file. It can be had in steps: the units of an elastic filter, or one step
-/// for any other.
+/// A filter in a table's file. It can be loaded in steps: the units of an elastic filter, or one
+/// step for any other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredFilter {
     /// Its kind.
@@ -137,44 +137,44 @@ pub struct StoredFilter {
     pub steps: u32,
     /// The memory that one step takes, in bits; more than 0.
     pub step_bits: u64,
-    /// The false positive rate of one step, in [0, 1]. `None` stands for what filters of that kind
-    /// and size promise.
+    /// The false positive rate of one step, in [0, 1]. `None` stands for the rate predicted for
+    /// that kind and size.
     pub step_fpr: Option<f64>,
-    /// The steps in memory; 0 also if the filter in use is not this one.
+    /// The steps in memory; 0 if another filter is in use.
     pub loaded: u32,
 }
 
-/// The filter that a table is to have in memory.
+/// The filter that a table should have in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum FilterTarget {
-    /// The one in its file, if there is one.
+    /// The filter in its file, if any.
     #[default]
     Stored,
-    /// None.
+    /// No filter.
     Nothing,
-    /// As many units of a stored elastic filter as fit so many bits of memory; for other tables the
-    /// same as [`FilterTarget::Stored`].
+    /// As many units of a stored elastic filter as fit this many bits; for other tables the same as
+    /// [`FilterTarget::Stored`].
     Units(u64),
-    /// One of this kind and size: the stored one if it is that, else one made from the table's
-    /// digests. A table without digests gets the stored one, unless that is larger; then none.
+    /// A filter of this kind and size: the stored one if it matches, else one built from the
+    /// table's digests. A table without digests gets the stored one, or none if that is larger.
     Of(FilterSettings),
 }
 
-/// A table that is to get another filter.
+/// A table that should get another filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FilterChange {
-    /// The run, by its place among those that were given.
+    /// The index of its run in the input.
     pub run: usize,
-    /// The table, by its place in the run.
+    /// The index of the table in its run.
     pub table: usize,
-    /// The filter that it is to have.
+    /// The filter that it should have.
     pub target: FilterTarget,
 }
 
-/// The filter for the tables of a run that is about to be built, at `new` among `runs`; `None` for
-/// no filter. `runs` are those of the tree as it will be then, young to old, in levels of
-/// `shape`. The new run has one table, of which only `live` counts; older runs keep their filters,
-/// and younger runs count as if their levels were full.
+/// The filter for the tables of a run to be built, at index `new` of `runs`; `None` for no filter.
+/// `runs` are the runs of the tree as it will be then, young to old, in levels of `shape`. The new
+/// run has one table, of which only `live` counts; older runs keep their filters, and younger runs
+/// count as if their levels were full.
 ///
 /// # Panics
 /// If there is no run at `new`, or it is in a level that the shape lacks.
@@ -190,13 +190,13 @@ pub fn for_new(
     (bits_per_entry > 0.0).then(|| FilterSettings::stored(kind, bits_per_entry))
 }
 
-/// The tables that are to get other filters, in the order in which to change them; none if that is
-/// not worth it. `runs` are those of the tree, young to old, in levels of `shape`. `at_rest` is
-/// false while compactions are in progress: runs are then where they will not stay, and searches in
-/// vain are not judged by them.
+/// Returns the tables that should get other filters, in the order of the changes; empty if a change
+/// is not worth it. `runs` are the runs of the tree, young to old, in levels of `shape`. `at_rest`
+/// is false while compactions are in progress: runs are then in transit, and false positives are
+/// not judged by them.
 ///
 /// # Panics
-/// If a table's `passing` is negative or no number, or a stored filter's step has no bits or an
+/// If a table's `passing` is negative or NaN, or a stored filter's step has no bits or an
 /// impossible rate.
 pub fn decide(
     choice: FilterChoice,
@@ -215,7 +215,7 @@ pub fn decide(
     if plan.is_worth_it(at_rest) { plan.changes() } else { Vec::new() }
 }
 
-/// Bits per entry for each of the `decided` runs. Runs older than these keep what they have.
+/// Bits per entry for each of the `decided` runs. Older runs keep their filters.
 fn shares(choice: FilterChoice, asked: &Asked, shape: &Shape, runs: &[RunFilters], decided: Range<usize>) -> Vec<f64> {
     let FilterChoice::Each { kind, bits_per_entry, allocation } = choice else { return vec![0.0; decided.len()] };
     if allocation == Allocation::Uniform {
@@ -232,20 +232,20 @@ fn shares(choice: FilterChoice, asked: &Asked, shape: &Shape, runs: &[RunFilters
     let best = curve.allocate(free, (due(&loads) - taken).max(0.0));
     let present: Vec<Load> = places.iter().map(|&at| loads[at]).collect();
     let best: Vec<f64> = places.iter().map(|&at| best[at]).collect();
-    // The budget holds also before any missing run exists.
+    // The budget also holds before any missing run exists.
     let most = (due(&present) + due(kept) - taken).max(0.0);
     if used(&present, &best) > most { curve.allocate(&present, most) } else { best }
 }
 
-/// The decided runs, older ones, and those that are missing until the levels down to the last
-/// decided run are full; young to old. And the places of the decided runs among them.
+/// The decided runs, older ones, and those missing until the levels down to the last decided run
+/// are full, young to old; and the indices of the decided runs among them.
 fn with_missing(shape: &Shape, runs: &[RunFilters], decided: Range<usize>) -> (Vec<Extent>, Vec<usize>) {
     let (first, last) = (runs[decided.start].level, runs[decided.end - 1].level);
     let bytes: Bytes = runs[decided.clone()].iter().map(|run| run.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
     let entries: f64 = runs[decided.clone()].iter().map(|run| run.live() as f64).sum();
     let bytes_per_entry = bytes.as_f64() / entries.max(1.0);
     let missing = |level: usize| {
-        // A run that makes the tree grow may be in a larger level than older runs, which do not stay there.
+        // A run that makes the tree grow may be in a larger level than older runs, which will move.
         let is_here = |run: &&RunFilters| first <= level && run.level == level;
         let here = runs[decided.start..].iter().filter(is_here).count() as u64;
         full_runs(shape, bytes_per_entry, level, shape.visible_runs(level).saturating_sub(here))
@@ -264,9 +264,9 @@ fn with_missing(shape: &Shape, runs: &[RunFilters], decided: Range<usize>) -> (V
     (extents, places)
 }
 
-/// So many runs of a level, as large as they are at rest.
+/// This many runs of a level, with their size at rest.
 fn full_runs(shape: &Shape, bytes_per_entry: f64, level: usize, runs: u64) -> impl Iterator<Item = Extent> {
-    // The batch that makes a level full is not written there: at rest, all but one are.
+    // The batch that makes a level full is not written there: at rest, all other batches are.
     let batches = (shape.batches(level) - 1) as f64 / shape.visible_runs(level).max(1) as f64;
     let bytes = batches * shape.nominal_batch(level).as_f64();
     let (bytes, entries) = (bytes as u64, (bytes / bytes_per_entry.max(1.0)) as u64);
@@ -300,13 +300,13 @@ impl TableFilters {
     }
 }
 
-/// A decision in the making.
+/// A decision in progress.
 struct FilterPlan<'a> {
     /// The kind that was chosen.
     kind: Option<FilterKind>,
-    /// Bits that all tables may have.
+    /// Bits for all tables.
     budget: f64,
-    /// Bits by which whole cache lines may exceed that.
+    /// Bits by which whole cache lines may exceed the budget.
     slack: f64,
     /// All tables, run by run.
     tables: Vec<Planned<'a>>,
@@ -316,20 +316,20 @@ struct FilterPlan<'a> {
 /// A table and its goal.
 struct Planned<'a> {
     run: usize,
-    /// Its place in the run.
+    /// Its index in the run.
     at: usize,
     table: &'a TableFilters,
-    /// How many lookups pass it in vain.
+    /// Lookups that miss in it.
     passing: f64,
-    /// The filter that it should have; `None` stands for the one that it has.
+    /// The filter that it should have; `None` stands for its present one.
     target: Option<FilterTarget>,
-    /// Bits and false positive rate of that.
+    /// Bits and false positive rate of that filter.
     bits: f64,
     fpr: f64,
 }
 
 impl<'a> FilterPlan<'a> {
-    /// Without goals yet. `weights` say how often lookups pass each run in vain.
+    /// Creates a plan without goals. `weights` are the misses per lookup in each run.
     fn new(choice: FilterChoice, runs: &'a [RunFilters], weights: &[f64]) -> Self {
         let kind = match choice {
             FilterChoice::None => None,
@@ -350,14 +350,14 @@ impl<'a> FilterPlan<'a> {
         Self { kind, budget: choice.bits_per_entry() * live, slack, tables, rates }
     }
 
-    /// Gives each table its goal. `shares` are bits per entry for each run.
+    /// Sets the goal of each table. `shares` are bits per entry for each run.
     fn set_goals(&mut self, shares: &[f64]) {
         let Some(kind) = self.kind else {
             self.tables.iter_mut().for_each(|planned| planned.set(FilterTarget::Nothing, 0.0, 1.0));
             return;
         };
         let is_elastic = kind == FilterKind::Elastic;
-        // What tables whose filters come in steps should have together, and what all others have.
+        // The share of all tables whose filters come in steps, and the bits of all others.
         let (mut share_of_steps, mut others) = (0.0, 0.0);
         let mut in_steps = Vec::new();
         for (index, planned) in self.tables.iter_mut().enumerate() {
@@ -378,20 +378,21 @@ impl<'a> FilterPlan<'a> {
         }
         let mut left = self.budget - others;
         if !is_elastic {
-            // What is kept for missing runs is not for these; but a little more than their share is no reason
-            // to be without.
+            // These tables do not get the bits reserved for missing runs; but exceeding their share
+            // slightly is no reason to have no filter.
             left = left.min(share_of_steps * (1.0 + NEAR)) + self.slack;
         }
         self.take_steps(&in_steps, left);
     }
 
-    /// Gives these tables the steps that save most for each bit, as many as `left` bits hold.
+    /// Gives these tables the steps that save most per bit, within `left` bits.
     fn take_steps(&mut self, tables: &[usize], mut left: f64) {
         let mut steps: Vec<Steps> = tables.iter().map(|&at| Steps::of(&self.tables[at], &mut self.rates)).collect();
         let offer = |steps: &[Steps], at: usize| steps[at].offer().map(|saved_per_bit| Offer { saved_per_bit, at });
         let mut offers: BinaryHeap<Offer> = (0..steps.len()).filter_map(|at| offer(&steps, at)).collect();
         while let Some(Offer { at, .. }) = offers.pop() {
-            // Where one step finds no room, others of the same table do not either; smaller ones of others may.
+            // If one step does not fit, others of the same table do not either; smaller ones of
+            // others may.
             if steps[at].bits <= left {
                 left -= steps[at].bits;
                 steps[at].taken += 1;
@@ -409,7 +410,7 @@ impl<'a> FilterPlan<'a> {
         }
     }
 
-    /// Whether filters should change, now that goals are set.
+    /// Returns true if filters should change, given the goals.
     fn is_worth_it(&self, at_rest: bool) -> bool {
         let is_of_wrong_kind = |planned: &Planned<'_>| {
             planned.table.can_be_made
@@ -418,7 +419,7 @@ impl<'a> FilterPlan<'a> {
         };
         let is_over = || self.tables.iter().map(|planned| planned.table.bits()).sum::<f64>() > self.budget + self.slack;
         match self.kind {
-            // Dropping costs nothing; units are small, and have a hysteresis of their own.
+            // Dropping costs nothing; units are small and have their own hysteresis.
             None | Some(FilterKind::Elastic) => true,
             Some(_) => self.tables.iter().any(is_of_wrong_kind) || is_over() || at_rest && self.saves_enough(),
         }
@@ -428,16 +429,16 @@ impl<'a> FilterPlan<'a> {
         let passing = |planned: &Planned<'_>| Load { weight: planned.passing, ..Load::new(planned.table.live) };
         let loads: Vec<Load> = self.tables.iter().map(passing).collect();
         let mut rates = self.rates.clone();
-        let now = searches_in_vain(&loads, self.tables.iter().map(|planned| rates.in_use(planned.table)));
-        let then = searches_in_vain(&loads, self.tables.iter().map(|planned| planned.fpr));
+        let now = false_positives(&loads, self.tables.iter().map(|planned| rates.in_use(planned.table)));
+        let then = false_positives(&loads, self.tables.iter().map(|planned| planned.fpr));
         now > then * WORTH
     }
 
-    /// The tables whose goals differ from what they have, shrinking filters first.
+    /// Returns the tables whose goals differ from their present filters, shrinking filters first.
     fn changes(&self) -> Vec<FilterChange> {
         let after =
             |planned: &Planned<'_>| if planned.differs(self.kind) { planned.bits } else { planned.table.bits() };
-        // A filter that is left as it is must not be what exceeds the budget.
+        // A filter that is kept must not be what exceeds the budget.
         let is_over = self.tables.iter().map(after).sum::<f64>() > self.budget + self.slack;
         let changes =
             |planned: &&Planned<'_>| planned.differs(self.kind) || is_over && planned.table.bits() > planned.bits;
@@ -456,8 +457,8 @@ impl Planned<'_> {
         (self.target, self.bits, self.fpr) = (Some(target), bits, fpr);
     }
 
-    /// Whether the goal is another filter than the one in use; for one that has to be made, not by
-    /// little.
+    /// Returns true if the goal is another filter than the one in use; a filter to be built must
+    /// differ by more than a little.
     fn differs(&self, kind: Option<FilterKind>) -> bool {
         let (bits, goal) = (self.table.bits(), self.bits);
         let is_near = || (bits - goal).abs() <= f64::max(SLACK as f64, goal * NEAR) && (bits > 0.0) == (goal > 0.0);
@@ -469,7 +470,7 @@ impl Planned<'_> {
     }
 }
 
-/// A table whose filter comes in steps, and how many of them it gets.
+/// A table whose filter comes in steps, and the number of steps it gets.
 struct Steps {
     passing: f64,
     stored: u32,
@@ -491,7 +492,7 @@ impl Steps {
         Self { passing, stored: steps, loaded, bits, fpr, taken }
     }
 
-    /// What the next step saves for each bit, if there is one that saves anything.
+    /// What the next step saves per bit, if there is one that saves anything.
     fn offer(&self) -> Option<f64> {
         let hold = if self.taken < self.loaded { HOLD } else { 1.0 };
         let saved = self.passing * self.fpr.powi(self.taken as i32) * (1.0 - self.fpr);
@@ -521,13 +522,13 @@ impl PartialOrd for Offer {
 }
 
 impl Ord for Offer {
-    /// Of equal ones, the earlier table's is the greater.
+    /// Of equal offers, the earlier table's is the greater.
     fn cmp(&self, other: &Self) -> Ordering {
         self.saved_per_bit.total_cmp(&other.saved_per_bit).then(other.at.cmp(&self.at))
     }
 }
 
-/// False positive rates, looked up to a 32nd of a bit per entry: there are many tables, and few
+/// False positive rates, rounded to a 32nd of a bit per entry: there are many tables and few
 /// different rates.
 #[derive(Clone, Default)]
 struct Rates(BTreeMap<(&'static str, u64), f64>);
@@ -536,10 +537,10 @@ impl Rates {
     fn of(&mut self, kind: Option<FilterKind>, bits: f64, entries: u64) -> f64 {
         let Some(kind) = kind.filter(|_| bits > 0.0) else { return 1.0 };
         let steps = (32.0 * bits / entries.max(1) as f64).round().max(1.0) as u64;
-        *self.0.entry((kind.name(), steps)).or_insert_with(|| promise(kind, steps as f64 / 32.0).fpr)
+        *self.0.entry((kind.name(), steps)).or_insert_with(|| predict(kind, steps as f64 / 32.0).fpr)
     }
 
-    /// That of the filter that a table has.
+    /// The rate of the filter that a table has.
     fn in_use(&mut self, table: &TableFilters) -> f64 {
         match table.stored {
             Some(StoredFilter { step_fpr: Some(fpr), loaded: loaded @ 1.., .. }) => fpr.powi(loaded as i32),
@@ -553,7 +554,7 @@ mod tests {
     use super::*;
     use crate::shape::Level;
 
-    /// Grouping changes nothing while no lookup finds anything, and little if some do.
+    /// Grouping changes nothing for zero-result lookups, and little for others.
     #[test]
     fn groups_stand_for_their_runs() {
         let curve = Curve::new(FilterKind::Bloom);
@@ -581,8 +582,7 @@ mod tests {
         }
     }
 
-    /// A shape of more runs than fit memory is reckoned with all the same: the missing runs get
-    /// what their entries deserve.
+    /// A shape with more runs than fit memory is handled: the missing runs get their share.
     #[test]
     fn billions_of_runs() {
         let shape =

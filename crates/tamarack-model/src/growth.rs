@@ -1,33 +1,34 @@
-//! When a tree takes its policy's next shape, and when it goes back to a smaller one.
+//! When a tree takes its policy's next shape, and when it returns to a smaller one.
 //!
 //! ```text
-//!            holds       takes the next shape when …            goes back when …
+//!            holds       grows when …                       shrinks when …
 //! step 1     10          10 would be reached                    -
 //! step 2     100         100 would be reached                   the data is below 5
 //! step 3     1000                                               the data is below 50
 //! ```
 //!
-//! A tree grows when the planner says that what comes down would fill the last level
+//! A tree grows when the planner reports that a batch would fill the last level
 //! ([`planner::outgrown`](crate::planner::outgrown)). It shrinks when twice its data would still
-//! fit a smaller step: that factor is the hysteresis. So a tree that has just grown must lose half
-//! its data before it shrinks, and one that has just shrunk must double before it grows; no bytes
-//! are moved to and fro by data that varies a little.
+//! fit a smaller step; that factor is the hysteresis. A tree that has just grown must lose half its
+//! data before it shrinks, and one that has just shrunk must double before it grows, so small
+//! variations of the data move no bytes to and fro.
 //!
-//! Either way the tree is [relabelled](crate::planner::relabel), and the planner carries it over.
+//! Either way the tree is [relabelled](crate::planner::relabel), and the planner moves its data
+//! over time.
 
 use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// The shape after this one for a tree of `data` bytes that has outgrown it; `None` if the policy
-/// has no larger one.
+/// Returns the next shape for a tree of `data` bytes that has outgrown this one; `None` if the
+/// policy has no larger one.
 pub fn grown(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
     let next = policy.shape(data.max(shape.holds()), shape.buffer());
     (next.holds() > shape.holds()).then_some(next)
 }
 
-/// The smaller shape that a tree of `data` bytes should go back to; `None` if it should keep the
-/// one it has.
+/// Returns the smaller shape to which a tree of `data` bytes should return; `None` if it should
+/// keep this one.
 pub fn shrunk(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
     let smaller = policy.shape(data * 2, shape.buffer());
     (smaller.holds() < shape.holds()).then_some(smaller)
@@ -38,8 +39,7 @@ mod tests {
     use super::*;
     use crate::policy::Leveling;
 
-    /// Whatever the data size, a tree that changes its shape because of it does not change back at
-    /// that size.
+    /// At any data size, a tree that changes its shape does not change back at that size.
     #[test]
     fn growing_and_shrinking_do_not_alternate() {
         let policy = Leveling::new(4).expect("a policy");

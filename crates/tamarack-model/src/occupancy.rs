@@ -1,10 +1,10 @@
-//! [`Occupancy`]: what each level of a tree holds, as counts.
+//! [`Occupancy`]: the runs of each level of a tree, as counts.
 //!
 //! It is all that the planner sees of a tree: per level, runs from **young to old**, each with an
-//! id and a size. No keys, no files. Read from level 1 on, young to old within a level, the runs of
-//! a tree stand in one order of age; whatever happens to a tree keeps that order.
+//! id and a size; no keys and no files. From level 1 on, young to old within a level, the runs of a
+//! tree are in order of age, and every operation keeps that order.
 //!
-//! The text form is one line per level, and reads back:
+//! The text form has one line per level, and reads back:
 //!
 //! ```
 //! use tamarack_model::Occupancy;
@@ -28,32 +28,32 @@ use crate::units::{Bytes, Entries};
 /// The runs of a tree, level by level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Level 1 first; levels at the end may be missing, which means the same as empty.
+    /// Level 1 first; missing levels at the end are empty.
     levels: Vec<Vec<Run>>,
 }
 
 /// A run, as counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Its name; no two runs that ever existed in a tree share one.
+    /// The id, which no other run of the tree ever had.
     pub id: RunId,
     /// Raw entry bytes.
     pub bytes: Bytes,
-    /// Entries, where known: the planner does not ask, those who size filters do.
+    /// Entries, if known; filter allocation needs them, the planner does not.
     pub entries: Option<Entries>,
 }
 
-/// The name of a run.
+/// The id of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
 impl Occupancy {
-    /// A tree of these runs: level 1 first, young to old within each.
+    /// A tree with these runs: level 1 first, young to old within each level.
     pub fn new(levels: Vec<Vec<Run>>) -> Self {
         Self { levels }
     }
 
-    /// The runs of a level, young to old; none for a level that is not there.
+    /// Runs of a level, young to old; empty for a missing level.
     ///
     /// # Panics
     /// If the number is 0: levels count from 1.
@@ -62,12 +62,12 @@ impl Occupancy {
         self.levels.get(number - 1).map_or(&[], Vec::as_slice)
     }
 
-    /// The number of the lowest level that has a run; 0 for an empty tree.
+    /// The number of the deepest level with a run; 0 for an empty tree.
     pub fn deepest(&self) -> usize {
         self.levels.iter().rposition(|runs| !runs.is_empty()).map_or(0, |index| index + 1)
     }
 
-    /// All runs, young to old, each with the number of its level.
+    /// All runs, young to old, each with its level.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = (usize, &Run)> {
         self.levels.iter().enumerate().flat_map(|(index, runs)| runs.iter().map(move |run| (index + 1, run)))
     }
@@ -82,7 +82,7 @@ impl Occupancy {
         self.runs().map(|(_, run)| run.bytes).sum()
     }
 
-    /// The runs of a level, to be changed; the level is made if it is not there.
+    /// Runs of a level for modification; a missing level is added.
     pub(crate) fn level_mut(&mut self, number: usize) -> &mut Vec<Run> {
         if self.levels.len() < number {
             self.levels.resize_with(number, Vec::new);
@@ -113,7 +113,7 @@ impl fmt::Display for Occupancy {
 impl FromStr for Occupancy {
     type Err = String;
 
-    /// Reads the text form; levels that are left out are empty. Entries are not part of it.
+    /// Parses the text form; levels that are left out are empty. Entries are not part of it.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut tree = Self::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -146,7 +146,7 @@ fn parse_run(text: &str) -> Option<Run> {
 mod tests {
     use super::*;
 
-    /// What is not a tree is refused with the line and the right form.
+    /// An invalid tree is refused with the line and the right form.
     #[test]
     fn refuses_what_is_no_tree() {
         for text in ["level 0: r1 4", "level 2: r1 4\nlevel 1: r2 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"]
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Empty levels below the deepest run are not told apart from missing ones.
+    /// Empty levels below the deepest run equal missing ones.
     #[test]
     fn deepest_ignores_empty_levels() {
         let tree = Occupancy::new(vec![vec![], vec![Run { id: RunId(1), bytes: Bytes(2), entries: None }], vec![]]);

@@ -1,4 +1,4 @@
-//! [`Shape`]: the whole structure of an LSM-tree as data.
+//! [`Shape`]: the structure of an LSM-tree as data.
 //!
 //! ```text
 //!            capacity    runs     r = capacity / capacity above     s = r / runs: batches that one run absorbs
@@ -8,18 +8,16 @@
 //! level 3    64          1        4                                 4      ▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭ …      leveled
 //! ```
 //!
-//! Leveling, tiering and all others are nothing but such lists of numbers; see
-//! [`policy`](crate::policy) for where they come from. Levels count from 1, small (young) to large
-//! (old); the buffer stands in for "level 0" wherever a formula wants one. Capacities are raw entry
-//! bytes.
+//! Leveling, tiering and all others are lists of such numbers; [`policy`](crate::policy) produces
+//! them. Levels count from 1, small (young) to large (old); formulas with a level of index 0 use
+//! the memtable for it. Capacities are raw entry bytes.
 //!
-//! A shape is checked when it is made ([`Shape::new`]), so whoever holds one may rely on this: it
-//! has a level; no buffer and no level is empty; each level holds at least one and a half of the
-//! **nominal batch** that arrives at it (the capacity of the level above, or the buffer's size);
-//! each run slot holds at least one.
+//! Every `Shape` was checked by [`Shape::new`]: it has a level; the memtable and all levels have a
+//! size above 0; each level holds at least one and a half of the **nominal batch** that arrives at
+//! it (the capacity of the level above, or the memtable size); each run slot holds at least one.
 //!
-//! The text form is what [`Display`](fmt::Display) prints and [`FromStr`] reads: `custom:FILE`
-//! names a file of it.
+//! The text form is what [`Display`](fmt::Display) prints and [`FromStr`] reads; `custom:FILE`
+//! names a file in this form.
 //!
 //! ```
 //! use tamarack_model::Shape;
@@ -40,43 +38,42 @@ use std::str::FromStr;
 
 use crate::units::Bytes;
 
-/// The largest buffer: with it, and the largest ratio of a policy, capacities can still be counted
-/// in 64 bits.
+/// The maximum memtable size: with it, and the largest ratio of a policy, capacities fit 64 bits.
 pub const BUFFER_MAX: Bytes = Bytes(1 << 47);
 
-/// A buffer, and levels from small to large.
+/// A memtable size, and levels from small to large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     buffer: Bytes,
     levels: Vec<Level>,
 }
 
-/// What one level may hold.
+/// The limits of one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// `N_i`: bytes that the level may hold.
+    /// `N_i`: capacity in bytes.
     pub capacity: Bytes,
-    /// `n_i`: run slots, at least 1. One is a leveled level.
+    /// `n_i`: run slots, at least 1. One slot makes a leveled level.
     pub runs: u32,
 }
 
-/// Why something is no shape.
+/// An invalid shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShapeError(String);
 
 impl Shape {
-    /// A shape of these numbers, level 1 first.
+    /// Creates a shape from these numbers, level 1 first.
     ///
     /// # Errors
-    /// If they break one of the rules in the [module's page](self); the error says which level, and
-    /// what would be right.
+    /// If they break one of the rules in the [module's page](self); the error names the level and a
+    /// valid value.
     pub fn new(buffer: Bytes, levels: Vec<Level>) -> Result<Self, ShapeError> {
         let shape = Self { buffer, levels };
         shape.check()?;
         Ok(shape)
     }
 
-    /// The buffer's size, `F`.
+    /// The memtable size, `F`.
     pub fn buffer(&self) -> Bytes {
         self.buffer
     }
@@ -86,7 +83,7 @@ impl Shape {
         &self.levels
     }
 
-    /// `L`, the number of levels, which is also the number of the last one.
+    /// `L`, the number of levels, which is also the number of the last level.
     pub fn last(&self) -> usize {
         self.levels.len()
     }
@@ -100,8 +97,8 @@ impl Shape {
         self.levels[number - 1]
     }
 
-    /// What arrives at a level at a time if all goes by the numbers: the capacity of the level
-    /// above, or the buffer's size.
+    /// The nominal size of a batch that arrives at a level: the capacity of the level above, or the
+    /// memtable size.
     pub fn nominal_batch(&self, number: usize) -> Bytes {
         if number == 1 { self.buffer } else { self.level(number - 1).capacity }
     }
@@ -109,8 +106,8 @@ impl Shape {
     /// Bytes that the tree holds before its last level is full and it needs another shape.
     ///
     /// That is the capacity of the last level alone, not the sum: a tree counts like an odometer.
-    /// While digit `i` shows at most `r_i - 1`, all digits together show less than one of the
-    /// next digit; the batch that would make level L full finds all levels above it empty.
+    /// While digit `i` shows at most `r_i - 1`, all digits together show less than one of the next
+    /// digit; the batch that would fill level L finds all levels above it empty.
     pub fn holds(&self) -> Bytes {
         self.level(self.last()).capacity
     }
@@ -130,8 +127,7 @@ impl Shape {
         self.level(number).capacity.as_f64() / f64::from(self.level(number).runs)
     }
 
-    /// `s_i = r_i / n_i`, the run magnification: nominal batches that one run slot absorbs; at
-    /// least 1.
+    /// `s_i = r_i / n_i`, the run magnification: nominal batches per run slot; at least 1.
     pub fn magnification(&self, number: usize) -> f64 {
         self.ratio(number) / f64::from(self.level(number).runs)
     }
@@ -149,23 +145,24 @@ impl Shape {
         u64::try_from(batches).expect("no more batches than bytes")
     }
 
-    /// `v_i`: runs that a lookup meets in the level at most, when merges have come to rest.
+    /// `v_i`: the maximum number of runs that a lookup visits in the level, at rest.
     ///
-    /// Batches are spread evenly over the slots, and the one that makes the level full is never
-    /// written there. So a level shows all its slots, or, if it has as many slots as batches
+    /// Batches are spread evenly over the slots, and the batch that makes the level full is never
+    /// written there. A level therefore shows all its slots, or, if it has as many slots as batches
     /// (`s_i = 1`), one fewer: tiering with T slots shows T-1 runs.
     pub fn visible_runs(&self, number: usize) -> u64 {
         u64::from(self.level(number).runs).min(self.batches(number) - 1)
     }
 
-    /// Runs that a lookup meets in the whole tree at most, `Σ v_i`: also the seeks of a range scan.
+    /// The maximum number of runs that a lookup visits in the whole tree, `Σ v_i`: also the seeks
+    /// of a range scan.
     pub fn visible_runs_total(&self) -> u64 {
         (1..=self.last()).map(|number| self.visible_runs(number)).sum()
     }
 
     /// `H = Σ w_i log2(v_i / w_i)` in bits: the entropy of "which run is this entry in", in a full
-    /// tree. Filters reach `2^H · e^(-m ln²2)` false positives with `m` bits per entry, and
-    /// codes of runs cannot be shorter on average.
+    /// tree. Filters reach `2^H · e^(-m ln²2)` false positives with `m` bits per entry, and no code
+    /// of runs is shorter on average.
     pub fn entropy(&self) -> f64 {
         let part = |number| self.share(number) * (self.visible_runs(number) as f64 / self.share(number)).log2();
         (1..=self.last()).map(part).sum()
@@ -227,7 +224,7 @@ impl fmt::Display for Shape {
 impl FromStr for Shape {
     type Err = ShapeError;
 
-    /// Reads the text form. Empty lines, and what follows `#` in a line, are left out.
+    /// Parses the text form. Empty lines, and comments after `#`, are ignored.
     fn from_str(text: &str) -> Result<Self, ShapeError> {
         let (mut buffer, mut levels) = (None, Vec::new());
         for (number, line) in (1..).zip(text.lines()) {
@@ -268,7 +265,7 @@ mod tests {
         text.parse::<Shape>().map_err(|error| error.to_string())
     }
 
-    /// Every rule refuses what breaks it, and says where and what would be right.
+    /// Every rule refuses violations and names the level and a valid value.
     #[test]
     fn errors_explain() {
         for (text, part) in [

@@ -1,22 +1,21 @@
-//! The [agenda](crate::agenda) on counts: what a tree does with a sequence of flushes, without an
-//! entry being written.
+//! A simulation of the [agenda](crate::agenda) on counts: what a tree does with a sequence of
+//! flushes, without writing an entry.
 //!
-//! In: a policy, a buffer size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of bytes
-//! written per level, runs, space, and how the levels filled and emptied over time. It drives the
-//! same agenda as the engine, so it predicts what the engine will do. It assumes that no key is
-//! written twice, so that a compaction's output is as large as its inputs; or that keys are
-//! [drawn](Tree::drawing) again and again, by a known law; or is told [what is in the
-//! runs](Tree::holding).
+//! In: a policy, a memtable size, the size of each flush, and a [`Pace`]. Out: a [`Report`] of
+//! bytes written per level, runs, space amplification, and the occupancy of the levels over time.
+//! It drives the same agenda as the engine, so it predicts what the engine will do. By default no
+//! key is written twice, so that a compaction's output is as large as its inputs. Alternatively
+//! keys are [drawn](Tree::drawing) repeatedly from a known distribution, or the caller supplies
+//! [the contents of runs](Tree::holding).
 //!
-//! Time, where there is any, is virtual and counted in flushes: one buffer is sealed per unit of
-//! time.
+//! Time is virtual and counted in flushes: one memtable becomes immutable per unit of time.
 //!
-//! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers who feel
-//! what merges cost.
+//! A [`Tree`] can also be driven step by step, or [written to](Tree::write) by writers that feel
+//! the cost of compactions.
 //!
-//! Cost: a few microseconds per merge. Tests: `tests/suite/closed_forms.rs` compares with
-//! [`cost`](crate::cost), `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs` is
-//! about writers.
+//! Cost: a few microseconds per compaction. Tests: `tests/suite/closed_forms.rs` compares with
+//! [`cost`](crate::cost), `tests/suite/twin.rs` with a slow obvious tree; `tests/suite/pace.rs`
+//! tests writers.
 
 mod data;
 mod keys;
@@ -37,111 +36,112 @@ pub use data::Data;
 pub use keys::Keys;
 pub use writers::{STEPS, Writers, Writing};
 
-/// How fast merges are, compared to what arrives.
+/// The speed of compactions relative to the speed of writers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// All merges end before the next flush.
+    /// All compactions end before the next flush.
     Settled,
-    /// Flushes and merges together write `speed` buffers' worth of bytes while one buffer fills.
-    /// What leads to the smallest level goes first, flushes before all: the level that it
-    /// empties is the first to be full again.
+    /// Flushes and compactions together write `speed` memtables' worth of bytes while one memtable
+    /// fills. Work for the smallest target level goes first, flushes before all else: the level
+    /// that it empties is the first to be full again.
     Concurrent {
-        /// Buffers per buffer; above the write amplification, or debt grows without end.
+        /// Memtables per memtable; must exceed the write amplification, or debt grows without
+        /// bound.
         speed: f64,
     },
 }
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Bytes that were flushed.
+    /// Bytes flushed.
     pub flushed: Bytes,
-    /// Bytes written to each level by flushes and merges, level 1 first. Moves write nothing.
+    /// Bytes written to each level by flushes and compactions, level 1 first. Moves write nothing.
     pub written: Vec<Bytes>,
-    /// Merges, flushes and moves not counted.
+    /// Compactions, without flushes and moves.
     pub compactions: u64,
-    /// Moves: single runs that changed their level.
+    /// Moves: single runs that changed their level without being rewritten.
     pub moves: u64,
     /// Changes of shape because the data grew or shrank.
     pub growths: u64,
-    /// Runs of each level, level 1 first, seen after each flush (when all merges had ended, if the
-    /// pace is settled).
+    /// Runs of each level, level 1 first, after each flush (and at a settled pace after its
+    /// compactions).
     pub runs: Vec<Seen>,
     /// Runs of the whole tree.
     pub runs_total: Seen,
-    /// Space amplification, should all younger entries be updates of those in the largest run.
+    /// Space amplification if all younger entries are updates of those in the largest run.
     pub space_worst: Seen,
-    /// Buffers that waited to be flushed, the one in progress included. Zero at a settled pace.
-    pub sealed: Seen,
-    /// Occupancy over time: about [`SAMPLES`] moments, evenly spaced.
-    pub samples: Vec<Sample>,
+    /// Immutable memtables, including the one being flushed. Zero at a settled pace.
+    pub immutable_memtables: Seen,
+    /// Occupancy over time: about [`SAMPLES`] evenly spaced samples.
+    pub samples: Vec<OccupancySample>,
 }
 
-/// The largest and the mean of what was seen.
+/// Maximum and mean of a series of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// The largest.
+    /// The maximum.
     pub most: f64,
     sum: f64,
     count: u64,
 }
 
-/// How full a tree was at one moment.
+/// The occupancy of a tree at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// After so many flushes.
+pub struct OccupancySample {
+    /// The number of flushes before it.
     pub flushes: u64,
     /// Capacity and bytes of each level, level 1 first.
     pub levels: Vec<(Bytes, Bytes)>,
 }
 
-/// About how many samples a report holds.
+/// The approximate number of samples in a report.
 pub const SAMPLES: usize = 256;
 
-/// What becomes of these flushes, from an empty tree on.
+/// Simulates these flushes from an empty tree on.
 pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pace) -> Report {
     Tree::new(policy, buffer).run(flushes, pace)
 }
 
-/// What flushes and merges write from now on if a tree changes its policy, in either way, and if it
-/// does not.
+/// The predicted cost of a change of policy: what flushes and compactions write from now on with
+/// the change, made in either way, and without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// With the policy that it has.
+pub struct ChangeCost {
+    /// Bytes written with the present policy.
     pub kept: Bytes,
-    /// With the other one, the tree being carried over by merges that arrivals call for.
+    /// Bytes written with the new policy, if the tree is reshaped as data arrives.
     pub lazily: Bytes,
-    /// With the other one, the tree taking its form before anything else arrives.
+    /// Bytes written with the new policy, if the tree is reshaped before any other data arrives.
     pub at_once: Bytes,
-    /// Of that: what the merges write by which it takes its form.
+    /// The part of `at_once` that the reshape itself writes.
     pub reshaped: Bytes,
 }
 
-impl Change {
-    /// Bytes that the change costs if the tree is carried over as data arrives; below 0 if it
-    /// spares more than that.
+impl ChangeCost {
+    /// Extra bytes of a change that takes effect as data arrives; negative if the new policy saves
+    /// more.
     pub fn extra_lazily(&self) -> f64 {
         self.lazily.as_f64() - self.kept.as_f64()
     }
 
-    /// The same if the tree takes its form at once.
+    /// Extra bytes of a change with a reshape at once.
     pub fn extra_at_once(&self) -> f64 {
         self.at_once.as_f64() - self.kept.as_f64()
     }
 }
 
-/// What a change of policy will cost over the flushes to come, before it begins: an estimate for a
-/// tree of these runs, at rest, that has one policy and shape and is to have another. The change
-/// itself moves no byte; the tree is carried over by merges that arrivals call for, so most of it
-/// is paid as data comes, or [at once](Tree::reshape). `flushes` says what a tree of a given shape
-/// will flush, `bound` to which bound on space it keeps.
+/// Predicts the cost of a change of policy over future flushes: an estimate for a tree at rest with
+/// these runs, its present policy and shape, and the new ones. The change itself moves no byte; the
+/// tree is reshaped by the compactions that arrivals cause, so most of the cost comes with the
+/// data, or [at once](Tree::reshape). `flushes` returns what a tree of a given shape will flush,
+/// `bound` is the upper bound on space amplification.
 pub fn change(
     (from, shape): (&dyn Policy, &Shape),
     (to, new_shape): (&dyn Policy, &Shape),
     occupancy: &Occupancy,
     bound: Option<SpaceBound>,
     flushes: impl Fn(&Shape) -> Vec<Bytes>,
-) -> Change {
+) -> ChangeCost {
     let kept = || Tree { bound, ..Tree::resume(from, shape.clone(), occupancy.clone()) };
     let changed = || {
         let mut tree = kept();
@@ -159,59 +159,58 @@ pub fn change(
         let flushes = flushes(&tree.shape);
         tree.run(&flushes, Pace::Settled).written_total()
     };
-    Change { kept: written(kept()), lazily: written(changed()), at_once: written(at_once), reshaped }
+    ChangeCost { kept: written(kept()), lazily: written(changed()), at_once: written(at_once), reshaped }
 }
 
-/// The runs of a tree once these merges in progress on it, none of them a flush, have ended.
+/// The runs of a tree once these compactions in progress, none of them a flush, have ended.
 pub fn ended(mut occupancy: Occupancy, in_progress: &[CompactionPlan]) -> Occupancy {
-    for merge in in_progress.iter().filter(|merge| !merge.is_partial()) {
-        let inputs = occupancy.runs().filter(|(_, run)| merge.inputs.contains(&run.id));
+    for plan in in_progress.iter().filter(|plan| !plan.is_partial()) {
+        let inputs = occupancy.runs().filter(|(_, run)| plan.inputs.contains(&run.id));
         let bytes = inputs.map(|(_, run)| run.bytes).sum();
-        planner::finish(&mut occupancy, merge, Some(Run { id: merge.inputs[0], bytes, entries: None }));
+        planner::finish(&mut occupancy, plan, Some(Run { id: plan.inputs[0], bytes, entries: None }));
     }
     occupancy
 }
 
-/// A tree of counts, and what is in progress on it.
+/// A simulated tree, and the compactions in progress on it.
 #[derive(Debug)]
 pub struct Tree<'a> {
     policy: &'a dyn Policy,
     shape: Shape,
     occupancy: Occupancy,
     agenda: Agenda,
-    /// Merges that have begun, the flush among them.
+    /// Flushes and compactions that have begun.
     in_progress: Vec<CompactionPlan>,
-    /// What else is known of each of these.
+    /// Further state of each of these.
     unfinished: Vec<Unfinished>,
-    /// What was decided because of the last event.
+    /// Decisions since the last event.
     decided: Vec<Next>,
-    /// Buffers that wait behind the flush in progress, the next one first.
+    /// Immutable memtables that wait behind the flush in progress, the next one first.
     waiting: VecDeque<Bytes>,
     next_run: u64,
     report: Report,
-    /// What is in the runs.
+    /// The contents of the runs.
     data: Box<dyn Data + 'a>,
-    /// How much space it may take.
+    /// The upper bound on space amplification, if any.
     bound: Option<SpaceBound>,
 }
 
-/// A merge in progress.
+/// A flush or compaction in progress.
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
     /// Bytes still to be written.
     left: f64,
-    /// Who asked for it.
+    /// The request that it serves, if any.
     request: Option<RequestId>,
 }
 
 impl<'a> Tree<'a> {
-    /// An empty tree in the policy's smallest shape.
+    /// Creates an empty tree in the policy's smallest shape.
     pub fn new(policy: &'a dyn Policy, buffer: Bytes) -> Self {
         Self::resume(policy, policy.shape(Bytes::ZERO, buffer), Occupancy::default())
     }
 
-    /// A tree that has these runs, and takes its next shapes from the policy. Nothing is in
-    /// progress on it.
+    /// Creates a tree at rest with these runs, which takes its next shapes from the policy.
     ///
     /// # Panics
     /// If it has runs in levels that the shape lacks.
@@ -234,16 +233,16 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// From now on, the tree keeps to this bound on space, by the rule that the engine has: it is
-    /// looked at whenever something has arrived.
+    /// Sets an upper bound on space amplification, which is checked after every arrival, as in the
+    /// engine.
     #[must_use]
     pub fn bounded(mut self, bound: SpaceBound) -> Self {
         self.bound = Some(bound);
         self
     }
 
-    /// From now on, what is flushed are draws of these keys, and a merge keeps one entry of each.
-    /// What the tree holds is taken to be some of them, each once.
+    /// Makes future flushes draws of these keys, of which a compaction keeps one entry each. The
+    /// present runs contain some of the keys, each once.
     ///
     /// # Panics
     /// If anything is in progress.
@@ -253,7 +252,7 @@ impl<'a> Tree<'a> {
         self.holding(drawn)
     }
 
-    /// From now on, `data` says what is in the runs, and what flushes and compactions make of it.
+    /// Makes `data` the source of the contents of runs, flushes and compactions.
     ///
     /// # Panics
     /// If anything is in progress.
@@ -264,16 +263,16 @@ impl<'a> Tree<'a> {
         self
     }
 
-    /// What becomes of these flushes.
+    /// Simulates these flushes.
     pub fn run(mut self, flushes: &[Bytes], pace: Pace) -> Report {
         let every = flushes.len().div_ceil(SAMPLES).max(1);
         for (number, bytes) in (1..).zip(flushes) {
-            self.seal(*bytes);
+            self.switch_memtable(*bytes);
             match pace {
                 Pace::Settled => self.settle(),
                 Pace::Concurrent { speed } => self.pass(speed * self.shape.buffer().as_f64()),
             }
-            self.look();
+            self.record();
             if number % every == 0 {
                 let sample = self.sample(number as u64);
                 self.report.samples.push(sample);
@@ -283,7 +282,7 @@ impl<'a> Tree<'a> {
         self.report
     }
 
-    /// Where its next shapes come from.
+    /// The source of its next shapes.
     pub fn policy(&self) -> &'a dyn Policy {
         self.policy
     }
@@ -298,57 +297,58 @@ impl<'a> Tree<'a> {
         &self.occupancy
     }
 
-    /// Merges that have begun, in that order; at most one of them is a flush.
+    /// Flushes and compactions that have begun, in that order; at most one is a flush.
     pub fn in_progress(&self) -> &[CompactionPlan] {
         &self.in_progress
     }
 
-    /// What waits to be decided.
+    /// The pending decisions.
     pub fn agenda(&self) -> &Agenda {
         &self.agenda
     }
 
-    /// What the agenda has decided because of the last event, in order. All of it has been carried
-    /// out, moves to their end.
+    /// The agenda's decisions since the last event, in order. All have been carried out, moves to
+    /// their end.
     pub fn decided(&self) -> &[Next] {
         &self.decided
     }
 
-    /// Buffers that are full and not flushed yet, the one in progress included.
-    pub fn sealed(&self) -> usize {
+    /// The number of immutable memtables, including the one being flushed.
+    pub fn immutable_memtables(&self) -> usize {
         self.waiting.len() + usize::from(self.is_flushing())
     }
 
-    /// What has been counted up to now.
+    /// The counts so far.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Another policy from now on: its shape for the present data.
+    /// Changes the policy, to its shape for the present data.
     pub fn change_policy(&mut self, policy: &'a dyn Policy) {
         self.policy = policy;
-        let held: Bytes = self.occupancy.bytes();
-        self.take_shape(policy.shape(held, self.shape.buffer()));
+        let data = self.occupancy.bytes();
+        self.take_shape(policy.shape(data, self.shape.buffer()));
     }
 
-    /// Another shape from now on.
+    /// Changes the shape.
     pub fn take_shape(&mut self, shape: Shape) {
         (self.occupancy, self.in_progress) = planner::relabel(&self.occupancy, &self.in_progress, &shape);
         self.shape = shape;
         self.agenda.design_changed();
     }
 
-    /// A buffer is full. Its flush begins at once, unless another one is in progress.
-    pub fn seal(&mut self, bytes: Bytes) {
+    /// Switches a full memtable of this size. Its flush begins at once, unless another one is in
+    /// progress.
+    pub fn switch_memtable(&mut self, bytes: Bytes) {
         self.report.flushed += bytes;
         self.waiting.push_back(bytes);
         self.follow();
     }
 
-    /// A sorted run comes from outside, younger than all that is there. Nothing is sealed or being
-    /// flushed. Returns the level at which it arrives, and begins what follows from that.
+    /// Ingests a sorted run, younger than all others, and begins what follows from that. Returns
+    /// the level at which it arrives. All memtables must have been flushed.
     pub fn ingest(&mut self, bytes: Bytes) -> usize {
-        assert_eq!(self.sealed(), 0, "what is in buffers is older, and is flushed before a run is ingested");
+        assert_eq!(self.immutable_memtables(), 0, "memtables are older than an ingested run, and are flushed first");
         let level = planner::entrance(&self.shape, &self.occupancy, &self.in_progress, bytes);
         let run = Run { id: self.new_run(), bytes, entries: None };
         self.occupancy.level_mut(level).insert(0, run);
@@ -357,22 +357,22 @@ impl<'a> Tree<'a> {
         level
     }
 
-    /// Ends the merge with this index among those in progress, and begins what follows from that.
+    /// Ends the compaction with this index among those in progress, and begins what follows from
+    /// that.
     pub fn end(&mut self, index: usize) {
         self.finish(index);
         self.follow();
     }
 
-    /// Somebody asks for a compaction of the whole tree, or of a range of keys. It begins when
-    /// nothing in progress is in its way.
+    /// Requests a compaction of the whole tree or of a range of keys. It begins when no compaction
+    /// in progress is in its way.
     pub fn request(&mut self, scope: Scope) -> RequestId {
         let request = self.agenda.request(scope);
         self.follow();
         request
     }
 
-    /// Begins what is to be done for the tree to take the form of its shape; for that, ends what is
-    /// in the way.
+    /// Begins the compactions of a reshape; ends compactions that are in the way.
     pub fn reshape(&mut self) {
         self.agenda.request_reshape();
         self.decided.clear();
@@ -383,35 +383,35 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// No compaction begins from now on, until [`Tree::resume_compactions`].
+    /// Pauses compactions until [`Tree::resume_compactions`].
     pub fn pause_compactions(&mut self) {
         self.agenda.pause();
     }
 
-    /// Takes back one [`Tree::pause_compactions`].
+    /// Withdraws one [`Tree::pause_compactions`].
     pub fn resume_compactions(&mut self) {
         self.agenda.resume();
         self.follow();
     }
 
-    /// Asks the planner on this occasion, whatever is on the agenda, and begins what it says; the
-    /// cause is then the last one in progress.
+    /// Begins the planner's compaction for this occasion, whatever the agenda says, and returns
+    /// true if there is one; it is then the last in progress.
     pub fn ask(&mut self, occasion: Occasion) -> bool {
         self.decided.clear();
         let plan = planner::next_compaction(&self.shape, &self.occupancy, &self.in_progress, occasion);
         plan.map(|plan| self.begin(plan, None)).is_some()
     }
 
-    /// Ends all that is in progress, and all that follows from it.
+    /// Ends all compactions in progress and all that follow.
     pub fn settle(&mut self) {
         while !self.in_progress.is_empty() {
             self.end(0);
         }
     }
 
-    /// Lets one unit of time pass, in which so many bytes can be written.
+    /// Advances time by one unit, in which `budget` bytes can be written.
     fn pass(&mut self, mut budget: f64) {
-        while let Some((next, _)) = self.in_progress.iter().enumerate().min_by_key(|(_, merge)| merge.target) {
+        while let Some((next, _)) = self.in_progress.iter().enumerate().min_by_key(|(_, plan)| plan.target) {
             let written = budget.min(self.unfinished[next].left);
             budget -= written;
             self.unfinished[next].left -= written;
@@ -422,7 +422,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Carries out what is on the agenda after an event.
+    /// Carries out the agenda's decisions after an event.
     fn follow(&mut self) {
         self.decided.clear();
         self.carry_out();
@@ -493,20 +493,20 @@ impl<'a> Tree<'a> {
         id
     }
 
-    fn count(&mut self, merge: &CompactionPlan, bytes: Bytes) {
-        self.report.compactions += u64::from(merge.cause != Cause::Flush);
-        if self.report.written.len() < merge.target {
-            self.report.written.resize(merge.target, Bytes::ZERO);
+    fn count(&mut self, plan: &CompactionPlan, bytes: Bytes) {
+        self.report.compactions += u64::from(plan.cause != Cause::Flush);
+        if self.report.written.len() < plan.target {
+            self.report.written.resize(plan.target, Bytes::ZERO);
         }
-        self.report.written[merge.target - 1] += bytes;
+        self.report.written[plan.target - 1] += bytes;
     }
 
     fn is_flushing(&self) -> bool {
-        self.in_progress.iter().any(|merge| merge.cause == Cause::Flush)
+        self.in_progress.iter().any(|plan| plan.cause == Cause::Flush)
     }
 
-    fn look(&mut self) {
-        let sealed = self.sealed();
+    fn record(&mut self) {
+        let immutable = self.immutable_memtables();
         let report = &mut self.report;
         let levels = self.shape.last().max(report.runs.len());
         report.runs.resize(levels, Seen::default());
@@ -515,12 +515,12 @@ impl<'a> Tree<'a> {
         }
         report.runs_total.see(self.occupancy.runs().count() as f64);
         report.space_worst.see(space::worst_now(&self.occupancy));
-        report.sealed.see(sealed as f64);
+        report.immutable_memtables.see(immutable as f64);
     }
 
-    fn sample(&self, flushes: u64) -> Sample {
+    fn sample(&self, flushes: u64) -> OccupancySample {
         let level = |number| (self.shape.level(number).capacity, self.occupancy.level_bytes(number));
-        Sample { flushes, levels: (1..=self.shape.last()).map(level).collect() }
+        OccupancySample { flushes, levels: (1..=self.shape.last()).map(level).collect() }
     }
 }
 

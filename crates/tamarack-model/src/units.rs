@@ -1,11 +1,11 @@
-//! Amounts with their units: what must not be confused has a type of its own.
+//! Amounts with their units, each with a type of its own.
 //!
-//! All sizes in this crate are **raw entry bytes**: keys and values as the user wrote them plus
-//! what an entry carries, before compression, without blocks, filters or checksums. So a shape
-//! means the same whatever the compression reaches.
+//! All sizes in this crate are **raw entry bytes**: keys and values as the user wrote them plus the
+//! entry's header, before compression, without blocks, filters or checksums. A shape therefore
+//! means the same with any compression.
 //!
 //! Sizes are written and read as `64MiB`: a number without spaces, then `B`, `KiB`, `MiB`, `GiB`,
-//! `TiB` or nothing for bytes. What is printed is exact, and reads back as the same size.
+//! `TiB` or nothing for bytes. The printed form is exact, and reads back as the same size.
 
 use std::fmt;
 use std::iter::Sum;
@@ -21,15 +21,15 @@ pub struct Bytes(pub u64);
 pub struct Entries(pub u64);
 
 impl Bytes {
-    /// None.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
-    /// As a real number, for formulas.
+    /// The number as a real number, for formulas.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// `self / other`, in real numbers.
+    /// `self / other` as a real number.
     pub fn ratio(self, other: Self) -> f64 {
         self.as_f64() / other.as_f64()
     }
@@ -52,7 +52,7 @@ impl AddAssign for Bytes {
 impl Mul<u64> for Bytes {
     type Output = Self;
 
-    /// Saturates: the largest size stands for "more than can be stored".
+    /// Saturates at the largest size.
     fn mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
@@ -64,11 +64,11 @@ impl Sum for Bytes {
     }
 }
 
-/// The units of sizes, largest first, each 1024 times the next.
+/// Units of sizes, largest first.
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 impl fmt::Display for Bytes {
-    /// In the largest unit that divides the size, so nothing is rounded.
+    /// Formats in the largest unit that divides the size, so nothing is rounded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = UNITS.iter().find(|(_, unit)| self.0 > 0 && self.0.is_multiple_of(*unit));
         let text = unit.map_or_else(|| self.0.to_string(), |(name, unit)| format!("{}{name}", self.0 / unit));
@@ -96,7 +96,7 @@ impl FromStr for Bytes {
 mod tests {
     use super::*;
 
-    /// What is printed reads back, in the largest exact unit.
+    /// Printed sizes read back, in the largest exact unit.
     #[test]
     fn sizes_read_back() {
         for (bytes, text) in
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!("7B".parse(), Ok(Bytes(7)));
     }
 
-    /// What is no size is refused, also what is too large for one.
+    /// Invalid sizes are refused, also those that are too large.
     #[test]
     fn refuses_what_is_no_size() {
         for text in ["", "MiB", "64 MiB", "64MB", "-1", "99999999TiB"] {

@@ -1,23 +1,23 @@
-//! [`Workload`]: what is asked of a store, in shares of all operations.
+//! [`Workload`]: the mix of operations on a store.
 
-/// Shares of operations; they add up to 1.
+/// Shares of operations, which add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
-    /// Lookups of keys that are not there.
+    /// Zero-result lookups.
     pub zero_result: f64,
-    /// Lookups that find their key, any entry as likely as any other.
+    /// Lookups that find their key, each entry being equally likely.
     pub existing: f64,
     /// Scans.
     pub ranges: f64,
-    /// Entries that a scan goes on to after the first, 0 for one that only seeks.
+    /// Entries that a scan reads after the first; 0 for a scan that only seeks.
     pub range_entries: f64,
-    /// Puts and deletes, of new keys and of old ones.
+    /// Puts and deletes of new and existing keys.
     pub updates: f64,
 }
 
 impl Workload {
-    /// As many of each as these numbers say, in any unit. `None` if one of them is no number from 0
-    /// on, or nothing is above 0.
+    /// Normalizes these amounts, given in any unit. `None` if one is negative or not finite, or all
+    /// are 0.
     pub fn of_parts(zero_result: f64, existing: f64, ranges: f64, updates: f64, range_entries: f64) -> Option<Self> {
         let sum = zero_result + existing + ranges + updates;
         let all = [zero_result, existing, ranges, updates, range_entries];
@@ -33,7 +33,7 @@ impl Workload {
     }
 }
 
-/// Shares add up, and what is no workload is refused.
+/// Shares add up, and invalid workloads are refused.
 #[test]
 fn shares() {
     let workload = Workload::of_parts(1.0, 2.0, 0.0, 5.0, 0.0).expect("a workload");

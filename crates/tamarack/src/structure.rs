@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use tamarack_filter::kind_to_number;
 use tamarack_model::FilterKind;
-use tamarack_model::filter::promise;
+use tamarack_model::filter::predict;
 
 use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
 use crate::database::Activity;
@@ -536,7 +536,7 @@ fn filter_fpr(run: &Run) -> f64 {
     }
     for ((kind, _), (bits, entries)) in alike {
         let entries = entries.max(1) as f64;
-        passed += entries * promise(FilterKind::ALL[kind], bits as f64 / entries).fpr;
+        passed += entries * predict(FilterKind::ALL[kind], bits as f64 / entries).fpr;
     }
     if all == 0 { 1.0 } else { passed / all as f64 }
 }

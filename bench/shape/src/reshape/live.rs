@@ -134,7 +134,7 @@ fn open(setup: &Setup, dir: &Path) -> Result<(Db, Arc<AtomicU64>)> {
         let reshaped = reshaped.clone();
         move |event: &Event| {
             if let Event::CompactionBegun { cause, raw_bytes, .. } = event
-                && cause.contains("takes its form")
+                && cause.contains("reshape of level")
             {
                 reshaped.fetch_add(*raw_bytes, Ordering::Relaxed);
             }

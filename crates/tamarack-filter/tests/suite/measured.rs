@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
-use tamarack_model::filter::promise as predict;
+use tamarack_model::filter::predict;
 
 /// Keys in each filter: enough that the proportion of set bits, and the loads of lines, are close
 /// to their means.

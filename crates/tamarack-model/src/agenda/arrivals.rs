@@ -1,5 +1,5 @@
-//! [`Arrivals`]: levels and ingested runs that are still to be examined, and how far the present
-//! examination has come.
+//! [`Arrivals`]: the levels and ingested runs still to be examined, and the progress of the current
+//! examination.
 //!
 //! ```text
 //!   a level          full, or outgrown? ──► above the bound on space? ──► garbage due?
@@ -9,8 +9,8 @@
 //!                                                                      joins an older run?
 //! ```
 //!
-//! Each question has at most one compaction as its answer, and is settled when that has begun.
-//! Levels come first: an ingested run is examined in the tree that earlier arrivals leave.
+//! Each question yields at most one compaction, and is settled when that has begun. Levels come
+//! first: an ingested run is examined in the tree that earlier arrivals leave.
 
 use std::collections::VecDeque;
 
@@ -22,13 +22,13 @@ use crate::planner::{Cause, Occasion};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrivals {
-    /// Where something arrived, each level once.
+    /// Levels with an arrival, each once.
     levels: VecDeque<usize>,
     ingested: VecDeque<RunId>,
     examined: Option<Examination>,
 }
 
-/// What is being examined, and the question that is to be answered next.
+/// The subject of an examination and its next question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Examination {
     subject: Subject,
@@ -38,7 +38,7 @@ struct Examination {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Level(usize),
-    /// An ingested run, and the level where it stood when it was looked at.
+    /// An ingested run, and its level when it was examined.
     Run(RunId, usize),
 }
 
@@ -65,7 +65,7 @@ impl Arrivals {
         self.levels.is_empty() && self.ingested.is_empty() && self.examined.is_none()
     }
 
-    /// For people: what is to be examined.
+    /// Describes the pending examinations for people.
     pub(super) fn describe(&self) -> Option<String> {
         let examined = self.examined.map(|examination| match examination.subject {
             Subject::Level(level) => format!("level {level}"),
@@ -77,7 +77,7 @@ impl Arrivals {
         (!all.is_empty()).then(|| format!("to examine: {}", all.join(", ")))
     }
 
-    /// The next answer that is to be carried out.
+    /// Returns the next answer to be carried out.
     pub(super) fn next(&mut self, now: &Situation<'_>) -> Option<Next> {
         loop {
             let Some(Examination { subject, question }) = self.examined else {
@@ -97,7 +97,7 @@ impl Arrivals {
                     due.and_then(|run| now.plan(Occasion::TombstonesDue { run }))
                 }
                 (Question::Join, Subject::Run(run, examined)) => match idle_at(run, now) {
-                    // The tree has grown, and no one has examined the level where the run is now.
+                    // The tree has grown, and the run's new level has not been examined.
                     Some(level) if level != examined => {
                         self.examined = Some(Examination::of(Subject::Run(run, level)));
                         continue;
@@ -113,28 +113,29 @@ impl Arrivals {
         }
     }
 
-    /// What is examined next; `None` if nothing has arrived.
+    /// Begins the next examination; `None` if nothing has arrived.
     fn begin(&mut self, now: &Situation<'_>) -> Option<Examination> {
         if let Some(level) = self.levels.pop_front() {
             return Some(Examination::of(Subject::Level(level)));
         }
         loop {
             let run = self.ingested.pop_front()?;
-            // A run that is in a compaction, or gone, is looked at when that ends.
+            // A run in a compaction, or one that no longer exists, is examined when that compaction
+            // ends.
             if let Some(level) = idle_at(run, now) {
                 return Some(Examination::of(Subject::Run(run, level)));
             }
         }
     }
 
-    /// A compaction has begun for this cause: if it answers the present question, that is settled.
+    /// Settles the current question if a compaction with this cause answers it.
     pub(super) fn begun(&mut self, cause: Cause) {
         if self.examined.is_some_and(|examination| examination.question.is_answered_by(cause)) {
             self.settle();
         }
     }
 
-    /// Goes on to the next question, or ends the examination.
+    /// Moves on to the next question, or ends the examination.
     fn settle(&mut self) {
         self.examined = self.examined.and_then(|Examination { subject, question }| {
             let question = match (question, subject) {
@@ -165,8 +166,8 @@ impl Question {
     }
 }
 
-/// The level of a run that is in no flush or compaction.
+/// Returns the level of a run that is in no flush or compaction.
 fn idle_at(run: RunId, now: &Situation<'_>) -> Option<usize> {
-    let is_busy = now.in_progress.iter().any(|merge| merge.inputs.contains(&run));
+    let is_busy = now.in_progress.iter().any(|plan| plan.inputs.contains(&run));
     now.occupancy.runs().find(|(_, other)| other.id == run && !is_busy).map(|(level, _)| level)
 }

@@ -1,25 +1,25 @@
-//! When garbage is due: entries that only take space are compacted away after a time, also where
-//! nothing else calls for a compaction.
+//! Due dates of garbage: entries that only take space are compacted away after a time, even if
+//! nothing else causes a compaction.
 //!
-//! Time is counted in **writes**. The garbage of a run is due when more writes have come since it
-//! than the tree has entries: all of the tree could have been rewritten meanwhile. One step then
-//! takes the run a level down, or makes it one with all older runs of the last level
-//! ([`Occasion::TombstonesDue`](crate::planner::Occasion::TombstonesDue)), and its output has an
-//! arrival, after which the question is asked again. So a key that was deleted is gone from storage
-//! after at most about one such time for each level, while entries are written.
+//! Time is counted in **writes**. A run's garbage is due when more entries have been written since
+//! than the tree has: the whole tree could have been rewritten meanwhile. One step then moves the
+//! run a level down, or compacts it with all older runs of the last level
+//! ([`Occasion::TombstonesDue`](crate::planner::Occasion::TombstonesDue)). Its output is an
+//! arrival, after which the question is asked again. A deleted key therefore leaves storage after
+//! at most about one such time per level, as long as entries are written.
 //!
-//! The caller leaves out what a snapshot still needs: a compaction would not rid the run of it.
-//! Garbage is what [`Contents::garbage`] says it is. Tombstones are; ranges of deleted keys and
-//! expired entries go by the same rule.
+//! The caller leaves out garbage that a snapshot still needs, since a compaction would not remove
+//! it. [`Contents::garbage`] defines garbage: tombstones; deleted key ranges and expired entries
+//! can be due by the same rule.
 
 use super::situation::Contents;
 use crate::occupancy::RunId;
 use crate::planner::CompactionPlan;
 
-/// The youngest run whose garbage is due and that no flush or compaction holds.
+/// Returns the youngest idle run whose garbage is due.
 pub(super) fn due(contents: &dyn Contents, in_progress: &[CompactionPlan]) -> Option<RunId> {
     let garbage = contents.garbage();
     let entries = if garbage.is_empty() { 0 } else { contents.entries().0 };
-    let is_idle = |run: RunId| !in_progress.iter().any(|merge| merge.inputs.contains(&run));
+    let is_idle = |run: RunId| !in_progress.iter().any(|plan| plan.inputs.contains(&run));
     garbage.into_iter().find(|garbage| garbage.age > entries && is_idle(garbage.run)).map(|garbage| garbage.run)
 }

@@ -1,48 +1,48 @@
-//! The agenda: what is to be done next to a tree, decided by one pure state machine.
+//! The agenda: decides the next action for a tree, as one pure state machine.
 //!
-//! **Events** go in: a flush ended, a compaction ended, a run was ingested, somebody asked for a
-//! compaction, the design changed, compactions were paused. [`Agenda::next`] looks at the
-//! [`Situation`] of the tree and returns one decision, a [`Next`]: flush the oldest immutable
-//! memtable, begin this compaction, take this shape, or nothing. Whoever carries it out reports
-//! that, and asks again.
+//! **Events** go in: a flush or compaction ended, a run was ingested, a compaction was requested,
+//! the design changed, compactions were paused. [`Agenda::next`] examines the [`Situation`] of the
+//! tree and returns one decision, a [`Next`]: flush the oldest immutable memtable, begin this
+//! compaction, install this shape, or nothing. The caller carries it out, reports that, and asks
+//! again.
 //!
 //! ```text
 //!   events ──► Agenda ──► next ──► Flush(plan)      ──► carried out ──► begun(plan) … flushed()
-//!                ▲                 Compact{plan, …}                     begun(plan) … ended(level, …)
+//!                ▲                 Compact{plan, …}                     begun(plan) … ended(…)
 //!                │                 NewShape(shape)                      design_changed()
 //!                │                 Nothing                                │
 //!                └───────────────────────── asked again ◄─────────────────┘
 //! ```
 //!
 //! The engine's scheduler turns a decision into an edit and a job; the
-//! [simulation](crate::simulate) applies it to counts. Neither decides anything itself, so what is
-//! predicted is decided by the code that runs.
+//! [simulation](crate::simulate) applies it to counts. Neither decides anything itself, so
+//! predictions come from the code that runs.
 //!
 //! # Order of the questions
 //!
 //! 1. Has the tree lost so much data that a smaller shape holds it ([`growth`])?
-//! 2. Does somebody wait for a compaction? Nothing else begins meanwhile, or a busy tree would
-//!    never come to it.
-//! 3. Is a reshape asked for, and has its next level not the form of its shape?
-//! 4. Something arrived at a level: has the tree outgrown its shape; is the level full; is the tree
-//!    above its [bound on space](crate::bound); is garbage due?
-//! 5. A run was ingested: the same for its level; does it join an older run?
+//! 2. Is a requested compaction waiting? Nothing else begins before it, or a busy tree would never
+//!    serve it.
+//! 3. Was a reshape requested, and does its next level not fit the shape?
+//! 4. Did a batch arrive at a level: has the tree outgrown its shape; is the level full; does the
+//!    tree exceed its [bound on space](crate::bound); is garbage due?
+//! 5. Was a run ingested: the same for its level; does it join an older run?
 //! 6. Is a memtable ready, and no flush in progress?
 //!
-//! Questions 2 to 5 rest while compactions are [paused](Agenda::pause), and 1 to 5 while they wait
-//! for a retry. Which runs a compaction takes, and where it leads, is the [`planner`]'s to say.
+//! Questions 2 to 5 are skipped while compactions are [paused](Agenda::pause), 1 to 5 while they
+//! wait for a retry. The [`planner`] chooses a compaction's inputs and target level.
 //!
 //! # Invariants
 //!
 //! - A question is settled when its answer has been carried out or is "no". A decision that failed
-//!   is therefore made again at the next call, from the tree as it is then.
-//! - A level is examined only after an arrival (rule 4 of the [`planner`]), and whenever a
-//!   compaction ends, level 1 is examined as well: its runs may have waited for that one.
-//! - It asks no clock, knows no file, key or thread, and holds plain values; two agendas that were
-//!   told the same events compare equal. A database with several trees has one agenda for each.
+//!   is made again at the next call, from the tree as it is then.
+//! - A level is examined only after an arrival (rule 4 of the [`planner`]). Whenever a compaction
+//!   ends, level 1 is examined as well: its runs may have waited for it.
+//! - The agenda asks no clock, knows no file, key or thread, and holds plain values; two agendas
+//!   with the same events compare equal. A database has one agenda for each tree.
 //!
-//! What garbage is, the caller says ([`Contents::garbage`]): tombstones today; ranges of deleted
-//! keys and expired entries are due by the same rule.
+//! The caller defines garbage ([`Contents::garbage`]): tombstones today; deleted key ranges and
+//! expired entries can be due by the same rule.
 //!
 //! Cost: that of the planner, a few microseconds for each decision. Tests:
 //! `tests/expectations/14_…` to `19_…` teach it; `predicted` in the engine compares engine and
@@ -68,40 +68,39 @@ use crate::occupancy::RunId;
 use crate::planner::{self, Cause, CompactionPlan, Occasion};
 use crate::shape::Shape;
 
-/// What waits to be decided for one tree.
+/// The pending decisions of one tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agenda {
     arrivals: Arrivals,
     requests: Requests,
-    /// A reshape that was asked for and is not complete.
+    /// A requested reshape that is not complete.
     reshape: Option<Reshape>,
-    /// A compaction has ended since the data's size was last compared with smaller shapes.
+    /// True if a compaction has ended since the data's size was last compared with smaller shapes.
     may_shrink: bool,
     /// Compactions are paused while this is not 0.
     pauses: usize,
-    /// Ingested runs that are announced; while this is not 0, flushes become runs of their own.
+    /// Announced ingested runs; while this is not 0, flushes become runs of their own.
     runs_expected: usize,
 }
 
-/// How far a reshape has come.
+/// The progress of a reshape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reshape {
-    /// The level to be looked at next; `None` when all have been, and only compactions in progress
-    /// are waited for.
+    /// The level to examine next; `None` when only compactions in progress remain.
     level: Option<usize>,
 }
 
 impl Agenda {
-    /// An agenda for a tree that was opened. Its level 1 is examined: the process that had it
-    /// before may have ended between an arrival and its examination.
+    /// Creates the agenda of a tree that was opened. Level 1 is examined first: the previous
+    /// process may have ended between an arrival and its examination.
     pub fn of_opened() -> Self {
         let mut agenda = Self::default();
         agenda.arrivals.arrived(1);
         agenda
     }
 
-    /// What is to be done next. The same decision is returned again until it is reported as
-    /// carried out, or the tree or the agenda has changed.
+    /// Returns the next decision. It stays the same until it is reported as carried out, or the
+    /// tree or the agenda has changed.
     ///
     /// # Panics
     /// As [`planner::next_compaction`], if the tree does not fit its shape.
@@ -126,7 +125,7 @@ impl Agenda {
             Turn::Waits => return None,
             Turn::Nobody => {}
         }
-        // Before arrivals, which may take runs that it waits for.
+        // Before arrivals, which may take runs that the reshape waits for.
         self.next_of_reshape(now).or_else(|| self.arrivals.next(now))
     }
 
@@ -142,7 +141,7 @@ impl Agenda {
                 return Some(Next::NewShape(shape));
             }
             if !planner::fits(now.design.shape, now.occupancy, now.in_progress, level) {
-                // Without a plan, a compaction in progress has a run that is needed.
+                // Without a plan, a compaction in progress uses a run that is needed.
                 return now.plan(Occasion::Reshape { level }).map(Next::compact);
             }
             reshape.level = (level < now.design.shape.last()).then_some(level + 1);
@@ -152,37 +151,37 @@ impl Agenda {
 
     fn next_flush(&self, now: &Situation<'_>) -> Option<Next> {
         let memtable = now.memtable.filter(|_| now.may_flush)?;
-        if now.in_progress.iter().any(|merge| merge.cause == Cause::Flush) {
+        if now.in_progress.iter().any(|plan| plan.cause == Cause::Flush) {
             return None;
         }
         let mut plan = planner::flush(now.design.shape, now.occupancy, now.in_progress, memtable);
         if self.runs_expected > 0 {
-            // The active run counts as busy: the ingested run is to come above it, and above this
-            // flush, for whose end its caller waits.
+            // The ingested run must be above the active run and above this flush, which its caller
+            // waits for.
             plan.inputs.clear();
         }
         Some(Next::Flush(plan))
     }
 
-    /// A flush or a compaction of this plan has begun: it is among those in progress from now on.
+    /// Reports that a flush or compaction of this plan has begun and is among those in progress.
     pub fn begun(&mut self, plan: &CompactionPlan) {
         self.arrivals.begun(plan.cause);
         self.requests.begun(plan.cause);
     }
 
-    /// A flush has ended.
+    /// Reports that a flush has ended.
     pub fn flushed(&mut self) {
         self.arrivals.arrived(1);
     }
 
-    /// A run was moved to `level` as it is.
+    /// Reports that a run was moved to `level` without being rewritten.
     pub fn moved(&mut self, level: usize) {
         self.arrivals.arrived(level);
         self.arrivals.arrived(1);
     }
 
-    /// A compaction into `level` has ended, which served that request. Of a range of keys, whose
-    /// runs keep their levels, `level` is 1.
+    /// Reports that a compaction into `level` has ended, and the request that it served. For a
+    /// range of keys, whose runs keep their levels, `level` is 1.
     pub fn ended(&mut self, level: usize, request: Option<RequestId>) {
         self.moved(level);
         self.may_shrink = true;
@@ -191,69 +190,69 @@ impl Agenda {
         }
     }
 
-    /// This run was ingested: it stands in the tree, younger than all that was there.
+    /// Reports that this run was ingested: it is in the tree, younger than all other runs.
     pub fn ingested(&mut self, run: RunId) {
         self.arrivals.ingested(run);
     }
 
-    /// A run is about to be ingested, until [`Agenda::expect_run_no_longer`]. Flushes become runs
-    /// of their own meanwhile, so that they take no longer than the memtable is large.
+    /// Announces a run to be ingested, until [`Agenda::expect_run_no_longer`]. Flushes meanwhile
+    /// become runs of their own, so that they write no more than the memtable.
     pub fn expect_run(&mut self) {
         self.runs_expected += 1;
     }
 
-    /// Takes back one [`Agenda::expect_run`].
+    /// Withdraws one [`Agenda::expect_run`].
     pub fn expect_run_no_longer(&mut self) {
         self.runs_expected = self.runs_expected.checked_sub(1).expect("a run was expected");
     }
 
-    /// The tree has another shape, and perhaps another policy. A reshape begins anew at level 1.
+    /// Reports a change of shape, and perhaps of policy. A reshape restarts at level 1.
     pub fn design_changed(&mut self) {
         if let Some(reshape) = &mut self.reshape {
             reshape.level = Some(1);
         }
     }
 
-    /// Somebody asks for a compaction of the tree as it is now.
+    /// Requests a compaction of the tree as it is now.
     pub fn request(&mut self, scope: Scope) -> RequestId {
         self.requests.make(scope)
     }
 
-    /// Whether no compaction has begun for this request yet, so that it serves who asks for the
-    /// same now.
+    /// Returns true if no compaction has begun for this request, so that it also serves a later
+    /// request of the same scope.
     pub fn is_waiting(&self, request: RequestId) -> bool {
         self.requests.is_waiting(request)
     }
 
-    /// Whether the compaction that was asked for has ended, or there was nothing to compact.
+    /// Returns true if the requested compaction has ended, or there was nothing to compact.
     pub fn is_served(&self, request: RequestId) -> bool {
         self.requests.is_served(request)
     }
 
-    /// Somebody asks that every level take the form of the shape now.
+    /// Requests a reshape: every level is made to fit the shape now.
     pub fn request_reshape(&mut self) {
         self.reshape = Some(Reshape { level: Some(1) });
     }
 
-    /// Whether a reshape was asked for and is not complete: a level is still to be looked at, one
-    /// of its compactions is in progress, or the tree is about to take a smaller shape.
+    /// Returns true if a requested reshape is not complete: a level is still to be examined, one of
+    /// its compactions is in progress, or the tree is about to take a smaller shape.
     pub fn is_reshaping(&self, now: &Situation<'_>) -> bool {
-        let is_busy = || now.in_progress.iter().any(|merge| matches!(merge.cause, Cause::Reshape { .. }));
+        let is_busy = || now.in_progress.iter().any(|plan| matches!(plan.cause, Cause::Reshape { .. }));
         self.reshape.is_some() && (self.has_levels_to_reshape() || is_busy() || self.smaller_shape(now).is_some())
     }
 
-    /// Whether a level is still to be looked at for a reshape: once all have been, only its
-    /// compactions in progress are waited for.
+    /// Returns true if a reshape still has levels to examine; once it has none, only its
+    /// compactions in progress remain.
     pub fn has_levels_to_reshape(&self) -> bool {
         self.reshape.is_some_and(|reshape| reshape.level.is_some())
     }
 
-    /// Compactions are not begun from now on, until [`Agenda::resume`] was called as often.
+    /// Pauses compactions until [`Agenda::resume`] was called as often.
     pub fn pause(&mut self) {
         self.pauses += 1;
     }
 
-    /// Takes back one [`Agenda::pause`].
+    /// Withdraws one [`Agenda::pause`].
     ///
     /// # Panics
     /// If compactions are not paused.
@@ -261,23 +260,23 @@ impl Agenda {
         self.pauses = self.pauses.checked_sub(1).expect("compactions are resumed as often as they were paused");
     }
 
-    /// Whether compactions are paused.
+    /// Returns true if compactions are paused.
     pub fn is_paused(&self) -> bool {
         self.pauses > 0
     }
 
-    /// Whether an arrival is still to be examined: the tree may be about to grow.
+    /// Returns true if an arrival is still to be examined: the tree may be about to grow.
     pub fn has_arrivals(&self) -> bool {
         !self.arrivals.is_empty()
     }
 
-    /// Whether no compaction is called for: nothing arrived, and no request or reshape waits.
+    /// Returns true if nothing is pending: no arrival, no request, no reshape.
     pub fn is_at_rest(&self) -> bool {
         self.arrivals.is_empty() && self.requests.is_empty() && self.reshape.is_none()
     }
 }
 
-/// What is on the agenda, in one line; empty at rest.
+/// Formats the pending decisions in one line; empty at rest.
 impl fmt::Display for Agenda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut items: Vec<String> = Vec::new();

@@ -6,30 +6,30 @@ use super::requests::RequestId;
 use crate::planner::CompactionPlan;
 use crate::shape::Shape;
 
-/// One decision, to be carried out by the caller, who then reports it to the
-/// [agenda](super::Agenda) and asks for the next.
+/// A decision, which the caller carries out and reports to the [agenda](super::Agenda) before
+/// asking for the next one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// The oldest immutable memtable becomes a run of level 1, with the runs that the plan names.
-    /// Reported by `begun`, and by `flushed` when it has ended.
+    /// The oldest immutable memtable becomes a run of level 1, together with the plan's inputs.
+    /// Reported by `begun`, and by `flushed` at its end.
     Flush(CompactionPlan),
-    /// A compaction begins. Reported by `begun`, and by `ended` when it has ended; by `moved` for a
-    /// plan that [only moves a run](Merge::is_move).
+    /// A compaction begins. Reported by `begun`, and by `ended` at its end; by `moved` for a plan
+    /// that [only moves a run](CompactionPlan::is_move).
     Compact {
-        /// Its inputs, its target level and its cause.
+        /// The inputs, target level and cause.
         plan: CompactionPlan,
-        /// The request that it serves, if one does.
+        /// The request that it serves, if any.
         request: Option<RequestId>,
     },
-    /// The tree takes this shape of its policy, since it has outgrown the present one or a smaller
-    /// one holds it. Reported by `design_changed`.
+    /// The tree takes this shape of its policy: it has outgrown its present shape, or a smaller one
+    /// holds it. Reported by `design_changed`.
     NewShape(Shape),
-    /// Nothing is to be begun now.
+    /// Nothing begins now.
     Nothing,
 }
 
 impl Next {
-    /// A compaction that nobody asked for.
+    /// A compaction that serves no request.
     pub(super) fn compact(plan: CompactionPlan) -> Self {
         Self::Compact { plan, request: None }
     }

@@ -1,31 +1,31 @@
-//! [`Requests`]: compactions that somebody asked for, in the order of asking.
+//! [`Requests`]: requested compactions, in the order of the requests.
 //!
-//! A request waits until nothing that is in progress holds a run that it needs; then its compaction
-//! begins, and it is served when that has ended. Requests are taken one after the other, each from
-//! the tree as it is when its turn comes.
+//! A request waits until no compaction in progress uses a run that it needs; then its compaction
+//! begins, and the request is served when that has ended. Requests are taken one at a time, each
+//! from the tree as it is then.
 
 use std::collections::VecDeque;
 
 use super::situation::Situation;
 use crate::planner::{Cause, CompactionPlan, Occasion};
 
-/// The number of a request; no two of one agenda share it.
+/// The number of a request, unique within one agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
-/// What is to be compacted into one run.
+/// The part of the tree that is compacted into one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole tree.
     All,
-    /// A range of keys, which the caller knows.
+    /// A range of keys, known to the caller.
     Range,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Requests {
     made: u64,
-    /// Those that are not served yet.
+    /// Requests that are not served yet.
     open: VecDeque<Request>,
 }
 
@@ -36,13 +36,13 @@ struct Request {
     has_begun: bool,
 }
 
-/// What is to be done for requests.
+/// The next step for requests.
 pub(super) enum Turn {
     /// This compaction begins.
     Begins(CompactionPlan, RequestId),
-    /// The next request waits for what is in progress.
+    /// The next request waits for compactions in progress.
     Waits,
-    /// There is none that has not begun.
+    /// Every request has begun.
     Nobody,
 }
 
@@ -96,7 +96,7 @@ impl Requests {
         self.open.iter().all(|request| request.id != id)
     }
 
-    /// For people: how many there are.
+    /// Describes the number of requests for people.
     pub(super) fn describe(&self) -> Option<String> {
         let waiting = self.open.iter().filter(|request| !request.has_begun).count();
         let begun = self.open.len() - waiting;

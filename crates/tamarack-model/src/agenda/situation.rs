@@ -1,7 +1,7 @@
-//! [`Situation`]: what the [agenda](super) decides on, a tree and its design as they are now.
+//! [`Situation`]: the input of the [agenda](super): a tree and its design at one moment.
 
 use crate::bound::SpaceBound;
-use crate::cost::space::Content;
+use crate::cost::space::RunContent;
 use crate::growth;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, CompactionPlan, Occasion};
@@ -9,21 +9,21 @@ use crate::policy::Policy;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
-/// How a tree is meant to be.
+/// The design of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Design<'a> {
-    /// Where its next shapes come from.
+    /// The source of its next shapes.
     pub policy: &'a dyn Policy,
-    /// The shape that it has.
+    /// Its present shape.
     pub shape: &'a Shape,
-    /// The upper bound on its space amplification, if it has one.
+    /// The upper bound on its space amplification, if any.
     pub bound: Option<SpaceBound>,
 }
 
 /// A tree at one moment.
 #[derive(Clone, Copy)]
 pub struct Situation<'a> {
-    /// How it is meant to be.
+    /// Its design.
     pub design: Design<'a>,
     /// Its runs.
     pub occupancy: &'a Occupancy,
@@ -31,7 +31,7 @@ pub struct Situation<'a> {
     pub in_progress: &'a [CompactionPlan],
     /// Raw bytes of the oldest immutable memtable, if one can be flushed.
     pub memtable: Option<Bytes>,
-    /// What is in its runs; asked only where a rule needs it.
+    /// The contents of its runs; read only if a rule needs them.
     pub contents: &'a dyn Contents,
     /// False while flushes wait for a retry.
     pub may_flush: bool,
@@ -39,49 +39,50 @@ pub struct Situation<'a> {
     pub may_compact: bool,
 }
 
-/// Garbage in one run that no snapshot needs.
+/// Garbage of one run that no snapshot needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Garbage {
     /// The run.
     pub run: RunId,
-    /// Writes that came since its oldest garbage was written, or since an earlier entry of the same
-    /// table where only that is known.
+    /// Entries written since its oldest garbage was written, or since an earlier entry of the same
+    /// table if only that is known.
     pub age: u64,
 }
 
-/// What is in the runs of a tree, beyond their sizes. Where nothing more is known, no entry is a
-/// tombstone.
+/// The contents of a tree's runs, beyond their sizes. By default no entry is a tombstone.
 pub trait Contents {
-    /// Counts of one run, from which follows how much of the tree may be garbage.
-    fn content(&self, run: &Run) -> Content {
-        Content::of_size(run)
+    /// Counts of one run, which bound the share of garbage in the tree.
+    fn content(&self, run: &Run) -> RunContent {
+        RunContent::of_size(run)
     }
 
-    /// Entries of the whole tree, tombstones and old versions included.
+    /// Entries of the whole tree, including tombstones and old versions.
     fn entries(&self) -> Entries {
         Entries(0)
     }
 
-    /// For each run with garbage that no snapshot needs, young to old: how long it has been there.
+    /// The age of the garbage in each run that has any no snapshot needs, young to old.
     fn garbage(&self) -> Vec<Garbage> {
         Vec::new()
     }
 }
 
 impl Situation<'_> {
-    /// The compaction that this occasion calls for; see [`planner::next_compaction`].
+    /// Returns the compaction due on this occasion; see [`planner::next_compaction`].
     pub(super) fn plan(&self, occasion: Occasion) -> Option<CompactionPlan> {
         planner::next_compaction(self.design.shape, self.occupancy, self.in_progress, occasion)
     }
 
-    /// The policy's next shape, if what is at `level` must go on and fills the last one.
+    /// Returns the policy's next shape if the batch at `level` would move on and fill the last
+    /// level.
     pub(super) fn larger_shape(&self, level: usize) -> Option<Shape> {
         let Design { policy, shape, .. } = self.design;
         let is_outgrown = planner::outgrown(shape, self.occupancy, self.in_progress, level);
         if is_outgrown { growth::grown(policy, shape, self.occupancy.bytes()) } else { None }
     }
 
-    /// The compaction that brings the tree back within its bound on space, if it is above it.
+    /// Returns the compaction that brings the tree back within its bound on space, if it exceeds
+    /// it.
     pub(super) fn plan_for_space(&self) -> Option<CompactionPlan> {
         let content = |run: &Run| self.contents.content(run);
         self.design.bound?.next_compaction(self.design.shape, self.occupancy, self.in_progress, &content)

@@ -1,90 +1,90 @@
-//! [`Curve`]: what filters of one kind reach for their bits, and the best way to spread bits over runs that have them.
+//! [`Curve`]: the false positive rate that filters of one kind reach for their bits, and the best
+//! allocation of bits to runs with such filters.
 //!
 //! # Prices
 //!
 //! Where the curve `p(b)` is convex, the best allocation has one **price** λ: each run takes bits
-//! as long as the next one lowers `w · p` by more than λ per bit, and λ is what makes all of it
-//! fit. A real curve is not convex everywhere: where one more probe begins to pay, it bends the
-//! wrong way a little; and a filter with less than a bit per entry, which must make one probe, is
-//! worse than a full bit for some runs and none for others. So prices are compared on the curve's
-//! *lower convex hull*, on which no run stops between two corners, except one: the last to be
-//! served.
+//! as long as the next bit lowers `w · p` by more than λ, and λ is such that the budget is used up.
+//! A real curve is not convex everywhere: it bends slightly the wrong way where one more probe
+//! begins to pay, and a filter with less than a bit per entry, which must make one probe, is worse
+//! than a mix of no filter and a full bit. Prices are therefore compared on the curve's *lower
+//! convex hull*, on which no run stops between two corners, except the last one served.
 //!
-//! If that one stops before its first corner, in the part that is worth little, its bits may serve
-//! better elsewhere, or bits of others better there: it is given nothing, quarters of what leads to
-//! the first corner, or all of that, and the runs that have filters settle again for what is left.
-//! And it is passed over, for the next ones, which may be small enough for what is left. In turn,
-//! each of the runs that were the last to reach their first corner is left without a filter, and
-//! its bits go to the others. What comes out is within 1.5 % of the best, mostly far closer: only
-//! one run is ever left below its first corner, where two would now and then be better.
+//! If the last run stops before its first corner, its bits may serve better elsewhere, or other
+//! runs' bits better there. So it is tried with nothing, quarters of the way to its first corner,
+//! and all of it, while the runs with filters share the rest; and it is skipped in favour of the
+//! next runs, which may be small enough for the rest. Conversely, each of the last runs to reach
+//! their first corner is tried without a filter. The result is within 1.5 % of the optimum, mostly
+//! far closer: only one run is ever left below its first corner, where two would occasionally be
+//! better.
 
 use std::sync::OnceLock;
 
-use super::{Load, check, searches_in_vain, used};
+use super::{Load, check, false_positives, used};
 use crate::filter::{BITS_MAX, FilterKind, fpr};
 
-/// Between two points of a curve below each of these numbers of bits per entry: fine where a curve
-/// bends, and where one is as good as a straight line for a while, less so. Nowhere is the straight
-/// line between two points more than 0.2 % above the curve.
+/// Distance between two points of a curve below each of these bits per entry: fine where a curve
+/// bends, coarse where it is almost straight. The straight line between two points is never more
+/// than 0.2 % above the curve.
 const STEPS: [(f64, f64); 3] = [(4.0, 1.0 / 32.0), (16.0, 1.0 / 8.0), (BITS_MAX, 1.0 / 4.0)];
 
-/// In so many steps a run that may go without a filter is tried with more.
+/// Steps in which a run that may have no filter is tried with more.
 const QUARTERS: usize = 4;
 
-/// And around the best of these in steps that are halved down to this.
+/// The finest step around the best of these, reached by halving.
 const FINEST: f64 = 1.0 / 100.0;
 
-/// So many runs that would be the last to be served are passed over.
+/// The number of last runs that are skipped.
 const SKIPS: usize = 2;
 
-/// So many of the last runs that have reached their first corner are tried without a filter.
+/// The number of last runs at their first corner that are tried without a filter.
 const EXCHANGES: usize = 2;
 
-/// What filters of one kind reach for their bits. The first one of a kind takes some milliseconds
-/// to make; it is kept for all that come after, being the value of a function without arguments.
+/// The rate of one kind of filter as a function of its bits. The first curve of a kind takes some
+/// milliseconds to compute; it is kept, being a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
     kind: FilterKind,
     points: &'static Points,
 }
 
-/// What a curve consists of.
+/// The points of a curve.
 #[derive(Debug)]
 struct Points {
     /// Points of the curve itself, by rising bits: bits per entry and rate. Single precision is
-    /// more than they are worth, and half the memory.
+    /// accurate enough, and half the memory.
     all: Box<[(f32, f32)]>,
     /// The corners of the hull, from 0 bits on: bits per entry.
     bits: Box<[f32]>,
-    /// How much a bit per entry lowers the rate between a corner and the next; falls.
+    /// How much a bit per entry lowers the rate between a corner and the next; decreasing.
     slopes: Box<[f32]>,
 }
 
 static POINTS: [OnceLock<Points>; FilterKind::OF_ONE_PIECE.len()] =
     [const { OnceLock::new() }; FilterKind::OF_ONE_PIECE.len()];
 
-/// An allocation on its way: which corner each run has reached, and bits beyond that.
+/// An allocation in progress: the corner that each run has reached, and bits beyond it.
 struct Served<'a> {
     curve: &'a Curve,
     runs: &'a [Load],
     corners: Vec<usize>,
-    /// The run that stopped between two corners, and how far past the first of them.
+    /// The run that stopped between two corners, and its bits per entry past the first of them.
     between: Option<(usize, f64)>,
 }
 
-/// The best allocation that is known.
+/// The best allocation so far.
 struct Best {
     cost: f64,
     allocated: Vec<f64>,
-    /// Where a run was given a part of what leads to its first corner: the others, that run, the
+    /// Where a run got a part of the way to its first corner: the other runs, that run, and the
     /// part.
     edge: Option<(Vec<usize>, usize, f64)>,
 }
 
 impl Best {
-    /// Takes this allocation if it is better.
+    /// Keeps this allocation if it is better.
     fn offer(&mut self, curve: &Curve, runs: &[Load], allocated: Vec<f64>, edge: Option<(&[usize], usize, f64)>) {
-        let cost = searches_in_vain(runs, allocated.iter().map(|bits| curve.rate(*bits)));
+        let cost = false_positives(runs, allocated.iter().map(|bits| curve.rate(*bits)));
         if cost < self.cost {
             let edge = edge.map(|(others, last, part)| (others.to_vec(), last, part));
             *self = Self { cost, allocated, edge };
@@ -101,7 +101,7 @@ impl Points {
             while bits < until {
                 bits += step;
                 let rate = |probes| fpr(kind, bits, probes);
-                // More bits never want fewer probes.
+                // More bits never need fewer probes.
                 while probes < kind.probes_max() && rate(probes + 1) < rate(probes) {
                     probes += 1;
                 }
@@ -117,7 +117,7 @@ impl Points {
             }
             hull.push(*point);
         }
-        // Where rounding is all that is left of a rate, more bits buy nothing.
+        // Where only rounding is left of a rate, more bits buy nothing.
         let useful = 1 + hull.windows(2).take_while(|pair| slope(pair[0], pair[1]) > 0.0).count();
         hull.truncate(useful);
         let slopes = hull.windows(2).map(|pair| slope(pair[0], pair[1]) as f32).collect();
@@ -130,19 +130,19 @@ impl Curve {
     /// The curve of a kind whose filters are of one piece.
     ///
     /// # Panics
-    /// For an elastic one, whose units are whole: [`crate::filter_plan`] shares them out.
+    /// For an elastic filter, whose units are whole: [`crate::filter_plan`] allocates them.
     pub fn new(kind: FilterKind) -> Self {
         let place = FilterKind::OF_ONE_PIECE.iter().position(|known| *known == kind);
         let place = place.unwrap_or_else(|| panic!("{} filters have no curve", kind.name()));
         Self { kind, points: POINTS[place].get_or_init(|| Points::of(kind)) }
     }
-    /// Whose it is.
+    /// The kind of filter.
     pub fn kind(&self) -> FilterKind {
         self.kind
     }
 
-    /// The rate with so many bits per entry, from 0 on: that of [`crate::filter::promise`], looked
-    /// up.
+    /// The rate with this many bits per entry, from 0 on: that of [`crate::filter::predict`],
+    /// looked up.
     pub fn rate(&self, bits_per_entry: f64) -> f64 {
         let past = self.points.all.partition_point(|(bits, _)| f64::from(*bits) <= bits_per_entry);
         let point = |at: usize| (f64::from(self.points.all[at].0), f64::from(self.points.all[at].1));
@@ -153,9 +153,9 @@ impl Curve {
         before.1 - slope(before, after) * (bits_per_entry - before.0)
     }
 
-    /// Bits per entry for each run, at most `bits` in all, with the fewest searches in vain; 0
-    /// where a run is better off without a filter. Less than `bits` are used only if all have
-    /// the most that are of use.
+    /// Allocates at most `bits` with the fewest false positives, and returns bits per entry for
+    /// each run; 0 where a run is better off without a filter. Fewer bits are used only if all runs
+    /// have the most that are useful.
     ///
     /// # Panics
     /// If `bits` or a weight is negative or no number.
@@ -187,8 +187,8 @@ impl Curve {
         best.allocated
     }
 
-    /// Takes the best way to serve these runs if none is known that is as good. Returns how many of
-    /// them reach their first corner, and which one stops before it.
+    /// Offers the best ways to serve these runs. Returns how many of them reach their first corner,
+    /// and which one stops before it.
     fn consider(&self, runs: &[Load], takers: &[usize], bits: f64, best: &mut Best) -> (usize, Option<usize>) {
         let served = self.serve(runs, takers, 0, bits);
         let last = served.between.map(|(run, _)| run).filter(|&run| served.corners[run] == 0);
@@ -205,8 +205,8 @@ impl Curve {
         (count, Some(last))
     }
 
-    /// The allocation in which `last` has this part of what leads to its first corner, at most all
-    /// of it, and `others` share what is left; if they can.
+    /// The allocation in which `last` gets this part of the way to its first corner, at most all of
+    /// it, and `others` share the rest; `None` if they cannot.
     fn edge(&self, runs: &[Load], others: &[usize], last: usize, part: f64, bits: f64) -> Option<Vec<f64>> {
         let allocated = if part < 1.0 {
             let left = bits - part * runs[last].entries() * self.corner(1);
@@ -230,14 +230,14 @@ impl Curve {
         f64::from(self.points.slopes[corner])
     }
 
-    /// Serves `takers`, who have reached corner `from`, by falling prices, until `bits` are given
-    /// out.
+    /// Serves `takers`, which have reached corner `from`, by falling prices, until `bits` are used
+    /// up.
     fn serve<'a>(&'a self, runs: &'a [Load], takers: &[usize], from: usize, bits: f64) -> Served<'a> {
         let mut served = Served { curve: self, runs, corners: vec![0; runs.len()], between: None };
         if takers.is_empty() {
             return served;
         }
-        // The corner that a run goes to if bits cost so much.
+        // The corner that a run goes to at this price.
         let corner = |at: usize, price: f64| {
             let worth = price * runs[at].entries() / runs[at].weight;
             self.points.slopes.partition_point(|slope| f64::from(*slope) > worth).max(from)
@@ -247,8 +247,8 @@ impl Curve {
         let per_bit = |at: usize| runs[at].weight / runs[at].entries();
         let (least, most) =
             takers.iter().map(|&at| per_bit(at)).fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
-        // Nobody buys at the high price, everybody all at the low one; a factor keeps both so despite
-        // rounding.
+        // No run buys at the high price, every run buys everything at the low one; a factor ensures
+        // both despite rounding.
         let mut high = most * self.price(0) * 2.0;
         let mut low = least * self.price(self.points.slopes.len() - 1) / 2.0;
         let mut steps_between = usize::MAX;
@@ -261,7 +261,7 @@ impl Curve {
             }
             steps_between = takers.iter().map(|&at| corner(at, low) - corner(at, high)).sum();
         }
-        // What is bought between the two prices, dearest first.
+        // Purchases between the two prices, dearest first.
         let mut purchases: Vec<(f64, usize, usize)> = Vec::with_capacity(steps_between);
         for &at in takers {
             served.corners[at] = corner(at, high);
@@ -304,7 +304,7 @@ fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::promise;
+    use crate::filter::predict;
 
     /// The hull begins without bits, its prices fall, and it is nowhere above the curve by more
     /// than the distance of points makes, nor far below from its first corner on.
@@ -319,7 +319,7 @@ mod tests {
                 let (from, to, slope) = (curve.corner(corner), curve.corner(corner + 1), curve.price(corner));
                 for part in 0..=8 {
                     let bits = from + (to - from) * f64::from(part) / 8.0;
-                    let (hull, rate) = (at_corner - slope * (bits - from), promise(kind, bits).fpr);
+                    let (hull, rate) = (at_corner - slope * (bits - from), predict(kind, bits).fpr);
                     assert!((curve.rate(bits) / rate - 1.0).abs() < 3e-3, "{kind:?} at {bits} bits: {rate}");
                     assert!(hull <= rate * 1.002 + 1e-7, "{kind:?} at {bits} bits: {hull} above {rate}");
                     let gap = if corner == 0 { 1.13 } else { 1.02 };

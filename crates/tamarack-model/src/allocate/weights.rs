@@ -1,89 +1,87 @@
-//! How often lookups pass a run in vain, from what they look for.
+//! Weights of runs: how often lookups miss in each run, derived from what they look for.
 //!
-//! A lookup goes from the youngest run to the oldest. One of an absent key passes all runs in vain.
-//! One that finds its key passes those that are younger than the run it finds it in, is not in vain
-//! there, and never comes to the older ones. So if a share `f` of lookups find something, and one
-//! of those finds it in run j with probability `t_j`,
+//! A lookup goes from the youngest run to the oldest. A zero-result lookup *misses* in all runs. A
+//! lookup that finds its key misses in the younger runs and never reaches the older ones. If a
+//! share `f` of lookups find something, and one of those finds it in run j with probability `t_j`,
 //!
 //! ```text
 //! w_j = (1 - f) + f · Σ_{i older than j} t_i
 //! ```
 //!
-//! Monkey (§4.1, Eq. 13) puts all that is found into the largest level, and gives its runs one
-//! rate; with a weight for each of them, that is [`weights`] of [`in_oldest`]. Where the smaller
-//! levels are not small, [`by_entries`] is closer: any live entry may be asked for.
+//! Monkey (§4.1, Eq. 13) assumes that all keys are found in the largest level and gives its runs
+//! one rate; with a weight for each of them, that is [`weights`] of [`in_oldest`]. Where the
+//! smaller levels are not small, [`by_entries`] is closer: every live entry may be looked up.
 //!
-//! What lookups really look for can be seen instead ([`Seen`]). [`Asked`] is either.
+//! [`Seen`] holds weights measured from real lookups. [`Asked`] is either.
 
 use crate::units::{Bytes, Entries};
 
-/// For which lookups filters are shared out.
+/// The lookups for which filter bits are allocated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// This share of them finds something, any entry as likely as any other; from 0 to 1.
+    /// This share of lookups, from 0 to 1, finds something, each entry being equally likely.
     Found(f64),
-    /// Such as were seen.
+    /// Lookups as measured.
     Seen(Seen),
 }
 
-/// Runs of one size, one after the other; mostly one.
+/// A group of adjacent runs of one size; mostly a single run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
-    /// How many; at least 1.
+    /// The number of runs, at least 1.
     pub runs: u64,
     /// The raw bytes of all of them.
     pub bytes: Bytes,
     /// The entries of all of them.
     pub entries: Entries,
-    /// How often lookups were seen to pass one of them in vain, if any is there to be seen.
+    /// Measured misses per lookup in one of them, if such a run exists.
     pub seen: Option<f64>,
 }
 
-/// What was seen of a run.
+/// Measurements of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SeenRun {
     /// Its raw bytes.
     pub bytes: Bytes,
-    /// So many lookups were looked at while it was there, wherever they went.
+    /// Lookups that were sampled while the run existed, wherever they went.
     pub lookups: f64,
-    /// The share of them that came to the run: nothing younger had decided, and one of its tables
-    /// might have the key.
+    /// The share of them that reached the run: no younger run had decided, and the key was in the
+    /// range of one of its tables.
     pub came: f64,
-    /// The share of them that came in vain.
-    pub in_vain: f64,
+    /// The share of them that missed in the run.
+    pub misses: f64,
 }
 
-/// What was seen of lookups, by the runs that they came to.
+/// Measured lookups, by the runs that they reached.
 ///
-/// A run that is there has the weight that was seen. One that is not there yet will hold what has
-/// not been written yet. If lookups go on asking for the same entries, whatever comes on top of
-/// them, all that buffers do not have passes it in vain; if they go on asking for entries of the
-/// same age, as much as passes what now lies where it will lie. It is given the mean of both, which
-/// is right for lookups of any entry while a tree doubles, and never wrong by more than half of
-/// what it could weigh. All of that as far as a run there covers their keys, which runs at the same
-/// depth tell: where runs have keys of their own, as when keys come in order, few lookups come to
-/// each.
+/// An existing run has its measured weight. A run that does not exist yet will hold data that has
+/// not been written yet. If lookups continue for the same entries, whatever is written on top,
+/// every lookup not served by memtables misses in the new run; if they continue for entries of the
+/// same age, as many miss as in the run at that depth now. The new run gets the mean of both, which
+/// is right for lookups of any entry while a tree doubles, and is never off by more than half of
+/// the possible weight. Both are scaled by how far runs at the same depth cover the keys: where
+/// each run has its own keys, as with keys in ascending order, few lookups reach each run.
 ///
-/// So that few lookups do not decide much, [`BELIEF`] of them that nobody made come to each run and
-/// pass it in vain: what was not seen at all is Monkey's allocation for lookups that find nothing.
+/// [`BELIEF`] additional lookups that reach and miss in each run damp small samples: without any
+/// measurement, the result is Monkey's allocation for zero-result lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// The share of lookups that were not found in buffers.
+    /// The share of lookups that were not found in memtables.
     past_memtables: f64,
-    /// Of runs, young to old: where each ends, the share of lookups which its tables cover, and its
-    /// weight.
+    /// For each run, young to old: the depth at which it ends, the share of lookups that its tables
+    /// cover, and its weight.
     runs: Vec<(Bytes, f64, f64)>,
 }
 
-/// So many lookups that nobody made come to each run, and pass it in vain.
+/// The number of assumed lookups that reach each run and miss.
 pub const BELIEF: f64 = 16.0;
 
 impl Asked {
-    /// For runs that are all there are, young to old: how often a lookup passes each in vain. Runs
-    /// that are alike have the sum of their weights: `g` of them with the weight `w` each take the
-    /// same bits per entry, and what they gain is what one run of all their entries with the
-    /// weight `g · w` gains. (That is exact where no lookup finds anything; else weights fall a
-    /// little from run to run, and they have the mean.)
+    /// Misses per lookup in each group of runs, young to old, where `runs` is the whole tree. A
+    /// group has the sum of its runs' weights: `g` runs of weight `w` take the same bits per entry,
+    /// and gain as much as one run of all their entries with weight `g · w`. (That is exact for
+    /// zero-result lookups; otherwise weights fall slightly from run to run, and the group uses
+    /// their mean.)
     pub fn weights(&self, runs: &[Extent]) -> Vec<f64> {
         match self {
             Self::Found(found) => {
@@ -91,8 +89,8 @@ impl Asked {
                 let targets = by_entries(&entries);
                 let oldest = weights(&targets, *found);
                 let weight = |((run, target), oldest): ((&Extent, f64), f64)| {
-                    // The oldest of those that are alike has that weight; of each other, what is found in its elder
-                    // sisters passes it too.
+                    // The oldest run of the group has this weight; the others also have the misses
+                    // of lookups that end in older runs of the group.
                     run.runs as f64 * oldest + found * target * (run.runs - 1) as f64 / 2.0
                 };
                 runs.iter().zip(targets).zip(oldest).map(weight).collect()
@@ -111,18 +109,18 @@ impl Asked {
 }
 
 impl Seen {
-    /// Of `lookups`, a share of which was not found in buffers, and of the runs that are there,
-    /// young to old.
+    /// Combines the measurements of `lookups`, of which a share was not found in memtables, and of
+    /// all runs, young to old.
     pub fn new(lookups: f64, past_memtables: f64, runs: &[SeenRun]) -> Self {
         let believed = |share: f64, lookups: f64, belief: f64| (share * lookups + BELIEF * belief) / (lookups + BELIEF);
         let past_memtables = believed(past_memtables, lookups, 1.0);
-        // What comes so far, and how deep.
+        // The share of lookups that reach this depth, and the depth.
         let (mut coming, mut depth) = (past_memtables, Bytes::ZERO);
         let see = |run: &SeenRun| {
             let here = coming;
-            let weight = believed(run.in_vain, run.lookups, here);
+            let weight = believed(run.misses, run.lookups, here);
             let covered = if here > 0.0 { believed(run.came, run.lookups, here) / here } else { 1.0 };
-            coming = (here - believed((run.came - run.in_vain).max(0.0), run.lookups, 0.0)).max(0.0);
+            coming = (here - believed((run.came - run.misses).max(0.0), run.lookups, 0.0)).max(0.0);
             depth += run.bytes;
             (depth, covered.min(1.0), weight.clamp(0.0, 1.0))
         };
@@ -130,34 +128,33 @@ impl Seen {
         Self { past_memtables, runs }
     }
 
-    /// The weight of a run that is to be merged of these, which are named by their place, young to
-    /// old; `None` of none.
+    /// The weight of a run that will be compacted from these members, given by index, young to old;
+    /// `None` without members.
     ///
-    /// What passes the oldest of them in vain has passed all of them; and where the others cover
-    /// other keys, as much comes to the one run for these.
+    /// Lookups that miss in the oldest member have missed in all of them. Where the other members
+    /// cover other keys, the new run is also reached by lookups for those.
     pub fn merged(&self, members: &[usize]) -> Option<f64> {
         let (_, covered, weight) = self.runs[*members.last()?];
         let all: f64 = members.iter().map(|&at| self.runs[at].1).sum();
         Some((weight * all.min(1.0) / covered.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0))
     }
 
-    /// The weight of each run, in their order.
+    /// The weight of each run, in order.
     pub fn weights(&self) -> impl Iterator<Item = f64> {
         self.runs.iter().map(|(.., weight)| *weight)
     }
 
-    /// That of a run to come around such a depth.
+    /// The weight of a future run around this depth.
     fn weight_to_come(&self, depth: f64) -> f64 {
         let here = self.runs.iter().find(|(end, ..)| end.as_f64() > depth).or(self.runs.last());
         here.map_or(self.past_memtables, |(_, covered, weight)| (self.past_memtables * covered + weight) / 2.0)
     }
 }
 
-/// For each run, young to old: the weight for a share `found` of lookups that find something, in a
-/// run with probability `targets`.
+/// The weight of each run, young to old, if a share `found` of lookups find something, in a run
+/// with probability `targets`.
 ///
-/// Monkey's `v`, the ratio of lookups that find something to those that do not, is `found / (1 -
-/// found)`.
+/// Monkey's `v`, the ratio of successful to zero-result lookups, is `found / (1 - found)`.
 ///
 /// # Panics
 /// If `found` is not in `[0, 1]`.
@@ -170,7 +167,7 @@ pub fn weights(targets: &[f64], found: f64) -> Vec<f64> {
         .map(|target| {
             let weight = (1.0 - found) + found * older;
             older += target;
-            // Sums of parts of 1 are off by roundings.
+            // Sums of parts of 1 have rounding errors.
             weight.clamp(0.0, 1.0)
         })
         .collect();
@@ -178,15 +175,14 @@ pub fn weights(targets: &[f64], found: f64) -> Vec<f64> {
     weights
 }
 
-/// Where a key is found that is one of all entries, each as likely: in each run by its part of
-/// them.
+/// The probability of each run to hold a looked-up key, if every entry is equally likely.
 pub fn by_entries(entries: &[u64]) -> Vec<f64> {
     let all: f64 = entries.iter().map(|count| *count as f64).sum();
     entries.iter().map(|count| if all > 0.0 { *count as f64 / all } else { 0.0 }).collect()
 }
 
-/// Where a key is found that is in the largest level: in one of the oldest `of` runs of `runs`,
-/// each as likely. The paper's assumption.
+/// The probability of each run to hold a looked-up key, if it is in the largest level: one of the
+/// oldest `of` of `runs` runs, each equally likely. The paper's assumption.
 ///
 /// # Panics
 /// If `of` is 0 or more than `runs`.
@@ -199,7 +195,7 @@ pub fn in_oldest(of: usize, runs: usize) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// If nothing is found every run is passed; if all is found the oldest never is.
+    /// If no lookup finds anything, every run is missed; if all do, the oldest never is.
     #[test]
     fn extremes() {
         assert_eq!(weights(&[0.2, 0.3, 0.5], 0.0), [1.0, 1.0, 1.0]);
@@ -207,11 +203,11 @@ mod tests {
         assert_eq!(all_found, [0.75, 0.5, 0.0]);
     }
 
-    /// Lookups of which half find their key in the second of three runs, and half nothing; all runs
-    /// cover all keys.
+    /// Half of the lookups find their key in the second of three runs, the others find nothing; all
+    /// runs cover all keys.
     #[test]
     fn what_was_seen() {
-        let run = |bytes, came, in_vain| SeenRun { bytes: Bytes(bytes), lookups: 1e6, came, in_vain };
+        let run = |bytes, came, misses| SeenRun { bytes: Bytes(bytes), lookups: 1e6, came, misses };
         let near = |weights: Vec<f64>, expected: &[f64]| {
             assert!(weights.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{weights:?}, not {expected:?}");
             assert_eq!(weights.len(), expected.len());
@@ -223,12 +219,12 @@ mod tests {
         assert_eq!(covering.merged(&[]), None);
         near([[0, 1], [1, 2]].map(|members| covering.merged(&members).unwrap_or_default()).to_vec(), &[0.5, 0.5]);
         near(Asked::Seen(covering).weights(&extents), &[2.0, 0.75, 0.5]);
-        // Nothing is found, a fifth already in buffers, and each run has its own keys.
+        // Nothing is found, a fifth already in memtables, and each run has its own keys.
         let apart = Seen::new(1e6, 0.8, &[run(10, 0.08, 0.08), run(90, 0.72, 0.72)]);
         near(apart.weights().collect(), &[0.08, 0.72]);
         near(vec![apart.merged(&[0, 1]).unwrap_or_default()], &[0.8]);
         near(Asked::Seen(apart).weights(&extents), &[0.16, 0.72, 0.5]);
-        // Nobody has looked.
+        // No lookups were sampled.
         let nothing = Seen::new(0.0, 0.0, &[SeenRun::default()]);
         near(nothing.weights().collect(), &[1.0]);
         near(Asked::Seen(nothing).weights(&extents), &[2.0, 1.0, 0.5]);

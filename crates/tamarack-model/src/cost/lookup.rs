@@ -1,30 +1,29 @@
-//! What lookups cost in blocks, summed over the runs that there are: exact for every tree.
+//! Block reads of lookups, summed over the runs of a tree: exact for every tree.
 //!
-//! Runs are searched from the youngest to the oldest, so all lists here are in that order. A filter
-//! that answers "perhaps" costs one block read; a run without a filter always does. Runs of one
-//! slice of keys each are meant: one table of a run is looked at.
+//! All lists are in the order of the search, from the youngest run to the oldest. A positive filter
+//! costs one block read; a run without a filter always does. In each run, one table is read.
 
 use crate::allocate::weights::weights;
 
-/// Block reads of a lookup that finds nothing: `R = Σ p_j`. Monkey, Eq. 3; MOOSE, Eq. 4.
+/// Block reads of a zero-result lookup: `R = Σ p_j`. Monkey, Eq. 3; MOOSE, Eq. 4.
 pub fn zero_result(rates: &[f64]) -> f64 {
     rates.iter().sum()
 }
 
-/// Block reads of a lookup that finds its key, in run j with probability `targets[j]`: one, and
-/// what the younger runs' filters cost. The mean over the largest level of Monkey's Eq. 9 (which is
-/// of the oldest run).
+/// Block reads of a lookup that finds its key, in run j with probability `targets[j]`: one, and the
+/// false positives of younger runs. The mean over the largest level of Monkey's Eq. 9 (which is of
+/// the oldest run).
 pub fn existing(rates: &[f64], targets: &[f64]) -> f64 {
-    1.0 + in_vain(rates, targets, 1.0)
+    1.0 + wasted_reads(rates, targets, 1.0)
 }
 
-/// Block reads of a lookup of which a share `found` find something: Monkey's `Z`, Eq. 13.
+/// Mean block reads of lookups of which a share `found` find something: Monkey's `Z`, Eq. 13.
 pub fn mixed(rates: &[f64], targets: &[f64], found: f64) -> f64 {
-    found + in_vain(rates, targets, found)
+    found + wasted_reads(rates, targets, found)
 }
 
-/// Block reads in vain, of false positives and of runs without filters.
-fn in_vain(rates: &[f64], targets: &[f64], found: f64) -> f64 {
+/// Block reads that find nothing: false positives, and runs without filters.
+fn wasted_reads(rates: &[f64], targets: &[f64], found: f64) -> f64 {
     assert_eq!(rates.len(), targets.len(), "a rate and a part of what is found for each run");
     rates.iter().zip(weights(targets, found)).map(|(rate, weight)| rate * weight).sum()
 }

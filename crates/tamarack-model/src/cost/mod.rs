@@ -1,9 +1,8 @@
-//! What a shape costs, in closed form: each formula has its home here, and a row in
+//! Closed-form costs of a shape. Each formula is implemented here, and has a row in
 //! `docs/FORMULAS.md`.
 //!
-//! These are the formulas of trees whose batches are nominal and whose ratios are whole numbers.
-//! Where that does not hold, the [simulation](crate::simulate) is exact and these are close; tests
-//! compare the two.
+//! The formulas hold for nominal batches and whole ratios. Otherwise they are approximations and
+//! the [simulation](crate::simulate) is exact; tests compare the two.
 
 pub mod autumn;
 pub mod hashing;

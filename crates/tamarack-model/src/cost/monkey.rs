@@ -1,18 +1,19 @@
-//! Monkey's closed forms: what optimal filters reach in trees of one size ratio, leveled or tiered.
+//! Monkey's closed forms: lookup cost with optimal filters in trees of one size ratio, leveled or
+//! tiered.
 //!
-//! They hold in the limit of many levels; [`crate::allocate`] and [`super::lookup`] are exact for
-//! any tree, and are what everything else here uses. These are for understanding, and for searches
-//! that try thousands of designs. How far off they are for few levels is told by `tests/suite/
-//! monkey.rs`: at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
+//! They are limits for many levels; [`crate::allocate`] and [`super::lookup`] are exact for any
+//! tree, and everything else in this crate uses those. The closed forms explain the costs, and suit
+//! searches over thousands of designs. `tests/suite/monkey.rs` measures their error for few levels:
+//! at 5 bits per entry 15 % for T = 2 and five levels, under 1 % for T = 10 and three.
 //!
 //! Symbols are the paper's: `T` size ratio, `L` levels, `a` visible runs of a level (1 for
 //! leveling, T - 1 for tiering), `m` filter bits per entry, `v` lookups that find something for
 //! each one that does not, `L_u` levels without filters. Misprints of the paper are corrected:
-//! tests hold each form to the exact sums.
+//! tests compare each form with the exact sums.
 
 use crate::allocate::LN2_SQUARED;
 
-/// How the levels of a [`Tree`] are merged.
+/// The merge policy of a [`MonkeyTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
     /// One run in each level.
@@ -23,14 +24,14 @@ pub enum Merging {
 
 /// A tree of one size ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tree {
+pub struct MonkeyTree {
     /// `T`, at least 2.
     pub ratio: f64,
-    /// How its levels are merged.
+    /// The merge policy of its levels.
     pub merging: Merging,
 }
 
-impl Tree {
+impl MonkeyTree {
     /// `a`: visible runs of each level.
     pub fn runs(&self) -> f64 {
         match self.merging {
@@ -44,7 +45,7 @@ impl Tree {
         self.runs() * self.ratio.powf(self.ratio / (self.ratio - 1.0)) / (self.ratio - 1.0)
     }
 
-    /// `ω` of the largest level: how often a lookup passes one of its runs in vain, on average.
+    /// `ω` of the largest level: mean misses of a lookup in one of its runs.
     fn weight_of_largest(&self, found: f64) -> f64 {
         match self.merging {
             Merging::Leveling => 1.0 - found,
@@ -52,20 +53,20 @@ impl Tree {
         }
     }
 
-    /// `L` of Eq. 1, for data of so many times the buffer; at least 1.
+    /// `L` of Eq. 1, for data of this many memtables; at least 1.
     pub fn levels(&self, data: f64) -> u32 {
         let levels = (data * (self.ratio - 1.0) / self.ratio).ln() / self.ratio.ln();
-        // A logarithm that is whole must not be rounded up for its last digit.
+        // A whole logarithm must not be rounded up for its last digit.
         (levels - 1e-9).ceil().max(1.0) as u32
     }
 
-    /// `M_th / N` of Eq. 8: bits per entry from which on all levels have filters, if no lookup
-    /// finds anything.
+    /// `M_th / N` of Eq. 8: bits per entry from which on all levels have filters, for zero-result
+    /// lookups.
     pub fn threshold(&self) -> f64 {
         self.ratio.ln() / ((self.ratio - 1.0) * LN2_SQUARED)
     }
 
-    /// `L_u` for so many bits per entry, of Eq. 8 on.
+    /// `L_u`, the number of levels without filters, from Eq. 8.
     pub fn unfiltered(&self, bits_per_entry: f64, levels: u32) -> u32 {
         if bits_per_entry >= self.threshold() {
             return 0;
@@ -74,8 +75,8 @@ impl Tree {
         (unfiltered as u32).min(levels)
     }
 
-    /// `R` of Eq. 7: block reads of a lookup that finds nothing; no more than there are runs, `a
-    /// L`, which the equation itself exceeds for few bits and few levels.
+    /// `R` of Eq. 7: block reads of a zero-result lookup; at most the number of runs, `a L`, which
+    /// the equation exceeds for few bits and few levels.
     pub fn zero_result(&self, bits_per_entry: f64, levels: u32) -> f64 {
         let unfiltered = f64::from(self.unfiltered(bits_per_entry, levels));
         if unfiltered >= f64::from(levels) {
@@ -85,13 +86,13 @@ impl Tree {
         (self.factor() * (-exponent).exp() + self.runs() * unfiltered).min(self.runs() * f64::from(levels))
     }
 
-    /// The same if every entry has equally many bits (Appendix D).
+    /// Block reads of a zero-result lookup with the same bits for every entry (Appendix D).
     pub fn zero_result_uniform(&self, bits_per_entry: f64, levels: u32) -> f64 {
         self.runs() * f64::from(levels) * (-bits_per_entry * LN2_SQUARED).exp()
     }
 
-    /// The rates of levels 1 to `levels` that make `R` block reads of a lookup that finds nothing,
-    /// with the least memory: Eq. 32 and 33, exact for full levels.
+    /// The rates of levels 1 to `levels` for `R` block reads of a zero-result lookup, with the
+    /// least memory: Eq. 32 and 33, exact for full levels.
     ///
     /// # Panics
     /// If `reads` is not above 0.
@@ -115,7 +116,7 @@ impl Tree {
         (largest, t.ln() / (t * (t - 1.0) * LN2_SQUARED))
     }
 
-    /// `Z` of Eq. 19 and 20: block reads of a lookup, of which a share `found` = v / (v+1) find
+    /// `Z` of Eq. 19 and 20: mean block reads of lookups, of which a share `found` = v / (v+1) find
     /// something, in the largest level.
     pub fn mixed(&self, bits_per_entry: f64, levels: u32, found: f64) -> f64 {
         let (t, a) = (self.ratio, self.runs());

@@ -1,22 +1,22 @@
-//! What scans cost beside updates: runs that a scan meets, times that an entry is rewritten, and
-//! the bound that no numbers of runs get below. MOOSE, sections 3.2 and 3.3.
+//! Cost of scans against cost of updates: runs that a scan visits, rewrites of an entry, and the
+//! lower bound on their product for any numbers of runs. MOOSE, sections 3.2 and 3.3.
 //!
-//! More runs in a level spare writes and cost seeks. For given ratios, the product of the two sums
-//! is least for `n_i = k √r_i`, whatever k is:
+//! More runs in a level save writes and cost seeks. For given ratios, the product of the two sums
+//! is smallest for `n_i = k √r_i`, with any k:
 //!
 //! ```text
 //! Σ n_i · Σ r_i / n_i  ≥  (Σ √r_i)²  ≥  L² (N_L / F)^(1/L)  ≥  (e/2 · ln(N_L / F))²
 //!                      Eq. 7         Eq. 8                  at r = e² = 7.4
 //! ```
 //!
-//! These count slots and `r/n` rewritings, as the paper does. What is really paid are [visible
+//! These count slots and `r/n` rewrites, as the paper does. Real costs are [visible
 //! runs](Shape::visible_runs) and [`writes_per_entry`](super::update::writes_per_entry), which are
-//! less.
+//! lower.
 //!
 //! # Blocks of a short scan
 //!
-//! Monkey's Eq. 11 counts one block for each run, and what the entries fill. For short scans of
-//! entries of which only a few fill a block, that is too little: [`blocks`] is the exact sum.
+//! Monkey's Eq. 11 counts one block for each run, and the blocks that the entries fill. That is too
+//! low for short scans with few entries to a block: [`blocks`] is the exact sum.
 //!
 //! ```text
 //! run j       │ a  c  f │ k  m  p │ s …        a scan from g: the index leads to the first block, where nothing is at or after g, and so to the second
@@ -24,30 +24,30 @@
 //!                      └ fence of the second block: as much of k as tells it from f
 //! ```
 //!
-//! A key that stands before a fence is looked for in the block before it, which one in b gaps
-//! between neighbours ends; the share of such a gap that lies before the fence is [`before_fence`].
-//! Fences are as short as can be, so that depends on what keys are made of.
+//! A key before a fence is searched for in the block before it, which is the case in one of b gaps
+//! between neighbours; [`before_fence`] is the share of such a gap that lies before the fence.
+//! Fences are as short as possible, so that depends on the distribution of keys.
 
 use crate::shape::Shape;
 
-/// What a scan meets of a run.
+/// A run as a scan sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Met {
     /// Entries.
     pub entries: f64,
-    /// The part of all keys that it covers: 1 of a run, less of one that a merge has handed over in
-    /// part, or has not written to its end.
+    /// The part of all keys that it covers: 1 for a run, less for one that a compaction has handed
+    /// over in part, or has not completely written.
     pub covers: f64,
 }
 
 /// Data blocks that a scan reads without a cache: `Σ (1 + (1 - e_j/D) g_j / b) + (s - 1) (E/D) /
-/// b`, with E entries in all these runs, D of them `live` (each key once), of which it goes on from
-/// any, as likely as any other, until it has returned `scanned` of them, at least 1; b entries to a
-/// block, at least 1, and keys of random digits of this `base` ([`before_fence`]).
+/// b`. E entries are in all these runs, D of them `live` (each key once). The scan starts at any
+/// live entry, each equally likely, and returns `scanned` of them, at least 1. A block has b
+/// entries, at least 1, and keys consist of random digits of this `base` ([`before_fence`]).
 ///
-/// In each run it seeks the first key, and reads on as far as needed; entries that younger versions
-/// hide are passed like others. What buffers hold is taken for nothing. Keys are taken to be evenly
-/// spread over all runs.
+/// In each run the scan seeks its first key, and reads on as far as needed, skipping obsolete
+/// versions like other entries. Memtables are ignored, and keys are assumed to be evenly spread
+/// over all runs.
 pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) -> f64 {
     let seek = |run: &Met| {
         let density = run.entries / run.covers;
@@ -55,31 +55,29 @@ pub fn blocks(runs: &[Met], live: f64, scanned: f64, per_block: f64, base: f64) 
     };
     let met = || runs.iter().filter(|run| run.entries > 0.0 && run.covers > 0.0);
     let entries: f64 = met().map(|run| run.entries).sum();
-    // Where nothing is live, a scan passes all that there is.
+    // If nothing is live, a scan passes all entries.
     let passed = if live > 0.0 { (scanned - 1.0).max(0.0) * (entries / live).max(1.0) } else { entries };
     met().map(seek).sum::<f64>() + passed / per_block
 }
 
-/// Whole entries to a block of so many bytes; less than one if an entry has a larger block of its
-/// own.
+/// Whole entries to a block of this size; less than one if an entry has a larger block of its own.
 pub fn entries_per_block(block_bytes: f64, entry_bytes: f64) -> f64 {
     let ratio = block_bytes / entry_bytes;
     if ratio < 1.0 { ratio } else { ratio.floor() }
 }
 
-/// Of keys that lie between the last entry of a block and the first of the next, how many lie
-/// before the fence between them, and so lead to the first of the two. Of `entries` random keys of
-/// digits of this base, at least 2; 256 for random bytes, 16 for hexadecimal digits. A fence is the
-/// beginning of the second block's first key, up to the first digit in which it differs from the
-/// key before.
+/// The share of keys between the last entry of a block and the first of the next that lie before
+/// the fence between them, and so lead to the first block; for `entries` random keys of digits of
+/// this base, at least 2 (256 for random bytes, 16 for hexadecimal digits). A fence is the prefix
+/// of the second block's first key, up to the first digit in which it differs from the key before.
 ///
-/// Summed over the digit d in which these two differ, which is also that in which the key that is
-/// sought differs from the second: with `a = n / B^d` keys to a cell of d digits, `(1 - e^-a)/a -
-/// (1 - e^-aB)/(aB) - e^-a (1 - e^-aB) / (B (1 - e^-a)) + e^-aB`.
+/// Summed over the digit d in which these two differ, in which the searched key also differs from
+/// the second: with `a = n / B^d` keys to a cell of d digits, `(1 - e^-a)/a - (1 - e^-aB)/(aB) -
+/// e^-a (1 - e^-aB) / (B (1 - e^-a)) + e^-aB`.
 pub fn before_fence(entries: f64, base: f64) -> f64 {
     let mut share = 0.0;
     let mut cell = entries / base;
-    // Cells with hardly a key in them tell no keys apart that larger ones did not.
+    // Cells with almost no key distinguish no keys that larger cells did not.
     while cell * base > 1e-5 {
         let (none, none_above) = (-(-cell).exp_m1(), -(-cell * base).exp_m1());
         share +=
@@ -89,30 +87,30 @@ pub fn before_fence(entries: f64, base: f64) -> f64 {
     share
 }
 
-/// Runs that a scan meets, counted in slots: `Σ n_i`. MOOSE, Eq. 3.
+/// Runs that a scan visits, counted in slots: `Σ n_i`. MOOSE, Eq. 3.
 pub fn slots(shape: &Shape) -> f64 {
     shape.levels().iter().map(|level| f64::from(level.runs)).sum()
 }
 
-/// Times that an entry is rewritten on its way, up to a factor: `Σ r_i / n_i`. MOOSE, Eq. 2 without
-/// 1/B.
+/// Rewrites of an entry on its way through the tree, up to a factor: `Σ r_i / n_i`. MOOSE, Eq. 2
+/// without 1/B.
 pub fn rewritings(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| shape.magnification(level)).sum()
 }
 
-/// The least product of [`slots`] and [`rewritings`] with these ratios and any numbers of runs, not
-/// only whole ones: `(Σ √r_i)²`. MOOSE, Eq. 7.
+/// Smallest product of [`slots`] and [`rewritings`] with these ratios and any real numbers of runs:
+/// `(Σ √r_i)²`. MOOSE, Eq. 7.
 pub fn least_product(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| shape.ratio(level).sqrt()).sum::<f64>().powi(2)
 }
 
-/// The least product of a tree of so many levels, the last of them so many times the buffer: `L²
-/// (N_L / F)^(1/L)`, reached by equal ratios. MOOSE, Eq. 8.
+/// Smallest product for a tree of this many levels, with a last level of `last` memtables: `L² (N_L
+/// / F)^(1/L)`, reached by equal ratios. MOOSE, Eq. 8.
 pub fn least_product_of_levels(levels: u32, last: f64) -> f64 {
     f64::from(levels).powi(2) * last.powf(1.0 / f64::from(levels))
 }
 
-/// The same with as many levels as are best, in real numbers: ratios are e².
+/// Smallest product for any real number of levels: ratios are e².
 pub fn least_product_of_size(last: f64) -> f64 {
     (std::f64::consts::E / 2.0 * last.ln()).powi(2)
 }

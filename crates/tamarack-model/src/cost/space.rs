@@ -1,60 +1,62 @@
-//! What space costs: bytes on storage for each byte that is live, at worst.
+//! Space amplification: bytes on storage per live byte, in the worst case.
 //!
-//! The worst workload updates the same keys over and over, so that all runs hold versions of the
-//! keys of one, the largest. Where it deletes, or writes smaller values, less than that run is
-//! live: [`worst_of`].
+//! The worst workload updates the same keys repeatedly, so that all runs hold versions of the keys
+//! of the largest one. Where it deletes, or writes smaller values, less than that run is live:
+//! [`worst_of`].
 
 use crate::occupancy::{Occupancy, Run};
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
-/// `SA = (N / N_L) · v_L` of a full tree, if runs do not shrink towards the last level: one of the
-/// visible runs of the last level is live. MOOSE, Eq. 15, has slots, of which the last is never
-/// filled where each takes one batch: tiering with T slots shows T - 1 runs.
+/// Worst space amplification of a full tree, `SA = (N / N_L) · v_L`, if runs do not shrink towards
+/// the last level: one of the visible runs of the last level is live. MOOSE, Eq. 15, counts slots
+/// instead; where each slot takes one batch, the last slot is never filled (tiering with T slots
+/// shows T - 1 runs).
 ///
-/// Trees are not always full, and a tree that has just grown has as good as nothing in its last
-/// level: [`worst_now`] can be larger for a while.
+/// A tree that has just grown has almost nothing in its last level, so [`worst_now`] can be larger
+/// for a while.
 pub fn worst_amplification(shape: &Shape) -> f64 {
     let runs = shape.visible_runs(shape.last()).max(1) as f64;
     shape.capacity().as_f64() / shape.holds().as_f64() * runs
 }
 
-/// Upper bound on [`worst_amplification`] for a last level that has this share of all and `k √r`
-/// runs, rounded, at least 1, and for a level above it that is at least twice the next (or none):
-/// `max(1, k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level L-1 has at least half of
-/// all that is above the last, so `r_L ≤ 2 w / (1 - w)`; the paper takes it for all of that, which
-/// makes a lower bound.
+/// Upper bound on [`worst_amplification`] for a last level with this share of all capacity and `k
+/// √r` runs, rounded, at least 1, where the level above is at least twice the next one up (or is
+/// the first): `max(1, k √(2 w / (1 - w)) + ½) / w`. MOOSE, Eq. 16, corrected: level L-1 has at
+/// least half of everything above the last, so `r_L ≤ 2 w / (1 - w)`; the paper assumes that it has
+/// everything, which gives a lower bound.
 pub fn worst_amplification_at_most(share: f64, runs_for_root: f64) -> f64 {
     (runs_for_root * (2.0 * share / (1.0 - share)).sqrt() + 0.5).max(1.0) / share
 }
 
-/// The same of a tree as it is: all bytes over those of the largest run; 1 for an empty tree.
+/// Worst space amplification of a tree in its present state: all bytes over those of the largest
+/// run; 1 for an empty tree.
 pub fn worst_now(occupancy: &Occupancy) -> f64 {
     let largest = occupancy.runs().map(|(_, run)| run.bytes).max();
     largest.map_or(1.0, |largest| occupancy.bytes().ratio(largest))
 }
 
-/// What is in a run.
+/// The contents of a run, as counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct RunContent {
     /// Raw bytes.
     pub bytes: Bytes,
-    /// Entries, tombstones included; 0 where they are not known, and then younger entries are taken
-    /// to be as large.
+    /// Entries, including tombstones; 0 if not known, and then younger entries are assumed to be of
+    /// the same size.
     pub entries: Entries,
     /// Tombstones among them.
     pub tombstones: Entries,
-    /// What these take of the bytes.
+    /// Bytes of the tombstones.
     pub tombstone_bytes: Bytes,
 }
 
-impl Content {
-    /// A run of which nothing is known but its size.
+impl RunContent {
+    /// The contents of a run of which only the size is known.
     pub fn of_size(run: &Run) -> Self {
         Self { bytes: run.bytes, ..Self::default() }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -65,13 +67,13 @@ impl Content {
         }
     }
 
-    /// Bytes of an entry that is no tombstone, on average.
+    /// Mean size of an entry that is no tombstone.
     fn value_bytes(&self) -> f64 {
         let values = self.entries.0.saturating_sub(self.tombstones.0).max(1);
         self.bytes.0.saturating_sub(self.tombstone_bytes.0) as f64 / values as f64
     }
 
-    /// Bytes of it that are not live any more at worst, because of a younger run.
+    /// Bytes of this run that a younger run makes obsolete in the worst case.
     fn lost_to(&self, younger: &Self) -> f64 {
         if self.entries.0 == 0 || younger.entries.0 == 0 {
             return 0.0;
@@ -83,19 +85,20 @@ impl Content {
     }
 }
 
-/// Entries of two runs are taken to be as large if their averages differ by at most one part of so
-/// many: those of one kind differ by chance.
+/// Entries of two runs count as equally large if their mean sizes differ by at most one part of
+/// this many: sizes of one kind of entries differ by chance.
 const ALIKE: f64 = 8.0;
 
-/// The amplification that is possible with these runs, young to old; 1 if there is nothing, and
-/// infinite if all may be deleted.
+/// Worst space amplification of these runs, young to old; 1 if there are none, and infinite if all
+/// entries may be deleted.
 ///
-/// At least so much is live as any one run has, less what younger runs may have made of its keys:
-/// each tombstone takes one entry of average size from it, and each other entry, if those are
-/// smaller by more than an eighth, the difference. So it is exact for the worst workload if entries
-/// are of one size, and an estimate if not. A run's own tombstones are not live either, but for
-/// those of the oldest run: these would be gone if nothing needed them.
-pub fn worst_of(runs: &[Content]) -> f64 {
+/// At least as much is live as in any one run, less what younger runs may have made of its keys:
+/// each tombstone removes one entry of average size from it, and each other entry, if the mean of
+/// those is smaller by more than an eighth, the difference. The result is exact for the worst
+/// workload with entries of one size, and otherwise an estimate. A run's own tombstones are not
+/// live either, except those of the oldest run, which would have been removed if nothing needed
+/// them.
+pub fn worst_of(runs: &[RunContent]) -> f64 {
     let all: f64 = runs.iter().map(|run| run.bytes.as_f64()).sum();
     if all == 0.0 {
         return 1.0;
@@ -118,7 +121,7 @@ mod tests {
     use crate::occupancy::{Run, RunId};
     use crate::units::Bytes;
 
-    /// A full tree, built run by run, has what the formula says.
+    /// A full tree, built run by run, matches the formula.
     #[test]
     fn full_tree_agrees() {
         let shape: Shape =
@@ -134,11 +137,10 @@ mod tests {
         assert_eq!(worst_now(&Occupancy::default()), 1.0);
     }
 
-    /// Hundred entries of 10 bytes; then deletes and small values of them, and what the formula
-    /// makes of that.
+    /// A hundred entries of 10 bytes; then deletes and smaller values of them.
     #[test]
     fn deletes_and_small_values_count() {
-        let run = |entries, tombstones, value| Content {
+        let run = |entries, tombstones, value| RunContent {
             bytes: Bytes((entries - tombstones) * value + tombstones * 2),
             entries: Entries(entries),
             tombstones: Entries(tombstones),

@@ -1,31 +1,30 @@
-//! What writes cost: how often each entry is written, level by level.
+//! Write amplification: how often each entry is written, level by level.
 //!
-//! In level i, of `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and the
-//! last sends all down. A run that is filled by `k` batches writes `1 + 2 + … + k` batches, since
-//! each arrival rewrites the run. For a ratio of whole numbers, with s = r/n whole, that gives
+//! In level i, of the `b` batches that make it full, `b - 1` are spread evenly over `v_i` runs, and
+//! the last one moves the level down. A run of `k` batches writes `1 + 2 + … + k` batches, since
+//! each arrival rewrites the run. For whole ratios and whole s = r/n, that gives
 //!
 //! ```text
 //! A_i = (s_i + 1) / 2 - 1 / n_i          leveling: (T-1)/2      tiering: (T-1)/T
 //! ```
 //!
 //! **Level 1** has one more term. The batch that fills a level is not written there, but a flush
-//! has to be written somewhere: once, as a run of its own, `1 / r_1` of all entries. So tiering
-//! writes each entry exactly once in level 1, and leveling (T-1)/2 + 1/T times.
-
+//! has to be written somewhere: once, as a run of its own, `1 / r_1` of all entries. Tiering
+//! therefore writes each entry exactly once in level 1, and leveling (T-1)/2 + 1/T times.
 //!
-//! **Along the way.** The mean hides that a leveled level writes little while it is nearly empty
-//! and most when it is nearly full; [`Filling`] says how much at which point.
+//! **Over time.** The mean hides that a leveled level writes little while it is nearly empty and
+//! most when it is nearly full; [`Filling`] gives the amount at each point.
 
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// How many bytes merges write in a level for each byte that passes through it, the flush into
-/// level 1 included: `A_i`, and `1/r_1` more for level 1.
+/// Bytes written in a level for each byte that passes through it, including the flush into level 1:
+/// `A_i`, and `1/r_1` more for level 1.
 pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
     let batches = shape.batches(level);
     let runs = shape.visible_runs(level).max(1);
     let (short, longer_runs) = ((batches - 1) / runs, (batches - 1) % runs);
-    // Not in whole numbers: a tiny buffer under a large level makes more batches than have a square in
+    // In real numbers: a tiny memtable under a large level has more batches than have a square in
     // 64 bits.
     let merged =
         longer_runs as f64 * triangle((short + 1) as f64) + (runs - longer_runs) as f64 * triangle(short as f64);
@@ -33,32 +32,31 @@ pub fn writes_per_entry(shape: &Shape, level: usize) -> f64 {
     (merged + flushed_alone) / batches as f64
 }
 
-/// How many bytes are written for each byte that passes through the whole tree: `Σ A_i + 1/r_1`.
+/// Bytes written for each byte that passes through the whole tree: `Σ A_i + 1/r_1`.
 ///
-/// An entry that is in a full tree has on average not yet passed through its last level; for the
-/// write amplification of a tree that grows, simulate it.
+/// An entry in a full tree has on average not yet passed through its last level; for the write
+/// amplification of a growing tree, simulate it.
 pub fn writes_per_entry_total(shape: &Shape) -> f64 {
     (1..=shape.last()).map(|level| writes_per_entry(shape, level)).sum()
 }
 
-/// What merges write in one level while it fills; its numbers are taken from the shape once, to be
-/// asked often.
+/// Bytes written in one level while it fills, precomputed from a shape for repeated use.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
     capacity: Bytes,
     batch: f64,
     writes_per_entry: f64,
-    /// Batches that each visible run takes, of those that are written; broken if they cannot be
-    /// spread evenly.
+    /// Batches of each visible run, of those that are written; not whole if they cannot be spread
+    /// evenly.
     per_run: f64,
-    /// What makes the writes of such runs those of whole batches; 1 if they are spread evenly.
+    /// The factor from such runs to runs of whole batches; 1 if batches are spread evenly.
     uneven: f64,
-    /// Bytes that are written before the batch that makes the level full arrives.
+    /// Bytes written before the batch that makes the level full arrives.
     merged: f64,
 }
 
 impl Filling {
-    /// Of this level.
+    /// Precomputes the values for this level.
     pub fn new(shape: &Shape, level: usize) -> Self {
         let (capacity, batch) = (shape.level(level).capacity, shape.nominal_batch(level).as_f64());
         let runs = shape.visible_runs(level).max(1) as f64;
@@ -71,12 +69,12 @@ impl Filling {
         Self { capacity, batch, writes_per_entry, per_run, uneven, merged }
     }
 
-    /// Bytes that will have arrived when the level is full, if it holds so many now and nominal
-    /// batches follow: the first number of them that brings it within half a batch of its
-    /// capacity. The capacity itself, if all batches are nominal and the ratio is whole.
-    pub fn full_at(&self, held: f64) -> f64 {
-        let missing = self.capacity.as_f64() - self.batch / 2.0 - held;
-        held + (missing / self.batch).ceil().max(0.0) * self.batch
+    /// Size of the level when it is full, given its present size and nominal batches from now on:
+    /// the first size within half a batch of its capacity. The capacity itself, if all batches are
+    /// nominal and the ratio is whole.
+    pub fn full_at(&self, size: f64) -> f64 {
+        let missing = self.capacity.as_f64() - self.batch / 2.0 - size;
+        size + (missing / self.batch).ceil().max(0.0) * self.batch
     }
 
     /// [`writes_per_entry()`].
@@ -84,21 +82,21 @@ impl Filling {
         self.writes_per_entry
     }
 
-    /// Bytes that were written in the level from when it was empty until it holds so many; between
-    /// batches, as if bytes came one by one. A level that is full, or more, has written no more
-    /// than before its last batch came.
-    pub fn written(&self, held: f64) -> f64 {
+    /// Bytes written in the level from when it was empty until it has this size; between batches,
+    /// as if bytes arrived one at a time. A level that is full, or more, has written what it had
+    /// before its last batch.
+    pub fn written(&self, size: f64) -> f64 {
         if self.per_run == 0.0 {
             return self.merged;
         }
-        let batches = held / self.batch;
+        let batches = size / self.batch;
         let full_runs = (batches / self.per_run).floor();
         let written = full_runs * triangle(self.per_run) + triangle(batches - full_runs * self.per_run);
         (written * self.uneven * self.batch).min(self.merged)
     }
 }
 
-/// `1 + 2 + … + k`, for broken k, too.
+/// `1 + 2 + … + k`, also for k that are not whole.
 fn triangle(k: f64) -> f64 {
     k * (k + 1.0) / 2.0
 }
@@ -108,15 +106,15 @@ mod tests {
     use super::*;
     use crate::shape::Level;
 
-    /// A level that fills batch by batch has written, after each, what runs of so many batches
-    /// need; and when it is full, what [`writes_per_entry()`] says.
+    /// A level that fills batch by batch has written, after each batch, what the formula says; and
+    /// when it is full, what [`writes_per_entry()`] says.
     #[test]
     fn filling_adds_up() {
         let shape: Shape = "buffer 1\nlevel 12 in 3 runs\nlevel 72 in 1 run".parse().expect("a shape");
         let fillings = [1, 2].map(|level| Filling::new(&shape, level));
-        // Runs of 4, 4 and 3 batches: 10 + 10 + 6. The twelfth is written alone, and belongs to no run.
+        // Runs of 4, 4 and 3 batches: 10 + 10 + 6. The twelfth is a run of its own.
         let [spread, leveled] = fillings;
-        assert_eq!([0.0, 11.0, 12.0, 99.0].map(|held| spread.written(held)), [0.0, 26.0, 26.0, 26.0]);
+        assert_eq!([0.0, 11.0, 12.0, 99.0].map(|size| spread.written(size)), [0.0, 26.0, 26.0, 26.0]);
         assert!((spread.written(11.0 / 3.0) - 26.0 / 3.0).abs() < 1e-9, "a third of it in each run");
         let batches = [0, 1, 2, 3, 4, 5, 6].map(|count| leveled.written(f64::from(count) * 12.0) / 12.0);
         assert_eq!(batches, [0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 15.0]);
@@ -130,11 +128,11 @@ mod tests {
     #[test]
     fn full_with_whole_batches() {
         let shape: Shape = "buffer 12\nlevel 72 in 1 run".parse().expect("a shape");
-        let full_at = |held| Filling::new(&shape, 1).full_at(held);
+        let full_at = |size| Filling::new(&shape, 1).full_at(size);
         assert_eq!([0.0, 24.0, 22.0, 65.0, 66.0, 90.0].map(full_at), [72.0, 72.0, 70.0, 77.0, 66.0, 90.0]);
     }
 
-    /// For whole `s`, the formula as it is printed.
+    /// For whole `s`, the printed formula.
     #[test]
     fn equals_the_printed_formula() {
         for runs in 1..=20_u32 {

@@ -1,4 +1,4 @@
-//! The words that name a filter: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`,
+//! Filter specifications: `none`, `blocked:bits=10`, `bloom:bits=7.5,allocation=uniform`,
 //! `elastic:bits=10`.
 
 use std::fmt;
@@ -6,42 +6,42 @@ use std::str::FromStr;
 
 use super::FilterKind;
 
-/// Which filters the tables of a tree are to have.
+/// The filters of a tree's tables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FilterChoice {
-    /// None: every lookup searches every run.
+    /// No filters: every lookup searches every run.
     None,
-    /// One for each table.
+    /// One filter for each table.
     Each {
         /// The kind of all of them.
         kind: FilterKind,
-        /// Bits for each entry of the tree, in memory; above 0 and at most [`BITS_MAX`].
+        /// Mean bits in memory per entry of the tree; above 0 and at most [`BITS_MAX`].
         bits_per_entry: f64,
-        /// How the runs share them.
+        /// The allocation of bits to runs.
         allocation: Allocation,
     },
 }
 
-/// How runs share the bits of their tree's filters.
+/// The allocation of filter bits to the runs of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Allocation {
-    /// As many bits per entry in every run.
+    /// The same number of bits per entry in every run.
     Uniform,
-    /// So that a lookup that finds nothing searches as few runs in vain as can be (Monkey, §4.1).
+    /// Fewest false positives of zero-result lookups (Monkey, §4.1).
     Monkey,
-    /// The same for lookups of which `v` find something for each one that does not (Monkey, §4.4).
+    /// Fewest false positives of lookups of which `v` find something for each one that does not
+    /// (Monkey, §4.4).
     MonkeyGeneral {
-        /// From 0 on.
+        /// At least 0.
         v: f64,
     },
-    /// The same for such lookups as there were, by how often they passed each part of the tree in
-    /// vain.
+    /// Fewest false positives of the lookups observed, by their misses in each part of the tree.
     Observed,
 }
 
 impl Allocation {
-    /// The share of lookups that it takes to find something; `None` for [`Allocation::Observed`],
-    /// which goes by what was seen.
+    /// The share of lookups that are assumed to find something; `None` for
+    /// [`Allocation::Observed`], which uses measurements.
     pub fn found(self) -> Option<f64> {
         match self {
             Self::Uniform | Self::Monkey => Some(0.0),
@@ -52,7 +52,7 @@ impl Allocation {
 }
 
 impl FilterChoice {
-    /// Bits for each entry of the tree, in memory; 0 for none.
+    /// Mean bits in memory per entry of the tree; 0 for no filters.
     pub fn bits_per_entry(self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -61,24 +61,24 @@ impl FilterChoice {
     }
 }
 
-/// Why words name no filter.
+/// An invalid filter specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
 
-/// With more bits per entry than this the best filters err less than once in 10¹³ lookups, and
-/// digests of 64 bits begin to be what limits.
+/// The maximum number of bits per entry. Beyond it the best filters have fewer than one false
+/// positive in 10¹³ lookups, and 64-bit digests become the limit.
 pub const BITS_MAX: f64 = 64.0;
 
-/// More lookups than this that find something, for each one that does not, are as good as all.
+/// The maximum of `v`; more is as good as every lookup finding something.
 const V_MAX: f64 = 1e9;
 
 impl FromStr for FilterChoice {
     type Err = FilterError;
 
-    /// Reads what [`fmt::Display`] writes; `allocation=uniform` may be added.
+    /// Parses the form that [`fmt::Display`] writes; `allocation=uniform` may be added.
     ///
     /// # Errors
-    /// One that says which words there are.
+    /// If the specification is invalid; the error lists the valid ones.
     fn from_str(words: &str) -> Result<Self, FilterError> {
         let (name, list) = words.split_once(':').unwrap_or((words, ""));
         let kind = FilterKind::ALL.into_iter().find(|kind| kind.name() == name);
@@ -89,19 +89,19 @@ impl FromStr for FilterChoice {
                 let Parameters { bits_per_entry, allocation } = Parameters::read(name, list)?;
                 if kind == FilterKind::Elastic && allocation != Allocation::Uniform {
                     return Err(FilterError(format!(
-                        "`{words}`: `elastic` shares its bits out by how often tables are asked, and has no `allocation`"
+                        "`{words}`: `elastic` allocates its bits by the access frequency of tables, and has no `allocation`"
                     )));
                 }
                 Ok(Self::Each { kind, bits_per_entry, allocation })
             }
             (_, None) => Err(FilterError(format!(
-                "`{name}` is unknown; there are `none`, `blocked:bits=10`, `bloom:bits=10` and `elastic:bits=10`"
+                "`{name}` is unknown; filters are `none`, `blocked:bits=10`, `bloom:bits=10` and `elastic:bits=10`"
             ))),
         }
     }
 }
 
-/// What a list such as `bits=10,allocation=monkey-general,v=3` says.
+/// The parameters of a specification, such as `bits=10,allocation=monkey-general,v=3`.
 struct Parameters {
     bits_per_entry: f64,
     allocation: Allocation,
@@ -118,11 +118,11 @@ impl Parameters {
                 "allocation" => &mut allocation,
                 "v" => &mut v,
                 _ => {
-                    return refuse(format!("`{part}` is not understood; `{name}` has `bits`, `allocation` and `v`"));
+                    return refuse(format!("unknown parameter `{part}`; `{name}` has `bits`, `allocation` and `v`"));
                 }
             };
             if place.replace(value).is_some() {
-                return refuse(format!("`{key}` stands twice in `{list}`"));
+                return refuse(format!("`{key}` is given twice in `{list}`"));
             }
         }
         let Some(bits) = bits else {
@@ -132,7 +132,7 @@ impl Parameters {
             Ok(number) if number > 0.0 && number <= BITS_MAX => number,
             _ => {
                 return refuse(format!(
-                    "`bits={bits}` is out of range: bits per entry are a number above 0 and up to {BITS_MAX}; for no filter write `none`"
+                    "`bits={bits}` is out of range: bits per entry must be above 0 and at most {BITS_MAX}; for no filter write `none`"
                 ));
             }
         };
@@ -144,19 +144,19 @@ impl Parameters {
                 Ok(v) if (0.0..=V_MAX).contains(&v) => Allocation::MonkeyGeneral { v },
                 _ => {
                     return refuse(format!(
-                        "`v={v}` is out of range: lookups that find something, for each one that does not, from 0 to {V_MAX}"
+                        "`v={v}` is out of range: `v`, the ratio of lookups that find something to those that do not, must be from 0 to {V_MAX}"
                     ));
                 }
             },
             ("monkey-general", None) => {
-                return refuse("`allocation=monkey-general` needs `v`, lookups that find something for each one that does not, as in `v=3`".to_owned());
+                return refuse("`allocation=monkey-general` needs `v`, the ratio of lookups that find something to those that do not, as in `v=3`".to_owned());
             }
             ("uniform" | "monkey" | "observed", Some(_)) => {
                 return refuse("`v` belongs to `allocation=monkey-general`".to_owned());
             }
             (other, _) => {
                 return refuse(format!(
-                    "the allocation `{other}` is unknown; there are `uniform`, `monkey`, `monkey-general` and `observed`"
+                    "the allocation `{other}` is unknown; allocations are `uniform`, `monkey`, `monkey-general` and `observed`"
                 ));
             }
         };
@@ -183,7 +183,7 @@ impl fmt::Display for FilterChoice {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a filter: {}", self.0)
+        write!(f, "invalid filter: {}", self.0)
     }
 }
 
@@ -193,9 +193,9 @@ impl std::error::Error for FilterError {}
 mod tests {
     use super::*;
 
-    /// What is read is written back as it was, without what goes without saying.
+    /// Specifications are written back as they were read, without defaults.
     #[test]
-    fn words_come_back() {
+    fn specifications_read_back() {
         for (words, written) in [
             ("none", "none"),
             ("blocked:bits=10", "blocked:bits=10"),
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// What cannot be is refused with the word that is wrong.
+    /// An invalid specification is refused with an error that names the invalid part.
     #[test]
     fn errors_name_what_is_wrong() {
         for (words, part) in [

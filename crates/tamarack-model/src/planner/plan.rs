@@ -1,68 +1,66 @@
-//! [`CompactionPlan`]: one decision of the planner, as a value that can be printed and compared; and what it does to an
-//! occupancy.
+//! [`CompactionPlan`]: one decision of the planner, as a value that can be printed and compared,
+//! and its effect on an occupancy.
 //!
-//! A merge **begins** by moving the labels of its inputs to the level it leads to ([`begin`]). That
-//! moves no bytes and keeps the order of age: the inputs are neighbours, and between their old
-//! levels and the new one nothing else is left. It is needed as soon as two merges run at once.
-//! Suppose that level 1's runs a, b, c are being merged into level 2, and kept their label; then d,
-//! e, f fill level 1, and are merged into level 2 as well. If that one ends first, its output
-//! stands in level 2, *below* a, b, c in level 1, which are older: readers would take the older
-//! value for the newer one. With labels moved at the beginning, a, b, c stand in level 2 already,
-//! below d, e, f and all that comes of them.
+//! A compaction **begins** by moving the labels of its inputs to the target level ([`begin`]). That
+//! moves no bytes and keeps the order of age: the inputs are neighbours, and nothing remains
+//! between their old levels and the new one. Concurrent compactions need it. Suppose level 1's runs
+//! a, b, c are being compacted into level 2 and kept their label; then d, e, f fill level 1 and are
+//! compacted into level 2 as well. If the second compaction ends first, its output is in level 2,
+//! *below* the older a, b, c in level 1, and readers would return the older value. With labels
+//! moved at the beginning, a, b, c are in level 2 already, below d, e, f and their output.
 //!
-//! A merge **finishes** by its output taking the place of its inputs ([`finish`]).
+//! A compaction **finishes** when its output replaces its inputs ([`finish`]).
 
 use std::fmt;
 
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::units::Bytes;
 
-/// Runs to be merged into one, and why.
+/// A flush or compaction to be carried out: its inputs, its target level and its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
-    /// Why.
+    /// The reason for it.
     pub cause: Cause,
-    /// The runs, young to old; neighbours in the order of age. Empty only for a flush that becomes
-    /// a run of its own.
+    /// Inputs, young to old; neighbours in the order of age. Empty only for a flush into a run of
+    /// its own.
     pub inputs: Vec<RunId>,
-    /// What comes from a sealed buffer, which is younger than all inputs; zero unless this is a
+    /// Bytes of the immutable memtable, which is younger than all inputs; zero unless this is a
     /// flush.
     pub buffer: Bytes,
-    /// The level where the output will stand.
+    /// The level of the output.
     pub target: usize,
 }
 
-/// Why a merge takes place. There are no other causes.
+/// The reason for a flush or compaction. There are no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A buffer was sealed.
+    /// An immutable memtable is ready.
     Flush,
-    /// A level was found full when something arrived at it, and so were, with what comes down, all
-    /// levels until `through`.
+    /// An arrival found this level full, and the batch from it fills all levels up to `through`.
     Full {
-        /// The level that was looked at.
+        /// The level that was examined.
         level: usize,
         /// The last level that is emptied.
         through: usize,
     },
-    /// The user asked for the whole tree in one run.
+    /// The user requested one run for the whole tree.
     Compact,
-    /// The user asked for a range of keys in one run; see [`CompactionPlan::is_partial`].
+    /// The user requested one run for a range of keys; see [`CompactionPlan::is_partial`].
     CompactRange,
-    /// Tombstones in this run have waited as long as they may.
+    /// The tombstones of this run have reached their maximum age.
     TombstonesDue {
         /// The run.
         run: RunId,
     },
-    /// The tree takes more space than it may.
+    /// Space amplification exceeds its upper bound.
     SpaceBound,
-    /// The user asked for the tree to take the form of its shape now, and this level had another:
-    /// it was full, or had more runs than slots.
+    /// The user requested a reshape, and this level did not fit its shape: it was full, or had more
+    /// runs than slots.
     Reshape {
-        /// The level that was looked at.
+        /// The level that was examined.
         level: usize,
     },
-    /// This run came from outside, and the level where it arrived has an active run for it, or no
+    /// This run was ingested, and the level where it arrived has an active run for it, or no free
     /// slot.
     Ingested {
         /// The run.
@@ -70,10 +68,10 @@ pub enum Cause {
     },
 }
 
-/// What makes somebody ask the planner.
+/// The event or request for which the planner is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// A flush (at level 1) or a merge has finished, so something has arrived at this level.
+    /// A flush (for level 1) or a compaction has finished, so a batch has arrived at this level.
     Arrived {
         /// The level.
         level: usize,
@@ -87,16 +85,16 @@ pub enum Occasion {
         /// The run.
         run: RunId,
     },
-    /// See [`Cause::SpaceBound`]. All runs from the oldest on that no merge holds become one;
-    /// whether that is enough is for who asks to see ([`bound`](crate::bound)).
+    /// See [`Cause::SpaceBound`]. All idle runs from the oldest on become one; whether that
+    /// suffices is the caller's question ([`bound`](crate::bound)).
     SpaceBound,
-    /// See [`Cause::Reshape`]. Asked for every level, small to large, until each
+    /// See [`Cause::Reshape`]. Raised for every level, small to large, until each one
     /// [fits](super::fits).
     Reshape {
         /// The level.
         level: usize,
     },
-    /// See [`Cause::Ingested`]. Asked once the run's level was looked at because of its arrival.
+    /// See [`Cause::Ingested`]. Raised after the run's level was examined for its arrival.
     Ingested {
         /// The run.
         run: RunId,
@@ -104,78 +102,77 @@ pub enum Occasion {
 }
 
 impl CompactionPlan {
-    /// Whether the output is the one input as it is, under another label: nothing need be written.
-    /// A single run is rewritten only to rid it of something.
+    /// Returns true if the output is the single input under another label, so that nothing is
+    /// written. A single run is rewritten only to remove garbage from it.
     pub fn is_move(&self) -> bool {
         self.inputs.len() == 1 && matches!(self.cause, Cause::Full { .. } | Cause::Reshape { .. })
     }
 
-    /// Whether only a range of keys is merged. Its inputs stay runs of their levels, less that
-    /// range, which the oldest of them takes up. How many bytes that is cannot be known from
-    /// counts, so here it changes nothing; and until it has finished, its runs are in a merge
-    /// where they stand, so it should be done in small ranges.
+    /// Returns true if only a range of keys is compacted. The inputs stay runs of their levels
+    /// without that range, which the oldest input absorbs. Counts do not show how many bytes that
+    /// is, so the plan changes nothing here. Its runs stay busy until it has finished, so ranges
+    /// should be small.
     pub fn is_partial(&self) -> bool {
         self.cause == Cause::CompactRange
     }
 }
 
-/// The occupancy once `merge` has begun: its inputs stand in the level that it leads to.
+/// Applies the beginning of `plan`: its inputs move to the target level.
 ///
 /// # Panics
-/// If the inputs are not there, as neighbours, young to old.
-pub fn begin(occupancy: &mut Occupancy, merge: &CompactionPlan) {
-    if merge.is_partial() || merge.inputs.is_empty() {
+/// If the inputs are not in the tree as neighbours, young to old.
+pub fn begin(occupancy: &mut Occupancy, plan: &CompactionPlan) {
+    if plan.is_partial() || plan.inputs.is_empty() {
         return;
     }
-    let mut moved: Vec<Run> = Vec::with_capacity(merge.inputs.len());
+    let mut moved: Vec<Run> = Vec::with_capacity(plan.inputs.len());
     let mut place = 0;
     for number in 1..=occupancy.deepest() {
-        let Some(next) = merge.inputs.get(moved.len()) else { break };
+        let Some(next) = plan.inputs.get(moved.len()) else { break };
         let runs = occupancy.level_mut(number);
         let Some(first) = runs.iter().position(|run| run.id == *next) else { continue };
-        let inputs = runs[first..].iter().zip(&merge.inputs[moved.len()..]);
+        let inputs = runs[first..].iter().zip(&plan.inputs[moved.len()..]);
         let count = inputs.take_while(|(run, input)| run.id == **input).count();
         moved.extend(runs.drain(first..first + count));
-        place = if number == merge.target { first } else { 0 };
+        place = if number == plan.target { first } else { 0 };
     }
-    assert_eq!(moved.len(), merge.inputs.len(), "inputs are neighbours, young to old: {merge}, found {moved:?}");
-    occupancy.level_mut(merge.target).splice(place..place, moved);
+    assert_eq!(moved.len(), plan.inputs.len(), "inputs are neighbours, young to old: {plan}, found {moved:?}");
+    occupancy.level_mut(plan.target).splice(place..place, moved);
 }
 
-/// The occupancy once `merge`, which had begun, has finished. `output` is `None` if nothing was
-/// left to keep.
+/// Applies the end of `plan`, which had begun. `output` is `None` if nothing was left to keep.
 ///
 /// # Panics
-/// If the inputs do not stand side by side in the merge's target level.
-pub fn finish(occupancy: &mut Occupancy, merge: &CompactionPlan, output: Option<Run>) {
-    if merge.is_partial() {
+/// If the inputs are not neighbours in the target level.
+pub fn finish(occupancy: &mut Occupancy, plan: &CompactionPlan, output: Option<Run>) {
+    if plan.is_partial() {
         return;
     }
-    let runs = occupancy.level_mut(merge.target);
-    let place = merge.inputs.first().map_or(0, |first| {
-        runs.iter().position(|run| run.id == *first).unwrap_or_else(|| panic!("{merge} has begun, but {first} is gone"))
+    let runs = occupancy.level_mut(plan.target);
+    let place = plan.inputs.first().map_or(0, |first| {
+        runs.iter().position(|run| run.id == *first).unwrap_or_else(|| panic!("{plan} has begun, but {first} is gone"))
     });
-    let taken: Vec<RunId> = runs.splice(place..place + merge.inputs.len(), output).map(|run| run.id).collect();
-    assert_eq!(taken, merge.inputs, "inputs of a merge stand side by side in its target level: {merge}");
+    let taken: Vec<RunId> = runs.splice(place..place + plan.inputs.len(), output).map(|run| run.id).collect();
+    assert_eq!(taken, plan.inputs, "inputs of a compaction are neighbours in its target level: {plan}");
 }
 
-/// The occupancy after `merge` from beginning to end.
+/// Applies `plan` from beginning to end.
 ///
 /// # Panics
 /// As [`begin`].
-pub fn apply(occupancy: &mut Occupancy, merge: &CompactionPlan, output: Option<Run>) {
-    begin(occupancy, merge);
-    finish(occupancy, merge, output);
+pub fn apply(occupancy: &mut Occupancy, plan: &CompactionPlan, output: Option<Run>) {
+    begin(occupancy, plan);
+    finish(occupancy, plan, output);
 }
 
 impl fmt::Display for CompactionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flushed = (self.cause == Cause::Flush).then(|| format!("buffer {}", self.buffer));
+        let flushed = (self.cause == Cause::Flush).then(|| format!("memtable {}", self.buffer));
         let inputs: Vec<String> = flushed.into_iter().chain(self.inputs.iter().map(RunId::to_string)).collect();
-        let verb = if self.is_move() { "move" } else { "merge" };
+        let action = if self.is_move() { "move" } else { "compact" };
         match self.cause {
             Cause::Flush => write!(f, "flush {} into level {}", inputs.join(" + "), self.target),
-            cause => write!(f, "{verb} {} into level {}: {cause}", inputs.join(" + "), self.target),
+            cause => write!(f, "{action} {} into level {}: {cause}", inputs.join(" + "), self.target),
         }
     }
 }
@@ -183,18 +180,18 @@ impl fmt::Display for CompactionPlan {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flush => write!(f, "a buffer was sealed"),
+            Self::Flush => write!(f, "an immutable memtable is ready"),
             Self::Full { level, through } if level == through => write!(f, "level {level} is full"),
             Self::Full { level, through } => match through - level {
-                1 => write!(f, "level {level} is full, and with it level {through}"),
-                _ => write!(f, "level {level} is full, and with it levels {} to {through}", level + 1),
+                1 => write!(f, "level {level} is full and fills level {through}"),
+                _ => write!(f, "level {level} is full and fills levels {} to {through}", level + 1),
             },
-            Self::Compact => write!(f, "compact"),
-            Self::CompactRange => write!(f, "compact a range"),
-            Self::TombstonesDue { run } => write!(f, "tombstones of {run} are due"),
-            Self::SpaceBound => write!(f, "space bound"),
-            Self::Reshape { level } => write!(f, "level {level} takes its form"),
-            Self::Ingested { run } => write!(f, "{run} was ingested"),
+            Self::Compact => write!(f, "compaction of the whole tree requested"),
+            Self::CompactRange => write!(f, "compaction of a key range requested"),
+            Self::TombstonesDue { run } => write!(f, "tombstones of run {} are due", run.0),
+            Self::SpaceBound => write!(f, "space amplification exceeds its bound"),
+            Self::Reshape { level } => write!(f, "reshape of level {level}"),
+            Self::Ingested { run } => write!(f, "run {} was ingested", run.0),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`relabel`]: a tree carried over into another shape without moving a byte: rule 6.
+//! [`relabel`]: carries a tree over to another shape without moving a byte (rule 6).
 //!
 //! ```text
 //!           old shape            new shape
@@ -8,27 +8,27 @@
 //! level 4                        ▭▭▭▭▭▭▭▭▭▭        so, before it, did what was older
 //! ```
 //!
-//! What just fills its level keeps it, since the next arrival sends it straight down, merged with
-//! all else that goes there. To relabel it would move several runs into slots that are meant for
-//! larger ones: ten runs of a full tiered level would take all ten slots of the next level, with a
-//! tenth of the bytes.
+//! Runs that just fill their level keep it: the next arrival sends them straight down in one
+//! compaction. Relabelling them instead would put several small runs into slots meant for larger
+//! ones; ten runs of a full tiered level would take all ten slots of the next level with a tenth of
+//! its bytes.
 //!
-//! Afterwards a level may have more runs than slots, or sizes that fit badly. That is mended when
-//! something arrives there, not before, unless somebody [asks for it](super::Occasion::Reshape).
+//! Afterwards a level may have more runs than slots, or runs of unsuitable sizes. The next arrival
+//! there repairs that, or an explicit [reshape](super::Occasion::Reshape).
 
 use crate::occupancy::Occupancy;
 use crate::planner::full::is_level_overfull;
 use crate::planner::plan::CompactionPlan;
 use crate::shape::Shape;
 
-/// The same runs under the levels of another shape, and the merges in progress with their new
-/// target levels.
+/// Returns the same runs under the levels of another shape, and the compactions in progress with
+/// their new target levels.
 ///
 /// From old to young, the runs of a level keep their level if the new shape's level holds them (is
-/// not more than full with them); else they take the next larger level that does. What was past the
-/// new last level joins it. None passes another: where only a passed level would hold them, they
-/// join the level above which they stood. The inputs of a merge in progress all stand in one level,
-/// so they and it move together.
+/// not more than full with them); otherwise they move to the next larger level that does. Runs past
+/// the new last level join it. No runs overtake older ones: if only an overtaken level would hold
+/// them, they join the level below them. The inputs of a compaction in progress are all in one
+/// level, so they and their plan move together.
 pub fn relabel(
     occupancy: &Occupancy,
     in_progress: &[CompactionPlan],
@@ -45,10 +45,10 @@ pub fn relabel(
         labels[old] = label;
         bound = label;
     }
-    let moved = in_progress.iter().map(|merge| {
-        // A flush into a run of its own has no inputs, and arrives at level 1 whatever the shape.
-        let target = if merge.inputs.is_empty() { merge.target } else { labels[merge.target] };
-        CompactionPlan { target, ..merge.clone() }
+    let moved = in_progress.iter().map(|plan| {
+        // A flush into a run of its own has no inputs and arrives at level 1 under any shape.
+        let target = if plan.inputs.is_empty() { plan.target } else { labels[plan.target] };
+        CompactionPlan { target, ..plan.clone() }
     });
     (new, moved.collect())
 }

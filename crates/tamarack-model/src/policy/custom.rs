@@ -1,5 +1,5 @@
-//! A custom shape, as a policy: the shape that somebody wrote down, for as much data as it holds;
-//! for more, the same with a larger last level.
+//! Custom shapes as a policy: a given shape for as much data as it holds, and the same shape with a
+//! larger last level for more.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use super::words::PolicyError;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// A given shape.
+/// A policy with a given shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Custom {
     shape: Shape,
 }
 
 impl Custom {
-    /// Of this shape.
+    /// Creates the policy of this shape.
     pub fn new(shape: Shape) -> Self {
         Self { shape }
     }
 
-    /// Of a shape's text form, its lines separated by `;`.
+    /// Parses a shape's text form, its lines separated by `;`.
     pub(super) fn read(text: &str) -> Result<Self, PolicyError> {
         let shape = text.replace(';', "\n").parse::<Shape>();
         shape.map(Self::new).map_err(|error| PolicyError::new(error.to_string()))
@@ -28,7 +28,7 @@ impl Custom {
 }
 
 impl Policy for Custom {
-    /// The given shape, whatever the buffer: the shape says how large that should be. Its last
+    /// Returns the given shape, whatever the memtable size: the shape contains its own. Its last
     /// level is doubled as often as needed.
     fn shape(&self, data: Bytes, _buffer: Bytes) -> Shape {
         let mut levels = self.shape.levels().to_vec();

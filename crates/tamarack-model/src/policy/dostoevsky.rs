@@ -8,7 +8,7 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// `dostoevsky:T=5,K=4,Z=1`.
+/// The specification `dostoevsky:T=5,K=4,Z=1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dostoevsky {
     ratio: u32,
@@ -17,7 +17,8 @@ pub struct Dostoevsky {
 }
 
 impl Dostoevsky {
-    /// With the size ratio `T`, `K` visible runs in all levels but the last, and `Z` in the last.
+    /// Creates the policy with size ratio `T`, `K` visible runs in all levels but the last, and `Z`
+    /// in the last.
     ///
     /// # Errors
     /// If the ratio is below 2, or K or Z is not from 1 to T-1.
@@ -28,8 +29,9 @@ impl Dostoevsky {
         Ok(Self { ratio, inner, last })
     }
 
-    /// How many slots show this many runs. T slots show T-1: the batch that would take the last one
-    /// sends all down. For fewer, slots and visible runs are the same.
+    /// The number of slots for this many visible runs. T slots show T-1 runs, since the batch that
+    /// would take the last slot moves the level down. For fewer, slots and visible runs are the
+    /// same.
     fn slots(&self, visible: u32) -> u32 {
         if visible == self.ratio - 1 { self.ratio } else { visible }
     }
@@ -37,8 +39,8 @@ impl Dostoevsky {
 
 impl Policy for Dostoevsky {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
-        // T = 2 has one visible run at most; leveling and tiering are the same tree then, and its levels
-        // are written with one slot.
+        // T = 2 has at most one visible run; leveling and tiering are then the same tree, and its
+        // levels get one slot.
         let slots = |visible| if self.ratio == 2 { 1 } else { self.slots(visible) };
         geometric(data, buffer, self.ratio, |last| slots(if last { self.last } else { self.inner }))
     }

@@ -1,7 +1,7 @@
-//! Garnering (Autumn, section 3.1): leveling whose size ratios grow towards the small levels. The
-//! last level is T times the one above, that one T/c times the next, then T/c², and so on: `C_i /
-//! C_(i-1) = T / c^(L-i)`, Eq. 4. So levels are fewer, √(log N) of them instead of log N, and a
-//! lookup or scan meets fewer runs; level 1 is rewritten most.
+//! Garnering (Autumn, section 3.1): leveling with size ratios that grow towards the small levels.
+//! The last level is T times the one above, that one T/c times the next, then T/c², and so on: `C_i
+//! / C_(i-1) = T / c^(L-i)`, Eq. 4. There are fewer levels, √(log N) of them instead of log N, so a
+//! lookup or scan visits fewer runs; level 1 is rewritten most.
 //!
 //! ```text
 //!            T=2, c=0.8              all in buffers
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! All capacities grow with the number of levels. When the last level is full, one more level makes
-//! level i larger by c^(-i), and what was full is not full any more: so a new level moves nothing
-//! at first. That is Autumn's *delayed last-level compaction*; it needs no rule of its own, since
-//! [`relabel`](crate::planner::relabel) leaves runs where they fit.
+//! level i larger by c^(-i), so no level is full any more, and a new level moves nothing at first.
+//! That is Autumn's *delayed last-level compaction*; it needs no rule of its own, since
+//! [`relabel`](crate::planner::relabel) keeps runs in levels that hold them.
 //!
 //! With `first` slots in level 1, flushes stay runs of their own there until its slots are taken
-//! (section 3.2); with as many as its ratio, level 1 is tiered.
+//! (section 3.2); with as many slots as its ratio, level 1 is tiered.
 
 use std::fmt;
 
@@ -26,8 +26,8 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `garnering:T=2,c=0.8`, Autumn's defaults, which hold where one is left out; with a first level
-/// of up to four runs, `garnering:T=2,c=0.8,first=4`.
+/// The specification `garnering:T=2,c=0.8`, Autumn's defaults for omitted parameters; with a first
+/// level of up to four runs, `garnering:T=2,c=0.8,first=4`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Garnering {
     ratio: u32,
@@ -35,13 +35,13 @@ pub struct Garnering {
     first: u32,
 }
 
-/// The least `c`: ratios grow tenfold from level to level then.
+/// The minimum `c`: ratios then grow tenfold from level to level.
 const SCALING_MIN: f64 = 0.1;
 
 impl Garnering {
-    /// With the size ratio `T` of the last two levels, ratios that grow by `1/c` from level to
-    /// level above them, and up to `first` run slots in level 1 (no more than batches that fill
-    /// it, though).
+    /// Creates the policy with size ratio `T` of the last two levels, ratios that grow by `1/c`
+    /// from level to level above them, and up to `first` run slots in level 1 (at most the batches
+    /// that fill it).
     ///
     /// # Errors
     /// If the ratio is below 2, `c` is not from 0.1 to 1, or `first` is 0.
@@ -52,10 +52,11 @@ impl Garnering {
         Ok(Self { ratio, scaling, first })
     }
 
-    /// The levels of a tree of so many: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None` if they
-    /// cannot be counted.
+    /// The levels of a tree with `count` of them: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None`
+    /// if their capacities do not fit 64 bits.
     fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
-        // `power` is T^i in whole numbers, so that c = 1 is leveling to the last byte; `stretch` the rest.
+        // `power` is T^i in whole numbers, so that c = 1 is leveling to the last byte; `stretch`
+        // the rest.
         let (mut power, mut stretch) = (buffer.0, 1.0);
         let (mut levels, mut sum) = (Vec::new(), 0_u64);
         for number in 1..=count {

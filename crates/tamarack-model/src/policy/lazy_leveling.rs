@@ -1,5 +1,5 @@
-//! Lazy leveling: tiered, but for the last level, which is one run. Most entries are in the last
-//! level, so that is where fewer runs save most; most writes are spared in the levels above.
+//! Lazy leveling: tiered, except for a last level of one run. Most entries are in the last level,
+//! where fewer runs save most; the levels above save most of the writes.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// `lazy-leveling:T=5`.
+/// The specification `lazy-leveling:T=5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyLeveling {
     ratio: u32,
 }
 
 impl LazyLeveling {
-    /// With the size ratio `T` from level to level, and as many slots in all levels but the last.
+    /// Creates the policy with size ratio `T`, and T slots in all levels but the last.
     ///
     /// # Errors
-    /// If it is below 2.
+    /// If it is below 2 or above 65536.
     pub fn new(ratio: u32) -> Result<Self, PolicyError> {
         check_ratio(ratio)?;
         Ok(Self { ratio })

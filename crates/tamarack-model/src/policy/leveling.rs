@@ -8,17 +8,17 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// `leveling:T=10`.
+/// The specification `leveling:T=10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leveling {
     ratio: u32,
 }
 
 impl Leveling {
-    /// With the size ratio `T` from level to level.
+    /// Creates the policy with size ratio `T`.
     ///
     /// # Errors
-    /// If it is below 2.
+    /// If it is below 2 or above 65536.
     pub fn new(ratio: u32) -> Result<Self, PolicyError> {
         check_ratio(ratio)?;
         Ok(Self { ratio })

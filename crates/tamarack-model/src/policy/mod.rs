@@ -1,7 +1,7 @@
-//! Policies: where shapes come from. A policy is a pure function from (data size, buffer size, its
-//! parameters) to a [`Shape`](crate::Shape), and nothing else.
+//! Policies: the source of shapes. A policy is a pure function from data size, memtable size and
+//! its parameters to a [`Shape`](crate::Shape), and nothing else.
 //!
-//! | words | ratio of each level | run slots |
+//! | specification | ratio of each level | run slots |
 //! |---|---|---|
 //! | `leveling:T=10` | T | 1 |
 //! | `tiering:T=4` | T | T |
@@ -12,21 +12,21 @@
 //! | `qlsm-bush:T=2,X=2` | T^(X^(L-i)) | as many; 1 in the last level |
 //! | `custom:buffer 4MiB; level 16MiB in 4 runs` | as given | as given |
 //!
-//! The parameters of the last three named ones have these values where they are left out, as in
-//! their papers: `moose` is `moose:last=0.8,k=1`, `garnering:T=5` has c = 0.8 (Autumn, section
-//! 4.2.1), and `qlsm-bush` is `qlsm-bush:T=2,X=2`. What is printed has all of them.
+//! The parameters of `moose`, `garnering` and `qlsm-bush` default to the values of their papers:
+//! `moose` is `moose:last=0.8,k=1`, `garnering:T=5` has c = 0.8 (Autumn, section 4.2.1), and
+//! `qlsm-bush` is `qlsm-bush:T=2,X=2`. The printed form has all parameters.
 //!
 //! Nothing outside a policy's own file asks which policy is active: the planner sees shapes, and
-//! the words are parsed here, from one list.
+//! specifications are parsed here, from one list.
 //!
-//! **Size steps.** A policy gives its smallest shape that [holds](crate::Shape::holds) *more* than
-//! the data size: a shape that holds exactly as much is full. So the shapes come in steps, and
-//! asking for a shape for what the present one holds gives the next step. Some texts choose one
-//! level fewer, because they sum all capacities; a tree that sends full levels straight down never
-//! gets that full.
+//! **Size steps.** A policy returns its smallest shape that [holds](crate::Shape::holds) *more*
+//! than the data size, since a shape that holds exactly as much is full. Shapes therefore come in
+//! steps, and asking for the size that the present shape holds gives the next step. Some papers
+//! choose one level fewer, because they sum all capacities; a tree that moves full levels straight
+//! down is never that full.
 //!
-//! To add one: a file with a type that implements [`Policy`], a line in [`parse`], expectations in
-//! `tests/expectations/`, a row in `docs/FORMULAS.md`.
+//! To add a policy: a file with a type that implements [`Policy`], a line in [`parse`],
+//! expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
 
 mod custom;
 mod dostoevsky;
@@ -53,7 +53,7 @@ pub use words::PolicyError;
 
 use words::Words;
 
-/// The policy that these words name.
+/// Parses a policy specification.
 ///
 /// ```
 /// use tamarack_model::{Bytes, policy};
@@ -65,9 +65,9 @@ use words::Words;
 /// ```
 ///
 /// # Errors
-/// If there is no such policy, or a parameter is missing, unknown or out of its range, or `custom:`
-/// is not followed by a shape in one line. A shape in a file is not found here: read the file, and
-/// use [`Custom`].
+/// If there is no such policy, or a parameter is missing, unknown or out of range, or `custom:` is
+/// not followed by a shape in one line. This function reads no files: for a shape in a file, read
+/// it and use [`Custom`].
 pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
     if let Some(shape) = words.strip_prefix("custom:") {
         return Ok(Box::new(Custom::read(shape)?));
@@ -96,7 +96,7 @@ pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \
                          moose:last=0.8,k=1, qlsm-bush:T=2,X=2, custom:buffer 4MiB; level 16MiB in 4 runs";
-            return Err(PolicyError::new(format!("there is no policy `{other}`; policies are {known}")));
+            return Err(PolicyError::new(format!("unknown policy `{other}`; policies are {known}")));
         }
     })
 }
@@ -125,15 +125,15 @@ mod tests {
         "custom:buffer 1MiB; level 4MiB in 2 runs; level 9MiB in 2 runs",
     ];
 
-    /// Words that are read are also what is printed, so a policy can be stored as its words.
+    /// Specifications are printed as they are read, so a policy can be stored as its specification.
     #[test]
-    fn words_read_back() {
+    fn specifications_read_back() {
         for words in ALL {
             assert_eq!(parse(words).expect(words).to_string(), words);
         }
     }
 
-    /// What is left out has the paper's value, and is printed.
+    /// An omitted parameter has the paper's value, and is printed.
     #[test]
     fn papers_have_defaults() {
         for (words, all) in [
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with words is said, and what is right.
+    /// An invalid specification is refused with the mistake and the correct form.
     #[test]
     fn errors_explain() {
         for (words, part) in [
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Every policy gives the smallest of its shapes that holds more than the data, so asking for
-    /// what a shape holds gives the next step.
+    /// Every policy returns the smallest of its shapes that holds more than the data, so asking for
+    /// the size that a shape holds returns the next step.
     #[test]
     fn shapes_come_in_steps() {
         let buffer = Bytes(1 << 20);
@@ -201,8 +201,7 @@ mod tests {
         }
     }
 
-    /// Names for the same tree give trees that behave the same: as many visible runs in every
-    /// level.
+    /// Policies for the same tree produce equivalent trees: as many visible runs in every level.
     #[test]
     fn dostoevsky_contains_the_others() {
         let visible = |words: &str| {

@@ -1,5 +1,5 @@
-//! MOOSE: a last level that holds a given share of all, and above it the ratios and numbers of runs
-//! that searching and rewriting cost least with (sections 3.3 and 3.4).
+//! MOOSE: a last level with a given share of all data, and above it the ratios and numbers of runs
+//! with the lowest cost of scans and updates (sections 3.3 and 3.4).
 //!
 //! ```text
 //! moose:last=0.8,k=1, with a last level of 10,000 buffers
@@ -12,11 +12,11 @@
 //! level 5     10000      4.8     2
 //! ```
 //!
-//! For given ratios, `n_i = k √r_i` runs make the product of what scans and updates cost least, and
-//! `k` chooses between the two; see [`structure`](super::structure) for the ratios.
+//! For given ratios, `n_i = k √r_i` runs minimise the product of scan cost and update cost, and `k`
+//! trades one for the other; see [`structure`](super::structure) for the ratios.
 //!
-//! **Growth** enlarges the last level first: when it is full, it holds a quarter more (whole
-//! buffers), and the levels above are made anew for that.
+//! **Growth** enlarges the last level first: when it is full, it becomes a quarter larger (in whole
+//! memtables), and the levels above are recomputed.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ use super::words::PolicyError;
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `moose:last=0.8,k=1`; what is left out has these values, MOOSE's defaults.
+/// The specification `moose:last=0.8,k=1`; omitted parameters have these values, MOOSE's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moose {
     last: f64,
@@ -34,8 +34,8 @@ pub struct Moose {
 }
 
 impl Moose {
-    /// With this share of all capacity in the last level, and `k √r` runs in a level of size ratio
-    /// `r`, rounded, at least 1 and at most one for each batch.
+    /// Creates the policy with this share of all capacity in the last level, and `k √r` runs in a
+    /// level of size ratio `r`, rounded, at least 1 and at most one for each batch.
     ///
     /// # Errors
     /// If `last` is not from 0.5 to 0.99, or `k` not from 0.01 to 100.
@@ -45,9 +45,9 @@ impl Moose {
         Ok(Self { last, runs })
     }
 
-    /// The shape with a last level of so many buffers.
+    /// The shape with a last level of this many memtables.
     pub fn with_last(&self, last: u64, buffer: Bytes) -> Shape {
-        // What is whole must not be rounded down for its last digit.
+        // A whole number must not be rounded down for its last digit.
         let above = (last as f64 * (1.0 - self.last) / self.last + 1e-9) as u64;
         let mut capacities = structure::levels_above(above, last as f64, LevelCost::Root);
         capacities.push(last);

@@ -1,7 +1,7 @@
-//! QLSM-Bush: tiered, but for the last level, with size ratios that grow twofold in the exponent:
-//! from the last level up T, T^X, T^(X²), and so on. So few levels hold much, and each entry is
-//! rewritten least of all, once per level; and small levels have so many runs that reading them is
-//! dear.
+//! QLSM-Bush: tiered, except the last level, with size ratios that grow doubly exponentially: from
+//! the last level up T, T^X, T^(X²), and so on. Few levels hold much data and each entry is
+//! rewritten only once per level; but small levels have so many runs that reading them is
+//! expensive.
 //!
 //! ```text
 //! qlsm-bush:T=2,X=2      r             runs          buffers in all
@@ -9,8 +9,8 @@
 //! 4 levels         256,  16, 4, 2     256, 16, 4, 1  32,768
 //! ```
 //!
-//! All capacities grow with the number of levels, as [Garnering's](super::Garnering) do, so that
-//! another level moves nothing at first.
+//! All capacities grow with the number of levels, as in [Garnering](super::Garnering), so another
+//! level moves nothing at first.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// `qlsm-bush:T=2,X=2`; what is left out has these values, MOOSE's baseline.
+/// The specification `qlsm-bush:T=2,X=2`; omitted parameters have these values, MOOSE's baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QlsmBush {
     ratio: u32,
@@ -27,8 +27,8 @@ pub struct QlsmBush {
 }
 
 impl QlsmBush {
-    /// With the size ratio `T` of the last level, and for each level above it the ratio of the
-    /// level below to the power `X`.
+    /// Creates the policy with size ratio `T` of the last level; the ratio of each level above is
+    /// that of the level below to the power `X`.
     ///
     /// # Errors
     /// If the ratio is below 2, or `X` is not from 1 (which is lazy leveling) to 16.
@@ -38,7 +38,7 @@ impl QlsmBush {
         Ok(Self { ratio, exponent })
     }
 
-    /// The levels of a tree of so many. `None` if they cannot be counted.
+    /// The levels of a tree with `count` of them. `None` if their capacities do not fit 64 bits.
     fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
         // From the last level up; run slots are counted in 32 bits.
         let mut ratios = vec![self.ratio];
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
     use crate::policy::LazyLeveling;
 
-    /// MOOSE's baseline, 11 GB over a buffer of 2 MB: {256,16,4,2}; half full, it shows 128 + 8 + 2
-    /// + 1 = 139 runs, the block reads of a scan that Table 5 has for workload A.
+    /// MOOSE's baseline, 11 GB over a memtable of 2 MB: {256,16,4,2}; half full, it shows 128 + 8 +
+    /// 2 + 1 = 139 runs, the block reads of a scan in Table 5 for workload A.
     #[test]
     fn the_papers_baseline() {
         let shape = QlsmBush::new(2, 2).expect("a policy").shape(Bytes(11_000_000_000), Bytes(2_000_000));

@@ -1,13 +1,12 @@
-//! [`Policy`], and how the shapes of a family come in size steps.
+//! [`Policy`], and the size steps of a family of shapes.
 
 use std::fmt;
 
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// A family of shapes. Its [`Display`](fmt::Display) form are the words that
-/// [`parse`](super::parse) reads back. It can be shared between threads: it is a few numbers that
-/// never change.
+/// A family of shapes. [`parse`](super::parse) reads back its [`Display`](fmt::Display) form, the
+/// specification. It is a few numbers that never change, and can be shared between threads.
 pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     /// The smallest shape of this family that holds more than `data` bytes (at most [`DATA_MAX`]).
     ///
@@ -16,17 +15,17 @@ pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape;
 }
 
-/// The largest data size that shapes are made for, 128 TiB; what is larger is taken for this. With
-/// the largest ratio, 2^16, all capacities together can still be counted in 64 bits.
+/// The maximum data size that shapes are made for, 128 TiB; larger sizes are treated as this. With
+/// the largest ratio, 2^16, the sum of all capacities still fits 64 bits.
 pub const DATA_MAX: Bytes = Bytes(1 << 47);
 
-/// What a shape has to hold more than, for so much data.
+/// The size that a shape for this much data has to exceed.
 pub(super) fn enough(data: Bytes) -> Bytes {
     data.min(Bytes(DATA_MAX.0 - 1))
 }
 
-/// The shape whose levels have the capacities `buffer · T^i`, as many as it takes to hold more than
-/// `data`. `runs` says how many slots a level has, given whether it is the last one.
+/// A shape with level capacities `buffer · T^i`, with as many levels as needed to hold more than
+/// `data`. `runs` returns the slots of a level, given whether it is the last one.
 pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bool) -> u32) -> Shape {
     let enough = enough(data);
     let mut levels = Vec::new();
@@ -38,9 +37,10 @@ pub(super) fn geometric(data: Bytes, buffer: Bytes, ratio: u32, runs: impl Fn(bo
     Shape::new(buffer, levels).unwrap_or_else(|error| panic!("ratio {ratio}, buffer {buffer}, data {data}: {error}"))
 }
 
-/// The first shape that holds more than `data` of a family in which all capacities depend on the
-/// number of levels. `levels` gives them for a number of levels, or `None` if they cannot be
-/// counted in 64 bits; then the last one that can be has its last level doubled as often as needed.
+/// The first shape that holds more than `data`, of a family in which all capacities depend on the
+/// number of levels. `levels` returns the levels for a number of levels, or `None` if their
+/// capacities do not fit 64 bits; then the last level of the largest possible shape is doubled as
+/// often as needed.
 pub(super) fn by_number_of_levels(data: Bytes, buffer: Bytes, levels: impl Fn(u32) -> Option<Vec<Level>>) -> Shape {
     let enough = enough(data);
     let mut found = levels(1).expect("a single level can be counted");

@@ -378,8 +378,8 @@ impl Search {
     fn end_at(&self, cell: usize) -> f64 {
         let (least, most) = self.products(cell);
         // Without a level yet, nothing is held.
-        let held = if most <= 2.0 { (0.0, 0.0) } else { (least, 2.0 * most) };
-        self.end((least, most), held)
+        let size = if most <= 2.0 { (0.0, 0.0) } else { (least, 2.0 * most) };
+        self.end((least, most), size)
     }
 
     /// The same if there is one level more between them.
@@ -392,18 +392,18 @@ impl Search {
             if 3.0 * ratio * least > self.above as f64 || cost >= found {
                 break;
             }
-            let held = if most <= 2.0 { (ratio, ratio * most) } else { ((ratio + 1.0) * least, (ratio + 2.0) * most) };
-            found = found.min(cost + self.end((ratio * least, ratio * most), held));
+            let size = if most <= 2.0 { (ratio, ratio * most) } else { ((ratio + 1.0) * least, (ratio + 2.0) * most) };
+            found = found.min(cost + self.end((ratio * least, ratio * most), size));
         }
         found
     }
 
     /// The least cost of level L-1 and the last, after a level of so many buffers, if all until
     /// that one hold so many. Of both ratios, equal ones are best, since costs are convex.
-    fn end(&self, (least, most): (f64, f64), (held_least, held_most): (f64, f64)) -> f64 {
+    fn end(&self, (least, most): (f64, f64), (least_size, most_size): (f64, f64)) -> f64 {
         let above = self.above as f64;
-        let left_least = (above - held_most).max(2.0 * least);
-        let left_most = (above - held_least).min(self.last / LAST_RATIO_MIN);
+        let left_least = (above - most_size).max(2.0 * least);
+        let left_most = (above - least_size).min(self.last / LAST_RATIO_MIN);
         if left_least > left_most {
             return f64::INFINITY;
         }

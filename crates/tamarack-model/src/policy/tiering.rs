@@ -1,5 +1,5 @@
-//! Tiering: as many run slots in a level as batches arrive before it is full. Each entry is written
-//! once per level, and a lookup meets up to T-1 runs in each.
+//! Tiering: as many run slots in a level as batches fill it. Each entry is written once per level,
+//! and a lookup visits up to T-1 runs in each.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
 
-/// `tiering:T=4`.
+/// The specification `tiering:T=4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiering {
     ratio: u32,
 }
 
 impl Tiering {
-    /// With the size ratio `T` from level to level, and as many slots.
+    /// Creates the policy with size ratio `T` and T slots in every level.
     ///
     /// # Errors
-    /// If it is below 2.
+    /// If it is below 2 or above 65536.
     pub fn new(ratio: u32) -> Result<Self, PolicyError> {
         check_ratio(ratio)?;
         Ok(Self { ratio })

@@ -1,12 +1,12 @@
-//! The words that name a policy, `name:T=5,K=4`, taken apart.
+//! Parser for policy specifications, `name:T=5,K=4`.
 
 use std::fmt;
 
-/// Why words name no policy.
+/// An invalid policy specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError(String);
 
-/// A name and its parameters.
+/// A policy's name and parameters.
 pub(super) struct Words<'a> {
     words: &'a str,
     name: &'a str,
@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
         self.name
     }
 
-    /// The values of these parameters, all whole numbers; each must be there once, and no other.
+    /// The values of these parameters, all whole numbers; each must be given once, and no other.
     pub(super) fn only<const N: usize>(&self, keys: [&str; N]) -> Result<[u32; N], PolicyError> {
         self.check(&keys, &[])?;
         let mut values = [0; N];
@@ -38,8 +38,8 @@ impl<'a> Words<'a> {
         Ok(values)
     }
 
-    /// Refuses all but these parameters: each of `needed` must be there once, each of `optional`
-    /// may be.
+    /// Refuses all other parameters: each of `needed` must be given once, each of `optional` at
+    /// most once.
     pub(super) fn check(&self, needed: &[&str], optional: &[&str]) -> Result<(), PolicyError> {
         let times = |wanted: &&str| self.parameters.iter().filter(|(key, _)| key == wanted).count();
         let known = |(key, _): &(&str, &str)| needed.iter().chain(optional).any(|one| one == key);
@@ -57,22 +57,22 @@ impl<'a> Words<'a> {
         }))
     }
 
-    /// The whole number that this parameter, which [is there](Self::check), is set to.
+    /// The value of this parameter, a whole number. It [must be given](Self::check).
     pub(super) fn whole(&self, key: &str) -> Result<u32, PolicyError> {
         self.value(key, "a whole number, as in `T=10`")
     }
 
-    /// The same; `default` if it is not there.
+    /// The value of this parameter, a whole number; `default` if it is not given.
     pub(super) fn whole_or(&self, key: &str, default: u32) -> Result<u32, PolicyError> {
         if self.has(key) { self.whole(key) } else { Ok(default) }
     }
 
-    /// The number that this parameter, which [is there](Self::check), is set to.
+    /// The value of this parameter, a number. It [must be given](Self::check).
     pub(super) fn number(&self, key: &str) -> Result<f64, PolicyError> {
         self.value(key, "a number, as in `c=0.8`")
     }
 
-    /// The same; `default` if it is not there.
+    /// The value of this parameter, a number; `default` if it is not given.
     pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, PolicyError> {
         if self.has(key) { self.number(key) } else { Ok(default) }
     }
@@ -93,7 +93,7 @@ impl PolicyError {
         Self(text)
     }
 
-    /// Refuses a parameter outside `least..=most`, saying what it means.
+    /// Refuses a parameter outside `least..=most`, with its meaning.
     pub(super) fn unless_within<T: PartialOrd + fmt::Display + Copy>(
         name: &str,
         value: T,
@@ -108,18 +108,17 @@ impl PolicyError {
     }
 }
 
-/// The largest size ratio: 2^16 times [`DATA_MAX`](super::DATA_MAX) can still be counted in 64
-/// bits.
+/// The maximum size ratio: 2^16 times [`DATA_MAX`](super::DATA_MAX) still fits 64 bits.
 const RATIO_MAX: u32 = 1 << 16;
 
-/// Refuses what is no size ratio.
+/// Refuses an invalid size ratio.
 pub(super) fn check_ratio(ratio: u32) -> Result<(), PolicyError> {
     PolicyError::unless_within("T", ratio, 2, RATIO_MAX, "the size ratio of neighbouring levels")
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a policy: {}", self.0)
+        write!(f, "invalid policy: {}", self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Data`]: what is in the runs of a simulated tree, and so what flushes and compactions write.
+//! [`Data`]: the contents of a simulated tree's runs, which determine the sizes of outputs.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use crate::occupancy::{Occupancy, RunId};
 use crate::planner::CompactionPlan;
 use crate::units::Bytes;
 
-/// What is in the runs of a simulated tree. The agenda is shown the [`Contents`] of it.
+/// The contents of a simulated tree's runs. The agenda sees them as [`Contents`].
 pub trait Data: Contents + fmt::Debug {
-    /// Raw bytes that this flush or compaction writes, whose inputs stand in its target level; 0 if
-    /// nothing is left of them. Asked when it begins and when it ends.
+    /// Raw bytes that this flush or compaction writes; 0 if nothing is left. Its inputs are in its
+    /// target level. Called at its beginning and at its end.
     fn output_bytes(&self, plan: &CompactionPlan, occupancy: &Occupancy) -> Bytes;
 
-    /// It ends: its inputs become the run `output`, if anything is left of them.
+    /// Reports that this flush or compaction has ended: its inputs became the run `output`, unless
+    /// nothing was left.
     fn written(&mut self, plan: &CompactionPlan, occupancy: &Occupancy, output: RunId);
 }
 
-/// No key is written twice, so an output is as large as its inputs.
+/// Data in which no key is written twice, so an output is as large as its inputs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unique;
 

@@ -1,16 +1,16 @@
-//! Which keys are written: what a merge leaves of runs that have keys in common.
+//! Key distributions: the size of a compaction's output when its inputs have keys in common.
 //!
 //! ```text
-//! a run that came of `d` draws, of n keys with shares p     D(d) = Σ (1 - e^(-d p)) keys are in it
-//! two such runs, merged                                     D(d + d')
-//! what the tree held before, each key once                  a share of all keys; of the draws, those that it lacks are added
+//! a run of `d` draws from n keys with shares p      D(d) = Σ (1 - e^(-d p)) keys are in it
+//! two such runs, compacted                          D(d + d')
+//! data present before, each key once                a share of all keys, plus the draws outside it
 //! ```
 //!
-//! So a merge adds up draws, and asks how many keys they are. By Zipf's law the r-th most frequent
-//! key has a share in proportion to `r^-θ`; with θ = 0 all are alike. Keys of nearly the same share
-//! are counted together, 16 groups for each doubling of the rank, so the sum is short for any n.
+//! A compaction adds up draws and converts them into keys. By Zipf's law the r-th most frequent key
+//! has a share proportional to `r^-θ`; with θ = 0 all shares are equal. Keys of nearly equal shares
+//! are counted together, in 16 groups for each doubling of the rank, so the sum is short for any n.
 //!
-//! Test: below, against sets of keys that are really drawn and merged.
+//! Tested below against sets of keys that are really drawn and merged.
 
 use std::collections::BTreeMap;
 
@@ -20,25 +20,25 @@ use crate::occupancy::{Occupancy, RunId};
 use crate::planner::CompactionPlan;
 use crate::units::Bytes;
 
-/// Keys that writers draw again and again.
+/// Keys that writers draw repeatedly.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// How many there are with so large a share of all draws.
+    /// The number of keys in each group, and the share of all draws of each key in it.
     groups: Vec<(f64, f64)>,
     entry_bytes: f64,
     all_bytes: f64,
 }
 
-/// What is in a run: bytes of entries that stand in no other, and draws.
+/// The contents of a run: bytes of entries that are in no other run, and draws.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct DrawnContent {
     once: f64,
     draws: f64,
 }
 
 impl Keys {
-    /// So many keys, at least 1, whose entries have so many raw bytes, drawn by Zipf's law with
-    /// exponent `theta`; 0 draws all alike.
+    /// Creates a distribution of `entries` keys, at least 1, with `entry_bytes` raw bytes each, by
+    /// Zipf's law with exponent `theta`; 0 makes all keys equally likely.
     pub fn drawn(entries: u64, entry_bytes: u64, theta: f64) -> Self {
         let mut groups = Vec::new();
         let mut first = 1_u64;
@@ -53,36 +53,36 @@ impl Keys {
         Self { groups, entry_bytes: entry_bytes as f64, all_bytes: entries as f64 * entry_bytes as f64 }
     }
 
-    /// Bytes of the keys that so many draws come to.
+    /// Bytes of the distinct keys among this many draws.
     fn distinct(&self, draws: f64) -> f64 {
         let keys: f64 = self.groups.iter().map(|(count, share)| count * -(-draws * share).exp_m1()).sum();
         keys * self.entry_bytes
     }
 
-    fn bytes(&self, held: Held) -> f64 {
-        let once = held.once.min(self.all_bytes);
-        once + (1.0 - once / self.all_bytes) * self.distinct(held.draws)
+    fn bytes(&self, content: DrawnContent) -> f64 {
+        let once = content.once.min(self.all_bytes);
+        once + (1.0 - once / self.all_bytes) * self.distinct(content.draws)
     }
 }
 
-/// What is in each run, where keys are written more than once.
+/// The contents of each run, if keys are written repeatedly.
 #[derive(Debug)]
 pub(super) struct Drawn {
     keys: Keys,
-    runs: BTreeMap<RunId, Held>,
+    runs: BTreeMap<RunId, DrawnContent>,
 }
 
 impl Drawn {
-    /// What is there now are some of the keys, each once.
+    /// The present runs contain some of the keys, each once.
     pub(super) fn new(keys: Keys, occupancy: &Occupancy) -> Self {
-        let held = |bytes: Bytes| Held { once: bytes.as_f64(), draws: 0.0 };
-        Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, held(run.bytes))).collect() }
+        let content = |bytes: Bytes| DrawnContent { once: bytes.as_f64(), draws: 0.0 };
+        Self { keys, runs: occupancy.runs().map(|(_, run)| (run.id, content(run.bytes))).collect() }
     }
 
-    fn output(&self, merge: &CompactionPlan) -> Held {
-        let buffer = Held { once: 0.0, draws: merge.buffer.as_f64() / self.keys.entry_bytes };
-        let runs = merge.inputs.iter().map(|id| self.runs[id]);
-        runs.fold(buffer, |sum, run| Held { once: sum.once + run.once, draws: sum.draws + run.draws })
+    fn output(&self, plan: &CompactionPlan) -> DrawnContent {
+        let buffer = DrawnContent { once: 0.0, draws: plan.buffer.as_f64() / self.keys.entry_bytes };
+        let runs = plan.inputs.iter().map(|id| self.runs[id]);
+        runs.fold(buffer, |sum, run| DrawnContent { once: sum.once + run.once, draws: sum.draws + run.draws })
     }
 }
 
@@ -94,11 +94,11 @@ impl Data for Drawn {
     }
 
     fn written(&mut self, plan: &CompactionPlan, _occupancy: &Occupancy, output: RunId) {
-        let held = self.output(plan);
+        let content = self.output(plan);
         for input in &plan.inputs {
             self.runs.remove(input);
         }
-        self.runs.insert(output, held);
+        self.runs.insert(output, content);
     }
 }
 
@@ -119,9 +119,9 @@ mod tests {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Keys are really drawn and merged, as the simulation begins and ends merges: each run has as
-    /// many as it says, or nearly. Drawn alike and by Zipf's law, from an empty tree and from
-    /// one that holds all keys.
+    /// Keys are really drawn and merged while the simulation begins and ends compactions: each run
+    /// has about as many as predicted. With equal shares and by Zipf's law, from an empty tree and
+    /// from one with all keys.
     #[test]
     fn runs_have_as_many_keys_as_are_drawn() {
         const ENTRIES: u64 = 20_000;
@@ -148,7 +148,7 @@ mod tests {
                 .collect();
             let mut loaded = 0;
             let (mut said, mut real) = (0.0, 0.0);
-            // Each key once, in no order: steps of 7919 come by all numbers.
+            // Each key once, in no order: steps of 7919 visit all numbers.
             let loads = if full { ENTRIES / BUFFER } else { 0 };
             for flush in 0..loads + 120 {
                 if flush == loads {
@@ -164,16 +164,16 @@ mod tests {
                         (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
                     })
                     .collect();
-                tree.seal(Bytes(BUFFER));
-                while let Some(merge) = tree.in_progress().first().cloned() {
+                tree.switch_memtable(Bytes(BUFFER));
+                while let Some(plan) = tree.in_progress().first().cloned() {
                     let before: BTreeSet<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
-                    let mut output = if merge.buffer > Bytes::ZERO { buffer.clone() } else { BTreeSet::new() };
-                    for input in &merge.inputs {
+                    let mut output = if plan.buffer > Bytes::ZERO { buffer.clone() } else { BTreeSet::new() };
+                    for input in &plan.inputs {
                         output.extend(sets.remove(input).expect("a run"));
                     }
                     tree.end(0);
                     let made = tree.occupancy().runs().find(|(_, run)| !before.contains(&run.id));
-                    let id = made.map_or_else(|| merge.inputs[0], |(_, run)| run.id);
+                    let id = made.map_or_else(|| plan.inputs[0], |(_, run)| run.id);
                     let bytes = tree.occupancy().runs().find(|(_, run)| run.id == id).expect("it is there").1.bytes;
                     if flush >= loads {
                         (said, real) = (said + bytes.as_f64(), real + output.len() as f64);

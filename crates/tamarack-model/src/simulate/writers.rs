@@ -1,89 +1,87 @@
-//! Writers beside merges, in virtual time: what the [pace](crate::pace) does to them, and what
-//! becomes of a tree without it.
+//! Simulated writers beside compactions, in virtual time: the effect of [pacing](crate::pace) on
+//! them, and on a tree without it.
 //!
-//! A device writes at a constant rate, for the jobs with the least room, as many as there are
-//! workers. Writers offer bytes at a constant rate, also while they are throttled; what is not let
-//! in yet waits in a line. One **unit of time** is what the device needs to write one buffer, and
-//! amounts are counted in buffers: so every rate here is a fraction of the device's speed, and what
-//! comes out holds for any device. Time goes in steps of 1/[`STEPS`] of a unit.
+//! A device writes at a constant rate, for the jobs with the least slack, one for each worker.
+//! Writers offer bytes at a constant rate, even while they are throttled; bytes not admitted yet
+//! wait in a queue. One **unit of time** is the device's time to write one memtable, and amounts
+//! are counted in memtables: every rate is a fraction of the device's speed, and the results hold
+//! for any device. Time advances in steps of 1/[`STEPS`] of a unit.
 //!
-//! Not part of it: what a writer's own work costs, and reads.
+//! Reads and the writers' own processor time are not simulated.
 
 use super::Tree;
-use crate::pace::{Job, Load, Pacer, Plan};
+use crate::pace::{Load, PacePlan, PacedJob, Pacer};
 use crate::units::Bytes;
 
-/// Steps in one unit of time: of 4 MiB each with buffers of 64 MiB, a few milliseconds of an
+/// Steps in one unit of time: of 4 MiB each with memtables of 64 MiB, a few milliseconds of an
 /// ordinary device.
 pub const STEPS: u32 = 16;
 
-/// Those who write.
+/// The writers and the resources of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Writers {
-    /// Bytes offered for each byte that the device can write. What a tree digests in the long run
-    /// is 1 / its write amplification.
+    /// Bytes offered for each byte that the device can write. In the long run a tree absorbs 1 /
+    /// its write amplification.
     pub offered: f64,
-    /// Buffers that may be in use: the active one, and those that wait or are being flushed.
+    /// Maximum number of memtables: active, immutable and being flushed.
     pub buffers: u64,
-    /// Workers, which share the device's speed evenly; each has a job of its own, and the first
-    /// jobs have one.
+    /// Worker threads, which share the device's speed evenly; each works on one job, most urgent
+    /// first.
     pub workers: usize,
-    /// Whether writers are throttled, or else let in at will until all buffers are full, and then
-    /// stopped.
+    /// True if writers are throttled; otherwise they are admitted until all memtables are full, and
+    /// then stalled.
     pub throttled: bool,
 }
 
-/// What became of them.
+/// The result for the writers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Writing {
-    /// Buffers let in during each unit of time, from the first to the last.
+    /// Memtables admitted during each unit of time, from the first to the last.
     pub rates: Vec<f64>,
-    /// Buffers in the line, at most.
+    /// Maximum length of the queue, in memtables.
     pub line_most: f64,
-    /// The longest time that somebody waited and nobody was let in.
+    /// The longest time in which bytes waited and none were admitted: the longest write stall.
     pub stopped_longest: f64,
-    /// The longest time that somebody waited and the share was at its floor.
+    /// The longest time in which bytes waited and the share was at its floor.
     pub floor_longest: f64,
-    /// Buffers in use, at most; a buffer counts as much as is in it.
+    /// Maximum memory of memtables in use, in memtables; a partly filled one counts its content.
     pub buffers_most: f64,
-    /// For each level, level 1 first: by how many runs it was above its slots, at most. A merge in
-    /// progress counts as the one run that it will be, so a tree that meets all deadlines has
-    /// none.
+    /// For each level, level 1 first: the maximum number of runs above its slots. A compaction in
+    /// progress counts as one run, so a tree that meets all deadlines has none.
     pub above_slots: Vec<usize>,
-    /// The same where a level may also have as many runs as the last change of shape left there.
+    /// The same, if a level may also keep the runs that the last change of shape left there.
     pub above_left: Vec<usize>,
 }
 
-/// What changes while they write.
+/// The state of a simulation of writers.
 #[derive(Default)]
 struct Scene {
-    /// Buffers' worth in the active buffer.
+    /// Content of the active memtable, in memtables.
     active: f64,
-    /// Offered and not let in.
+    /// Offered bytes that were not admitted yet, in memtables.
     line: f64,
-    /// For how long the one has lasted, and the other.
+    /// Duration of the current stall, and of the current time at the floor.
     stopped: f64,
     at_floor: f64,
-    /// For each level, level 1 first: runs that it has had ever since the last change of shape, at
-    /// least.
+    /// For each level, level 1 first: the minimum number of runs since the last change of shape.
     left: Vec<usize>,
 }
 
 impl Tree<'_> {
-    /// Lets writers fill buffers of these sizes, one after the other. What is in progress at the
-    /// end stays so.
+    /// Lets writers fill memtables of these sizes, one after the other. Compactions in progress at
+    /// the end stay so.
     pub fn write(&mut self, writers: &Writers, buffers: &[Bytes]) -> Writing {
         let step = 1.0 / f64::from(STEPS);
         let (mut scene, mut writing) = (Scene::default(), Writing::default());
         let mut pacer = Pacer::new(&self.shape);
-        let (mut sealed, mut steps, mut growths) = (0, 0, self.report.growths);
-        while let Some(size) = buffers.get(sealed) {
+        let (mut switched, mut steps, mut growths) = (0, 0, self.report.growths);
+        while let Some(size) = buffers.get(switched) {
             let share = self.pass_step(&pacer, writers, scene.active, scene.line > 0.0, step);
             scene.line += writers.offered * step;
             let in_use = |tree: &Self, active| tree.buffered(active).ratio(tree.shape.buffer());
             let free = (writers.buffers as f64 - in_use(self, scene.active)).max(0.0);
             let let_in = if writers.throttled { share * step } else { free };
-            // A log on the same device is not written faster than anything else.
+            // A WAL on the same device is not written faster than anything else.
             let accepted = let_in.min(step).min(scene.line);
             scene.line -= accepted;
             scene.active += accepted;
@@ -97,9 +95,9 @@ impl Tree<'_> {
             let full = size.ratio(self.shape.buffer());
             if scene.active >= full {
                 scene.active -= full;
-                self.seal(*size);
-                self.look();
-                sealed += 1;
+                self.switch_memtable(*size);
+                self.record();
+                switched += 1;
             }
             self.note_above_slots(&mut writing, &mut scene.left, growths != self.report.growths);
             if growths != self.report.growths {
@@ -131,10 +129,11 @@ impl Tree<'_> {
         share
     }
 
-    /// The plan for now, and the jobs to go on with in the order of their deadlines.
-    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool) -> (Plan, Vec<usize>) {
+    /// The plan for now, and the jobs to continue in the order of their deadlines.
+    fn plan(&self, pacer: &Pacer, writers: &Writers, active: f64, waits: bool) -> (PacePlan, Vec<usize>) {
         let in_progress = self.in_progress.iter().zip(&self.unfinished);
-        let jobs: Vec<Job> = in_progress.map(|(merge, rest)| Job::of(merge, Bytes(rest.left.ceil() as u64))).collect();
+        let jobs: Vec<PacedJob> =
+            in_progress.map(|(plan, rest)| PacedJob::of(plan, Bytes(rest.left.ceil() as u64))).collect();
         let load = Load {
             occupancy: &self.occupancy,
             buffered: self.buffered(active),
@@ -145,9 +144,9 @@ impl Tree<'_> {
         (plan, order)
     }
 
-    /// Bytes in the active buffer, in those that wait, and in that which is being flushed.
+    /// Bytes in the active memtable, in immutable ones, and in the one being flushed.
     fn buffered(&self, active: f64) -> Bytes {
-        let flushing: Bytes = self.in_progress.iter().map(|merge| merge.buffer).sum();
+        let flushing: Bytes = self.in_progress.iter().map(|plan| plan.buffer).sum();
         let waiting: Bytes = self.waiting.iter().copied().sum();
         flushing + waiting + Bytes((active * self.shape.buffer().as_f64()) as u64)
     }
@@ -158,8 +157,8 @@ impl Tree<'_> {
         writing.above_left.resize(levels, 0);
         left.resize(levels, 0);
         for number in 1..=self.shape.last() {
-            let into: Vec<_> = self.in_progress.iter().filter(|merge| merge.target == number).collect();
-            let inputs: usize = into.iter().map(|merge| merge.inputs.len()).sum();
+            let into: Vec<_> = self.in_progress.iter().filter(|plan| plan.target == number).collect();
+            let inputs: usize = into.iter().map(|plan| plan.inputs.len()).sum();
             let runs = self.occupancy.level(number).len() - inputs + into.len();
             let (slots, index) = (self.shape.level(number).runs as usize, number - 1);
             left[index] = if has_grown { runs } else { left[index].min(runs) };
@@ -171,12 +170,12 @@ impl Tree<'_> {
 }
 
 impl Writing {
-    /// Units of time, rounded up.
+    /// Duration in units of time, rounded up.
     pub fn time(&self) -> f64 {
         self.rates.len() as f64
     }
 
-    /// Buffers let in per unit of time, on average over all.
+    /// Mean number of memtables admitted per unit of time.
     pub fn mean_rate(&self) -> f64 {
         self.rates.iter().sum::<f64>() / self.time()
     }

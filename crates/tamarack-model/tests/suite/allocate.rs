@@ -5,7 +5,7 @@
 
 use crate::random::{Random, seeds};
 use tamarack_model::allocate::{
-    Curve, LN2_SQUARED, Load, entropy, ideal, ideal_rate, searches_in_vain, uniform, used, weights,
+    Curve, LN2_SQUARED, Load, entropy, false_positives, ideal, ideal_rate, uniform, used, weights,
 };
 use tamarack_model::units::Entries;
 use tamarack_model::{FilterKind, filter};
@@ -31,7 +31,7 @@ fn entries(runs: &[Load]) -> f64 {
 }
 
 fn ideal_cost(runs: &[Load], bits: &[f64]) -> f64 {
-    searches_in_vain(runs, bits.iter().map(|bits| ideal_rate(*bits)))
+    false_positives(runs, bits.iter().map(|bits| ideal_rate(*bits)))
 }
 
 /// The optimum on the ideal curve by the dual problem, without sorting or a closed form: the
@@ -146,7 +146,7 @@ fn real_curves_are_within_a_hundredth_of_brute_force() {
             let bits = entries(&runs) * random.below(most) as f64 / 100.0;
             let allocated = curve.allocate(&runs, bits);
             assert!(used(&runs, &allocated) <= bits * (1.0 + 1e-9) + 1e-9, "{kind:?}, seed {seed}");
-            let cost = searches_in_vain(&runs, allocated.iter().map(|bits| curve.rate(*bits)));
+            let cost = false_positives(&runs, allocated.iter().map(|bits| curve.rate(*bits)));
             let least = brute_force(&curve, &runs, bits);
             worst = worst.max(cost / least.max(1e-12) - 1.0);
             assert!(
@@ -194,7 +194,7 @@ fn small_trees_are_close_to_a_fine_grid() {
         let check = |runs: &[Load], bits: f64| {
             let allocated = curve.allocate(runs, bits);
             assert!(used(runs, &allocated) <= bits * (1.0 + 1e-9) + 1e-9, "{runs:?}, {bits} bits: {allocated:?}");
-            let cost = searches_in_vain(runs, allocated.iter().map(|bits| curve.rate(*bits)));
+            let cost = false_positives(runs, allocated.iter().map(|bits| curve.rate(*bits)));
             let least = fine_brute_force(&curve, runs, bits);
             let off = cost / least.max(1e-12) - 1.0;
             assert!(off <= 0.015, "{kind:?}, {runs:?}, {bits} bits: {cost} instead of {least}, {allocated:?}");
@@ -277,7 +277,7 @@ fn weights_never_hurt() {
         let missing: Vec<Load> = sizes.iter().map(|size| Load::new(*size)).collect();
         let mixed: Vec<Load> = missing.iter().zip(weights).map(|(run, weight)| Load { weight, ..*run }).collect();
         let bits = entries(&missing) * (1 + random.below(1000)) as f64 / 100.0;
-        let cost = |allocated: Vec<f64>| searches_in_vain(&mixed, allocated.into_iter().map(|bits| curve.rate(bits)));
+        let cost = |allocated: Vec<f64>| false_positives(&mixed, allocated.into_iter().map(|bits| curve.rate(bits)));
         let (general, zero) = (cost(curve.allocate(&mixed, bits)), cost(curve.allocate(&missing, bits)));
         assert!(general <= zero * 1.01 + 1e-12, "seed {seed}: {general} for the mix, {zero} for absent keys");
         assert!(general <= cost(uniform(&mixed, bits)) * (1.0 + 1e-9), "seed {seed}");

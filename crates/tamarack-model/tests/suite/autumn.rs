@@ -2,7 +2,7 @@
 //! compaction of the last level.
 
 use tamarack_model::allocate::{self, Load};
-use tamarack_model::cost::autumn::Tree;
+use tamarack_model::cost::autumn::AutumnTree;
 use tamarack_model::cost::{space, update};
 use tamarack_model::planner;
 use tamarack_model::policy::{Custom, DATA_MAX, Garnering, Leveling, Policy};
@@ -36,7 +36,7 @@ fn capacities_and_levels_are_the_formulas() {
         let shape = garnering(ratio, scaling).shape(data, buffer);
         let context = format!("T={ratio}, c={scaling}, {data} bytes:\n{shape}");
         let levels = shape.last() as u32;
-        let tree = Tree { ratio: f64::from(ratio), scaling, levels };
+        let tree = AutumnTree { ratio: f64::from(ratio), scaling, levels };
         for number in 1..=levels {
             let (found, formula) =
                 (shape.level(number as usize).capacity.as_f64(), tree.capacity(number) * buffer.as_f64());
@@ -46,8 +46,12 @@ fn capacities_and_levels_are_the_formulas() {
             assert_eq!(shape.level(number as usize).runs, 1, "{context}");
         }
         // What the last level holds must be more than the data.
-        assert_eq!(levels, Tree::levels_for(tree.ratio, scaling, (data.as_f64() + 1.0) / buffer.as_f64()), "{context}");
-        let fewer = Tree { levels: levels - 1, ..tree };
+        assert_eq!(
+            levels,
+            AutumnTree::levels_for(tree.ratio, scaling, (data.as_f64() + 1.0) / buffer.as_f64()),
+            "{context}"
+        );
+        let fewer = AutumnTree { levels: levels - 1, ..tree };
         assert!(levels == 1 || fewer.capacity(levels - 1) * buffer.as_f64() <= data.as_f64() + 0.5, "{context}");
     }
 }
@@ -72,7 +76,7 @@ fn without_scaling_it_is_leveling() {
 /// with T = 2 has 13 or 14 more, Garnering with c = 0.8 from 6 to 2, fewer the larger the tree is.
 #[test]
 fn levels_grow_slowly() {
-    let levels = |scaling, exponent| f64::from(Tree::levels_for(2.0, scaling, 10_f64.powi(exponent)));
+    let levels = |scaling, exponent| f64::from(AutumnTree::levels_for(2.0, scaling, 10_f64.powi(exponent)));
     let more = |scaling| [4, 8, 12, 16].map(|exponent| levels(scaling, exponent) - levels(scaling, exponent - 4));
     assert_eq!(more(1.0), [13.0, 13.0, 13.0, 14.0]);
     assert_eq!(more(0.8), [6.0, 4.0, 3.0, 2.0]);
@@ -117,7 +121,7 @@ fn another_level_moves_nothing() {
 fn rates_come_out_of_the_allocator() {
     for (ratio, scaling, _, data) in grid().filter(|(.., buffer, _)| buffer.0 == 77_777) {
         let shape = garnering(ratio, scaling).shape(data, Bytes(77_777));
-        let tree = Tree { ratio: f64::from(ratio), scaling, levels: shape.last() as u32 };
+        let tree = AutumnTree { ratio: f64::from(ratio), scaling, levels: shape.last() as u32 };
         let runs: Vec<Load> = shape.levels().iter().map(|level| Load::new(level.capacity.0)).collect();
         for reads in [0.01, 0.3, 0.9] {
             let bits = tree.memory(reads);
@@ -146,7 +150,7 @@ fn rates_come_out_of_the_allocator() {
 /// the first level consists of 30 % of the total".
 #[test]
 fn the_papers_first_level() {
-    let tree = Tree { ratio: 2.0, scaling: 0.8, levels: 6 };
+    let tree = AutumnTree { ratio: 2.0, scaling: 0.8, levels: 6 };
     let share = tree.capacity(1) / (tree.capacity(6) * tree.over_last());
     let writes = tree.writes(1) / (1..=6).map(|level| tree.writes(level)).sum::<f64>();
     assert_eq!(
@@ -160,16 +164,20 @@ fn the_papers_first_level() {
 /// for T = 2, c = 0.8.
 #[test]
 fn the_papers_thresholds() {
-    let threshold = |ratio, scaling| Tree { ratio, scaling, levels: 28 }.threshold();
+    let threshold = |ratio, scaling| AutumnTree { ratio, scaling, levels: 28 }.threshold();
     assert!((threshold(2.0, 1.0) - 1.0 / std::f64::consts::LN_2).abs() < 1e-6, "{}", threshold(2.0, 1.0));
     for ratio in RATIOS.map(f64::from) {
         let falling: Vec<f64> = SCALINGS.iter().map(|scaling| threshold(ratio, *scaling)).collect();
         assert!(falling.windows(2).all(|pair| pair[1] < pair[0]) && falling[0] < 1.443, "{falling:?}");
     }
     // Levels that are too small for a number take nothing.
-    let many = Tree { ratio: 2.0, scaling: 0.1, levels: 40 };
-    assert!((many.threshold() / Tree { levels: 20, ..many }.threshold() - 1.0).abs() < 1e-12, "{}", many.threshold());
-    let tree = Tree { ratio: 2.0, scaling: 0.8, levels: 28 };
+    let many = AutumnTree { ratio: 2.0, scaling: 0.1, levels: 40 };
+    assert!(
+        (many.threshold() / AutumnTree { levels: 20, ..many }.threshold() - 1.0).abs() < 1e-12,
+        "{}",
+        many.threshold()
+    );
+    let tree = AutumnTree { ratio: 2.0, scaling: 0.8, levels: 28 };
     let too_little = 1.0 - 0.5 * tree.over_last();
     assert_eq!(format!("{:.0} %", 100.0 * too_little), "11 %");
 }
@@ -179,11 +187,11 @@ fn the_papers_thresholds() {
 fn space_is_the_share_of_the_last_level() {
     for (ratio, scaling, buffer, data) in grid() {
         let shape = garnering(ratio, scaling).shape(data, buffer);
-        let tree = Tree { ratio: f64::from(ratio), scaling, levels: shape.last() as u32 };
+        let tree = AutumnTree { ratio: f64::from(ratio), scaling, levels: shape.last() as u32 };
         let (found, formula) = (space::worst_amplification(&shape), tree.over_last());
         assert!((found / formula - 1.0).abs() < 1e-3, "T={ratio}, c={scaling}: {found}, not {formula}");
         assert!(formula < tree.ratio / (tree.ratio - 1.0));
-        assert!(formula <= Tree { scaling: 1.0, ..tree }.over_last());
+        assert!(formula <= AutumnTree { scaling: 1.0, ..tree }.over_last());
     }
 }
 
@@ -196,7 +204,7 @@ fn writes_are_those_of_the_simulation() {
     let (mut off, mut closed_off) = (Vec::new(), Vec::new());
     for (ratio, scaling) in RATIOS.into_iter().flat_map(|ratio| SCALINGS.map(|scaling| (ratio, scaling))) {
         let buffer = Bytes(1000);
-        let tree = Tree { ratio: f64::from(ratio), scaling, levels: 3 };
+        let tree = AutumnTree { ratio: f64::from(ratio), scaling, levels: 3 };
         let shape = garnering(ratio, scaling).shape(Bytes((tree.capacity(3) * 1000.0) as u64 - 1), buffer);
         assert_eq!(shape.last(), 3);
         if shape.holds() > Bytes(50_000_000) {

@@ -43,19 +43,19 @@ impl<'a> World<'a> {
 
     /// Counts merges for the bound that have begun since.
     fn look(&mut self) {
-        for merge in self.tree.in_progress().iter().filter(|merge| merge.cause == Cause::SpaceBound) {
-            if !self.seen.contains(&merge.inputs) {
-                assert!(merge.inputs.len() > 1, "a run alone is not merged for space: {merge}");
-                let runs = self.tree.occupancy().runs().filter(|(_, run)| merge.inputs.contains(&run.id));
+        for plan in self.tree.in_progress().iter().filter(|plan| plan.cause == Cause::SpaceBound) {
+            if !self.seen.contains(&plan.inputs) {
+                assert!(plan.inputs.len() > 1, "a run alone is not merged for space: {plan}");
+                let runs = self.tree.occupancy().runs().filter(|(_, run)| plan.inputs.contains(&run.id));
                 self.written += runs.map(|(_, run)| run.bytes.0).sum::<u64>();
-                self.seen.push(merge.inputs.clone());
+                self.seen.push(plan.inputs.clone());
             }
         }
     }
 
     fn flush(&mut self, bytes: u64) {
         self.came += bytes;
-        self.tree.seal(Bytes(bytes));
+        self.tree.switch_memtable(Bytes(bytes));
         self.look();
     }
 

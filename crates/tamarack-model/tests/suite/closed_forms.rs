@@ -11,7 +11,7 @@
 
 use tamarack_model::cost::{space, update};
 use tamarack_model::policy::{self, Custom, Policy};
-use tamarack_model::simulate::{self, Change, Pace, Report, Tree, simulate};
+use tamarack_model::simulate::{self, ChangeCost, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
 use crate::random::{Random, seeds};
@@ -116,7 +116,7 @@ fn check_space(shape: &Shape) {
     let policy = Custom::new(shape.clone());
     let mut tree = Tree::resume(&policy, shape.clone(), tamarack_model::Occupancy::default());
     for _ in 1..shape.holds().0 / shape.buffer().0 {
-        tree.seal(shape.buffer());
+        tree.switch_memtable(shape.buffer());
         tree.settle();
     }
     let last = shape.last();
@@ -284,11 +284,11 @@ fn concurrent_merges_write_about_as_much() {
 }
 
 /// What a change of policy costs a tree of 600 buffers over 600 more.
-fn change_after_growth(from: &str, to: &str) -> Change {
+fn change_after_growth(from: &str, to: &str) -> ChangeCost {
     let [old, new] = [from, to].map(named);
     let (buffer, mut tree) = (Bytes(1000), Tree::new(old.as_ref(), Bytes(1000)));
     for _ in 0..600 {
-        tree.seal(buffer);
+        tree.switch_memtable(buffer);
         tree.settle();
     }
     let new_shape = new.shape(tree.occupancy().bytes(), buffer);

@@ -116,12 +116,12 @@ fn closed_forms_agree() {
     for ratio in [3_u32, 4, 6, 10] {
         let policy = policy::parse(&format!("leveling:T={ratio}")).expect("a policy");
         let found = priced(policy.as_ref(), filter, even(), &Device::default());
-        let tree = monkey::Tree { ratio: f64::from(ratio), merging: monkey::Merging::Leveling };
+        let tree = monkey::MonkeyTree { ratio: f64::from(ratio), merging: monkey::Merging::Leveling };
         near(found.cost.zero_result_reads, tree.zero_result(10.0, found.shape.last() as u32), 0.05, "Monkey");
     }
     let policy = policy::parse("garnering:T=3,c=0.7").expect("a policy");
     let found = priced(policy.as_ref(), filter, even(), &Device::default());
-    let tree = autumn::Tree { ratio: 3.0, scaling: 0.7, levels: found.shape.last() as u32 };
+    let tree = autumn::AutumnTree { ratio: 3.0, scaling: 0.7, levels: found.shape.last() as u32 };
     for (level, rate) in found.levels.iter().zip(tree.rates(found.cost.zero_result_reads)) {
         // Whole probes make steps in a curve that the formula takes for smooth.
         near(level.fpr, rate, 0.15, "Autumn");

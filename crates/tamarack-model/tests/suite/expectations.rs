@@ -12,7 +12,7 @@
 //! | `shape LINES` | the same with a custom shape, its lines separated by `;` |
 //! | `tree LINES` | these runs, lines separated by `;` |
 //! | `flush SIZES` | buffers of these sizes, one after the other, and all merges that follow; `1*9` is nine of size 1, of which only the end is shown |
-//! | `seal SIZE` | a buffer of this size; its flush begins, and nothing ends |
+//! | `fill SIZE` | a memtable of this size is full; its flush begins, and nothing ends |
 //! | `ingest SIZE` | a run of this size from outside, and all merges that follow |
 //! | `end N` | the N-th merge in progress ends |
 //! | `reshape` | every level takes the form of the shape, and all merges that follow |
@@ -134,8 +134,8 @@ impl Data for Told {
 
 impl Stage {
     fn perform(&mut self, command: &str, out: &mut String) {
-        let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
-        match verb {
+        let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+        match name {
             "policy" => {
                 let (words, buffer) = rest.split_once(" buffer ").expect("`buffer SIZE`");
                 self.take(policy::parse(words).expect(words), buffer.parse().expect("a size"), out);
@@ -165,7 +165,7 @@ impl Stage {
                 told.entries = entries.parse().expect("entries");
             }
             "leaves" => self.told.0.borrow_mut().leaves = Some(rest.parse().expect("a size")),
-            _ => act(self.tree.as_mut().expect("a policy or shape first"), command, verb, rest, out),
+            _ => act(self.tree.as_mut().expect("a policy or shape first"), command, name, rest, out),
         }
         show(self.tree.as_ref().expect("a tree"), out);
     }
@@ -183,9 +183,9 @@ impl Stage {
     }
 }
 
-fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut String) {
+fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut String) {
     let (levels, holds) = (tree.shape().last(), tree.shape().holds());
-    match verb {
+    match name {
         "flush" => {
             for sizes in rest.split(' ') {
                 let (size, times) = sizes.split_once('*').unwrap_or((sizes, "1"));
@@ -193,7 +193,7 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
                 for at in 1..=times {
                     let mut scratch = String::new();
                     let told = if at == times { &mut *out } else { &mut scratch };
-                    tree.seal(size.parse().expect("a size"));
+                    tree.switch_memtable(size.parse().expect("a size"));
                     tell_decided(tree, told);
                     while !tree.in_progress().is_empty() {
                         end(tree, 0, told);
@@ -201,8 +201,8 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
                 }
             }
         }
-        "seal" => {
-            tree.seal(rest.parse().expect("a size"));
+        "fill" => {
+            tree.switch_memtable(rest.parse().expect("a size"));
             tell_decided(tree, out);
             if tree.decided().is_empty() {
                 writeln!(out, "  waits behind the flush in progress").expect("a string");
@@ -263,7 +263,7 @@ fn act(tree: &mut Tree<'_>, command: &str, verb: &str, rest: &str, out: &mut Str
                 "compact" => Occasion::Compact,
                 "compact a range" => Occasion::CompactRange,
                 "bound space" => Occasion::SpaceBound,
-                _ if verb == "tombstones" => Occasion::TombstonesDue { run: run_id(rest) },
+                _ if name == "tombstones" => Occasion::TombstonesDue { run: run_id(rest) },
                 _ => panic!("`{command}` is not a command"),
             };
             if tree.ask(occasion) {
@@ -309,8 +309,8 @@ fn tell_growth(tree: &Tree<'_>, levels: usize, holds: Bytes, out: &mut String) {
     }
 }
 
-fn tell(merge: &CompactionPlan, out: &mut String) {
-    writeln!(out, "  {merge}").expect("a string");
+fn tell(plan: &CompactionPlan, out: &mut String) {
+    writeln!(out, "  {plan}").expect("a string");
 }
 
 fn show(tree: &Tree<'_>, out: &mut String) {
@@ -323,12 +323,12 @@ fn show(tree: &Tree<'_>, out: &mut String) {
         let line = format!("    {name:<9}{filled:>12}  {slots:>13}  | {}", runs.join(" | "));
         writeln!(out, "{}", line.trim_end()).expect("a string");
     }
-    for (number, merge) in (1..).zip(tree.in_progress()) {
-        writeln!(out, "    in progress {number}: {merge}").expect("a string");
+    for (number, plan) in (1..).zip(tree.in_progress()) {
+        writeln!(out, "    in progress {number}: {plan}").expect("a string");
     }
-    let flushing = tree.in_progress().iter().filter(|merge| merge.cause == Cause::Flush).count();
-    if tree.sealed() > flushing {
-        writeln!(out, "    waiting: {} sealed", tree.sealed() - flushing).expect("a string");
+    let flushing = tree.in_progress().iter().filter(|plan| plan.cause == Cause::Flush).count();
+    if tree.immutable_memtables() > flushing {
+        writeln!(out, "    waiting: {} immutable", tree.immutable_memtables() - flushing).expect("a string");
     }
     if !tree.agenda().is_at_rest() || tree.agenda().is_paused() {
         writeln!(out, "    agenda: {}", tree.agenda()).expect("a string");

@@ -3,7 +3,7 @@
 
 use tamarack_model::allocate::LN2_SQUARED;
 use tamarack_model::allocate::weights::Asked;
-use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, LINE_BITS, promise};
+use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, LINE_BITS, predict};
 use tamarack_model::filter_plan::{FilterChange, FilterTarget, RunFilters, SLACK, StoredFilter, TableFilters, decide};
 use tamarack_model::{Bytes, Shape, policy};
 
@@ -79,7 +79,7 @@ fn in_use(runs: &[RunFilters]) -> f64 {
 
 fn cost(runs: &[RunFilters]) -> f64 {
     let of_table = |table: &TableFilters| match table.in_use {
-        Some((kind, bits)) if bits > 0.0 => promise(kind, bits / table.entries as f64).fpr,
+        Some((kind, bits)) if bits > 0.0 => predict(kind, bits / table.entries as f64).fpr,
         _ => 1.0,
     };
     let of_run = |run: &RunFilters| {

@@ -4,7 +4,7 @@
 use crate::random::{Random, seeds};
 use tamarack_model::access_frequency::{AccessFrequency, half_life};
 use tamarack_model::allocate::weights::Asked;
-use tamarack_model::filter::{Allocation, FilterChoice, promise, units};
+use tamarack_model::filter::{Allocation, FilterChoice, predict, units};
 use tamarack_model::filter_plan::{FilterTarget, HOLD, RunFilters, StoredFilter, TableFilters, decide};
 use tamarack_model::{Bytes, FilterKind, policy};
 
@@ -20,10 +20,10 @@ struct Table {
 
 impl Table {
     fn saved_by_next(&self, units: u32) -> f64 {
-        self.searches_in_vain(units) * (1.0 - self.unit_fpr)
+        self.false_positives(units) * (1.0 - self.unit_fpr)
     }
 
-    fn searches_in_vain(&self, units: u32) -> f64 {
+    fn false_positives(&self, units: u32) -> f64 {
         self.passing * self.unit_fpr.powi(units as i32)
     }
 
@@ -65,7 +65,7 @@ fn decide_anew(tables: &[Table], bits: u64) -> Vec<u32> {
 }
 
 fn saved(tables: &[Table], units: &[u32]) -> f64 {
-    tables.iter().zip(units).map(|(table, units)| table.searches_in_vain(0) - table.searches_in_vain(*units)).sum()
+    tables.iter().zip(units).map(|(table, units)| table.false_positives(0) - table.false_positives(*units)).sum()
 }
 
 fn bits(tables: &[Table], units: &[u32]) -> u64 {
@@ -88,7 +88,7 @@ fn best(tables: &[Table], bits: u64) -> f64 {
     let Some((first, rest)) = tables.split_first() else { return 0.0 };
     let with = |units: u32| {
         let left = bits.checked_sub(first.unit_bits * u64::from(units))?;
-        Some(first.searches_in_vain(0) - first.searches_in_vain(units) + best(rest, left))
+        Some(first.false_positives(0) - first.false_positives(units) + best(rest, left))
     };
     (0..=first.stored).filter_map(with).fold(0.0, f64::max)
 }
@@ -187,7 +187,7 @@ impl Simulation {
         let of_unit = 2.0 * bits_per_entry / f64::from(stored);
         let table = Table {
             unit_bits: (of_unit * ENTRIES as f64) as u64,
-            unit_fpr: promise(FilterKind::Blocked, of_unit).fpr,
+            unit_fpr: predict(FilterKind::Blocked, of_unit).fpr,
             stored,
             in_memory: 0,
             passing: 0.0,
@@ -239,10 +239,10 @@ impl Simulation {
             loaded += units.saturating_sub(table.in_memory);
             table.in_memory = units;
         }
-        (self.searches_in_vain(), loaded)
+        (self.false_positives(), loaded)
     }
 
-    fn searches_in_vain(&self) -> f64 {
+    fn false_positives(&self) -> f64 {
         let cost = |(table, share): (&Table, &f64)| share * table.unit_fpr.powi(table.in_memory as i32);
         self.tables.iter().zip(&self.shares).map(cost).sum()
     }
@@ -252,7 +252,7 @@ impl Simulation {
         let known = |(table, share): (&Table, &f64)| Table { passing: *share, in_memory: 0, ..*table };
         let tables: Vec<Table> = self.tables.iter().zip(&self.shares).map(known).collect();
         let units = decide_anew(&tables, self.memory);
-        tables.iter().zip(units).map(|(table, units)| table.searches_in_vain(units)).sum()
+        tables.iter().zip(units).map(|(table, units)| table.false_positives(units)).sum()
     }
 }
 
@@ -266,12 +266,12 @@ fn follows_the_hot_tables() {
     {
         for seed in seeds(5) {
             let mut simulation = Simulation::new(count, bits_per_entry, seed);
-            let alike = promise(FilterKind::Bloom, bits_per_entry).fpr;
+            let alike = predict(FilterKind::Bloom, bits_per_entry).fpr;
             let half_life = half_life(count);
             let what = format!("seed {seed}: {count} tables with {bits_per_entry} bits");
             for round in 0..3 {
                 simulation.place_hot_keys(neighbours);
-                let moved = simulation.searches_in_vain();
+                let moved = simulation.false_positives();
                 for _ in 0..16 {
                     simulation.step(half_life / 8);
                 }

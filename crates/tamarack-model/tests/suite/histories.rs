@@ -54,7 +54,7 @@ impl World {
     }
 
     fn compactions(&self) -> Vec<CompactionPlan> {
-        self.in_progress.iter().map(|(merge, _)| merge.clone()).collect()
+        self.in_progress.iter().map(|(plan, _)| plan.clone()).collect()
     }
 
     fn allow(&mut self) {
@@ -63,49 +63,49 @@ impl World {
     }
 
     fn flush(&mut self, bytes: u64) {
-        let merge = planner::flush(&self.shape, &self.tree, &self.compactions(), Bytes(bytes));
-        assert!(merge.inputs.len() <= 1 && merge.target == 1, "{merge}");
+        let plan = planner::flush(&self.shape, &self.tree, &self.compactions(), Bytes(bytes));
+        assert!(plan.inputs.len() <= 1 && plan.target == 1, "{plan}");
         self.flushed.push(bytes);
-        self.begin(merge);
+        self.begin(plan);
     }
 
-    fn begin(&mut self, merge: CompactionPlan) {
+    fn begin(&mut self, plan: CompactionPlan) {
         let number = self.flushed.len();
-        let young = if merge.cause == Cause::Flush { number - 1..number } else { number..number };
-        let ranges = merge.inputs.iter().map(|run| self.made_of[run].clone());
+        let young = if plan.cause == Cause::Flush { number - 1..number } else { number..number };
+        let ranges = plan.inputs.iter().map(|run| self.made_of[run].clone());
         let whole = ranges.fold(young, |young, old| {
-            assert!(young.is_empty() || old.end == young.start, "inputs are neighbours: {merge}");
+            assert!(young.is_empty() || old.end == young.start, "inputs are neighbours: {plan}");
             old.start..if young.is_empty() { old.end } else { young.end }
         });
-        planner::begin(&mut self.tree, &merge);
-        self.in_progress.push((merge, whole));
+        planner::begin(&mut self.tree, &plan);
+        self.in_progress.push((plan, whole));
     }
 
     /// Ends a merge; a flush only if it is the first of those in progress.
     fn end(&mut self, index: usize) {
-        let (mut merge, mut made_of) = self.in_progress.remove(index);
-        if merge.is_partial() {
+        let (mut plan, mut made_of) = self.in_progress.remove(index);
+        if plan.is_partial() {
             return self.ask(Occasion::Arrived { level: 1 });
         }
-        if merge.cause == Cause::Flush {
-            let first = self.in_progress[..index].iter().position(|(merge, _)| merge.cause == Cause::Flush);
+        if plan.cause == Cause::Flush {
+            let first = self.in_progress[..index].iter().position(|(plan, _)| plan.cause == Cause::Flush);
             if let Some(first) = first {
-                self.in_progress.insert(index, (merge, made_of));
-                (merge, made_of) = self.in_progress.remove(first);
+                self.in_progress.insert(index, (plan, made_of));
+                (plan, made_of) = self.in_progress.remove(first);
             }
             self.arrived += 1;
         }
         let bytes = Bytes(self.flushed[made_of.clone()].iter().sum());
-        let id = if merge.is_move() { merge.inputs[0] } else { RunId(self.made_of.len() as u64) };
+        let id = if plan.is_move() { plan.inputs[0] } else { RunId(self.made_of.len() as u64) };
         self.made_of.insert(id, made_of);
-        planner::finish(&mut self.tree, &merge, Some(Run { id, bytes, entries: None }));
-        self.ask(Occasion::Arrived { level: merge.target });
+        planner::finish(&mut self.tree, &plan, Some(Run { id, bytes, entries: None }));
+        self.ask(Occasion::Arrived { level: plan.target });
         self.ask(Occasion::Arrived { level: 1 });
     }
 
     fn ask(&mut self, occasion: Occasion) {
-        if let Some(merge) = planner::next_compaction(&self.shape, &self.tree, &self.compactions(), occasion) {
-            self.begin(merge);
+        if let Some(plan) = planner::next_compaction(&self.shape, &self.tree, &self.compactions(), occasion) {
+            self.begin(plan);
         }
     }
 
@@ -133,7 +133,7 @@ impl World {
     fn relabel(&mut self, shape: Shape) {
         let (tree, compactions) = planner::relabel(&self.tree, &self.compactions(), &shape);
         self.tree = tree;
-        self.in_progress.iter_mut().zip(compactions).for_each(|((merge, _), new)| *merge = new);
+        self.in_progress.iter_mut().zip(compactions).for_each(|((plan, _), new)| *plan = new);
         self.shape = shape;
         self.allow();
     }
@@ -153,17 +153,16 @@ impl World {
             end = made_of.end;
         }
         assert_eq!(end, self.arrived, "everything that has arrived is there:\n{}", self.tree);
-        for (index, (merge, _)) in self.in_progress.iter().enumerate() {
-            let others = self.in_progress[..index].iter().flat_map(|(merge, _)| &merge.inputs);
-            assert!(others.into_iter().all(|run| !merge.inputs.contains(run)), "{merge} shares a run with another");
-            if merge.is_partial() {
+        for (index, (plan, _)) in self.in_progress.iter().enumerate() {
+            let others = self.in_progress[..index].iter().flat_map(|(plan, _)| &plan.inputs);
+            assert!(others.into_iter().all(|run| !plan.inputs.contains(run)), "{plan} shares a run with another");
+            if plan.is_partial() {
                 continue;
             }
-            let runs = self.tree.level(merge.target);
-            let first =
-                merge.inputs.first().and_then(|first| runs.iter().position(|run| run.id == *first)).unwrap_or(0);
-            let beside = runs[first..].iter().map(|run| run.id).take(merge.inputs.len());
-            assert!(beside.eq(merge.inputs.iter().copied()), "{merge} in\n{}", self.tree);
+            let runs = self.tree.level(plan.target);
+            let first = plan.inputs.first().and_then(|first| runs.iter().position(|run| run.id == *first)).unwrap_or(0);
+            let beside = runs[first..].iter().map(|run| run.id).take(plan.inputs.len());
+            assert!(beside.eq(plan.inputs.iter().copied()), "{plan} in\n{}", self.tree);
         }
     }
 
@@ -177,8 +176,8 @@ impl World {
                 self.tree
             );
         }
-        let (held, level) = (self.tree.level_bytes(1).0, self.shape.level(1));
-        let full = 2 * held + self.shape.buffer().0 >= 2 * level.capacity.0;
+        let (size, level) = (self.tree.level_bytes(1).0, self.shape.level(1));
+        let full = 2 * size + self.shape.buffer().0 >= 2 * level.capacity.0;
         assert!(!full || self.shape.last() == 1, "level 1 is stuck:\n{}\n{}", self.shape, self.tree);
     }
 }

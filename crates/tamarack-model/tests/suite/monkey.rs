@@ -4,14 +4,14 @@
 use tamarack_model::allocate::weights::{in_oldest, weights};
 use tamarack_model::allocate::{Load, ideal, ideal_rate, uniform};
 use tamarack_model::cost::lookup;
-use tamarack_model::cost::monkey::{Merging, Tree};
+use tamarack_model::cost::monkey::{Merging, MonkeyTree};
 use tamarack_model::units::Entries;
 
 /// Large enough that whole entries do not matter in the smallest run.
 const SMALLEST: f64 = 1e6;
 
 /// The runs of a full tree, young to old.
-fn runs(tree: &Tree, levels: u32) -> Vec<Load> {
+fn runs(tree: &MonkeyTree, levels: u32) -> Vec<Load> {
     let per_level = tree.runs() as usize;
     let size = |level: u32| (SMALLEST * tree.ratio.powi(level as i32) / per_level as f64) as u64;
     (0..levels).flat_map(|level| std::iter::repeat_n(Load::new(size(level)), per_level)).collect()
@@ -26,13 +26,13 @@ fn bits_of(runs: &[Load], bits_per_entry: f64) -> f64 {
 }
 
 /// The exact least number of block reads of a lookup that finds nothing.
-fn exact(tree: &Tree, levels: u32, bits_per_entry: f64) -> f64 {
+fn exact(tree: &MonkeyTree, levels: u32, bits_per_entry: f64) -> f64 {
     let runs = runs(tree, levels);
     lookup::zero_result(&rates(&ideal(&runs, bits_of(&runs, bits_per_entry))))
 }
 
-const LEVELING: fn(f64) -> Tree = |ratio| Tree { ratio, merging: Merging::Leveling };
-const TIERING: fn(f64) -> Tree = |ratio| Tree { ratio, merging: Merging::Tiering };
+const LEVELING: fn(f64) -> MonkeyTree = |ratio| MonkeyTree { ratio, merging: Merging::Leveling };
+const TIERING: fn(f64) -> MonkeyTree = |ratio| MonkeyTree { ratio, merging: Merging::Tiering };
 
 /// Eq. 7: with many levels the closed form is the exact sum, with filters on all levels and without
 /// on the largest ones; for few levels it is too high by as much as is said here, at 5 bits per

@@ -111,9 +111,9 @@ fn alike(above: u64, last: f64, cost: LevelCost) -> f64 {
     let mut least = f64::INFINITY;
     for ratio in 2..=40 {
         for changes in 0..40 {
-            let (mut batch, mut held, mut sum) = (1_u64, 0_u64, 0.0);
+            let (mut batch, mut size, mut sum) = (1_u64, 0_u64, 0.0);
             for level in 0..40 {
-                let left = above - held;
+                let left = above - size;
                 if left >= 2 * batch && last >= 1.5 * left as f64 {
                     least = least.min(sum + cost.of(left as f64 / batch as f64) + cost.of(last / left as f64));
                 }
@@ -122,7 +122,7 @@ fn alike(above: u64, last: f64, cost: LevelCost) -> f64 {
                     break;
                 }
                 batch *= next;
-                held += batch;
+                size += batch;
                 sum += cost.of(next as f64);
             }
         }
@@ -446,8 +446,8 @@ fn growth_may_take_levels_away() {
                 match random.below(8) {
                     0 => tree.change_policy([&*leveling, &*moose][random.below(2) as usize]),
                     1 => drop(tree.ingest(Bytes(500 + random.below(20_000)))),
-                    2 => tree.seal(Bytes(5000 + random.below(5000))),
-                    _ => tree.seal(Bytes(500 + random.below(1000))),
+                    2 => tree.switch_memtable(Bytes(5000 + random.below(5000))),
+                    _ => tree.switch_memtable(Bytes(500 + random.below(1000))),
                 }
                 tree.settle();
                 fewer += usize::from(tree.shape().last() < levels);

@@ -27,25 +27,25 @@ impl Twin {
         Self { levels: vec![Vec::new(); shape.last()], written: vec![0; shape.last()], entries: 0, shape }
     }
 
-    fn held(&self, level: usize) -> f64 {
+    fn size(&self, level: usize) -> f64 {
         self.levels[level - 1].iter().map(|run| run.len() as f64).sum()
     }
 
-    fn is_full(&self, level: usize, held: f64) -> bool {
-        held >= self.shape.level(level).capacity.as_f64() - self.shape.nominal_batch(level).as_f64() / 2.0
+    fn is_full(&self, level: usize, size: f64) -> bool {
+        size >= self.shape.level(level).capacity.as_f64() - self.shape.nominal_batch(level).as_f64() / 2.0
     }
 
     fn flush(&mut self, count: u64) {
         let batch: Vec<u64> = (self.entries..self.entries + count).collect();
         self.entries += count;
-        if self.shape.last() > 1 && self.is_full(1, self.held(1) + count as f64) {
+        if self.shape.last() > 1 && self.is_full(1, self.size(1) + count as f64) {
             // What fills level 1 is written there once, alone.
             self.written[0] += count;
             self.levels[0].push(batch);
         } else {
             self.arrive(1, vec![batch], 1);
         }
-        if self.is_full(1, self.held(1)) && self.shape.last() > 1 {
+        if self.is_full(1, self.size(1)) && self.shape.last() > 1 {
             let batch = std::mem::take(&mut self.levels[0]);
             self.come_down(2, batch);
         }
@@ -54,7 +54,7 @@ impl Twin {
     /// A batch of runs on its way down: through the level, or into it.
     fn come_down(&mut self, level: usize, batch: Vec<Vec<u64>>) {
         let entries: usize = batch.iter().map(Vec::len).sum();
-        if level < self.shape.last() && self.is_full(level, self.held(level) + entries as f64) {
+        if level < self.shape.last() && self.is_full(level, self.size(level) + entries as f64) {
             let mut all = std::mem::take(&mut self.levels[level - 1]);
             all.extend(batch);
             self.come_down(level + 1, all);
@@ -130,7 +130,7 @@ fn agrees_with_the_twin() {
             if count == 0 {
                 continue;
             }
-            tree.seal(Bytes(count));
+            tree.switch_memtable(Bytes(count));
             tree.settle();
             twin.flush(count);
             twin.check();

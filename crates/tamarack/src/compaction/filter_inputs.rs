@@ -155,7 +155,7 @@ fn seen_of(run: &Run) -> SeenRun {
     SeenRun {
         lookups: seen.lookups / f64::max(entries, 1.0),
         came: share(seen.came),
-        in_vain: share(seen.in_vain),
+        misses: share(seen.in_vain),
         ..seen
     }
 }

@@ -194,7 +194,7 @@ impl Schedule {
         let in_progress = self.in_progress(edit, tree);
         let left = |job: &Job| if goes_on(job) { Bytes(job.left) } else { Bytes::ZERO };
         let jobs = self.jobs.iter().zip(&in_progress);
-        let jobs: Vec<pace::Job> = jobs.map(|(job, plan)| pace::Job::of(plan, left(job))).collect();
+        let jobs: Vec<pace::PacedJob> = jobs.map(|(job, plan)| pace::PacedJob::of(plan, left(job))).collect();
         let occupancy = &self.counted.as_ref().expect("just counted").occupancy;
         let plan = self.design.pacer.plan(&Load { occupancy, buffered, buffered_max }, &jobs);
         let rate = self.speed.get().map(|speed| speed * plan.share).filter(|rate| rate.is_finite());

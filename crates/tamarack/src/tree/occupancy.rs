@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tamarack_model::agenda::{Contents, Garbage};
 use tamarack_model::bound;
-use tamarack_model::cost::space::Content;
+use tamarack_model::cost::space::RunContent;
 use tamarack_model::planner::{self, Cause};
 use tamarack_model::{Bytes, Entries, Occupancy, Run as RunCount, RunId as RunName};
 
@@ -38,7 +38,7 @@ impl TreeVersion {
 
     /// Returns the contents of each run, for space amplification. The size of tombstones is
     /// estimated by the lengths of the tables' first and last keys.
-    pub fn contents(&self) -> BTreeMap<RunName, Content> {
+    pub fn contents(&self) -> BTreeMap<RunName, RunContent> {
         self.runs().map(|run| (name(run.id()), content(run))).collect()
     }
 
@@ -95,7 +95,7 @@ impl TreeVersion {
 pub struct RunContents<'a> {
     tree: &'a TreeVersion,
     sequences: &'a Sequences,
-    contents: OnceCell<BTreeMap<RunName, Content>>,
+    contents: OnceCell<BTreeMap<RunName, RunContent>>,
 }
 
 impl<'a> RunContents<'a> {
@@ -106,7 +106,7 @@ impl<'a> RunContents<'a> {
 }
 
 impl Contents for RunContents<'_> {
-    fn content(&self, run: &RunCount) -> Content {
+    fn content(&self, run: &RunCount) -> RunContent {
         self.contents.get_or_init(|| self.tree.contents())[&run.id]
     }
 
@@ -142,12 +142,12 @@ fn count(run: &Run) -> RunCount {
     RunCount { id: name(run.id()), bytes: Bytes(run.raw_bytes()), entries: Some(Entries(entries)) }
 }
 
-fn content(run: &Run) -> Content {
-    run.slices().iter().fold(Content::default(), |sum, slice| {
+fn content(run: &Run) -> RunContent {
+    run.slices().iter().fold(RunContent::default(), |sum, slice| {
         let meta = slice.table().meta();
         let tombstones = slice.share_of(meta.tombstones);
         let tombstone_bytes = raw_bytes((meta.smallest_key.len() + meta.largest_key.len()) / 2, 0);
-        sum.plus(Content {
+        sum.plus(RunContent {
             bytes: Bytes(slice.raw_bytes()),
             entries: Entries(slice.share_of(meta.entries)),
             tombstones: Entries(tombstones),

@@ -15,7 +15,7 @@ use tamarack::{Db, Result};
 use tamarack_env::{Random, SimEnv};
 use tamarack_model::agenda::{Contents, Garbage, Next, Scope};
 use tamarack_model::bound::SpaceBound;
-use tamarack_model::cost::space::Content;
+use tamarack_model::cost::space::RunContent;
 use tamarack_model::planner::{Cause, CompactionPlan};
 use tamarack_model::policy::{self, Policy};
 use tamarack_model::simulate::{Data, Tree};
@@ -84,11 +84,11 @@ fn raw_bytes(versions: &Versions) -> u64 {
 }
 
 impl Contents for Entries {
-    fn content(&self, run: &Run) -> Content {
+    fn content(&self, run: &Run) -> RunContent {
         let stock = self.0.borrow();
         let versions = &stock.runs[&run.id];
         let tombstones = versions.values().filter(|version| version.value_bytes.is_none()).count() as u64;
-        Content {
+        RunContent {
             bytes: run.bytes,
             entries: EntryCount(versions.len() as u64),
             tombstones: EntryCount(tombstones),
@@ -191,7 +191,7 @@ impl<'a> Pair<'a> {
         self.entries.0.borrow_mut().memtables.push_back(memtable);
         self.db.flush()?;
         self.db.wait_for_compactions()?;
-        self.tree.seal(Bytes(raw));
+        self.tree.switch_memtable(Bytes(raw));
         self.settle();
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tamarack::{AdvancedOptions, Db, Options, Result, RunStats};
 use tamarack_env::{Env, MemoryEnv, Random};
 use tamarack_model::FilterKind;
-use tamarack_model::allocate::{Curve, Load, searches_in_vain, uniform};
+use tamarack_model::allocate::{Curve, Load, false_positives, uniform};
 use tamarack_model::filter;
 
 /// Raw bytes of an entry: 8 of the key, 8 of the value, 8.
@@ -76,7 +76,7 @@ fn best_and_equal(kind: FilterKind, runs: &[RunStats], bits_per_entry: f64) -> (
     let curve = Curve::new(kind);
     let loads: Vec<Load> = runs.iter().map(|run| Load::new(run.entries)).collect();
     let bits = loads.iter().map(|load| load.entries.0 as f64).sum::<f64>() * bits_per_entry;
-    let cost = |allocated: Vec<f64>| searches_in_vain(&loads, allocated.into_iter().map(|bits| curve.rate(bits)));
+    let cost = |allocated: Vec<f64>| false_positives(&loads, allocated.into_iter().map(|bits| curve.rate(bits)));
     (cost(curve.allocate(&loads, bits)), cost(uniform(&loads, bits)))
 }
 

@@ -143,7 +143,7 @@ fn a_tree_takes_the_form_of_its_shape() {
     assert!(merged > 60, "{merged} merges");
 }
 
-/// A merge by which a level takes its form says so to whoever listens; what a change costs is
+/// A compaction of a reshape reports that cause in its event; what a change costs is
 /// refused where it cannot be reckoned.
 #[test]
 fn a_reshape_names_its_cause() {
@@ -166,7 +166,7 @@ fn a_reshape_names_its_cause() {
     db.set_policy("leveling:T=30").unwrap();
     db.reshape().unwrap();
     sim.run_background_until_idle();
-    assert_eq!(*causes.lock(), ["level 1 takes its form"]);
+    assert_eq!(*causes.lock(), ["reshape of level 1"]);
     for (words, bytes) in [("mouse", 0), ("leveling:T=4", u64::MAX)] {
         assert!(matches!(db.estimate_reshape(words, bytes), Err(Error::InvalidArgument(_))), "{words} {bytes}");
     }

@@ -52,7 +52,7 @@ fn false_positives_are_as_predicted() -> Result<()> {
             assert!(counts.filter_probes > lookups * RUNS * 99 / 100 && counts.lookups == lookups, "{counts:?}");
             assert_eq!(counts.filter_probes, counts.filter_negatives + counts.filter_false_positives);
             let measured = counts.filter_false_positives as f64 / counts.filter_probes as f64;
-            let predicted = filter::promise(kind, f64::from(bits)).fpr;
+            let predicted = filter::predict(kind, f64::from(bits)).fpr;
             println!("{}, {bits} bits per entry: {measured:.5} measured, {predicted:.5} predicted", kind.name());
             assert!((measured / predicted - 1.0).abs() < 0.1, "{} {bits}: {measured} of {predicted}", kind.name());
         }

@@ -33,7 +33,7 @@ impl Causes {
     /// How many merges the bound called for, and how much they took.
     fn of_bound(&self) -> (usize, u64) {
         let all = self.0.lock();
-        let of_bound = || all.iter().filter(|(cause, _)| cause == "space bound");
+        let of_bound = || all.iter().filter(|(cause, _)| cause == "space amplification exceeds its bound");
         (of_bound().count(), of_bound().map(|(_, bytes)| bytes).sum())
     }
 }

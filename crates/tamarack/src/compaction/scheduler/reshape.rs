@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tamarack_model::filter::FilterChoice;
 use tamarack_model::policy::Policy;
-use tamarack_model::simulate::{self, Change as PredictedChange};
+use tamarack_model::simulate::{self, ChangeCost as PredictedChange};
 use tamarack_model::{Bytes, Shape};
 
 use super::Scheduler;
