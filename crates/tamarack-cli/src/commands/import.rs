@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(run(&["import", &db, &input, "--sorted", "--batch", "7"]).status, 2);
     }
 
-    /// Tables without digests are smaller by 3 to 4 bytes per key.
+    /// Tables of this size are smaller by 4 to 5 bytes per key without digests.
     #[test]
     fn digests_are_left_out() {
         let dir = TestDir::new("digests_are_left_out");
@@ -275,7 +275,7 @@ mod tests {
             stats["live_bytes"].as_u64().expect("a number")
         };
         let less = stored("with", &[]) - stored("without", &["--no-digests"]);
-        assert!((3 * 20_000..4 * 20_000).contains(&less), "{less}");
+        assert!((4 * 20_000..5 * 20_000).contains(&less), "{less}");
     }
 
     /// An invalid line ends the import with its number; the lines before it are stored and

@@ -50,12 +50,12 @@ fn wrong_words() {
         (&["compact", db, "--policy", "leveling:T=1"], &["T=1 ", "from 2 to 65536"]),
         (&["compact", db, "--filter", "blum:bits=10"], &["blum", "`bloom:bits=10`"]),
         (&["compact", db, "--filter", "bloom"], &["as in `bloom:bits=10`"]),
-        (&["compact", db, "--filter", "bloom:bits=100"], &["above 0 and up to 64"]),
+        (&["compact", db, "--filter", "bloom:bits=100"], &["above 0 and at most 64"]),
         (&["compact", db, "--threads", "0"], &["1..=1024"]),
         (&["put", db, "a", "b", "--memory", "64mib"], &["--memory <SIZE>", "such as 64MiB"]),
         (&["put", db, "a", "b", "--memory", "10"], &["10 bytes", "at least 1048576"]),
         (&["put", db, "a", "b", "--durability", "never"], &["buffered, sync, or interval:MS"]),
-        (&["import", db, "--buffer", "0", "/dev/null"], &["buffer", "at least 1 "]),
+        (&["import", db, "--buffer", "0", "/dev/null"], &["memtable_bytes", "at least 1 "]),
         (&["import", db, "--block-size", "3", "/dev/null"], &["block", "at least 64 "]),
         (&["import", db, "--compression", "snappy"], &["none, lz4"]),
         (&["bench", "fillrandm"], &["similar", "'fillrandom'"]),
@@ -86,8 +86,8 @@ fn wrong_places() {
         refused(words, 2, &["none: there is no database here", "check the path"]);
     }
     refused(&["get", empty, "k"], 2, &["empty: there is no database here"]);
-    refused(&["stats", file], 2, &["file: not a directory", "name that"]);
-    refused(&["put", file, "a", "b"], 2, &["file: not a directory", "name that"]);
+    refused(&["stats", file], 2, &["file: not a directory", "give the path of a database directory"]);
+    refused(&["put", file, "a", "b"], 2, &["file: not a directory", "give the path of a database directory"]);
     refused(&["put", &dir.join("none/db"), "a", "b"], 2, &["does not exist; make that first"]);
     refused(&["import", db, none], 3, &["none: ", "name a file that exists"]);
     refused(&["import", db, empty], 3, &["empty: ", "directory", "name a file"]);

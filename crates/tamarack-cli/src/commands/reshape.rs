@@ -204,6 +204,6 @@ mod tests {
         };
         assert!(refused(&["--policy", "leveling"]).contains("parameters T"));
         assert!(refused(&["--dry-run", "--at-once"]).contains("--at-once"));
-        assert!(refused(&["--writes", "90TiB"]).contains("to be written"));
+        assert!(refused(&["--writes", "90TiB"]).contains("arriving bytes"));
     }
 }

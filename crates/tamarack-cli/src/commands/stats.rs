@@ -193,11 +193,8 @@ fn memory(memory: &MemoryStats) -> String {
 /// The term for a component of the engine's memory account.
 fn component(name: &str) -> &str {
     match name {
-        "buffers" => "memtables",
         "cache" => "block cache",
-        "merges" => "compactions",
-        "held" => "pinned",
-        "log" => "WAL",
+        "wal" => "WAL",
         name => name,
     }
 }
@@ -287,7 +284,7 @@ fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
         ("flushed_raw_bytes", stats.flushed_raw_bytes.into()),
         ("flush_bytes", stats.flush_bytes.into()),
         ("flush_failures", stats.flush_failures.into()),
-        ("merges", stats.compactions.into()),
+        ("compactions", stats.compactions.into()),
         ("compaction_bytes", stats.compaction_bytes.into()),
         ("compaction_failures", stats.compaction_failures.into()),
         ("moves", stats.moves.into()),
@@ -353,7 +350,7 @@ fn reads_for_programs(stats: &Stats) -> Map<String, Value> {
         ("gets", reader(reads.gets)),
         ("multi_gets", reader(reads.multi_gets)),
         ("scans", reader(reads.scans)),
-        ("merges", reader(reads.compactions)),
+        ("compactions", reader(reads.compactions)),
         ("upkeep", reader(reads.upkeep)),
     ])
 }
@@ -398,7 +395,7 @@ fn run_for_programs(run: &RunStats) -> Map<String, Value> {
 
 fn job_for_programs(job: &JobStats) -> Map<String, Value> {
     json::object([
-        ("kind", if job.is_flush { "flush" } else { "merge" }.into()),
+        ("kind", if job.is_flush { "flush" } else { "compaction" }.into()),
         ("cause", job.cause.as_str().into()),
         ("inputs", job.inputs.clone().into()),
         ("target_level", job.target_level.into()),
@@ -522,8 +519,10 @@ mod tests {
         );
         assert_eq!(
             names(&shown["since_opening"]),
-            "entries_written filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes compaction_bytes compaction_failures \
-             merges moves raw_bytes_written reshapes filter_rebuild_bytes_read write_delay_seconds write_delays write_stall_seconds write_stalls"
+            "compaction_bytes compaction_failures compactions entries_written filter_rebuild_bytes_read \
+             filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes \
+             flushes moves raw_bytes_written reshapes write_delay_seconds write_delays write_stall_seconds \
+             write_stalls"
         );
         assert_eq!(
             names(&shown["lookups"]),
@@ -532,7 +531,7 @@ mod tests {
         );
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");
-        assert_eq!(names(&shown["reads"]), "gets merges multi_gets scans upkeep");
+        assert_eq!(names(&shown["reads"]), "compactions gets multi_gets scans upkeep");
         assert_eq!(names(&shown["reads"]["gets"]), "batches blocks bytes index_blocks reads");
         assert_eq!(names(&shown["recovery"]), "dropped entries_replayed orphans_removed");
     }

@@ -147,7 +147,7 @@ fn seen_of(run: &Run) -> SeenRun {
         let (came, in_vain, lookups) = slice.table().seen_lately();
         let of_slice = slice.share_of(slice.table().meta().entries) as f64;
         seen.came += came;
-        seen.in_vain += in_vain;
+        seen.misses += in_vain;
         seen.lookups += lookups as f64 * of_slice;
         entries += of_slice;
     }
@@ -155,7 +155,7 @@ fn seen_of(run: &Run) -> SeenRun {
     SeenRun {
         lookups: seen.lookups / f64::max(entries, 1.0),
         came: share(seen.came),
-        misses: share(seen.in_vain),
+        misses: share(seen.misses),
         ..seen
     }
 }

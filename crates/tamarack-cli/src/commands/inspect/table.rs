@@ -460,6 +460,7 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         let Some(properties) = properties else { return };
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
         (self.counted.filter_kind, self.counted.filter_bits) = (properties.filter_kind, properties.filter_bits);
+        self.counted.compression = properties.compression;
         if self.counted != *properties {
             self.report.damaged(self.footer.properties.offset, "properties: they are not those of the entries");
         }
