@@ -76,7 +76,7 @@ fn use_in_every_way(db: &Db) {
     for (number, refusal) in refusals.into_iter().enumerate() {
         let error = refusal.expect_err(&format!("call {number}"));
         assert!(matches!(error, Error::ReadOnly { .. }), "call {number}: {error:?}");
-        assert!(error.to_string().contains("reading only") && error.to_string().contains("open it for writing"));
+        assert!(error.to_string().contains("read-only") && error.to_string().contains("open it for writing"));
     }
     drop(db.pause_compactions());
 }

@@ -219,7 +219,7 @@ fn edits_that_break_a_rule_are_refused() {
         ),
         ("changes the runs", &version, vec![Change::Relabelled { tree: TREE, levels: vec![vec![RunId(2)]] }]),
         ("flushed through", &version, vec![Change::FlushedThrough { tree: TREE, sequence: Sequence(19) }]),
-        ("reopened", &closed, vec![Change::WalDurable { position: 10 }]),
+        ("does not reopen the WAL", &closed, vec![Change::WalDurable { position: 10 }]),
     ];
     for (reason, version, changes) in cases {
         let why = apply(version, changes.clone()).err().unwrap_or_else(|| panic!("{changes:#?} was not refused"));
