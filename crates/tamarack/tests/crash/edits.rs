@@ -1,13 +1,13 @@
-//! What each edit of the manifest is for, read from the storage itself, so that images can be
-//! counted by the step of a flush, merge or change of shape in which the machine stopped.
+//! The purpose of each manifest edit, read from storage, so that images can be counted by the step
+//! of a flush, compaction or change of shape in which the machine stopped.
 //!
 //! ```text
 //!   table: write ── table: sync ── table: sync directory ── manifest: append ── manifest: sync ── table: remove
 //!   └─────────── for the edit that will name the table ─────────────┴── decoded at the next call ──┘
 //! ```
 //!
-//! Before an edit is appended, nobody here knows what it will say. So the images at these calls are
-//! held back until the edit can be read.
+//! Before an edit is appended, its contents are unknown here. So the images at these calls wait
+//! until the edit can be read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,10 +21,10 @@ use tamarack_format::manifest::{Header, decode_record};
 use tamarack_format::meta::TableId;
 use tamarack_format::names::FileName;
 
-/// Images by what an edit does, and by the step towards it.
+/// Images by the purpose of an edit, and by the step towards it.
 pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;
 
-/// What an edit does. One may do several things.
+/// The purpose of an edit. One edit may have several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Purpose {
     FlushIntoNewRun,
@@ -44,8 +44,8 @@ pub(crate) enum Purpose {
 /// What must have been seen often: what is done, the steps towards it, and before each of them how
 /// many different images, both halves together.
 ///
-/// A range is merged, and a run ingested, when everything before it has been flushed, so at most of
-/// its calls there is little that a crash could tear.
+/// A range is compacted, and a run ingested, when everything before it has been flushed, so at most
+/// of its calls there is little that a crash could tear.
 pub(crate) const HANDOVERS: &[(Purpose, &[Step], u64)] = {
     use Purpose::*;
     const EDIT: &[Step] = &[step::MANIFEST_APPEND, step::MANIFEST_SYNC];

@@ -1,4 +1,5 @@
-//! [`Examiner`]: takes images of machines at every moment, opens the database on each, and judges.
+//! [`Examiner`]: takes images of machines at every moment, opens the database on each, and checks
+//! it.
 //!
 //! ```text
 //! workload ── call ── call ── call ── …            before each call that changes storage, and after the last:
@@ -11,13 +12,12 @@
 //!              └─ verify
 //! ```
 //!
-//! What is drawn for an image (how it goes on, with which options, whether crashes during its
-//! recovery are tried) follows from the workload's seed and from the [`Trail`] on which the image
-//! was reached, and from nothing else; so a trail is all that is needed to examine the same image
-//! again.
+//! The choices for an image (how it continues, with which options, whether its recovery crashes)
+//! follow only from the workload's seed and from the [`Trail`] on which the image was reached; so a
+//! trail suffices to examine the same image again.
 //!
-//! Many images are the same: it suffices to open one, but each must fulfil what was owed at its own
-//! moment. So the outcome is remembered by the image's identity.
+//! Equal images are opened once, but each must satisfy the guarantees of its own moment. So the
+//! outcome is stored by the image's identity.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -82,7 +82,7 @@ pub(crate) struct Taken {
 /// The images on the way, from the workload's machine on.
 pub(crate) type Trail = Vec<Taken>;
 
-/// What was wrong, and where.
+/// A failure, and its trail.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) workload: String,
@@ -91,7 +91,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-/// What was seen.
+/// Coverage.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     /// Different images: no two have the same names and contents.
@@ -226,7 +226,7 @@ impl Examiner {
         }
     }
 
-    /// Judges one image.
+    /// Checks one image.
     fn examine(self: &Arc<Self>, image: SimEnv, ledger: Ledger, trail: Trail, settings: Settings) {
         let death = trail.last().expect("an image has a trail").death;
         let identity = image.identity();
@@ -302,7 +302,7 @@ impl Examiner {
             session.flush()?;
         }
         if random.eighths(2) {
-            // Merges that the crash interrupted go on.
+            // Compactions that the crash interrupted go on.
             session.settle()?;
             session.check()?;
         }
@@ -365,7 +365,7 @@ impl Examiner {
         self.found.lock().failure.is_some()
     }
 
-    /// Notes the first failure.
+    /// Records the first failure.
     pub(crate) fn fail(&self, trail: &Trail, what: String) {
         let failure = Failure { workload: self.workload.clone(), seed: self.seed, trail: trail.clone(), what };
         self.found.lock().failure.get_or_insert(failure);

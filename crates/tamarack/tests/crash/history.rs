@@ -1,4 +1,4 @@
-//! What should be there: the commits in their order, and what the database holds after each.
+//! The expected contents: the commits in their order, and the entries after each.
 //!
 //! A recovered database says how many entries were ever written, or which sequence a run had that
 //! was ingested since ([`tamarack::Stats::visible_sequence`]); a [`Timeline`] knows after which
@@ -33,15 +33,15 @@ pub(crate) struct Commit {
     pub(crate) changes: Vec<KeyChange>,
 }
 
-/// All commits up to some moment.
+/// The commits up to some moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     commits: Vec<Arc<Commit>>,
-    /// What is there after so many commits: one more than there are commits.
+    /// The contents after each number of commits: one more than there are commits.
     points: Vec<Point>,
 }
 
-/// What is there after some commit.
+/// The contents after a commit.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     /// Entries ever written, deletes included.
@@ -105,7 +105,7 @@ impl Timeline {
         Self { commits: Vec::new(), points: vec![Point { written: 0, digest: 0 }] }
     }
 
-    /// How many commits there are.
+    /// Returns the number of commits.
     pub(crate) fn len(&self) -> usize {
         self.commits.len()
     }
@@ -140,12 +140,12 @@ impl Timeline {
         self.points.binary_search_by_key(&written, |point| point.written).ok()
     }
 
-    /// The digest of what is there after so many commits.
+    /// Returns the digest of the contents after that many commits.
     pub(crate) fn digest(&self, position: usize) -> u64 {
         self.points[position].digest
     }
 
-    /// What is there after so many commits.
+    /// Returns the contents after that many commits.
     pub(crate) fn state(&self, position: usize) -> Entries {
         let mut state = Entries::new();
         for commit in &self.commits[..position] {
@@ -160,7 +160,7 @@ pub(crate) fn digest_all(state: &Entries) -> u64 {
     state.iter().fold(0, |sum, (key, value)| sum.wrapping_add(digest(key, value)))
 }
 
-/// How what is there differs from what should be.
+/// Describes the difference between actual and expected contents.
 pub(crate) fn difference(expected: &Entries, found: &Entries) -> String {
     let show = |key: &[u8], value: Option<&Vec<u8>>| match value {
         None => format!("{} absent", key.escape_ascii()),

@@ -1,11 +1,11 @@
-//! After any crash, what is there is a prefix of the commits that contains everything promised, and
-//! opening succeeds.
+//! Crash tests: after any crash, opening succeeds, and the database has a prefix of the commits
+//! that includes everything durable.
 //!
-//! Workloads run on the simulator; at each moment the machine is stopped in many ways, and every
-//! image is opened, judged, used, stopped again. `edits` tells which step of which flush, merge or
-//! change of shape an image is of, `history` knows what should be there, `session` what is
-//! promised, `death` the ways to stop, `examiner` takes images and judges, `stories` has the
-//! workloads, `mutations` proves that the judge can say no.
+//! Workloads run on the simulator. At each moment the machine is stopped in many ways, and every
+//! image is opened, checked, used, and stopped again. `edits` tells which step of which flush,
+//! compaction or change of shape an image is of, `history` has the expected contents, `session` the
+//! guarantees, `death` the ways to stop; `examiner` takes and checks images, `stories` has the
+//! workloads, and `mutations` shows that the examiner can fail.
 //!
 //! `TAMARACK_IMAGES=5000000 cargo test -p tamarack --test crash images -- --nocapture` looks at
 //! millions. A failure prints the command that examines its image again.
@@ -28,18 +28,18 @@ use tamarack_env::sync::Mutex;
 use crate::edits::HANDOVERS;
 use crate::examiner::{Effort, Examiner, Mutation, Row, Taken, Tally, Trail, kind};
 
-/// Different images in each half of the workloads.
+/// Number of different images in each half of the workloads.
 const IMAGES: u64 = 25_000;
 
-/// Different images per kind of step in each half.
+/// Number of different images per kind of step in each half.
 const IMAGES_PER_KIND: u64 = 500;
 
 const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 4, recoveries: 2 };
 
-/// What must have been seen often.
+/// Minimum coverage.
 const KINDS: [&str; 7] = ["log append", "rotation", "table", "directory", "manifest", "deletion", "recovery"];
 
-/// What the half that ended first has seen.
+/// Coverage of the half that ended first.
 static OTHER_HALF: Mutex<Option<Tally>> = Mutex::new(None);
 
 #[test]
@@ -107,7 +107,7 @@ fn images(half: usize) {
     }
 }
 
-/// Every step of every kind of handover was seen often.
+/// Checks that every step of every kind of handover occurred often.
 fn check_handovers(sum: &Tally) {
     for (purpose, steps, wanted) in HANDOVERS {
         for step in *steps {

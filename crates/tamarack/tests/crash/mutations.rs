@@ -1,13 +1,13 @@
-//! The proof that the suite can say no: each sync is left out once, each pair of ordered steps is
-//! swapped once, and every time the examiner must find an image that is wrong.
+//! Mutation tests of the crash suite: each sync is left out once, each pair of ordered steps is
+//! swapped once, and every time the examiner must find a wrong image.
 //!
-//! A sync whose omission nobody notices is either useless or untested, and a simulator that shows
-//! too little would make every test pass. So this is where the tests, the simulator and the
-//! engine's own reasons for each sync are held against each other. What is listed here is complete:
-//! every sync that any workload makes has its row, and every step is exercised or has a reason.
+//! A sync whose omission goes unnoticed is either useless or untested, and a simulator that shows
+//! too little would make every test pass. Here the tests, the simulator and the engine's reasons
+//! for each sync are compared. The lists are complete: every sync of any workload has its row, and
+//! every step is exercised or has a reason.
 //!
 //! Not in the list of pairs are steps whose order does not matter because nothing is acknowledged,
-//! removed or built upon between them: the syncs of several log segments among each other (all of
+//! removed or built upon between them: the syncs of several WAL segments among each other (all of
 //! them come before the acknowledgement); a segment's header and its name (a segment with only one
 //! of them is no segment, and nothing stands in it); a table and its name (both come before the
 //! edit). "Before the acknowledgement" is tested as "before the next append", which is the next
@@ -50,7 +50,7 @@ const SYNCS: &[(Step, &str)] = &[
 /// Pairs of steps: the first must have happened before the second, because of the state between
 /// them if it has not.
 const ORDERED: &[(Step, Step, &str)] = &[
-    // The log.
+    // The WAL.
     (LOG_SYNC, LOG_APPEND, "a write is acknowledged after its sync"),
     (LOG_SYNC_PREVIOUS, LOG_APPEND, "and after the sync of all segments before its own"),
     (LOG_SYNC_HEADER, LOG_APPEND, "no record without the header before it"),
@@ -58,7 +58,7 @@ const ORDERED: &[(Step, Step, &str)] = &[
     (LOG_SYNC_CUT, LOG_APPEND, "a failed append is gone before anything takes its place"),
     (LOG_SYNC, MANIFEST_APPEND, "the manifest says how far the log is durable"),
     (DATABASE_SYNC_PARENT, TABLE_CREATE, "writes are acknowledged after the directory's name is durable"),
-    // Flushes and merges.
+    // Flushes and compactions.
     (TABLE_SYNC, MANIFEST_APPEND, "no edit names a table that is not whole"),
     (TABLE_SYNC_DIRECTORY, MANIFEST_APPEND, "no edit names a table that is not there"),
     (MANIFEST_APPEND, LOG_REMOVE, "the log is needed until the edit says that tables have it"),
@@ -124,7 +124,7 @@ const NOT_EXERCISED: &[(Step, &str)] =
 
 const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 6, recoveries: 4 };
 
-/// Rounds of all workloads after which a change counts as unnoticed.
+/// Number of rounds of all workloads after which a mutation counts as unnoticed.
 const ROUNDS: u64 = 1;
 
 #[test]

@@ -1,9 +1,9 @@
-//! One machine with a database on it, and the ledger of what that owes.
+//! A machine with a database, and the ledger of its guarantees.
 //!
-//! A [`Session`] does one thing at a time and writes into its [`Ledger`] what is promised from then
-//! on; whoever looks at a crash of the machine reads there what must be found. The ledger is shared
-//! with the simulator's hook, which is called in the midst of whatever the session is doing: so a
-//! commit stands in it before it is begun, and counts as acknowledged only after.
+//! A [`Session`] runs one action at a time and records in its [`Ledger`] the guarantees from then
+//! on, against which each crash of the machine is checked. The simulator's hook, which is called
+//! during an action, shares the ledger: so a commit is in it before it begins, and counts as
+//! acknowledged only after.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::history::{Commit, Entries, Timeline, difference, digest_all};
 /// The database's directory on every machine.
 pub(crate) const DIR: &str = "/db";
 
-/// What went wrong, for the one who reads the failure.
+/// A failure, in words.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
 /// The options of a database, small enough that everything happens often.
@@ -36,21 +36,21 @@ pub(crate) struct Settings {
     pub(crate) cache_bytes: u64,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
-    /// The words of a policy; `None` leaves the one that the database has.
+    /// The policy's specification; `None` keeps the database's policy.
     pub(crate) policy: Option<&'static str>,
     pub(crate) threads: usize,
 }
 
-/// What a database owes after a crash at this moment.
+/// The guarantees after a crash at this moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     /// All commits, the one that is being written included.
     pub(crate) line: Arc<Timeline>,
-    /// So many are acknowledged: the process's death cannot undo them.
+    /// The number of acknowledged commits, which survive the end of the process.
     pub(crate) acknowledged: usize,
-    /// So many are durable: nothing can.
+    /// The number of durable commits, which survive everything.
     pub(crate) durable: usize,
-    /// So many will be durable once the clock says so and background work had its turn.
+    /// The number of commits that will be durable at that time, after background work.
     intervals: Vec<(usize, Duration)>,
     /// All checkpoints that were ever begun.
     checkpoints: Vec<Checkpoint>,
@@ -67,7 +67,7 @@ struct Checkpoint {
     done: bool,
 }
 
-/// What was found on an image.
+/// The contents of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageContents {
     /// How many commits.
@@ -138,7 +138,7 @@ impl Ledger {
         }
     }
 
-    /// How many commits must be there at least, whatever else is.
+    /// Returns the minimum number of commits after `death`.
     pub(crate) fn owed(&self, death: Death) -> usize {
         match death {
             Death::Process => self.acknowledged,
@@ -146,11 +146,11 @@ impl Ledger {
         }
     }
 
-    /// Checks a number of commits that was found against what is owed.
+    /// Checks the number of commits found against the guarantees.
     pub(crate) fn check(&self, death: Death, found: usize) -> Outcome {
         let (least, most) = (self.owed(death), self.line.len());
         if found < least {
-            return Err(format!("of {least} promised commits only {found} are there, {most} were begun"));
+            return Err(format!("{found} commits found, at least {least} guaranteed, {most} begun"));
         }
         if found > most {
             return Err(format!("{found} commits are there, but only {most} were ever begun"));
@@ -302,13 +302,13 @@ impl Session {
         self.made_durable("compact_range", compacted)
     }
 
-    /// Waits until no merge is called for.
+    /// Waits until no compaction is due.
     pub(crate) fn settle(&mut self) -> Outcome {
         let settled = self.db().wait_for_compactions();
         self.unless_faulty("waiting for merges", settled)
     }
 
-    /// Has every level take the form of the shape.
+    /// Reshapes the tree.
     pub(crate) fn reshape(&mut self) -> Outcome {
         let reshaped = self.db().reshape();
         self.unless_faulty("reshaping", reshaped)

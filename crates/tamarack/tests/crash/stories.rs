@@ -42,7 +42,7 @@ const TEN_MS: Durability = Interval(Duration::from_millis(10));
 const DEFAULT: fn() -> Settings = Settings::default;
 
 const SCRIPTED: &[(&str, Script)] = &[
-    // The log alone: the buffer is never full.
+    // The WAL alone: the memtable is never full.
     ("synced writes", |a| {
         a.write(8, Sync);
     }),
@@ -163,7 +163,7 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("a flush fails once", |a| {
         a.write(3, Buffered).fail(step::TABLE_WRITE, Failure::Io).write(6, Buffered).pass_ms(600).flush();
     }),
-    // Merges that are called for, in several parts on two workers.
+    // Compactions that are called for, in several parts on two workers.
     ("flushes take the active run along", |a| {
         a.begin_with("leveling:T=4").keys = 30;
         for _ in 0..5 {
@@ -316,8 +316,8 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
 ];
 
-/// Policies that generated workloads choose from: trees of two to five levels with the buffers and
-/// keys that they have.
+/// Policies that generated workloads choose from: trees of two to five levels with the memtables
+/// and keys that they have.
 const POLICIES: &[&str] = &[
     "leveling:T=3",
     "garnering:T=2,c=0.5",

@@ -1,4 +1,4 @@
-//! Workloads: short stories of what happens to a database, written by hand or drawn from a seed.
+//! Workloads: short sequences of actions on a database, written by hand or drawn from a seed.
 //!
 //! A [`Workload`] is a list of [`Action`]s, decided in full before it runs; [`run`] does them one
 //! after another on a simulated machine, under the eyes of an [`Examiner`].
@@ -16,7 +16,7 @@ use crate::examiner::Examiner;
 use crate::history::Commit;
 use crate::session::{Ledger, Outcome, Session, Settings};
 
-/// One thing to do.
+/// An action on the database or its machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write(Commit, Durability),
@@ -28,17 +28,17 @@ pub(crate) enum Action {
     Compact,
     /// Merges a range of keys.
     CompactRange(Range<Vec<u8>>),
-    /// Waits until no merge is called for.
+    /// Waits until no compaction is due.
     Settle,
-    /// Every level takes the form of the shape.
+    /// Reshapes the tree.
     Reshape,
-    /// A checkpoint is made.
+    /// Makes a checkpoint.
     Checkpoint,
-    /// The tree gets the shape of another policy.
+    /// Changes the policy.
     Policy(&'static str),
-    /// So many steps of background work.
+    /// Runs that many steps of background work.
     Background(usize),
-    /// Time passes, and background work does what it should.
+    /// Advances the clock, and runs background work until it is idle.
     Pass(Duration),
     /// A clean close, and opening again.
     Reopen(Settings),
@@ -71,7 +71,7 @@ pub(crate) struct Author {
     pub(crate) uniform: bool,
 }
 
-/// Runs a workload. What goes wrong is noted by the examiner.
+/// Runs a workload. The examiner records failures.
 pub(crate) fn run(workload: &Workload, examiner: &Arc<Examiner>) {
     let env = SimEnv::new(workload.seed);
     examiner.mutate(&env);

@@ -41,7 +41,7 @@ impl History {
         assert_eq!(self.unknown.replace(changes), None, "writing goes on after a commit of unknown fate");
     }
 
-    /// All that is acknowledged was promised to survive a loss of power.
+    /// Records that everything acknowledged survives a loss of power.
     pub(crate) fn mark_durable(&mut self) {
         self.durable = self.acknowledged.len();
     }

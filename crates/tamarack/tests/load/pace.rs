@@ -1,13 +1,13 @@
-//! Nobody waits long: what puts take while the tree merges nearly as fast as the device can, on the
-//! simulator's clock.
+//! Latency of puts while the tree compacts nearly as fast as the device can, on the simulator's
+//! clock.
 //!
 //! A tree grows by random keys, in a closed loop, until it has the size that is to be examined. Of
 //! that state there are two images. On the first one, puts come one after the other without a
 //! pause, which says how much per second the device can merge in such a tree. On the second one the
 //! same puts come at nine tenths of that, each at its due time or when the one before has ended.
-//! What is shown: no put takes 100 ms, hardly anything of what was offered is missing in the end,
-//! writers hardly ever wait for a flush, and the tree keeps its shape. All on three devices, with
-//! several policies, with small values and with such of all sizes; and while the policy changes.
+//! Shown: no put takes 100 ms, throughput is hardly below the offered load in the end, writers are
+//! hardly ever stopped, and the tree keeps its shape. All on three devices, with several policies,
+//! with small values and with values of all sizes; and during a change of policy.
 //!
 //! Latency here is what a put takes from its call to its return. How far a put comes after its due
 //! time is another thing: while a leveled tree rewrites its largest level it digests less than on
@@ -15,7 +15,7 @@
 //! says that as well, as "behind".
 //!
 //! Numbers follow from seeds alone: clock, device and order of workers are the simulator's.
-//! `TAMARACK_TIMES` makes buffers, and with them trees, so many times larger.
+//! `TAMARACK_TIMES` makes memtables, and with them trees, so many times larger.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use tamarack_env::{Env, Random, SimEnv};
 const DEVICES: [(&str, Device); 3] =
     [("network volume", Device::NETWORK_VOLUME), ("SATA", Device::SATA_SSD), ("NVMe", Device::NVME_SSD)];
 
-/// No put takes that long.
+/// Upper bound on the latency of a put.
 const LATENCY_MAX: Duration = Duration::from_millis(100);
 
 const KEY_BYTES: u64 = 16;
@@ -40,8 +40,8 @@ struct Case {
     policy: &'static str,
     values: Values,
     memtable_bytes: u64,
-    /// Buffers' worth before anything is measured, and while it is: enough for the merges that make
-    /// the tree's last level larger, or begin another one.
+    /// Memtables' worth before anything is measured, and while it is: enough for the compactions
+    /// that make the tree's last level larger, or begin another one.
     grown: u64,
     measured: u64,
 }
@@ -74,7 +74,7 @@ struct Seen {
     /// How long after its due time a put returned at most.
     behind: Duration,
     runs_most: usize,
-    /// By level, level 1 first. A merge in progress counts as the one run that it will be.
+    /// By level, level 1 first. A compaction in progress counts as the one run that it will be.
     above_slots: Vec<usize>,
     /// The same where a level may also have as many runs as the last change of shape left there.
     above_left: Vec<usize>,
@@ -84,7 +84,7 @@ struct Seen {
     left: Vec<usize>,
     /// After the last put.
     stats: Stats,
-    /// From the first put's call until everything was merged that the puts called for.
+    /// From the first put's call until everything was compacted that the puts called for.
     rest: Duration,
 }
 
@@ -121,8 +121,8 @@ impl Case {
     fn open(&self, env: &SimEnv) -> Db {
         let advanced = AdvancedOptions::new().env(Arc::new(env.clone()));
         let advanced = advanced.memtable_bytes(self.memtable_bytes).policy(self.policy).cache_bytes(0);
-        // Buffers are small, so that trees grow soon; pieces in which merges read and write are of the
-        // usual size, which they have with so much memory.
+        // Memtables are small, so that trees grow soon; pieces in which compactions read and write
+        // are of the usual size, which they have with so much memory.
         let options = Options::new().memory_bytes(64 << 20).advanced(advanced);
         options.open("/db").expect("a database")
     }
@@ -138,7 +138,7 @@ impl Case {
         env
     }
 
-    /// Puts so many buffers' worth.
+    /// Puts so many memtables' worth.
     fn put(&self, env: &SimEnv, db: &Db, random: &Random, buffers: u64, arrivals: Arrivals) -> Seen {
         let value = incompressible(VALUE_BYTES_MAX);
         let (mut seen, mut look_at) = (Seen::default(), 0);
@@ -154,7 +154,7 @@ impl Case {
             db.put(key.to_be_bytes(), value).expect("a put");
             seen.latencies.push(env.now() - called_at);
             seen.behind = seen.behind.max(env.now() - due);
-            // Keys and values, and 8 bytes for each entry, as buffers count them.
+            // Keys and values, and 8 bytes for each entry, as memtables count them.
             let raw_bytes = KEY_BYTES + 8 + value.len() as u64;
             seen.raw_bytes += raw_bytes;
             if let Arrivals::Rate(rate) = arrivals {
@@ -207,7 +207,7 @@ impl Seen {
         self.raw_bytes as f64 / self.time.as_secs_f64()
     }
 
-    /// The same until everything was merged.
+    /// The same until everything was compacted.
     fn digested(&self) -> f64 {
         self.raw_bytes as f64 / self.rest.as_secs_f64()
     }
@@ -272,8 +272,8 @@ fn nine_tenths(case: Case) {
             assert!(seen.stats.levels.len() >= 3, "{name}: the tree is too small to show anything");
         }
         assert!(most.rate() > 0.97 * offered, "{name}: {} of {offered} bytes per second", most.rate());
-        // Buffers as small as these are filled while a flush waits for its syncs; that is seldom, and soon
-        // over.
+        // Memtables as small as these are filled while a flush waits for its syncs; that is seldom,
+        // and soon over.
         let waits = most.stats.write_stall_seconds / most.time.as_secs_f64();
         assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
         // A flush that fills level 1 is a run beyond its slots by rule.
@@ -372,8 +372,8 @@ fn a_seed_says_it_all() {
     assert_ne!(latencies(1), latencies(2));
 }
 
-/// Ten times as much as the device can merge, out of nothing: writers are slowed down to what it
-/// can, and never stopped. While the first buffers fill they are not slowed down at all.
+/// At ten times the device's compaction rate, from an empty tree, writers are delayed to that rate,
+/// and never stopped. While the first memtables fill they are not delayed at all.
 #[test]
 fn a_burst() {
     let case = Case::small_values("leveling:T=4", 32, 48);
@@ -387,7 +387,7 @@ fn a_burst() {
         let burst = case.put(&tree, &db, &Random::new(2), case.measured, Arrivals::Rate(10.0 * sustained));
         println!("{}", burst.row(&format!("{name}, burst at {:.2}", 10.0 * sustained / 1e6)));
         assert!(burst.max() < LATENCY_MAX, "{name}: a put took {:?}", burst.max());
-        // What puts of one buffer's worth take, in terms of what they take at the sustained rate.
+        // What puts of one memtable's worth take, in terms of what they take at the sustained rate.
         let puts = burst.latencies.len() / case.measured as usize;
         let worth = case.memtable_bytes as f64 / sustained;
         let buffers =

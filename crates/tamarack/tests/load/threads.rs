@@ -1,11 +1,11 @@
-//! Nine threads on one database, each checking all it reads while the others go on.
+//! Nine threads on one database, each of which checks all its reads.
 //!
-//! # How it knows what is right
+//! # The oracle
 //!
-//! What a writer writes is a pure function of the seed, the writer, and the number of the write:
-//! its [`History`]. Writers do not share keys. So the keys of a writer, as anybody sees them at one
-//! moment, must be **exactly** what its first `n` writes leave, for some `n`. Readers find `n` from
-//! the values, which carry the number of their write, and replay the history up to there:
+//! A writer's writes are a pure function of the seed, the writer, and the number of the write: its
+//! [`History`]. Writers do not share keys. So the keys of a writer, in any consistent view, must be
+//! **exactly** the result of its first `n` writes, for some `n`. Readers find `n` from the values,
+//! which carry the number of their write, and replay the history up to there:
 //!
 //! ```text
 //!   history   1: put a    2: batch {put b, delete a, put c}    3: delete b    4: put a    …
@@ -15,23 +15,23 @@
 //!             { a: 4, b: 2, c: 2 }    has the fourth write without the third
 //! ```
 //!
-//! Some writes are ingested as sorted runs, which are to be like batches in all of this.
+//! Some writes are ingested as sorted runs, which must behave like batches.
 //!
 //! This one comparison shows that batches are atomic, that writes become visible in order and stay
-//! visible, and that neither flushes nor merges lose or bring back a version. Besides:
+//! visible, and that neither flushes nor compactions lose or bring back a version. Besides:
 //!
 //! * a writer knows its `n` exactly, so it reads its own writes, by lookups and by scans;
 //! * for each reader `n` never goes back;
-//! * a snapshot reads the same for as long as it is held, forwards, backwards, from both ends and
-//!   key by key, whatever is flushed and merged meanwhile;
-//! * a writer notes now and then how far it has seen its neighbour: whoever sees the note sees that
-//!   much of the neighbour;
-//! * a checkpoint holds a state like any other, no older than what was acknowledged before it was
-//!   asked for, and is none the worse for what both databases do next;
+//! * a snapshot reads the same as long as it lives, forwards, backwards, from both ends and key by
+//!   key, whatever is flushed and compacted meanwhile;
+//! * a writer records now and then how far it has seen its neighbour: a reader that sees the record
+//!   sees that much of the neighbour;
+//! * a checkpoint is a consistent view, no older than what was acknowledged before the call, and
+//!   independent of what both databases do next;
 //! * changes of policy, pauses and compactions in the middle of it change nothing of this;
 //! * closed and opened again, everything is there, and [`Db::verify`] finds nothing wrong.
 //!
-//! # How much it does
+//! # Duration
 //!
 //! In rounds, each with a new database of other sizes. In CI two or more on each environment, for
 //! about five seconds; `TAMARACK_SECONDS=300` goes on that long on each. `TAMARACK_SEED` chooses
@@ -62,10 +62,10 @@ const WRITES: u64 = 1500;
 /// time, and overtake each other.
 const INGESTED_EVERY: u64 = 12;
 
-/// Snapshots that a reader holds while it goes on.
+/// Number of snapshots that a reader keeps.
 const SNAPSHOTS_OPEN: usize = 6;
 
-/// Checkpoints that are looked at again and again.
+/// Number of checkpoints that are checked repeatedly.
 const CHECKPOINTS_OPEN: usize = 3;
 
 /// Keys and their values.
@@ -204,7 +204,7 @@ impl Round {
         self.db.put(note_key(writer), value_of(seen, 0))
     }
 
-    /// Takes snapshots, checks each in full, holds some, and checks those again and again.
+    /// Takes snapshots, checks each in full, keeps some, and checks those repeatedly.
     fn read_snapshots(&self, thread: u64) -> Result<()> {
         let random = Random::for_purpose(self.seed, thread);
         let mut reader = Reader::new(self.seed);
@@ -278,7 +278,7 @@ impl Round {
                 6 => self.db.write_with(&Batch::new(), Durability::Interval(Duration::from_millis(1)))?,
                 _ => drop(self.db.prefix(writer_prefix(0)).next()),
             }
-            // Not all the time: writers shall also fill buffers.
+            // Not all the time: writers shall also fill memtables.
             self.env.wait(&tamarack_env::Event::new(), Some(self.env.now() + Duration::from_millis(5)), &mut || false);
         }
         Ok(())
@@ -374,7 +374,7 @@ const POLICIES: [&str; 9] = [
     "qlsm-bush:T=2,X=2",
 ];
 
-/// Small buffers and blocks, of other sizes in each round, and other shapes.
+/// Small memtables and blocks, of other sizes in each round, and other shapes.
 fn options(env: &Arc<dyn Env>, random: &Random) -> Options {
     let advanced = AdvancedOptions::new()
         .policy(POLICIES[random.below(POLICIES.len() as u64) as usize])

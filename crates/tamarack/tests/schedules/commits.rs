@@ -1,4 +1,4 @@
-//! The commit queue, with a log and buffers but without background work.
+//! The commit queue, with a WAL and memtables but without background work.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn full_groups() {
     });
 }
 
-/// As above, with a new buffer for almost every group.
+/// As above, with a new memtable for almost every group.
 #[test]
 fn memtables_rotate_between_groups() {
     explore(1500, || {
@@ -71,7 +71,7 @@ fn memtables_rotate_between_groups() {
     });
 }
 
-/// An append fails: all members of that group are told and see nothing of it; the log has no gap,
+/// An append fails: all members of that group are told and see nothing of it; the WAL has no gap,
 /// and trying again helps.
 #[test]
 fn a_failed_append() {
@@ -239,7 +239,7 @@ impl TestQueue {
         assert_eq!(half(b"c1"), half(b"c2"), "half a batch is visible");
     }
 
-    /// The log holds that many entries, numbered from 1, and the same as the buffers.
+    /// The WAL holds that many entries, numbered from 1, and the same as the memtables.
     fn check_wal(&self, count: u64) {
         let env: Arc<dyn Env> = self.env.clone();
         let mut logged = Vec::new();
@@ -264,7 +264,7 @@ impl TestQueue {
     }
 }
 
-/// The sequences in a buffer.
+/// The sequences in a memtable.
 fn entries(buffer: &Arc<tamarack::internals::Memtable>) -> Vec<u64> {
     let mut cursor = buffer.cursor();
     cursor.seek_first().unwrap();
@@ -276,14 +276,14 @@ fn entries(buffer: &Arc<tamarack::internals::Memtable>) -> Vec<u64> {
     sequences
 }
 
-/// An empty log in [`DIR`].
+/// An empty WAL in [`DIR`].
 pub(crate) fn new_wal(env: &Arc<dyn Env>) -> Wal {
     let nothing = recover_wal(env, &mut |_, _| ());
     let settings = WalSettings { env: env.clone(), dir: DIR.into(), database: DATABASE, allocate_bytes: 1024 };
     Wal::start(settings, &nothing, EditNumber(1)).unwrap()
 }
 
-/// Reads a log back.
+/// Reads a WAL back.
 pub(crate) fn recover_wal(env: &Arc<dyn Env>, replay: &mut dyn FnMut(Sequence, &[u8])) -> Recovered {
     let settings = RecoverySettings {
         env: env.clone(),

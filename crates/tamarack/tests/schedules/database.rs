@@ -1,5 +1,5 @@
-//! The whole database with its background threads: what readers see while buffers are sealed,
-//! flushed and merged, and how it ends.
+//! The whole database with its background threads: reads while memtables are rotated, flushed and
+//! compacted, and closing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tamarack_env::sync::thread;
 use crate::explore;
 use crate::watched::WatchedEnv;
 
-/// One key is written again and again. Two versions fit a buffer, so that a flush drops one of
+/// One key is written again and again. Two versions fit a memtable, so that a flush drops one of
 /// them. A reader sees versions in order, none missing. It reads often, so that a switch between
 /// any two of its steps, for as long as a flush takes, is likely.
 #[test]
@@ -39,7 +39,7 @@ fn lookups_while_buffers_are_flushed() {
 }
 
 /// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before
-/// and after a flush and a merge.
+/// and after a flush and a compaction.
 #[test]
 fn snapshots_against_flushes_and_merges() {
     explore(400, || {
@@ -69,9 +69,9 @@ fn snapshots_against_flushes_and_merges() {
     });
 }
 
-/// Two workers carry out parts of the same merges and relabel runs, while a writer overwrites and
-/// deletes, buffers are flushed into the active run, and a reader looks: what it saw never goes
-/// back, and in the end the tree holds what was written last.
+/// Two workers carry out parts of the same compactions and relabel runs, while a writer overwrites
+/// and deletes, memtables are flushed into the active run, and a reader looks: what it saw never
+/// goes back, and in the end the tree holds what was written last.
 #[test]
 fn two_workers_on_one_merge() {
     explore(250, || {
@@ -112,7 +112,7 @@ fn two_workers_on_one_merge() {
 }
 
 /// That the programs above can fail: if a flush did not wait for the writers that still add to its
-/// buffer, what they add would be lost.
+/// memtable, what they add would be lost.
 #[cfg(debug_assertions)]
 #[test]
 fn a_flush_of_an_incomplete_buffer_is_noticed() {
@@ -131,7 +131,7 @@ fn a_flush_of_an_incomplete_buffer_is_noticed() {
     assert!(explored.is_err(), "no order of steps showed it");
 }
 
-/// Writers that find no room wait for the flushes, and are woken.
+/// Writers in a write stall wait for flushes, and are woken.
 #[test]
 fn stalled_writers_go_on() {
     explore(500, || {
@@ -196,8 +196,8 @@ fn flushes_beside_writers() {
 }
 
 /// A database is closed while others write, flush, and close it as well. Whoever is told that it is
-/// closed finds the log durable; what was acknowledged is there afterwards, and nothing is there
-/// that was refused before the log was touched.
+/// closed finds the WAL durable; what was acknowledged is there afterwards, and nothing is there
+/// that was refused before the WAL was touched.
 #[test]
 fn closing_beside_writers() {
     explore(600, || {
@@ -256,7 +256,7 @@ fn dropping_the_last_handle() {
     });
 }
 
-/// A buffer for each group.
+/// A memtable for each group.
 const SMALL: u64 = 1;
 
 /// Of two changes of policy at a time, the last one decides all that a policy does: memtables

@@ -18,9 +18,9 @@
 //!
 //! | file | what is explored |
 //! |---|---|
-//! | `commits` | the commit queue with a log and no background work: groups, full groups, sealing, failures, the order of publishing |
+//! | `commits` | the commit queue with a WAL and no background work: groups, full groups, rotation, failures, the order of publishing |
 //! | `wal` | sharing of syncs, with and without failures; rotation meanwhile; deadlines of interval syncs |
-//! | `database` | the whole: readers and snapshots against sealing, flushes and merges; two workers on one merge; stalls; closing and dropping |
+//! | `database` | the whole: readers and snapshots against rotation, flushes and compactions; two workers on one compaction; stalls; closing and dropping |
 //! | `watched` | the files: in memory, with a memory of what was synced and with failures to order |
 
 mod commits;

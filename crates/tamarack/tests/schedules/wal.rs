@@ -1,4 +1,4 @@
-//! The log alone: who is told that something is durable, and when. And the syncs that deadlines
+//! The WAL alone: who is told that something is durable, and when. And the syncs that deadlines
 //! cause.
 
 use std::path::Path;
@@ -42,7 +42,7 @@ fn syncs_are_shared() {
     });
 }
 
-/// The same while the log goes on in new segments: what stands in older ones is durable first.
+/// The same while the WAL goes on in new segments: what stands in older ones is durable first.
 #[test]
 fn syncs_reach_older_segments() {
     explore(2000, || {
@@ -79,7 +79,7 @@ fn a_failed_sync_is_told_to_all() {
     });
 }
 
-/// A log that is closed while others append and rotate is durable as a whole, up to the end that it
+/// A WAL that is closed while others append and rotate is durable as a whole, up to the end that it
 /// tells.
 #[test]
 fn a_closed_log_is_durable() {
@@ -129,7 +129,7 @@ fn deadlines_are_kept() {
     });
 }
 
-/// A log, and what was appended to it.
+/// A WAL, and what was appended to it.
 struct Watched {
     env: Arc<WatchedEnv>,
     wal: Arc<Wal>,
@@ -158,7 +158,7 @@ impl Watched {
         self.wal.sync_to(self.append(key)?)
     }
 
-    /// Fails only if the log was closed.
+    /// Fails only if the WAL was closed.
     fn rotate(&self) {
         let next = self.next.lock();
         if let Err(error) = self.wal.rotate(*next, EditNumber(1)) {

@@ -5,16 +5,16 @@
 //! opened, asked for everything, and verified. The answers must be as if nothing had happened, or
 //! errors that name the file; never a panic, never a wrong answer. What else may be:
 //!
-//! * **The torn end of the log.** Damage to records that nothing undamaged says to have been
-//!   durable looks like the end that a crash leaves: the log ends there, which is reported, and the
+//! * **The torn end of the WAL.** Damage to records that nothing undamaged says to have been
+//!   durable looks like the end that a crash leaves: the WAL ends there, which is reported, and the
 //!   state is that after the commits before. In a database that was closed, there is no such place.
-//! * **The log's end cut off exactly between two records, or its last segment gone or emptied,**
+//! * **The WAL's end cut off exactly between two records, or its last segment gone or emptied,**
 //!   cannot be noticed, unless something that is left says that more was durable; nor reported.
 //! * **A manifest that has lost its last edits,** cut off exactly between two records, is whole in
-//!   itself. What gives it away is a file made later, or a log that begins too late: the error
+//!   itself. What gives it away is a file made later, or a WAL that begins too late: the error
 //!   names that file. If there is neither, nothing was lost.
 //! * **A segment that is gone, or cut between two records,** is missed by the segments beside it,
-//!   or by the manifest: the error names one of the log's files.
+//!   or by the manifest: the error names one of the WAL's files.
 //!
 //! In an ordinary run a few thousand places are drawn from a seed that is printed;
 //! `TAMARACK_EXHAUSTIVE=1` tries every one.
@@ -217,7 +217,7 @@ impl Damage {
         if contents(env) != before {
             return Err("verify at rest changed something".to_owned());
         }
-        // A segment of the log that is no segment any more is missed by those beside it, too.
+        // A segment of the WAL that is no segment any more is missed by those beside it, too.
         let names_wal = |error: &&Error| message::path_of(error).is_some_and(|path| is(path, "wal"));
         let (of_wal, others): (Vec<_>, Vec<_>) = report.problems.iter().partition(names_wal);
         others.into_iter().try_for_each(|error| self.check_error(scene, error))?;
@@ -238,7 +238,7 @@ impl Damage {
         before.max(scene.flushed).max(found_durable.unwrap_or(0))
     }
 
-    /// Up to where something that is not damaged says the log to have been durable.
+    /// Up to where something that is not damaged says the WAL to have been durable.
     fn durable(&self, scene: &Scene) -> u64 {
         let whole = scene.records.iter().filter(|record| !self.damages(record));
         whole.map(|record| record.durable).max().unwrap_or(0).max(scene.durable)

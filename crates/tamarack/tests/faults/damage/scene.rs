@@ -1,4 +1,4 @@
-//! A small database at rest that has everything: two segments of the log with several records each,
+//! A small database at rest that has everything: two segments of the WAL with several records each,
 //! tables in several runs, a manifest of several edits. And what a careful reader of its files
 //! knows about them.
 
@@ -27,7 +27,7 @@ pub(crate) const HEADER_BYTES: u64 = SEGMENT_HEADER_BYTES;
 /// The one manifest.
 const MANIFEST: &str = "/db/0000000001.manifest";
 
-/// Buffers for a handful of writes, tables of a few blocks, and each flush a run of its own.
+/// Memtables for a handful of writes, tables of a few blocks, and each flush a run of its own.
 pub(crate) fn options(env: &SimEnv) -> Options {
     let advanced = AdvancedOptions::new()
         .memtable_bytes(240)
@@ -47,15 +47,15 @@ pub(crate) struct Scene {
     pub(crate) history: History,
     /// The sequence of each commit's last change.
     last_sequences: Vec<u64>,
-    /// The records of the log, old to young.
+    /// The records of the WAL, old to young.
     pub(crate) records: Vec<Record>,
     /// Commits that are in tables.
     pub(crate) flushed: usize,
-    /// Up to which position the manifest says the log to be durable.
+    /// Up to which position the manifest says the WAL to be durable.
     pub(crate) durable: u64,
 }
 
-/// A record of the log.
+/// A record of the WAL.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Its file.
@@ -63,16 +63,16 @@ pub(crate) struct Record {
     /// Where in the file it begins and ends, without padding.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Where in the log it ends, with padding.
+    /// Where in the WAL it ends, with padding.
     pub(crate) position: u64,
-    /// Up to which position it says the log to be durable.
+    /// Up to which position it says the WAL to be durable.
     pub(crate) durable: u64,
     /// The number of commits up to and with it.
     pub(crate) commits: usize,
 }
 
 impl Scene {
-    /// The process was killed: the log has an end that was never synced.
+    /// The process was killed: the WAL has an end that was never synced.
     pub(crate) fn killed() -> Self {
         let written = Written::new();
         Self::of("killed", &written)
@@ -90,7 +90,7 @@ impl Scene {
         self.env.image(Crash::KeepAll)
     }
 
-    /// The youngest segment of the log.
+    /// The youngest segment of the WAL.
     pub(crate) fn last_segment(&self) -> &Path {
         &self.records.last().expect("there are several").path
     }

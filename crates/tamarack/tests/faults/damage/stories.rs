@@ -10,8 +10,8 @@ fn open_error(env: &SimEnv) -> Error {
     options(env).open(DIR).expect_err("the damage is noticed")
 }
 
-/// Closing a database notes in the manifest where the log ends, but opening it did not look there.
-/// So a log that had lost its last records was taken for a torn one, or even for whole, and what
+/// Closing a database notes in the manifest where the WAL ends, but opening it did not look there.
+/// So a WAL that had lost its last records was taken for a torn one, or even for whole, and what
 /// had been durable was gone without a word.
 #[test]
 fn a_closed_log_has_a_known_end() {

@@ -1,5 +1,5 @@
-//! The disk becomes full at every call of a load that changes storage, stays full for a while, and
-//! is freed: the database goes on by itself.
+//! Full disks: at every call of a workload that changes storage the disk becomes full, stays full
+//! for a while, and is freed; the database continues by itself.
 //!
 //! Checked in each run, with the same handle from the beginning to the end unless the script itself
 //! opens another:
@@ -10,7 +10,7 @@
 //! * A loss of power, or the end of the process, leaves all that was promised: while the disk is
 //!   full, right after it was freed, and in the end.
 //! * Once there is space again, and the pause before the next attempt is over, nothing fails any
-//!   more: what was refused succeeds when tried again, buffers are flushed, merges end, the
+//!   more: what was refused succeeds when tried again, memtables are flushed, compactions end, the
 //!   manifest is rolled.
 //! * In the end all that was acknowledged is there and nothing else, `verify` finds nothing, and
 //!   the database that is opened anew is the same.

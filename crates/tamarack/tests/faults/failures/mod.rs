@@ -1,5 +1,5 @@
-//! Shows what the database does when storage fails: every call of several workloads, reading and
-//! changing ones, fails in every way it can, once, and from then on for ever.
+//! Storage failures: every call of several workloads, reading and changing ones, fails in every way
+//! it can, once, and from then on for ever.
 //!
 //! Checked in each run:
 //!
@@ -431,7 +431,7 @@ impl<'a> Trial<'a> {
         explained.map(|_| ()).map_err(|why| format!("what was recovered does not survive a loss of power: {why}"))
     }
 
-    /// Whether a record of the log was lost with nothing to show it.
+    /// Whether a record of the WAL was lost with nothing to show it.
     fn may_lose(&self) -> bool {
         self.is_damage()
     }

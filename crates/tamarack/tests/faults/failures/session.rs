@@ -1,5 +1,4 @@
-//! A user who works on a machine that fails, believes no answer unchecked, and remembers what was
-//! promised.
+//! A user of a failing machine, who checks every answer and records the guarantees.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

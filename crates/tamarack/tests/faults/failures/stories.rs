@@ -63,7 +63,7 @@ fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
 }
 
 /// A new segment got its header, but was told otherwise, and could not be removed either. The next
-/// new segment began at the same position of the log, and recovery found two segments for one
+/// new segment began at the same position of the WAL, and recovery found two segments for one
 /// place: an error, although nothing was damaged. Now there is no next one before the database is
 /// opened again.
 #[test]
@@ -85,7 +85,7 @@ fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
 }
 
 /// An append got half of its record through to a full disk, and the half could not be cut off
-/// either. The next segment of the log began behind it: recovery would have taken nothing that
+/// either. The next segment of the WAL began behind it: recovery would have taken nothing that
 /// follows such a half.
 #[test]
 fn half_a_record_is_cut_off_before_the_next_segment_begins() -> tamarack::Result<()> {

@@ -1,5 +1,5 @@
-//! What the fault tests let a database do: short scripts, some written, some drawn from a seed,
-//! that pass through every kind of call.
+//! Workloads of the fault tests: short scripts, some written, some drawn from a seed, that make
+//! every kind of call.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn puts(durability: Durability, first: u64, count: u64) -> impl Iterator<Item = 
     (first..first + count).map(move |number| write(durability, [put(number * 7 % 12, number)]))
 }
 
-/// Buffers fill, segments rotate, tables and edits follow in the background, the log is released;
+/// Memtables fill, segments rotate, tables and edits follow in the background, the WAL is released;
 /// reads from all of them.
 pub(crate) fn rotation() -> Workload {
     let mut ops: Vec<Op> = puts(Durability::Buffered, 0, 9).collect();
@@ -117,8 +117,8 @@ pub(crate) fn durability() -> Workload {
     Workload { name: "durability".to_owned(), ops }
 }
 
-/// Runs are merged into one, in several handovers, beneath a snapshot; and once more, with nothing
-/// left of a deleted key.
+/// Runs are compacted into one, in several handovers, beneath a snapshot; and once more, with
+/// nothing left of a deleted key.
 pub(crate) fn merging() -> Workload {
     use Durability::Buffered;
     let mut ops: Vec<Op> = puts(Buffered, 0, 10).collect();
@@ -129,8 +129,8 @@ pub(crate) fn merging() -> Workload {
     Workload { name: "merging".to_owned(), ops }
 }
 
-/// Merges that are called for: several levels fill, the tree grows, its policy changes under way,
-/// and it shrinks again.
+/// Due compactions: several levels fill, the tree grows, its policy changes meanwhile, and it
+/// shrinks again.
 pub(crate) fn shaping() -> Workload {
     use Durability::Buffered;
     let mut ops = vec![Op::Policy("tiering:T=2")];
@@ -145,7 +145,7 @@ pub(crate) fn shaping() -> Workload {
     Workload { name: "shaping".to_owned(), ops }
 }
 
-/// Checkpoints of nothing, of what is in the log, of a tree that is merged right after.
+/// Checkpoints of nothing, of what is in the WAL, of a tree that is compacted right after.
 pub(crate) fn checkpoints() -> Workload {
     use Durability::{Buffered, Sync};
     let mut ops = vec![Op::Checkpoint];
@@ -186,7 +186,7 @@ pub(crate) fn rolling() -> Workload {
     Workload { name: "rolling".to_owned(), ops }
 }
 
-/// Clean and unclean ends, each with something in the log, in tables, and half on the way from one
+/// Clean and unclean ends, each with something in the WAL, in tables, and half on the way from one
 /// to the other.
 pub(crate) fn reopening() -> Workload {
     use Durability::{Buffered, Sync};

@@ -1,8 +1,8 @@
 //! Shows what verifying and repairing make of databases that were damaged at random.
 //!
 //! Each seed makes a small database with a history of its own: policy, sizes, puts, deletes,
-//! batches, snapshots, merges of ranges; merges in progress or not; closed, killed, or on a machine
-//! that lost its power. Then some of its files are damaged: bits flipped, ranges zeroed,
+//! batches, snapshots, compactions of ranges; compactions in progress or not; closed, killed, or on
+//! a machine that lost its power. Then some of its files are damaged: bits flipped, ranges zeroed,
 //! overwritten or exchanged, files cut, removed, made longer, or replaced by others. For each:
 //!
 //! * **Verifying** lists what was damaged, in that file, and changes nothing.
@@ -12,13 +12,13 @@
 //! * **Nothing is made up.** Each value that is read was written, at that key.
 //! * **What is whole is kept.** Of all versions of a key in blocks and records whose bytes are what
 //!   they were, and that belonged to the state, what is read is the youngest, or a younger one yet.
-//!   Files that are whole are the case where that is all of their blocks and records. (A log whose
-//!   end looks as a crash leaves it is kept as a log: then records count up to the first that is
+//!   Files that are whole are the case where that is all of their blocks and records. (A WAL whose
+//!   end looks as a crash leaves it is kept as a WAL: then records count up to the first that is
 //!   damaged.)
 //! * **What is lost is said.** If a key has another value than before the damage, a range of keys
 //!   in the report covers it. Two things cannot be covered, and the report says so in general:
 //!   where the manifest is lost, keys that were deleted may be back; and nobody misses a file of
-//!   which nothing is left that names it, or the end of a log that nothing says to have been
+//!   which nothing is left that names it, or the end of a WAL that nothing says to have been
 //!   durable.
 //!
 //! `TAMARACK_DATABASES` is how many (1,000), `TAMARACK_SEED` the first.
@@ -149,7 +149,7 @@ impl Case<'_> {
     }
 
     /// Every planted damage is found, unless the bytes mean nothing: files that nothing needs;
-    /// space of the log that was only reserved.
+    /// space of the WAL that was only reserved.
     fn check_found(&self, before: &Contents, found: &VerifyReport) -> Result<(), String> {
         let mut named: BTreeSet<&Path> = found.torn.iter().map(|torn| &*torn.path).collect();
         named.extend(found.problems.iter().filter_map(path_of));

@@ -27,7 +27,7 @@ pub(crate) struct Truth {
     pub(crate) sequences: BTreeMap<Vec<u8>, u64>,
     /// The files that the state consists of, with their bytes.
     pub(crate) needed: BTreeMap<PathBuf, Vec<u8>>,
-    /// True if a merge was going on.
+    /// True if a compaction was going on.
     pub(crate) is_compacting: bool,
     blocks: Vec<Piece>,
     /// Records, old to young.
@@ -159,8 +159,8 @@ impl Truth {
     }
 
     /// The sequence of each key's youngest version in blocks and records that are as they were. Of
-    /// a log that is kept as one, records count up to the first that is not, or to a segment
-    /// before it that is not.
+    /// a WAL that is kept as one, records count up to the first that is not, or to a segment before
+    /// it that is not.
     pub(crate) fn whole(&self, files: &BTreeMap<PathBuf, Vec<u8>>, keeps_wal: bool) -> BTreeMap<Vec<u8>, u64> {
         let mut youngest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let is_as_it_was = |path: &PathBuf| files.get(path) == Some(&self.needed[path]);
@@ -187,7 +187,7 @@ impl Truth {
     }
 
     /// True if the key's youngest version stood where nothing tells that it did: in a file that is
-    /// gone and that nobody names any more; or in a log, of which nobody knows how far it was
+    /// gone and that nobody names any more; or in a WAL, of which nobody knows how far it was
     /// durable.
     pub(crate) fn leaves_no_trace(
         &self,
