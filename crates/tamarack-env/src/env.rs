@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Rank};
 
 /// Name of one place that changes storage, such as `"WAL: append"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -349,7 +349,7 @@ pub trait Worker: Send + Sync {
 ///
 /// At least one of two such threads sees the operation of the other: the waiter sees the new count
 /// and does not block, or the notifier sees the waiter and wakes it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Event {
     count: AtomicU64,
     /// How many threads are inside [`Event::wait_past`].
@@ -360,10 +360,21 @@ pub struct Event {
     happened: Condvar,
 }
 
+impl Default for Event {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Event {
     /// An event that has not happened yet.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            count: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            falling_asleep: Mutex::new(Rank::EventWaiters, ()),
+            happened: Condvar::new(),
+        }
     }
 
     /// Wakes all waiters. Earlier effects of this thread are visible to threads that see the new

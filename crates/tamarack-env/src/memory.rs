@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crate::env::{Access, Env, Event, File, Lock, Step, Work, Worker};
 use crate::random::Random;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 use crate::workers::Workers;
 
 /// Maximum length of a file in bytes: a wrong offset gives an error instead of exhausting memory.
@@ -54,7 +54,11 @@ impl MemoryEnv {
     /// An environment with no files, whose random numbers come from `seed`.
     #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
     pub fn new(seed: u64) -> Arc<dyn Env> {
-        Arc::new(Self { names: Arc::default(), workers: Workers::new(), random: Random::new(seed) })
+        Arc::new(Self {
+            names: Arc::new(Mutex::new(Rank::MemoryNames, Names::default())),
+            workers: Workers::new(),
+            random: Random::new(seed),
+        })
     }
 }
 
@@ -77,6 +81,12 @@ enum Node {
 struct Contents {
     bytes: Vec<u8>,
     length: u64,
+}
+
+impl Contents {
+    fn empty() -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Rank::MemoryFile, Self::default()))
+    }
 }
 
 /// An open file.
@@ -126,7 +136,7 @@ impl Env for MemoryEnv {
     }
 
     fn create(&self, path: &Path, _step: Step) -> io::Result<Arc<dyn File>> {
-        let contents = Arc::default();
+        let contents = Contents::empty();
         self.names.lock().insert_new(path, Node::File(Arc::clone(&contents)))?;
         Ok(Arc::new(MemoryFile { contents, writable: true }))
     }
@@ -276,7 +286,7 @@ impl Names {
     }
 
     fn take_lock(&mut self, path: &Path) -> io::Result<()> {
-        match self.insert_new(path, Node::File(Arc::default())) {
+        match self.insert_new(path, Node::File(Contents::empty())) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -15,14 +15,23 @@
 //!
 //! The locks do not poison: a panic while one is held is our own broken invariant, and whoever
 //! comes next panics too rather than continue on state that may be torn.
+//!
+//! Every lock has a [`Rank`], its place in the order in which a thread takes locks. Debug builds
+//! check that order.
 
 #![cfg_attr(
     not(feature = "shuttle"),
     expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is what the others use instead")
 )]
 
+mod rank;
+#[cfg(all(test, debug_assertions, not(feature = "shuttle")))]
+mod tests;
+
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
+
+pub use rank::{Rank, apart};
 
 #[cfg(feature = "shuttle")]
 use shuttle as imp;
@@ -72,47 +81,55 @@ pub fn schedule_point() {
 }
 
 /// Mutual exclusion.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(imp::sync::Mutex<T>);
+#[derive(Debug)]
+pub struct Mutex<T> {
+    lock: imp::sync::Mutex<T>,
+    place: rank::LockRank,
+}
 
 /// Access to what a [`Mutex`] protects.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     guard: imp::sync::MutexGuard<'a, T>,
+    /// Given back after the lock.
+    held: rank::HeldRank,
     /// Where the guard came from, for [`Condvar::wait_timeout`].
     #[cfg(feature = "shuttle")]
     lock: &'a Mutex<T>,
 }
 
 impl<T> Mutex<T> {
-    /// A lock around `value`.
-    pub const fn new(value: T) -> Self {
-        Self(imp::sync::Mutex::new(value))
+    /// A lock around `value`, with its place in the order of locks.
+    pub const fn new(rank: Rank, value: T) -> Self {
+        Self { lock: imp::sync::Mutex::new(value), place: rank::LockRank::of(rank) }
     }
 
     /// Waits for the lock and takes it.
     ///
     /// # Panics
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while it held the lock. In debug builds also if this thread holds a
+    /// lock of the same rank or a higher one.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.guard(self.0.lock().expect(PANICKED))
+        let held = self.place.take();
+        self.guard(self.lock.lock().expect(PANICKED), held)
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if nobody has it; of any rank, since that never waits.
     ///
     /// # Panics
     /// If a thread panicked while it held the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(self.guard(guard)),
+        match self.lock.try_lock() {
+            Ok(guard) => Some(self.guard(guard, self.place.take_without_waiting())),
             Err(imp::sync::TryLockError::WouldBlock) => None,
             Err(imp::sync::TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
         }
     }
 
-    fn guard<'a>(&'a self, guard: imp::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    fn guard<'a>(&'a self, guard: imp::sync::MutexGuard<'a, T>, held: rank::HeldRank) -> MutexGuard<'a, T> {
         MutexGuard {
             guard,
+            held,
             #[cfg(feature = "shuttle")]
             lock: self,
         }
@@ -144,7 +161,11 @@ impl Condvar {
 
     /// Releases the lock, waits for a notification (or wakes for no reason), and takes the lock
     /// again.
+    ///
+    /// # Panics
+    /// As [`Mutex::lock`]; in debug builds also if this thread holds a lock of a higher rank.
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        guard.held.check_last();
         guard.guard = self.0.wait(guard.guard).expect(PANICKED);
         guard
     }
@@ -152,6 +173,7 @@ impl Condvar {
     /// As [`Condvar::wait`], for at most `timeout`; true if the time was over.
     #[cfg(not(feature = "shuttle"))]
     pub fn wait_timeout<'a, T>(&self, mut guard: MutexGuard<'a, T>, timeout: Duration) -> (MutexGuard<'a, T>, bool) {
+        guard.held.check_last();
         let result;
         (guard.guard, result) = self.0.wait_timeout(guard.guard, timeout).expect(PANICKED);
         (guard, result.timed_out())

@@ -37,9 +37,9 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::env::{Event, Progress, Work, Worker};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread;
+use crate::sync::{Mutex, Rank};
 
 /// How long a waiting thread can overlook that a worker has panicked. Panics are bugs, so this may
 /// be long; a thread that waits wakes up this often for nothing, so it should not be short.
@@ -71,7 +71,7 @@ impl Workers {
             name: name.into(),
         };
         let thread = thread::Builder::new().name(name.into()).spawn(move || looping.run(work))?;
-        Ok(Arc::new(Handle { signal, thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(Handle { signal, thread: Mutex::new(Rank::WorkerThread, Some(thread)) }))
     }
 
     /// [`crate::Env::wait`].

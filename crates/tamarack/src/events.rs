@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 
 use crate::error::Error;
@@ -172,7 +172,6 @@ pub const EVENTS_MAX: usize = 4096;
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Queue of events for the listener.
-#[derive(Default)]
 pub struct Events {
     listener: Option<Arc<dyn Listener>>,
     queue: Mutex<EventQueue>,
@@ -185,10 +184,17 @@ struct EventQueue {
     missed: u64,
 }
 
+impl Default for Events {
+    /// Without a listener.
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 impl Events {
     /// Makes a queue for `listener`; without one, events are dropped.
     pub fn new(listener: Option<Arc<dyn Listener>>) -> Self {
-        Self { listener, queue: Mutex::default(), worker: OnceLock::new() }
+        Self { listener, queue: Mutex::new(Rank::Events, EventQueue::default()), worker: OnceLock::new() }
     }
 
     /// True if there is a listener; only then is a worker needed.

@@ -21,7 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Lock, Work, Worker};
 use tamarack_model::Shape;
 
@@ -444,7 +444,7 @@ fn assemble(dir: &Path, options: &Resolved, parts: RecoveredParts) -> Result<Eng
         dir: dir.to_owned(),
         durability: options.durability,
         filter_digests: options.filter_digests,
-        design: Mutex::new(()),
+        design: Mutex::new(Rank::Design, ()),
         database: shared,
         tree,
         wal,

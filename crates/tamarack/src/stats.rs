@@ -9,8 +9,8 @@ mod number;
 mod reads;
 mod samples;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 
 pub(crate) use latency::LookupKind;
 pub use latency::{LatencyStats, Percentiles};
@@ -38,8 +38,15 @@ impl Counter {
 }
 
 /// Counter per level.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LevelBytes(Mutex<Vec<u64>>);
+
+impl Default for LevelBytes {
+    /// Nothing was added.
+    fn default() -> Self {
+        Self(Mutex::new(Rank::LevelCounters, Vec::new()))
+    }
+}
 
 impl LevelBytes {
     /// Adds `amount` to a level; the first is 1.

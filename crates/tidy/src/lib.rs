@@ -8,6 +8,7 @@
 //! * `text`: module docs, file lengths, words that must not be committed, where `unsafe` may stand.
 //! * `steps`: every name of a place that changes storage is used, and none is made in passing.
 //! * `hidden`: public modules that the documentation hides are few, and behind features.
+//! * `locks`: the order of locks is documented as it is checked, and every rank has its lock.
 //! * `digests`: where keys may be hashed.
 //! * `documents`: documents are reachable, and their links lead somewhere.
 //! * `glossary`: the field's terms, and words that are not used; `homonyms`: types that share a
@@ -34,6 +35,8 @@ mod glossary;
 mod hidden;
 #[cfg(test)]
 mod homonyms;
+#[cfg(test)]
+mod locks;
 #[cfg(test)]
 mod order;
 #[cfg(test)]

@@ -39,6 +39,7 @@ const LAYERS: &[Layer] = &[
             "homonyms",
             "order",
             "packages",
+            "locks",
             "steps",
             "text",
             "finding",

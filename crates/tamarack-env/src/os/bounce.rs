@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use super::huge_pages::{HUGE_PAGE_BYTES, prefer_huge_page};
 use crate::aligned::AlignedBuffer;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 
 /// The length of a piece, in bytes: one serves a read of two blocks of 4 KiB, wherever they begin.
 const PIECE_BYTES: usize = 16 << 10;
@@ -36,7 +36,7 @@ const IDLE_BYTES_MAX: usize = 1 << 20;
 static PIECES: OnceLock<Mutex<Vec<&'static mut [u8]>>> = OnceLock::new();
 
 /// Buffers that wait for a read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bounces {
     idle: Mutex<Vec<AlignedBuffer>>,
 }
@@ -53,6 +53,13 @@ pub(super) struct Bounce<'a> {
 enum Memory {
     Piece(&'static mut [u8]),
     Buffer(AlignedBuffer),
+}
+
+impl Default for Bounces {
+    /// An empty pool.
+    fn default() -> Self {
+        Self { idle: Mutex::new(Rank::BounceBuffers, Vec::new()) }
+    }
 }
 
 impl Bounces {
@@ -91,7 +98,7 @@ fn pieces() -> &'static Mutex<Vec<&'static mut [u8]>> {
         let address = memory.as_ptr().addr();
         let start = address.next_multiple_of(HUGE_PAGE_BYTES) - address;
         prefer_huge_page(address + start);
-        Mutex::new(memory[start..][..HUGE_PAGE_BYTES].chunks_exact_mut(PIECE_BYTES).collect())
+        Mutex::new(Rank::BouncePieces, memory[start..][..HUGE_PAGE_BYTES].chunks_exact_mut(PIECE_BYTES).collect())
     })
 }
 

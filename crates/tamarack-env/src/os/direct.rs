@@ -33,7 +33,7 @@ use super::buffered::BufferedFile;
 use super::read::Span;
 use crate::aligned::AlignedBuffer;
 use crate::env::{File, Step};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 
 /// The alignments that are tried where the kernel names none, in bytes.
 const ALIGNMENTS: &[usize] = &[512, 4096];
@@ -80,7 +80,7 @@ enum Proof {
 impl DirectFiles {
     /// None opened yet; reads that are not aligned will go through `bounces`.
     pub(super) fn new(bounces: Arc<Bounces>) -> Self {
-        Self { bounces, proved: Mutex::default() }
+        Self { bounces, proved: Mutex::new(Rank::DirectAlignments, BTreeMap::new()) }
     }
 
     /// Opens a file; `None` if it cannot be read past the page cache. Fails as any open does.

@@ -47,7 +47,7 @@ use io_uring::{IoUring, opcode, types};
 use super::bounce::{Bounce, Bounces};
 use super::read::Span;
 use crate::env::{ReadQueue, ReadRequest};
-use crate::sync::{Mutex, thread};
+use crate::sync::{Mutex, Rank, thread};
 
 /// How many requests one ring takes at once; also the depth that a device sees at most from one
 /// thread. Reads stop becoming cheaper long before.
@@ -73,7 +73,7 @@ const IDLE_RINGS_MAX: usize = 4;
 const READ_BYTES_MAX: usize = 1 << 30;
 
 /// Rings that wait for a queue of reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rings {
     idle: Mutex<Vec<Ring>>,
 }
@@ -116,7 +116,7 @@ impl Rings {
     pub(super) fn probe() -> io::Result<Self> {
         let ring = Ring::new()?;
         ring.check()?;
-        Ok(Self { idle: Mutex::new(vec![ring]) })
+        Ok(Self { idle: Mutex::new(Rank::Rings, vec![ring]) })
     }
 
     /// [`crate::Env::read_queue`]. An error if no ring can be had; nothing was asked of the queue

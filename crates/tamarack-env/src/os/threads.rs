@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::env::{Event, Progress, ReadQueue, ReadRequest, Work, Worker};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 use crate::workers::Workers;
 
 /// How many threads read. They wait nearly all of the time, so this is a depth for the device
@@ -34,7 +34,6 @@ pub(super) struct ReadThreads {
 }
 
 /// What waits for a thread.
-#[derive(Default)]
 struct Jobs(Mutex<VecDeque<Job>>);
 
 /// One read.
@@ -45,7 +44,6 @@ struct Job {
 }
 
 /// What was done for one queue, and has not been handed over.
-#[derive(Default)]
 struct Done {
     reads: Mutex<Vec<Brought>>,
     happened: Event,
@@ -57,7 +55,7 @@ type Brought = (usize, io::Result<Vec<u8>>);
 impl ReadThreads {
     /// As many threads as the system gives, up to [`THREADS`]; `None` if it gives none.
     pub(super) fn start(workers: &Workers) -> Option<Self> {
-        let jobs: Arc<Jobs> = Arc::default();
+        let jobs = Arc::new(Jobs(Mutex::new(Rank::ReadJobs, VecDeque::new())));
         let start = |number| workers.start(&format!("tamarack read {number}"), jobs.clone());
         let started: Vec<_> = (0..THREADS).map_while(|number| start(number).ok()).collect();
         (!started.is_empty()).then(|| Self { jobs: jobs.clone(), workers: started })
@@ -65,7 +63,7 @@ impl ReadThreads {
 
     /// [`crate::Env::read_queue`]. `workers` must be those that started the threads.
     pub(super) fn read_queue(&self, workers: &Workers, queue: &mut dyn ReadQueue) {
-        let done: Arc<Done> = Arc::default();
+        let done = Arc::new(Done { reads: Mutex::new(Rank::ReadsDone, Vec::new()), happened: Event::new() });
         let (mut number, mut unfinished) = (0, 0);
         loop {
             while unfinished < JOBS_MAX

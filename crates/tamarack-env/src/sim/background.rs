@@ -27,7 +27,7 @@ use std::time::Duration;
 use super::machine::{Life, Machine};
 use crate::env::{Event, Progress, Work, Worker};
 use crate::random::Random;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, Rank, apart};
 
 /// How long a waiter that expects other threads lets them run, in real time, before the virtual
 /// clock moves.
@@ -83,12 +83,15 @@ impl Process {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
             life: Life::default(),
-            state: Mutex::new(State {
-                workers: BTreeMap::new(),
-                workers_started: 0,
-                order: Random::for_purpose(seed, 0x0BAC_69B0),
-                expects_threads: false,
-            }),
+            state: Mutex::new(
+                Rank::SimWorkers,
+                State {
+                    workers: BTreeMap::new(),
+                    workers_started: 0,
+                    order: Random::for_purpose(seed, 0x0BAC_69B0),
+                    expects_threads: false,
+                },
+            ),
             stepped: Condvar::new(),
         })
     }
@@ -146,7 +149,7 @@ impl Process {
             let resume_at = own_times.then_some(now);
             (Running { process: self, machine, id, resume_at, progress: Progress::Done }, slot.work.clone())
         };
-        running.progress = work.step();
+        running.progress = apart(|| work.step());
         let end = machine.now();
         drop(running);
         Some(end)

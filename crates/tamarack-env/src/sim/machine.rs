@@ -22,8 +22,8 @@ use super::fault::{Call, CallKind, Failure, Fault};
 use super::inode::{FailedSync, Inode};
 use crate::env::Step;
 use crate::random::Random;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, Rank, apart};
 
 /// Called with each call that changes storage, the disk as it is before, and what else an image
 /// needs.
@@ -132,28 +132,31 @@ impl Machine {
         let Inherited { seed, clock, cores, device } = inherited;
         Arc::new(Self {
             seed,
-            state: Mutex::new(State {
-                disk: Arc::new(disk),
-                next_call: 0,
-                hook: None,
-                log: None,
-                step_counts: BTreeMap::new(),
-                omitted: BTreeSet::new(),
-                delays: BTreeMap::new(),
-                deferred: Vec::new(),
-                faults: Vec::new(),
-                faults_shown: 0,
-                locks: BTreeMap::new(),
-                locks_taken: 0,
-                clock,
-                cores,
-                storage: device.map(Storage::new),
-                cost_per_call: Duration::ZERO,
-                cost_per_byte: Duration::ZERO,
-                random: Random::for_purpose(seed, 0x0A11),
-                fault_random: Random::for_purpose(seed, 0xFA17),
-                batch_random: Random::for_purpose(seed, 0xBA7C),
-            }),
+            state: Mutex::new(
+                Rank::SimMachine,
+                State {
+                    disk: Arc::new(disk),
+                    next_call: 0,
+                    hook: None,
+                    log: None,
+                    step_counts: BTreeMap::new(),
+                    omitted: BTreeSet::new(),
+                    delays: BTreeMap::new(),
+                    deferred: Vec::new(),
+                    faults: Vec::new(),
+                    faults_shown: 0,
+                    locks: BTreeMap::new(),
+                    locks_taken: 0,
+                    clock,
+                    cores,
+                    storage: device.map(Storage::new),
+                    cost_per_call: Duration::ZERO,
+                    cost_per_byte: Duration::ZERO,
+                    random: Random::for_purpose(seed, 0x0A11),
+                    fault_random: Random::for_purpose(seed, 0xFA17),
+                    batch_random: Random::for_purpose(seed, 0xBA7C),
+                },
+            ),
         })
     }
 
@@ -306,7 +309,9 @@ impl Machine {
 
     fn call_hook(&self, call: &Call) {
         let Some((mut hook, disk)) = self.with(|state| Some((state.hook.take()?, state.disk.clone()))) else { return };
-        hook(call, &disk, self.inherited());
+        let inherited = self.inherited();
+        // Its databases are not that of the call, which may hold any lock.
+        apart(|| hook(call, &disk, inherited));
         drop(disk);
         self.state.lock().hook.get_or_insert(hook);
     }

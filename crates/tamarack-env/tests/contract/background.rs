@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tamarack_env::sync::thread;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Event, Progress, Work};
 
 use crate::Place;
@@ -110,7 +110,7 @@ pub(crate) fn each_wake_up_is_followed_by_a_step(place: &Place) {
 
 /// Nobody wakes the worker, and it does not step before the time it named.
 pub(crate) fn an_idle_time_passes(place: &Place) {
-    let (env, next) = (place.env.clone(), Mutex::new(Duration::ZERO));
+    let (env, next) = (place.env.clone(), Mutex::new(Rank::Test, Duration::ZERO));
     let work = Counting::new(move |_| {
         let mut next = next.lock();
         assert!(env.now() >= *next, "stepped {:?} too early", *next - env.now());

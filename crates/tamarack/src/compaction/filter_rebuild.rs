@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Worker};
 use tamarack_model::allocate::weights::Asked;
 use tamarack_model::filter::{Allocation, FilterChoice, FilterKind, FilterSettings};
@@ -127,8 +127,8 @@ impl FilterRebuild {
         output_context: Arc<OutputContext>,
         counters: Arc<Counters>,
     ) -> Self {
-        let chosen = Mutex::new(Chosen { filter, number: 0 });
-        let (worker, state) = (OnceLock::new(), Mutex::default());
+        let chosen = Mutex::new(Rank::FilterChoice, Chosen { filter, number: 0 });
+        let (worker, state) = (OnceLock::new(), Mutex::new(Rank::FilterRebuild, State::default()));
         Self { env, tree, tables, output_context, counters, worker, chosen, state }
     }
 

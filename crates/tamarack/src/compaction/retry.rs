@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Env;
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 
 use crate::compaction::output::CompactionOutput;
 use crate::database::{Activity, Database};
@@ -30,7 +30,7 @@ pub struct Retry {
 impl Retry {
     /// Makes a state without a pause.
     pub fn new(env: Arc<dyn Env>, database: Arc<Database>, activity: Activity) -> Self {
-        Self { env, database, activity, pause_until: Mutex::default() }
+        Self { env, database, activity, pause_until: Mutex::new(Rank::Retry, Duration::ZERO) }
     }
 
     /// Returns the end of the present pause; `None` if there is none.

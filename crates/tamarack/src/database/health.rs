@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack_env::Event as Progress;
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
@@ -77,7 +77,12 @@ impl ActivityErrors {
 impl Health {
     /// Creates the state in which nothing has failed.
     pub(super) fn new(events: Arc<Events>, progress: Arc<Progress>) -> Self {
-        Self { events, progress, is_stopped: AtomicBool::new(false), errors: Mutex::default() }
+        Self {
+            events,
+            progress,
+            is_stopped: AtomicBool::new(false),
+            errors: Mutex::new(Rank::Health, ActivityErrors::default()),
+        }
     }
 
     /// Records that an activity failed and is retried after `again_in`.

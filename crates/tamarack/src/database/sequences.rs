@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 
 use crate::entry::Sequence;
 
 /// The visible sequence and the registered snapshots.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sequences {
     sequence: AtomicU64,
     /// The number of snapshots of each sequence.
@@ -23,7 +23,7 @@ pub struct Sequences {
 impl Sequences {
     /// Creates the state in which everything up to `sequence` is visible.
     pub fn new(sequence: Sequence) -> Self {
-        Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::default() }
+        Self { sequence: AtomicU64::new(sequence.0), snapshots: Mutex::new(Rank::Snapshots, BTreeMap::new()) }
     }
 
     /// Returns the youngest sequence that readers see. A reader pins the state before it calls

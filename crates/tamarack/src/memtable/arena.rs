@@ -23,8 +23,8 @@ use std::mem::{align_of, size_of};
 use std::ptr::{self, NonNull};
 
 use tamarack_env::os::{HUGE_PAGE_BYTES, prefer_huge_page};
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 
 use crate::memory::Charge;
 
@@ -80,7 +80,7 @@ impl Arena {
             current: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
             newest: AtomicPtr::new(ptr::null_mut()),
             allocated_bytes: AtomicU64::new(0),
-            charge: Mutex::new(charge),
+            charge: Mutex::new(Rank::MemtableMemory, charge),
         }
     }
 

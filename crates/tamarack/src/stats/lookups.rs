@@ -24,8 +24,8 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Worker};
 
 use super::Counter;
@@ -231,7 +231,7 @@ thread_local! {
 impl LookupCounters {
     /// Makes the counters of a database with the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Self {
-        let (collected, sampled) = (Mutex::default(), Counter::default());
+        let (collected, sampled) = (Mutex::new(Rank::LookupCounters, Collected::default()), Counter::default());
         let (past_memtables, latencies) = (Lately::default(), Latencies::default());
         let (wake_at, watcher) = (AtomicU64::new(u64::MAX), OnceLock::new());
         Self(Arc::new(Shared { env, collected, sampled, past_memtables, wake_at, watcher, latencies }))

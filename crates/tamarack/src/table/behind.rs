@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Event, File, Progress, Work, Worker};
 
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ pub struct WriteBehind {
 }
 
 /// The requests, and their outcome.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct WriteQueue {
     state: Mutex<WriteQueueState>,
     /// Signalled after each request.
@@ -90,7 +90,10 @@ impl WriteBehind {
     /// # Errors
     /// [`Error::Io`] if no thread can be started.
     pub fn start(env: &Arc<dyn Env>, account: &Arc<Account>) -> Result<Arc<Self>> {
-        let queue = Arc::new(WriteQueue::default());
+        let queue = Arc::new(WriteQueue {
+            state: Mutex::new(Rank::WriteBehind, WriteQueueState::default()),
+            advanced: Event::new(),
+        });
         let worker = env.start("tamarack-writer", queue.clone());
         let worker = worker.map_err(|error| Error::io("start a writer of tables", Path::new("(a thread)"), error))?;
         let charge = account.charge(MemoryPart::Compactions, PIECES_MAX * account.piece_bytes());
@@ -257,7 +260,7 @@ mod tests {
     #[test]
     fn nothing_follows_a_failure() {
         for (step, failing, ends_writing) in [(step::TABLE_WRITE, 5, false), (step::TABLE_SYNC, 0, true)] {
-            let passed = Mutex::new(0);
+            let passed = Mutex::new(Rank::Test, 0);
             let fault = Fault::new(Failure::Io).step(step).matching(move |_| {
                 *passed.lock() += 1;
                 *passed.lock() > failing

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use tamarack_env::sync::{Mutex, schedule_point};
+use tamarack_env::sync::{Mutex, Rank, schedule_point};
 use tamarack_filter::Filter;
 
 use crate::format::meta::TableId;
@@ -30,7 +30,7 @@ use crate::memory::{Account, Charge, MemoryPart};
 const CHUNK_SLOTS: usize = 64;
 
 /// The filters of all open tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FilterSlots {
     chunks: ArcSwap<Chunks>,
     /// The free slots. The lock is held by changes.
@@ -70,6 +70,13 @@ impl PinnedFilters {
     pub(super) fn of(&self, slot: usize, table: TableId) -> Option<Option<&Filter>> {
         let slot = &self.0.get(slot / CHUNK_SLOTS)?[slot % CHUNK_SLOTS];
         (slot.table == Some(table)).then(|| slot.filter.as_ref().map(|charged| &charged.filter))
+    }
+}
+
+impl Default for FilterSlots {
+    /// No table is open.
+    fn default() -> Self {
+        Self { chunks: ArcSwap::default(), free: Mutex::new(Rank::FilterSlots, Vec::new()) }
     }
 }
 

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, File, ReadRequest};
 use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
@@ -152,7 +152,7 @@ impl Table {
         let slot = storage.filter_slots.add(meta.id, filter, account);
         storage.cache().table_opened(meta.raw_bytes);
         let (meta, storage) = (meta.clone(), storage.clone());
-        let (samples, source) = (TableSamples::default(), Mutex::new(source));
+        let (samples, source) = (TableSamples::default(), Mutex::new(Rank::TableFilter, source));
         Ok(Arc::new(Self { file, footer, meta, index, storage, slot, units, source, samples, _charge: charge }))
     }
 

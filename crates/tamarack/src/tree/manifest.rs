@@ -48,8 +48,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, File, Step};
 
 use super::broken::Broken;
@@ -234,7 +234,7 @@ impl Manifest {
             next_run: AtomicU64::new(run),
             next_compaction: AtomicU64::new(merge),
             roll_bytes_min: ROLL_BYTES_MIN,
-            wal: Mutex::new(wal),
+            wal: Mutex::new(Rank::Manifest, wal),
         }
     }
 

@@ -30,7 +30,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use tamarack_env::sync::{Mutex, schedule_point};
+use tamarack_env::sync::{Mutex, Rank, schedule_point};
 
 use crate::database::Database;
 use crate::entry::Sequence;
@@ -143,7 +143,7 @@ impl Tree {
     ) -> Self {
         let lookups = version.files.storage().lookups().clone();
         let state = ArcSwap::from_pointee(State::new(id, active, immutable.into(), version));
-        Self { id, database, state, replacing: Mutex::default(), lookups }
+        Self { id, database, state, replacing: Mutex::new(Rank::TreeState, ()), lookups }
     }
 
     /// Returns the tree's number in the manifest and in the WAL.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tamarack_env::Worker;
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_model::filter_plan::{StoredFilter, TableFilters};
 
 use crate::error::{Error, Result};
@@ -55,7 +55,8 @@ impl TableFiles {
     /// As [`TableFiles::new`], with `elastic_bits_per_entry` of elastic filters in memory until the
     /// filter decider says otherwise.
     pub fn with_filters(storage: Arc<TableStorage>, dir: &Path, elastic_bits_per_entry: f64) -> Arc<Self> {
-        let (garbage, collector, pending_bytes) = (Mutex::default(), OnceLock::new(), AtomicU64::new(0));
+        let (garbage, collector, pending_bytes) =
+            (Mutex::new(Rank::Garbage, Vec::new()), OnceLock::new(), AtomicU64::new(0));
         let elastic_bits_per_entry = AtomicU64::new(elastic_bits_per_entry.to_bits());
         Arc::new(Self { storage, dir: dir.to_owned(), elastic_bits_per_entry, garbage, pending_bytes, collector })
     }
@@ -129,7 +130,7 @@ impl TableFile {
         let per_entry = f64::from_bits(files.elastic_bits_per_entry.load(Ordering::Relaxed));
         let bits = (per_entry * meta.entries as f64) as u64;
         let (opened, target, obsolete) =
-            (OnceLock::new(), Mutex::new(FilterTarget::Units(bits)), AtomicBool::new(false));
+            (OnceLock::new(), Mutex::new(Rank::TableTarget, FilterTarget::Units(bits)), AtomicBool::new(false));
         let sampled_before = files.storage.lookups().sampled();
         Arc::new(Self { database, meta, files, opened, target, obsolete, sampled_before, _charge: charge })
     }

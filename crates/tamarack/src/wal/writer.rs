@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
-use tamarack_env::sync::{Condvar, Mutex};
+use tamarack_env::sync::{Condvar, Mutex, Rank};
 use tamarack_env::{Env, File, Step};
 
 use crate::entry::Sequence;
@@ -141,8 +141,8 @@ impl Wal {
             settings,
             end: AtomicU64::new(after.end.0),
             durable: AtomicU64::new(after.end.0),
-            segments: Mutex::new(segments),
-            syncing: Mutex::new(false),
+            segments: Mutex::new(Rank::WalSegments, segments),
+            syncing: Mutex::new(Rank::WalSync, false),
             synced: Condvar::new(),
         }
     }

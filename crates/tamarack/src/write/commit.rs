@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use tamarack_env::sync::{Condvar, Mutex, MutexGuard, thread};
+use tamarack_env::sync::{Condvar, Mutex, MutexGuard, Rank, thread};
 
 use crate::database::{Activity, Database};
 use crate::entry::Sequence;
@@ -240,23 +240,22 @@ impl CommitQueue {
             database,
             tree,
             counters,
-            queue: Mutex::new(JoinQueue {
-                forming: Forming::new(record::Group::new()),
-                led: false,
-                spare: None,
-                writers: 0,
-                sync_time: Duration::ZERO,
-                charge,
-            }),
-            lead: Mutex::new(Lead {
-                next: last.next(),
-                memtable,
-                filled_bytes,
-                number: 0,
-                reserved: last,
-                skipped: false,
-            }),
-            publisher: Mutex::new(Publisher { next: 0, applied: VecDeque::new() }),
+            queue: Mutex::new(
+                Rank::CommitQueue,
+                JoinQueue {
+                    forming: Forming::new(record::Group::new()),
+                    led: false,
+                    spare: None,
+                    writers: 0,
+                    sync_time: Duration::ZERO,
+                    charge,
+                },
+            ),
+            lead: Mutex::new(
+                Rank::CommitLead,
+                Lead { next: last.next(), memtable, filled_bytes, number: 0, reserved: last, skipped: false },
+            ),
+            publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new() }),
             interval,
             stalled: AtomicU32::new(0),
         }
@@ -662,7 +661,7 @@ impl Group {
             unapplied: AtomicU32::new(0),
             outcome: OnceLock::new(),
             sleepers: AtomicU32::new(0),
-            falling_asleep: Mutex::new(()),
+            falling_asleep: Mutex::new(Rank::CommitGroup, ()),
             changed: Condvar::new(),
         }
     }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use tamarack::Durability;
 use tamarack::step;
 use tamarack_env::sim::{CallKind, Moment};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Random, SimEnv, Step};
 
 use crate::death::Death;
@@ -150,7 +150,7 @@ impl Examiner {
         replay: Option<Trail>,
     ) -> Arc<Self> {
         let workload = workload.to_owned();
-        Arc::new(Self { workload, seed, effort, mutation, replay, found: Mutex::default() })
+        Arc::new(Self { workload, seed, effort, mutation, replay, found: Mutex::new(Rank::Test, Default::default()) })
     }
 
     /// Breaks what is to be broken on this machine.

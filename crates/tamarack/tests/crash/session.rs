@@ -14,7 +14,7 @@ use std::time::Duration;
 use tamarack::{AdvancedOptions, Compression, Db, Durability, Error, Options};
 use tamarack_env::SimEnv;
 use tamarack_env::env::Env;
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 
 use crate::death::Death;
 use crate::history::{Commit, Entries, Timeline, difference, digest_all};
@@ -179,7 +179,7 @@ impl Session {
         ledger.acknowledged = ledger.owed(death);
         ledger.intervals.clear();
         let state = Entries::new();
-        Self { env, ledger: Arc::new(Mutex::new(ledger)), db: None, settings, state, faulty: false }
+        Self { env, ledger: Arc::new(Mutex::new(Rank::Test, ledger)), db: None, settings, state, faulty: false }
     }
 
     pub(crate) fn settings(&self) -> Settings {

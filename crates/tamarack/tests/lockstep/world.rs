@@ -17,7 +17,7 @@ use tamarack::{
 use tamarack_env::memory::MemoryEnv;
 use tamarack_env::os::{Batching, OsEnv, TempDir};
 use tamarack_env::sim::{Crash, Failure, Fault, Moment};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, SimEnv};
 
 use crate::operation::{Ending, Environment, Level, Range, Reader, Setup, TreeSetup, Write};
@@ -470,7 +470,7 @@ impl World {
         let Some(env) = self.simulator() else { return };
         env.clear_faults();
         let fitting = failure.clone();
-        let passed = Mutex::new(0);
+        let passed = Mutex::new(Rank::Test, 0);
         let passes = move |call: &tamarack_env::sim::Call| {
             let mut passed = passed.lock();
             *passed += u64::from(fitting.fits(call));
@@ -515,7 +515,10 @@ impl World {
     /// Makes images of the machine before the call with that number.
     pub(crate) fn start_watch(&mut self, calls: u64, ending: Ending) {
         let crash_seed = if let Ending::Crash(seed) = ending { seed } else { 0 };
-        self.watch = Some(Arc::new(Mutex::new(Watch { calls_left: calls, crash_seed, images: None, crashed: false })));
+        self.watch = Some(Arc::new(Mutex::new(
+            Rank::Test,
+            Watch { calls_left: calls, crash_seed, images: None, crashed: false },
+        )));
         self.install_watch();
     }
 

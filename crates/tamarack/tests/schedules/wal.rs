@@ -14,7 +14,7 @@ use tamarack::internals::Wal;
 use tamarack::step;
 use tamarack::{Error, Result};
 use tamarack_env::Env;
-use tamarack_env::sync::{Mutex, thread};
+use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_format::entry::{EntryKind, Sequence};
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::record::Group;
@@ -142,7 +142,7 @@ impl Watched {
         let watched = WatchedEnv::new();
         let env: Arc<dyn Env> = watched.clone();
         env.create_dir(Path::new(DIR), step::DATABASE_CREATE).unwrap();
-        Arc::new(Self { wal: Arc::new(new_wal(&env)), env: watched, next: Mutex::new(Sequence(1)) })
+        Arc::new(Self { wal: Arc::new(new_wal(&env)), env: watched, next: Mutex::new(Rank::Test, Sequence(1)) })
     }
 
     fn append(&self, key: &str) -> Result<tamarack::internals::Position> {

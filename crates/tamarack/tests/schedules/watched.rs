@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Access, Env, Event, File, Lock, MemoryEnv, Step, Work, Worker};
 
 /// An environment for one exploration.
@@ -24,7 +24,7 @@ pub(crate) struct WatchedEnv {
 }
 
 /// What the files share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Watch {
     files: Mutex<BTreeMap<PathBuf, Bytes>>,
     /// A step, and at which of its calls from now it fails, once.
@@ -40,7 +40,8 @@ struct Bytes {
 
 impl WatchedEnv {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { inner: MemoryEnv::new(1), watch: Arc::default() })
+        let (files, failure) = (Mutex::new(Rank::Test, BTreeMap::new()), Mutex::new(Rank::Test, None));
+        Arc::new(Self { inner: MemoryEnv::new(1), watch: Arc::new(Watch { files, failure }) })
     }
 
     /// The call number `call` (from 1) of `step` from now on fails, once.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Error, Event, Options};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Random, SimEnv};
 use tamarack_model::planner;
 
@@ -148,7 +148,7 @@ fn a_tree_takes_the_form_of_its_shape() {
 #[test]
 fn a_reshape_names_its_cause() {
     let sim = SimEnv::new(1);
-    let causes = Arc::new(Mutex::new(Vec::new()));
+    let causes = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let listener = {
         let causes = causes.clone();
         move |event: &Event| {

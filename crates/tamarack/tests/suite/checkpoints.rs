@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Error, Options, Result, step};
 use tamarack_env::sim::{Failure, Fault};
-use tamarack_env::sync::{Mutex, thread};
+use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, OsEnv, SimEnv, TempDir};
 
 fn options(env: &Arc<dyn Env>) -> Options {
@@ -381,7 +381,7 @@ fn closed_while_tables_are_linked() -> Result<()> {
         let db = options(&env).open("/db")?;
         put(&db, 0..300, "value")?;
         db.flush()?;
-        let closing = Mutex::new(Some(db.clone()));
+        let closing = Mutex::new(Rank::Test, Some(db.clone()));
         sim.set_hook(move |moment| {
             if moment.call.step == Some(step) {
                 closing.lock().take().into_iter().for_each(|db| db.close().expect("it closes"));

@@ -106,7 +106,7 @@ fn a_merge_goes_on_after_a_crash_at_any_call() {
     let mut model = BTreeMap::new();
     fill(&db, &random, 500, &mut model);
     db.flush().unwrap();
-    let images = Arc::new(tamarack_env::sync::Mutex::new(Vec::new()));
+    let images = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, Vec::new()));
     let taken = images.clone();
     env.set_hook(move |moment| {
         let draw = Crash::draw(moment.call.number, moment.unsynced_changes());
@@ -141,7 +141,7 @@ fn a_merge_needs_little_extra_space() {
         let env = SimEnv::new(seed);
         let db = open_for_space(Arc::new(env.clone()), seed, 1);
         let (inputs, before) = (runs(&db) as u64, table_bytes(&env));
-        let most = Arc::new(tamarack_env::sync::Mutex::new(0));
+        let most = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, 0));
         let (seen, watched) = (most.clone(), env.clone());
         env.set_hook(move |_| {
             let now = table_bytes(&watched);

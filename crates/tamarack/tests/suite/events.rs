@@ -7,13 +7,18 @@ use std::time::Duration;
 use tamarack::{AdvancedOptions, Batch, Db, Durability, EVENTS_MAX, Error, Event, Listener, Options, Result, step};
 use tamarack_env::os::OsEnv;
 use tamarack_env::sim::{Failure, Fault};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, SimEnv, TempDir};
 use tamarack_format::names::FileName;
 
 /// A listener that keeps its events.
-#[derive(Default)]
 struct Notes(Mutex<Vec<Event>>);
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self(Mutex::new(Rank::Test, Vec::new()))
+    }
+}
 
 impl Listener for Notes {
     fn on(&self, event: &Event) {
@@ -236,7 +241,7 @@ fn a_listener_may_read() -> Result<()> {
         }
     }
     let scratch = TempDir::new().expect("there is a place for it");
-    let reader = Arc::new(Reader { db: Mutex::new(None), reads: Mutex::new(0) });
+    let reader = Arc::new(Reader { db: Mutex::new(Rank::Test, None), reads: Mutex::new(Rank::Test, 0) });
     let db = options(OsEnv::new(), reader.clone()).open(scratch.path().join("db"))?;
     *reader.db.lock() = Some(db.clone());
     for _ in 0..10 {
@@ -255,7 +260,7 @@ fn a_listener_may_read() -> Result<()> {
 #[test]
 fn a_panic_in_a_listener_goes_no_further() -> Result<()> {
     let sim = SimEnv::new(1);
-    let calls = Arc::new(Mutex::new(0));
+    let calls = Arc::new(Mutex::new(Rank::Test, 0));
     let counter = calls.clone();
     let panics = move |_: &Event| {
         *counter.lock() += 1;

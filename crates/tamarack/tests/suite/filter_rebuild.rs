@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result, Stats};
 use tamarack_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tamarack_env::sync::{Mutex, thread};
+use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_format::table::FOOTER_BYTES;
 
@@ -349,7 +349,7 @@ fn concurrent_readers_find_every_key() -> Result<()> {
 #[test]
 fn damaged_digests_hide_nothing() -> Result<()> {
     let env = Arc::new(SimEnv::new(1));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let listener = {
         let told = told.clone();
         move |event: &Event| {

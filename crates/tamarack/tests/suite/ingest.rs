@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tamarack::{AdvancedOptions, Db, Error, Options, Result, Stats, step};
 use tamarack_env::SimEnv;
 use tamarack_env::sim::{Crash, Failure, Fault};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_model::planner;
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -320,7 +320,8 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
             if durable_wal {
                 db.sync()?;
             }
-            let (left, images) = (Arc::new(Mutex::new(calls)), Arc::new(Mutex::new(Vec::new())));
+            let (left, images) =
+                (Arc::new(Mutex::new(Rank::Test, calls)), Arc::new(Mutex::new(Rank::Test, Vec::new())));
             let (counted, taken) = (left.clone(), images.clone());
             env.set_hook(move |moment| {
                 let mut left = counted.lock();
@@ -377,7 +378,7 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
 #[test]
 fn crashes_while_the_log_goes_on_lose_nothing() -> Result<()> {
     let images = |env: &SimEnv, take: fn(&tamarack_env::sim::Moment<'_>) -> Vec<SimEnv>| {
-        let images = Arc::new(Mutex::new(Vec::new()));
+        let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
         let taken = images.clone();
         env.set_hook(move |moment| taken.lock().extend(take(moment)));
         drop(open(env));
@@ -427,7 +428,7 @@ fn a_failure_changes_nothing() -> Result<()> {
             db.put(key(1), "put")?;
             model.insert(key(1).into_bytes(), b"put".into());
             let files = env.files().len();
-            let passed = Mutex::new(0);
+            let passed = Mutex::new(Rank::Test, 0);
             env.inject(Fault::new(Failure::Io).step(step).matching(move |_| {
                 *passed.lock() += 1;
                 *passed.lock() > after

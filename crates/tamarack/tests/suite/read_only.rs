@@ -95,7 +95,7 @@ fn left_by_a_crash(seed: u64) -> Result<SimEnv> {
     );
     let db = db.open(DIR)?;
     // During a flush or a compaction: some tables are not in the manifest yet.
-    let image = Arc::new(tamarack_env::sync::Mutex::new(None));
+    let image = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, None));
     let taken = image.clone();
     env.set_hook(move |moment| {
         if moment.call.step == Some(step::MANIFEST_APPEND) {
@@ -230,7 +230,7 @@ fn missing_databases_are_not_created() -> Result<()> {
     let env = SimEnv::new(1);
     refused(&env, DIR);
     // Every moment of creating one, as a crash leaves it.
-    let moments = Arc::new(tamarack_env::sync::Mutex::new(Vec::new()));
+    let moments = Arc::new(tamarack_env::sync::Mutex::new(tamarack_env::sync::Rank::Test, Vec::new()));
     let taken = moments.clone();
     env.set_hook(move |moment| taken.lock().push(moment.image(Crash::KeepAll)));
     let db = options(&shared(&env)).open(DIR)?;

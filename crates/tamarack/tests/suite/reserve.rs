@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamarack::{AdvancedOptions, Db, Error, Event, Options, Result};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, SimEnv};
 
 const PAGE_BYTES: u64 = 4096;
@@ -17,7 +17,7 @@ fn open(sim: &SimEnv, reserve: Option<u64>) -> Result<(Db, Arc<Mutex<Vec<String>
     if let Some(bytes) = reserve {
         advanced = advanced.reserve_bytes(bytes);
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let notes = told.clone();
     let listener = move |event: &Event| match event {
         Event::DiskSpaceLow { .. } => notes.lock().push("low".to_owned()),

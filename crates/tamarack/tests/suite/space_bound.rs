@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Db, Event, Listener, Options};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Random, SimEnv};
 
 const POLICIES: [&str; 6] =
@@ -18,8 +18,13 @@ const POLICIES: [&str; 6] =
 const ENTRY: u64 = 7 + 40 + 8;
 
 /// The causes of merges, and the raw bytes that they took.
-#[derive(Default)]
 struct Causes(Mutex<Vec<(String, u64)>>);
+
+impl Default for Causes {
+    fn default() -> Self {
+        Self(Mutex::new(Rank::Test, Vec::new()))
+    }
+}
 
 impl Listener for Causes {
     fn on(&self, event: &Event) {

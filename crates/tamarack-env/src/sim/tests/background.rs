@@ -1,14 +1,14 @@
 //! Workers that step in seeded order on the waiting thread, and the virtual clock.
 
 use super::*;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 
 /// Three workers that note their names, three times each; the order in which they did.
 fn order(seed: u64) -> String {
     let env = SimEnv::new(seed);
-    let notes = Arc::new(Mutex::new(String::new()));
+    let notes = Arc::new(Mutex::new(Rank::Test, String::new()));
     for name in ["a", "b", "c"] {
-        let (notes, left) = (notes.clone(), Mutex::new(3));
+        let (notes, left) = (notes.clone(), Mutex::new(Rank::Test, 3));
         start(&env, name, move || {
             notes.lock().push_str(name);
             *left.lock() -= 1;
@@ -35,7 +35,7 @@ fn the_order_of_steps_follows_from_the_seed() {
 #[test]
 fn an_idle_worker_steps_when_woken_and_time_does_not_wake_it() {
     let env = SimEnv::new(1);
-    let steps = Arc::new(Mutex::new(0));
+    let steps = Arc::new(Mutex::new(Rank::Test, 0));
     let counter = steps.clone();
     let worker = start(&env, "idle", move || {
         *counter.lock() += 1;
@@ -54,9 +54,9 @@ fn an_idle_worker_steps_when_woken_and_time_does_not_wake_it() {
 #[test]
 fn a_wake_during_a_step_is_not_lost() {
     let env = SimEnv::new(2);
-    let handle: Arc<Mutex<Option<Arc<dyn Worker>>>> = Arc::default();
+    let handle: Arc<Mutex<Option<Arc<dyn Worker>>>> = Arc::new(Mutex::new(Rank::Test, None));
     let own = handle.clone();
-    let steps = Arc::new(Mutex::new(0));
+    let steps = Arc::new(Mutex::new(Rank::Test, 0));
     let counter = steps.clone();
     *handle.lock() = Some(start(&env, "self-waking", move || {
         *counter.lock() += 1;
@@ -77,7 +77,7 @@ fn waiting_runs_workers_which_may_use_the_environment() {
     start(&env, "writer", move || {
         create(&inside, "f", b"data").sync(SYNC).unwrap();
         // A step may also start others, and wait for time, in which the others run.
-        let done = Arc::new(Mutex::new(false));
+        let done = Arc::new(Mutex::new(Rank::Test, false));
         let flag = done.clone();
         start(&inside, "nested", move || {
             *flag.lock() = true;
@@ -96,7 +96,7 @@ fn waiting_runs_workers_which_may_use_the_environment() {
 #[test]
 fn time_jumps_to_the_next_timer_but_not_past_the_deadline() {
     let env = SimEnv::new(4);
-    let (ticks, event) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Event::new()));
+    let (ticks, event) = (Arc::new(Mutex::new(Rank::Test, Vec::new())), Arc::new(Event::new()));
     let (inside, to, notify) = (env.clone(), ticks.clone(), event.clone());
     start(&env, "clock", move || {
         to.lock().push(inside.now().as_secs());
@@ -113,7 +113,7 @@ fn time_jumps_to_the_next_timer_but_not_past_the_deadline() {
 #[test]
 fn sleeping_takes_virtual_time_in_which_workers_run() {
     let env = SimEnv::new(10);
-    let (ticks, inside) = (Arc::new(Mutex::new(0)), env.clone());
+    let (ticks, inside) = (Arc::new(Mutex::new(Rank::Test, 0)), env.clone());
     let counter = ticks.clone();
     start(&env, "clock", move || {
         *counter.lock() += 1;
@@ -147,7 +147,7 @@ fn waiting_for_what_cannot_come_is_a_deadlock() {
 #[should_panic(expected = "nobody notified the event")]
 fn a_forgotten_notification_is_a_deadlock() {
     let env = SimEnv::new(6);
-    let done = Arc::new(Mutex::new(false));
+    let done = Arc::new(Mutex::new(Rank::Test, false));
     let flag = done.clone();
     start(&env, "forgetful", move || {
         *flag.lock() = true;

@@ -2,14 +2,14 @@
 //! process.
 
 use super::*;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 
 /// Collects, before every call, its step and what `look` finds.
 fn watch<T: Send + 'static>(
     env: &SimEnv,
     look: impl Fn(&Moment<'_>) -> T + Send + 'static,
 ) -> Arc<Mutex<Vec<(Step, T)>>> {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let to = seen.clone();
     env.set_hook(move |moment| to.lock().push((moment.call.step.unwrap(), look(moment))));
     seen

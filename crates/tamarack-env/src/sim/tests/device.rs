@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Rank};
 
 const PAGE: usize = 4096;
 
@@ -135,12 +135,12 @@ fn files_queue_behind_each_other() {
 
 /// Starts workers that call `step` eight times each, and says when each had ended.
 fn ends_of(env: &SimEnv, workers: usize, step: impl Fn(&dyn File) + Clone + Send + Sync + 'static) -> Vec<Duration> {
-    let ends = Arc::new(Mutex::new(Vec::new()));
+    let ends = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     for worker in 0..workers {
         let file = create(env, &format!("f{worker}"), b"");
         // Of a length, and clean.
         file.set_len(PAGE as u64, CUT).unwrap();
-        let (left, step, env, ends) = (Mutex::new(8), step.clone(), env.clone(), ends.clone());
+        let (left, step, env, ends) = (Mutex::new(Rank::Test, 8), step.clone(), env.clone(), ends.clone());
         start(&env.clone(), "worker", move || {
             step(&*file);
             *left.lock() -= 1;
@@ -180,7 +180,7 @@ fn workers_share_the_device_and_not_the_processor() {
 #[test]
 fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
     let env = machine(6, BANDWIDTH_ONLY);
-    let (file, inside, begins) = (create(&env, "f", b""), env.clone(), Arc::new(Mutex::new(Vec::new())));
+    let (file, inside, begins) = (create(&env, "f", b""), env.clone(), Arc::new(Mutex::new(Rank::Test, Vec::new())));
     let begun = begins.clone();
     let worker = start(&env, "worker", move || {
         begun.lock().push(inside.now());
@@ -208,7 +208,8 @@ fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
 fn a_notification_arrives_at_the_end_of_its_step() {
     let wait_until = |deadline| {
         let env = machine(7, BANDWIDTH_ONLY);
-        let (file, event, done) = (create(&env, "f", b""), Arc::new(Event::new()), Arc::new(Mutex::new(false)));
+        let (file, event, done) =
+            (create(&env, "f", b""), Arc::new(Event::new()), Arc::new(Mutex::new(Rank::Test, false)));
         let (notify, flag) = (event.clone(), done.clone());
         start(&env, "worker", move || {
             *flag.lock() = true;
@@ -253,7 +254,7 @@ fn the_earliest_notification_counts() {
 #[test]
 fn a_worker_is_woken_at_the_time_of_the_one_who_wakes() {
     let env = machine(8, BANDWIDTH_ONLY);
-    let (file, inside, begun) = (create(&env, "f", b""), env.clone(), Arc::new(Mutex::new(Vec::new())));
+    let (file, inside, begun) = (create(&env, "f", b""), env.clone(), Arc::new(Mutex::new(Rank::Test, Vec::new())));
     let begins = begun.clone();
     let woken = start(&env, "woken", move || {
         begins.lock().push(inside.now());
@@ -274,7 +275,7 @@ fn a_worker_is_woken_at_the_time_of_the_one_who_wakes() {
 /// when.
 fn trace(seed: u64) -> Vec<(Duration, u64)> {
     let env = machine(seed, Device { dirty_bytes_max: 8 * PAGE as u64, ..DEVICE });
-    let trace = Arc::new(Mutex::new(Vec::new()));
+    let trace = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let act = |who: u64| {
         let (env, trace, file) = (env.clone(), trace.clone(), create(&env, &format!("f{who}"), &[1; 20 * PAGE]));
         move || {

@@ -48,7 +48,7 @@ mod reshape;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Progress, Work, Worker};
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::filter::FilterChoice;
@@ -193,7 +193,7 @@ impl Scheduler {
         let flush_retry = Retry::new(env.clone(), database.clone(), Activity::Flush);
         let compaction_retry = Retry::new(env.clone(), database.clone(), Activity::Compaction);
         let speed = CopySpeed::new(settings.compaction_rate);
-        let schedule = Mutex::new(Schedule::new((policy, shape), settings.space_bound, speed));
+        let schedule = Mutex::new(Rank::Schedule, Schedule::new((policy, shape), settings.space_bound, speed));
         let filters = FilterRebuild::new(
             settings.filter,
             env.clone(),

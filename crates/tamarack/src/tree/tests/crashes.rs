@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tamarack_env::sim::{CallKind, Crash, Failure, Fault};
-use tamarack_env::sync::Mutex;
 use tamarack_env::sync::atomic::{AtomicU64, Ordering};
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Env, Random, SimEnv, Step};
 
 use super::model::{Model, no_files};
@@ -44,7 +44,7 @@ fn new_machine(seed: u64) -> SimEnv {
 }
 
 /// The states of a history by their edits' numbers, and how far it got.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct History {
     states: Mutex<BTreeMap<u64, Edit>>,
     /// The last edit whose commit has returned `Ok`; 0 before there is a database.
@@ -52,6 +52,10 @@ struct History {
 }
 
 impl History {
+    fn new() -> Self {
+        Self { states: Mutex::new(Rank::Test, BTreeMap::new()), acknowledged: AtomicU64::new(0) }
+    }
+
     /// Makes a database and commits to it, up to the first error.
     fn run(&self, sim: &SimEnv, seed: u64) -> Result<(), Error> {
         let mut manifest = Manifest::create(&shared(sim), dir(), no_files())?;
@@ -132,11 +136,11 @@ type Image = (SimEnv, u64, Step);
 
 /// Runs the history and takes images before every call.
 fn images(seed: u64, omitted: Option<Step>) -> (Arc<History>, Vec<Image>) {
-    let (sim, history) = (new_machine(seed), Arc::<History>::default());
+    let (sim, history) = (new_machine(seed), Arc::new(History::new()));
     if let Some(step) = omitted {
         sim.omit(step);
     }
-    let images: Arc<Mutex<Vec<Image>>> = Arc::default();
+    let images: Arc<Mutex<Vec<Image>>> = Arc::new(Mutex::new(Rank::Test, Vec::new()));
     let (sink, progress, random) = (images.clone(), history.clone(), Random::new(seed));
     sim.set_hook(move |moment| {
         let step = moment.call.step.expect("calls that change storage have a step");
@@ -180,7 +184,7 @@ fn a_crash_during_recovery_loses_nothing_either() {
     let (history, images) = images(7, None);
     let mut count = 0;
     for (image, acknowledged, step) in images.iter().step_by(3) {
-        let inner: Arc<Mutex<Vec<SimEnv>>> = Arc::default();
+        let inner: Arc<Mutex<Vec<SimEnv>>> = Arc::new(Mutex::new(Rank::Test, Vec::new()));
         let (sink, random) = (inner.clone(), Random::new(count));
         image.set_hook(move |moment| {
             let crash = Crash::draw(random.next(), moment.unsynced_changes());
@@ -217,7 +221,7 @@ fn leaving_out_a_sync_is_found() {
 /// One run in which one call fails in one way, and what it leaves behind. `None` if the fault
 /// fitted no call.
 fn fail_at(call: u64, failure: &Failure, omitted: Option<Step>) -> Option<Result<(), String>> {
-    let (sim, history) = (new_machine(3), History::default());
+    let (sim, history) = (new_machine(3), History::new());
     sim.inject(Fault::new(failure.clone()).at_call(call));
     let outcome = history.run(&sim, 3);
     if sim.faults_shown() == 0 {
@@ -238,7 +242,7 @@ fn fail_at(call: u64, failure: &Failure, omitted: Option<Step>) -> Option<Result
 #[test]
 fn every_failing_call_loses_nothing() {
     let sim = new_machine(3);
-    History::default().run(&sim, 3).expect("no faults");
+    History::new().run(&sim, 3).expect("no faults");
     let mut count = 0;
     for failure in &Failure::ALL {
         for call in 0..sim.calls_made() {
@@ -256,7 +260,7 @@ fn every_failing_call_loses_nothing() {
 #[test]
 fn leaving_out_the_second_write_at_recovery_is_found() {
     let sim = new_machine(3);
-    History::default().run(&sim, 3).expect("no faults");
+    History::new().run(&sim, 3).expect("no faults");
     let found = (0..sim.calls_made()).any(|call| {
         let result = fail_at(call, &Failure::SyncDropsPages, Some(step::MANIFEST_RECOVERY_WRITE));
         result.is_some_and(|result| result.is_err())

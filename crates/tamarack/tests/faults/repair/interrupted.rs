@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tamarack_env::sim::{Crash, Sector};
-use tamarack_env::sync::Mutex;
+use tamarack_env::sync::{Mutex, Rank};
 use tamarack_env::{Random, SimEnv};
 
 use super::damage;
@@ -23,7 +23,7 @@ fn interrupted_repairs() {
             damage.inflict(&env);
         }
         let env = env.image(Crash::KeepAll);
-        let images: Arc<Mutex<Vec<(String, SimEnv)>>> = Arc::default();
+        let images: Arc<Mutex<Vec<(String, SimEnv)>>> = Arc::new(Mutex::new(Rank::Test, Vec::new()));
         let seen = images.clone();
         env.set_hook(move |moment| {
             let crashes = [
