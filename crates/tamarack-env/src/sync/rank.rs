@@ -163,19 +163,28 @@ mod check {
 
     use crate::sync::rank::{HeldRank, LockRank, Rank};
 
+    /// The ranks that a thread holds, in no order. A fixed size, so that taking a lock never
+    /// allocates, also where tests count allocations; no path takes more than a handful.
+    type Held = [Option<Rank>; 16];
+
     #[cfg(not(feature = "shuttle"))]
     std::thread_local! {
-        static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+        static HELD: RefCell<Held> = const { RefCell::new([None; 16]) };
     }
     #[cfg(feature = "shuttle")]
     shuttle::thread_local! {
-        static HELD: RefCell<Vec<Rank>> = RefCell::new(Vec::new());
+        static HELD: RefCell<Held> = RefCell::new([None; 16]);
     }
 
     /// Does something with the ranks that this thread holds; nothing for a thread that ends, whose
     /// list may be gone.
-    fn with_held<T>(act: impl FnOnce(&mut Vec<Rank>) -> T) -> Option<T> {
+    fn with_held<T>(act: impl FnOnce(&mut Held) -> T) -> Option<T> {
         HELD.try_with(|held| act(&mut held.borrow_mut())).ok()
+    }
+
+    /// The highest rank that this thread holds.
+    fn highest() -> Option<Rank> {
+        with_held(|held| held.iter().flatten().max().copied()).flatten()
     }
 
     impl LockRank {
@@ -186,7 +195,7 @@ mod check {
         /// The lock is about to be waited for and taken.
         pub(crate) fn take(self) -> HeldRank {
             if self.rank != Rank::Test {
-                self.check(with_held(|held| held.iter().max().copied()).flatten());
+                self.check(highest());
             }
             self.take_without_waiting()
         }
@@ -194,7 +203,10 @@ mod check {
         /// The lock was free and has been taken.
         pub(crate) fn take_without_waiting(self) -> HeldRank {
             if self.rank != Rank::Test {
-                with_held(|held| held.push(self.rank));
+                with_held(|held| {
+                    let free = held.iter_mut().find(|place| place.is_none());
+                    *free.expect("no thread holds that many locks") = Some(self.rank);
+                });
             }
             HeldRank { place: self }
         }
@@ -217,7 +229,7 @@ mod check {
         /// The lock is about to be released, waited for, and taken again.
         pub(crate) fn check_last(&self) {
             let rank = self.place.rank;
-            let highest = with_held(|held| held.iter().max().copied()).flatten();
+            let highest = highest();
             if rank != Rank::Test && highest != Some(rank) {
                 self.place.check(highest);
             }
@@ -227,12 +239,12 @@ mod check {
     impl Drop for HeldRank {
         fn drop(&mut self) {
             let rank = self.place.rank;
-            with_held(|held| held.iter().rposition(|&other| other == rank).map(|at| held.remove(at)));
+            with_held(|held| held.iter_mut().find(|place| **place == Some(rank)).map(Option::take));
         }
     }
 
     /// The ranks that this thread held when it began to do another's work.
-    pub(super) struct Others(Vec<Rank>);
+    pub(super) struct Others(Held);
 
     impl Others {
         pub(super) fn set_aside() -> Self {
@@ -242,7 +254,7 @@ mod check {
 
     impl Drop for Others {
         fn drop(&mut self) {
-            with_held(|held| *held = std::mem::take(&mut self.0));
+            with_held(|held| *held = self.0);
         }
     }
 }
