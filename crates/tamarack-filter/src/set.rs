@@ -22,7 +22,7 @@
 //!        h = ⌈log₂ m⌉; nothing if m = 0; ends count from the beginning of chunk 0
 //! ```
 //!
-//! The `c` highest bits of a digest say which **chunk** it stands in; there are so many that a
+//! The `c` highest bits of a digest say which **chunk** it stands in; their number is such that a
 //! chunk has
 //! about 512 to 1,024 digests. Within a chunk the next `h` bits are numbers that never fall,
 //! written in

@@ -2,12 +2,12 @@
 //! follow their exact curves within 5 %, whatever the keys look like.
 //!
 //! The keys that are there, and those that are asked for, follow each other as closely as a pattern
-//! allows. Everything comes from fixed numbers, so a rate that is right once stays right. Trials
-//! are so many that 6,400 false positives are expected: 5 % are four standard deviations.
+//! allows. Everything comes from fixed numbers, so a rate that is right once stays right. There
+//! are enough trials for 6,400 false positives: 5 % are four standard deviations.
 
 use tamarack_filter::{Digest, Filter, FilterKind, Size};
 
-/// Keys in each filter. So many that what the loads of its lines make of the rate is within a
+/// Keys in each filter: enough for the effect of uneven cache lines on the rate to be within a
 /// percent or so of their mean: at many bits, few crowded lines have most of the false positives.
 const ENTRIES: u64 = 600_000;
 

@@ -90,7 +90,7 @@ fn give(bits_per_entry: f64, tree: &Tree<'_>, filters: &mut HashMap<RunId, f64>)
 }
 
 /// While a tree grows from one buffer to a thousand, the bits in use never pass the budget; lookups
-/// search little more in vain than the best allocation of the moment would let them, on
+/// have few more false positives than with the best allocation of the moment, on
 /// average, and much less than with equal bits for all.
 #[test]
 fn growing_trees_are_near_the_optimum() {

@@ -198,7 +198,7 @@ fn nothing_is_done_for_little() {
         assert_eq!(again(&runs), [], "{entries} entries");
         runs[1].tables[0].in_use = Some((FilterKind::Blocked, before));
     }
-    // The smallest run has little part in what is searched in vain: a tenth less for it is not worth
+    // The smallest run has few of the false positives: a tenth less for it is not worth
     // it, half is.
     runs[1] = run(3, 500_000, bits(&runs[1].tables[0]) / 500_000.0, FilterKind::Blocked);
     let before = bits(&runs[0].tables[0]);

@@ -215,7 +215,7 @@ impl Simulation {
         self.shares = shares.iter().map(|share| share / all).collect();
     }
 
-    /// So many sampled lookups, and a decision: searches in vain for each lookup from then on, and
+    /// Number of sampled lookups, and a decision: false positives per lookup from then on, and
     /// how many units were loaded.
     fn step(&mut self, samples: u64) -> (f64, u32) {
         let mut here = vec![0; self.tables.len()];
@@ -256,7 +256,7 @@ impl Simulation {
     }
 }
 
-/// Zipfian lookups, whose hot keys then move: fewer searches in vain than filters of the same
+/// Zipfian lookups, whose hot keys then move: fewer false positives than filters of the same
 /// memory that are alike, close to the best that could be known, again after two half-lives, and
 /// hardly a unit is loaded while nothing changes.
 #[test]

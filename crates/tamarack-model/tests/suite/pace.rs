@@ -201,8 +201,8 @@ fn two_buffers_are_enough() {
 }
 
 /// Buffers that are sealed up to a tenth before they are full, so that levels are full with another
-/// number of bytes than foreseen: still no stop and no floor. At most one merge is late, and its
-/// level has one run too many for a while.
+/// number of bytes than predicted: still no stop and no floor. At most one compaction is late, and
+/// its level has one run too many for a while.
 #[test]
 fn buffers_of_varying_size() {
     let all = POLICIES.into_iter().chain(MADE_ANEW);

@@ -85,7 +85,8 @@ impl List {
                 before[level] = tower;
                 if level < height {
                     // `link` looks at the successor later: fetch it while the search continues
-                    // below. SAFETY: the search is at this level of this tower.
+                    // below.
+                    // SAFETY: the search is at this level of this tower.
                     if let Some(next) = unsafe { tower.successor(level) } {
                         next.prefetch();
                     }
@@ -175,7 +176,8 @@ impl List {
         while let Some(next) = unsafe { surely_before(tower, 0, place) } {
             tower = next.tower();
         }
-        // The prefixes may lag for a moment, so the nodes themselves decide. SAFETY: level 0 is
+        // The prefixes may lag for a moment, so the nodes themselves decide.
+        // SAFETY: level 0 is
         // below every height.
         let mut next = unsafe { tower.successor(0) };
         while let Some(node) = next.filter(|node| node.is_before(place)) {
