@@ -1,11 +1,14 @@
-//! The write buffer beside `crossbeam-skiplist`: nanoseconds per insert and per get of 16-byte keys with 100-byte values.
+//! The memtable beside `crossbeam-skiplist`: nanoseconds per insert and per get of 16-byte keys
+//! with 100-byte values.
 //!
-//! `cargo run --release -p buffer [ROUNDS [STRUCTURE [WORKLOAD]]]` prints a table of medians and minima over the rounds. With a structure (`tamarack` or
-//! `crossbeam`) and a workload (`random 1`, ...) only that runs, which is what a profiler wants.
+//! `cargo run --release -p buffer [ROUNDS [STRUCTURE [WORKLOAD]]]` prints a table of medians and
+//! minima over the rounds. With a structure (`tamarack` or `crossbeam`) and a workload (`random 1`,
+//! ...) only that combination runs, for use under a profiler.
 //!
-//! Keys are 16 bytes: a number of eight bytes, big-endian, and its complement. Sequential threads share one ascending order as the writers of one log
-//! would: thread t of n inserts t, t + n, t + 2n, and so on. crossbeam's map holds (key, reversed sequence) and the value as boxed slices, which
-//! it must allocate; the buffer copies into its arena.
+//! A key is a number of eight big-endian bytes, and its complement. Sequential threads share one
+//! ascending order, as the writers of one WAL do: thread t of n inserts t, t + n, t + 2n, and so
+//! on. crossbeam's map holds (key, reversed sequence number) and the value as boxed slices, which
+//! it must allocate; the memtable copies into its arena.
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
@@ -13,7 +16,7 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_skiplist::SkipMap;
-use tamarack::internals::Buffer;
+use tamarack::internals::Memtable;
 use tamarack::internals::Query;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 
@@ -21,24 +24,24 @@ const ENTRIES: u64 = 500_000;
 const VALUE: [u8; 100] = [7; 100];
 
 /// What both structures can do.
-trait Memtable: Sync {
+trait Structure: Sync {
     fn new() -> Self;
     fn insert(&self, key: &[u8], sequence: u64);
     fn get(&self, key: &[u8]) -> bool;
 }
 
-impl Memtable for Buffer {
+impl Structure for Memtable {
     fn new() -> Self {
-        Buffer::new()
+        Memtable::new()
     }
 
     fn insert(&self, key: &[u8], sequence: u64) {
-        Buffer::insert(self, Entry { key, sequence: Sequence(sequence), kind: EntryKind::Put, value: &VALUE });
+        Memtable::insert(self, Entry { key, sequence: Sequence(sequence), kind: EntryKind::Put, value: &VALUE });
     }
 
     fn get(&self, key: &[u8]) -> bool {
         let query = Query::new(key, Sequence::MAX);
-        Buffer::get(self, query, &mut |entry| {
+        Memtable::get(self, query, &mut |entry| {
             assert_eq!(entry.value.len(), VALUE.len());
             ControlFlow::Break(())
         })
@@ -46,7 +49,7 @@ impl Memtable for Buffer {
     }
 }
 
-impl Memtable for SkipMap<(Box<[u8]>, Reverse<u64>), Box<[u8]>> {
+impl Structure for SkipMap<(Box<[u8]>, Reverse<u64>), Box<[u8]>> {
     fn new() -> Self {
         SkipMap::new()
     }
@@ -77,7 +80,8 @@ const WORKLOADS: [Workload; 4] = [
 
 impl Workload {
     fn key(self, number: u64) -> [u8; 16] {
-        // Multiplication by an odd number permutes; the rotation brings the good bits of the product to the top.
+        // Multiplication by an odd number permutes; the rotation moves the well-mixed high bits of
+        // the product down.
         let number = if self.random { number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) } else { number };
         let number = if self.random { number.wrapping_mul(0xd6e8_feb8_6659_fd93) } else { number };
         let mut key = [0; 16];
@@ -87,7 +91,7 @@ impl Workload {
     }
 
     /// Wall time per insert and per get, in nanoseconds.
-    fn run<M: Memtable>(self) -> (f64, f64) {
+    fn run<M: Structure>(self) -> (f64, f64) {
         let table = M::new();
         let insert = self.timed(|number| table.insert(&self.key(number), number + 1));
         let get = self.timed(|number| assert!(table.get(&self.key(number * 7919 % ENTRIES))));
@@ -116,7 +120,7 @@ fn main() {
     );
     for each in WORKLOADS.iter().filter(|each| workload.as_ref().is_none_or(|name| name == each.name)) {
         for (name, run) in [
-            ("tamarack", Workload::run::<Buffer> as fn(Workload) -> (f64, f64)),
+            ("tamarack", Workload::run::<Memtable> as fn(Workload) -> (f64, f64)),
             ("crossbeam", Workload::run::<SkipMap<(Box<[u8]>, Reverse<u64>), Box<[u8]>>>),
         ] {
             if structure.as_ref().is_some_and(|only| only != name) {

@@ -71,7 +71,8 @@ pub fn evict(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the machine finish writing what was left to be written, so that what comes next does not pay for it.
+/// Waits until the machine has written back dirty pages, so that the next measurement does not pay
+/// for them.
 pub fn settle() {
     rustix::fs::sync();
 }
@@ -104,7 +105,8 @@ pub fn date() -> String {
     output_of("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(|| "undated".to_owned())
 }
 
-/// Where a report goes unless told otherwise: beside the older ones, without replacing any. `what` stands in its name.
+/// Default path of a report: beside the older ones, without replacing any. `what` is part of its
+/// name.
 pub fn default_report(what: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_default().to_lowercase();

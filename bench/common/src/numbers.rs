@@ -8,7 +8,8 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// A permutation of the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct keys.
+/// Permutes the 64-bit numbers without visible order (splitmix64): distinct numbers give distinct
+/// keys.
 pub fn mix(n: u64) -> u64 {
     let mut mixed = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

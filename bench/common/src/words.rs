@@ -24,13 +24,13 @@ impl List {
 }
 
 impl Words {
-    /// Reads the program's words, or prints what is wrong or `help`, and ends the program. An option is a line of `help` that begins with `--name VALUE`
-    /// or, for a flag, `--name`.
+    /// Reads the program's arguments, or prints what is wrong or `help` and ends the program. An
+    /// option is a line of `help` that begins with `--name VALUE` or, for a flag, `--name`.
     pub fn read(help: &str) -> Self {
         Self::of(help, std::env::args().skip(1))
     }
 
-    /// The same of other words.
+    /// Reads the given arguments.
     pub fn of(help: &str, words: impl Iterator<Item = String>) -> Self {
         Self::parse(help, words).unwrap_or_else(|message| {
             eprintln!("{message}");

@@ -1,11 +1,14 @@
-//! What random reads of 4 KiB cost on a device: alone and in batches, through the page cache and past it, one by one, by threads and by io_uring.
+//! Cost of random reads of 4 KiB on a device: single and in batches, through the page cache and
+//! past it, one by one, by threads and by io_uring.
 //!
-//! `cargo run --release -p device [DIRECTORY [FILE_MIB [READS]]]` writes a file of 2 GiB (or so many MiB) below the directory (`.`), measures each
-//! way for so many reads (3000), in rounds that take turns, prints a table and removes the file. Bytes come from a generator, so no device can
-//! compress them. "Through the page cache" is cold: pages are dropped before each round.
+//! `cargo run --release -p device [DIRECTORY [FILE_MIB [READS]]]` writes a file of FILE_MIB (2048)
+//! below the directory (`.`), measures READS (3000) reads in each way, in rounds that take turns,
+//! prints a table and removes the file. The content is pseudorandom, so no device can compress it.
+//! "Through the page cache" is cold: pages are dropped before each round.
 //!
-//! Latency is that of one call, which reads a whole batch. Processor time is the process's own, all threads, kernel included. What the host of a virtual
-//! machine does for a read is seen only as far as it stops the guest.
+//! Latency is that of one call, which reads a whole batch. Processor time is that of the process:
+//! all threads, kernel included. What a virtual machine's host does for a read shows only as far as
+//! it stops the guest.
 
 use std::io;
 use std::path::Path;

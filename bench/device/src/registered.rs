@@ -1,4 +1,5 @@
-//! io_uring used by hand, with and without registering file and memory: to see whether the environment, which registers nothing, gives anything away.
+//! io_uring used directly, with and without registered files and memory: shows whether the
+//! environment, which registers nothing, loses anything.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -41,7 +42,8 @@ impl Registered {
                 true => opcode::ReadFixed::new(types::Fixed(0), memory, length, 0).offset(offset).build(),
                 false => opcode::Read::new(types::Fd(descriptor), memory, length).offset(offset).build(),
             };
-            // SAFETY: file and memory belong to `self`, and all requests are answered below, or the program ends.
+            // SAFETY: `self` owns file and memory; all requests complete below, or the program
+            // ends.
             unsafe { self.ring.submission().push(&request).expect("room for a batch") };
         }
         let submitted = self.ring.submit_and_wait(offsets.len()).expect("a ring that works");

@@ -4,8 +4,8 @@
 //! results/*.md ── report: tables ──► throughput, predicted: points ──► svg ──► docs/figures/*.svg
 //! ```
 //!
-//! `cargo run -p figures` in `bench/` writes the figures; its test fails if the checked-in ones differ from what the
-//! reports give. A newer report takes the place of an older one in the list below.
+//! `cargo run -p figures` in `bench/` writes the figures; its test fails if the checked-in ones
+//! differ from what the reports give. To use a newer report, name it in the list below.
 
 mod predicted;
 mod report;

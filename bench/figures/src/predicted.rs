@@ -110,7 +110,8 @@ fn legend(svg: &mut Svg, points: &[Point]) {
     }
 }
 
-/// Garnering and leveling at each size: lookups of absent keys, seeks, and seeks with ten more entries.
+/// Garnering and leveling at each size: zero-result lookups, seeks, and seeks with ten more
+/// entries.
 fn sizes(report: &Report) -> Vec<Point> {
     let table = report.table("At each size");
     let operations = [("lookup", 0, 0), ("seek", 1, 1), ("with 10 more", 1, 2)];
@@ -125,7 +126,8 @@ fn sizes(report: &Report) -> Vec<Point> {
     table.rows().flat_map(of).collect()
 }
 
-/// MOOSE and others on the paper's workloads: blocks read, and blocks that compaction writes if it writes any.
+/// MOOSE and others on the paper's workloads: blocks read, and blocks that compactions write, if
+/// any.
 fn workloads(report: &Report) -> Vec<Point> {
     let table = report.table("Table 5, per operation");
     let of = |row: crate::report::Row<'_>| {

@@ -17,7 +17,8 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Colours have a contrast of at least 3 to 1 on their background, and differ for colour-blind readers; engines differ in shape, too.
+/// Colours have a contrast of at least 3 to 1 on their background and differ for colour-blind
+/// readers; engines also differ in shape.
 const STYLE: &str = "\
 text { font: 13px system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; fill: #1f2328; }
 .title { font-size: 17px; font-weight: 600; } .note { font-size: 12px; fill: #57606a; } .strong { font-weight: 600; }

@@ -1,11 +1,12 @@
 //! Throughput beside RocksDB, fjall and redb: a row for each workload, a mark for each engine.
 //!
-//! The axis is logarithmic, because workloads differ by a factor of a hundred; a bar from zero would show nothing.
+//! The axis is logarithmic: workloads differ by a factor of a hundred, and bars from zero would
+//! show nothing.
 
 use crate::report::Report;
 use crate::svg::{Anchor, LogAxis, Svg, label};
 
-/// Engines in the order of their marks: the name in the figure, and the beginning of those in the report.
+/// Engines in the order of their marks: the name in the figure, and its beginning in the report.
 const ENGINES: [(&str, &str); 4] =
     [("Tamarack", "tamarack"), ("RocksDB", "rocksdb"), ("fjall", "fjall"), ("redb", "redb")];
 

@@ -1,15 +1,18 @@
-//! Elastic filters beside standard and blocked ones with as many bits, when absent keys are asked for of which some ranges are much hotter than others; then other ranges become hot.
+//! Elastic filters beside standard and blocked ones of the same size, under zero-result lookups in
+//! hot and cold key ranges; then other ranges become hot.
 //!
 //! ```sh
 //! cargo run --release -p filters --bin elastic -- [--entries N] [--neighbours N]
 //! ```
 //!
-//! A million entries of 8 + 100 bytes in memory, `leveling:T=10` with buffers of 4 MiB, no cache. Groups of neighbouring keys are asked for by a Zipfian law of exponent 0.99, any absent key in a group
-//! alike. What is counted is data blocks read for each lookup: all are read in vain. It does not depend on how fast the machine is.
+//! The tree holds a million entries of 8 + 100 bytes in memory: `leveling:T=10`, memtables of 4
+//! MiB, no cache. Lookups choose a group of neighbouring keys by a Zipfian law of exponent 0.99,
+//! and any absent key of the group with equal probability. The figure is data blocks read per
+//! lookup, all because of false positives. It does not depend on the machine's speed.
 
-use tamarack::{Compression, Db, AdvancedOptions, Options};
+use tamarack::{AdvancedOptions, Compression, Db, Options};
 use tamarack_env::{MemoryEnv, Random};
-use tamarack_model::elastic::half_life;
+use tamarack_model::access_frequency::half_life;
 
 const VALUE: [u8; 100] = [b'v'; 100];
 
@@ -46,11 +49,13 @@ impl Asked {
 }
 
 fn load(filter: &str, entries: u64) -> Db {
-    let advanced = AdvancedOptions::new().env(MemoryEnv::new(1)).filter(filter).policy("leveling:T=10").memtable_bytes(4 << 20);
+    let advanced =
+        AdvancedOptions::new().env(MemoryEnv::new(1)).filter(filter).policy("leveling:T=10").memtable_bytes(4 << 20);
     let options = Options::new().compression(Compression::None).advanced(advanced.cache_bytes(0));
     let db = options.open("/elastic").expect("memory");
     for number in 0..entries {
-        // A prime number that does not divide the number of entries: every buffer has keys from everywhere.
+        // A prime that does not divide the number of entries, so that every memtable has keys from
+        // everywhere.
         db.put((2 * (number * 611_953 % entries)).to_be_bytes(), VALUE).expect("memory");
     }
     db.flush().and_then(|()| db.wait_for_compactions()).expect("memory");

@@ -1,13 +1,14 @@
-//! What asking a filter takes, of each kind beside the crate `fastbloom` with as many bits: instructions, and lines of 64 bytes that are not in the first-level cache, by callgrind; and how
-//! often it errs.
+//! Cost of one filter probe, by kind, beside the crate `fastbloom` with as many bits: instructions,
+//! lines of 64 bytes missed in the first-level cache (by callgrind), and the false positive rate.
 //!
 //! ```sh
-//! cargo run --release -p filters --bin probe                     # the table; needs valgrind, and takes a minute
-//! target/release/probe blocked 10 absent                         # one row's lookups, to be profiled
+//! cargo run --release -p filters --bin probe       # the table; needs valgrind, takes a minute
+//! target/release/probe blocked 10 absent           # the lookups of one row, for profiling
 //! ```
 //!
-//! All are asked with a digest that is made already. A filter over two million keys has 1.25 MB and more at 5 bits per entry, so hardly a line of it is in the simulated cache of 48 KiB: misses
-//! are the lines that a lookup touches, those of the filter's own fields not among them.
+//! Probes take a ready digest. A filter over two million keys takes 1.25 MB and more at 5 bits per
+//! entry, so hardly a line of it is in the simulated cache of 48 KiB: misses are the filter's lines
+//! that a lookup touches, its header's fields excepted.
 
 use std::hint::black_box;
 use std::process::Command;

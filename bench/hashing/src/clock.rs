@@ -5,7 +5,8 @@ use std::time::Instant;
 
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Nanoseconds since the first look. A look takes some tens of them, and waits until what was begun before is done.
+/// Nanoseconds since the first call. A call takes some tens of them, and waits until pending
+/// instructions have finished.
 pub fn nanoseconds() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }

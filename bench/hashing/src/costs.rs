@@ -13,7 +13,8 @@ const HASHES: u64 = 4000;
 /// Hashing keys of that length, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct HashTimes {
-    /// One key after the other, as filter after filter hashes it: the processor begins with the next before the last is done.
+    /// One key after the other, filter by filter: the processor begins with the next before the
+    /// last is done.
     pub stream: f64,
     /// Each waits for the one before.
     pub in_turn: f64,

@@ -1,6 +1,8 @@
-//! The instructions of a cached lookup by its parts: this program, run by `valgrind --tool=callgrind`, and what that wrote, summed by source file.
+//! Instructions of a cached lookup by part: this program, run by `valgrind --tool=callgrind`, whose
+//! output is summed by source file.
 //!
-//! What the compiler has inlined counts where its source stands; of the standard library, where the function stands that it was inlined into. What the measuring mode itself takes is left out.
+//! Inlined code counts for its own source file; inlined code of the standard library counts for the
+//! function that it is inlined into. The measuring mode's own instructions are left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -67,7 +69,8 @@ pub fn run(key_bytes: usize, found: u64, dir: &Path) -> Result<()> {
     tree.look_up(LOOKUPS, 0, found)
 }
 
-/// The part that a source file belongs to; `None` for those of this program and of the measuring mode.
+/// The part that a source file belongs to; `None` for those of this program and of the measuring
+/// mode.
 fn part_of(source: &str) -> Option<usize> {
     if source.contains("hashing/src/") || source.contains("common/src/") || source.contains("tamarack/src/measure/") {
         return None;

@@ -1,4 +1,5 @@
-//! The gain of hashing once, measured on a tree, beside what the model says of it with times that were measured elsewhere.
+//! The gain of hashing once, measured on a tree, beside the model's prediction from times measured
+//! elsewhere.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ use crate::trees::{Device, Kind, Taken, Tree};
 pub const HASHES: [Hash; 2] = [Hash::Digest, Hash::Murmur64A];
 /// Shares of lookups that find something, in percent.
 pub const FOUND: [u64; 3] = [0, 50, 100];
-/// What a block access is to take on the slower devices: two reads, since without a cache no index block stays in memory.
+/// The delay of a block access on the slower devices stands for two reads: without a cache, no
+/// index block stays in memory.
 pub const DEVICES: [Device; 4] = [Device::Memory, Device::Direct, Device::Waits(50_000), Device::Computed(5_000_000)];
 
 /// A tree that is measured.
@@ -26,7 +28,8 @@ pub struct Setting {
     pub devices: Vec<Device>,
 }
 
-/// The tree to be foretold, and two of the same keys, filters and number of entries from which times are taken: one run, and eight runs of an eighth each.
+/// The predicted tree, and two trees of the same keys, filters and number of entries that times are
+/// taken from: one of one run, and one of eight runs of an eighth each.
 pub struct Trees {
     tree: Tree,
     one: Tree,
@@ -96,7 +99,7 @@ impl Row {
     }
 }
 
-/// Lookups in memory that are timed together: so few that others on the machine seldom come between.
+/// Lookups in memory that are timed together: few enough that other programs seldom interrupt them.
 const BATCH: u64 = 600;
 
 /// From here on are numbers of lookups in the trees apart.
@@ -115,7 +118,7 @@ impl Trees {
         Ok(Self { tree, one, eight, filters })
     }
 
-    /// The tree to be foretold.
+    /// The predicted tree.
     pub fn tree(&mut self) -> &mut Tree {
         &mut self.tree
     }
@@ -140,7 +143,9 @@ impl Trees {
                 for turn in 0..4 {
                     let mode = (turn + round as usize) % 4;
                     hash_with(HASHES[mode / 2], [Hashed::Once, Hashed::ByEach][mode % 2]);
-                    // In memory, nobody has just touched the blocks of others' keys. Elsewhere all read the same blocks, so that none reads more than another.
+                    // In memory, each mode looks up keys of its own, whose blocks nothing has just
+                    // touched. Elsewhere all modes read the same blocks, so that none reads more
+                    // than another.
                     let nth = if in_memory { round * 4 + mode as u64 } else { round };
                     modes[mode] = self.tree.take(lookups, nth * lookups, found)?;
                 }
@@ -180,7 +185,7 @@ impl Trees {
     }
 }
 
-/// So many that a round takes some milliseconds and, for keys that are not there, reads some blocks.
+/// Enough lookups that a round takes some milliseconds and, for absent keys, reads some blocks.
 fn lookups(device: Device, found: u64) -> u64 {
     match device {
         Device::Memory => BATCH,
@@ -220,7 +225,8 @@ impl Apart {
         Ok(())
     }
 
-    /// The same lookups one after the other as in the tree to be foretold, so that the processor's caches hold as much of what they touch.
+    /// The same lookups in the same order as in the predicted tree, so that the processor's caches
+    /// hold as much of what they touch.
     fn take_in_memory(&mut self, trees: &Trees, round: u64) -> Result<()> {
         let mut batches = (0..16).map(|batch| APART + (round * 16 + batch) * BATCH);
         let mut next = || batches.next().expect("there are so many");
@@ -286,7 +292,8 @@ impl Apart {
             _ => middle(&self.on_device) - absent,
         };
         let FilterTimes { hash, probe } = trees.filters[h];
-        // These lookups made one digest each. Those of the tree, too, if keys are hashed otherwise; if not, it is one of the hashes.
+        // These lookups made one digest each. So do those of the predicted tree, in addition to
+        // their own hashes, unless the digest is one of these.
         let digest = if HASHES[h] == Hash::Digest { trees.filters[0].hash } else { 0.0 };
         let all = Times { hash, probe, block, run: further - probe, lookup: absent - further - digest };
         Measured { all, overlap: Overlap { negative: no, positive: perhaps } }

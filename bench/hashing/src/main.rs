@@ -1,9 +1,10 @@
-//! What it saves to hash a key once for all filters, measured beside the model (Zhu, Mun, Raman, Athanassoulis, *Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices*,
-//! DaMoN 2021, Eq. 8), and where the time of a lookup goes.
+//! The gain of hashing a key once for all filters, measured beside the model (Zhu, Mun, Raman,
+//! Athanassoulis, *Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices*,
+//! DaMoN 2021, Eq. 8), and a lookup's time by its parts.
 //!
 //! ```text
-//! settings ──► trees to foretell and trees to measure times in ──► gain ──► rows ──► report
-//!                                                              └─► parts ─► rows ──┘
+//! settings ──► trees to predict and trees to measure times in ──► gain ──► rows ──► report
+//!                                                             └─► parts ─► rows ──┘
 //! ```
 //!
 //! `cargo run --release -p hashing --features measure -- --help`

@@ -2,7 +2,7 @@
 
 use common::numbers::median;
 use tamarack::Result;
-use tamarack::measure::{Hash, Hashed, PARTS, LookupPart, begin, hash_with, set_clock, take_parts};
+use tamarack::measure::{Hash, Hashed, LookupPart, PARTS, begin, hash_with, set_clock, take_parts};
 
 use crate::clock::nanoseconds;
 use crate::trees::{Device, Tree};
@@ -11,7 +11,8 @@ use crate::trees::{Device, Tree};
 pub struct Row {
     pub device: Device,
     pub found: u64,
-    /// In the order of [`PARTS`]; what two looks at the clock take with nothing between them is taken off.
+    /// In the order of [`PARTS`]; the time between two readings of the clock with nothing in
+    /// between is subtracted.
     pub parts: [f64; PARTS.len()],
     /// What is in no part; looking at the clock is taken off.
     pub rest: f64,

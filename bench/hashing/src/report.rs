@@ -14,7 +14,8 @@ use crate::{costs, parts};
 
 /// What the model has to keep, of the gain.
 const WITHIN: f64 = 0.15;
-/// Gains below this share of the time are told in nanoseconds only: they are of the size of what one lookup differs from the other.
+/// Gains below this share of the time are given in nanoseconds only: they are no larger than what
+/// lookups differ by.
 const SMALL: f64 = 0.05;
 
 #[derive(Default)]
@@ -27,11 +28,12 @@ pub struct Report {
     counts: String,
     trees: usize,
     keys_of_parts: Vec<usize>,
-    /// Of rows whose gain is not small: how far off are Eq. 8, with the rest of the lookup, and with overlapping: as a share of the gain, and in percentage points.
+    /// Errors of Eq. 8 on rows whose gain is not small, alone, with the rest of the lookup, and
+    /// with overlapping: as a share of the gain, and in percentage points.
     off: [Vec<(f64, f64)>; 3],
     /// Within the bound; not, but within noise; neither.
     verdicts: [usize; 3],
-    /// Of small gains: what is saved differs so much from what was foretold, in nanoseconds, and in standard errors.
+    /// Errors on small gains: measured less predicted, in nanoseconds, and in standard errors.
     small: Vec<(f64, f64)>,
     /// The gains of the paper's claim.
     claim: Vec<String>,
@@ -202,7 +204,7 @@ impl Report {
              | and `T_N`, `T_R` | {} | {} |\n\
              | and `T_O`, `T_S` | {} | {} |\n\n\
              By the last, {holds} rows are within the bound, {noise} outside of it by less than two standard errors, {fails} outside of it by more.\n\
-             Of {} rows with smaller gains, what was saved differs from what was foretold by {:.0} ns at most and {:.0} ns in the median; {} differ by more than three standard errors.\n\n\
+             Of {} rows with smaller gains, the measured saving differs from the predicted one by {:.0} ns at most and {:.0} ns in the median; {} differ by more than three standard errors.\n\n\
              Empty lookups of 1 KiB keys with MurmurHash64A and all in memory take less time with one hash by {}.\n",
             paper.len(),
             percent(SMALL),
@@ -232,11 +234,11 @@ impl Report {
             );
         }
         text += "\n## In memory\n\nNanoseconds for a lookup.\n\n\
-             | key bytes | levels | filter | found % | hash | once | by each | saved | gain | Eq. 8 | and `T_N`, `T_R` | and `T_O`, `T_S` | by each, foretold | `T_H` | `T_O` | `T_S` | `T_D` | `T_N` | `T_R` |\n\
+             | key bytes | levels | filter | found % | hash | once | by each | saved | gain | Eq. 8 | and `T_N`, `T_R` | and `T_O`, `T_S` | by each, predicted | `T_H` | `T_O` | `T_S` | `T_D` | `T_N` | `T_R` |\n\
              |---:|---:|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         text += &self.in_memory;
         text += "\n## On devices\n\n\
-             | key bytes | levels | filter | found % | hash | device | blocks read | by each, µs | foretold | saved, ns | foretold | gain | Eq. 8 | with all terms | `T_D`, µs |\n\
+             | key bytes | levels | filter | found % | hash | device | blocks read | by each, µs | predicted | saved, ns | predicted | gain | Eq. 8 | with all terms | `T_D`, µs |\n\
              |---:|---:|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         text += &self.on_devices;
         text += "\n## A lookup by its parts\n\nNanoseconds for a lookup with one digest, five levels, 10 bits; with direct I/O the cache holds the index. A clock is read between the parts, what that takes is taken off. Each look at it waits for all that was begun before,\n\
@@ -257,7 +259,7 @@ fn name(hash: Hash) -> &'static str {
     if hash == Hash::Digest { "XXH3" } else { "Murmur" }
 }
 
-/// Words for a filter: Monkey's allocation is not mentioned, that of equal bits is.
+/// A filter's specification, shortened: Monkey's allocation is not mentioned, equal bits are.
 fn short(filter: &str) -> String {
     let alike = if filter.contains("monkey") { "" } else { ", alike" };
     filter.replace(",allocation=monkey", "").replace("bits=", "") + alike

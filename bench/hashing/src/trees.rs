@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use common::machine::thread_cpu_ns;
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, AdvancedOptions, CompactionPause, Options, Result};
+use tamarack::{AdvancedOptions, CompactionPause, Compression, Db, Options, Result};
 use tamarack_env::{Env, OsEnv};
 use tamarack_model::cost::hashing::Lookup;
 
@@ -65,7 +65,8 @@ impl Device {
 /// What a lookup took, in the mean of many.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Taken {
-    /// On the clock of its device: what it reads from a real one is waited for on the wall; everything else is counted in processor time, which others on the machine do not lengthen.
+    /// Time on the clock of the tree's device: wall time where it reads a real one; otherwise
+    /// processor time, which other programs do not lengthen.
     pub ns: f64,
     /// Processor time of the thread alone, without what is added by computation.
     pub cpu_ns: f64,
@@ -73,7 +74,7 @@ pub struct Taken {
     pub reads: f64,
 }
 
-/// Its entries, the bits of its filters, and the rate that these promise.
+/// Its entries, the bits of its filters, and their predicted false positive rate.
 pub type RunOf = (u64, u64, f64);
 
 /// A tree that stays as it is.
@@ -92,7 +93,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of so many full levels, each twice as large as the one before; `buffer_bytes` of entries are flushed at a time.
+    /// Builds a tree of `levels` full levels, each twice as large as the one before; each flush has
+    /// `buffer_bytes` of entries.
     pub fn of_levels(kind: &Kind, levels: u32, buffer_bytes: u64, dir: &Path) -> Result<Self> {
         let entries = buffer_bytes / raw_bytes(kind);
         let tree = Self::load(kind, (entries, (1 << levels) - 1), "leveling:T=2", dir)?;
@@ -156,7 +158,8 @@ impl Tree {
         Options::new().compression(Compression::None).threads(1).memory_bytes(2 << 30).advanced(advanced)
     }
 
-    /// Opens it anew, as it is on that device, and lets it come to rest there: with all in the cache, or all indexes in memory.
+    /// Opens it anew on `device` and lets it settle there: with everything in the cache, or all
+    /// indexes in memory.
     pub fn open(&mut self, device: Device) -> Result<()> {
         self.open = None;
         self.device = device;
@@ -210,7 +213,8 @@ impl Tree {
         Lookup::over(&rates, &targets, found)
     }
 
-    /// Carries out lookups, from the one with that number on, of which about so many per cent find something. What each took in the mean.
+    /// Carries out `lookups` lookups from number `first` on, `found_percent` of them of existing
+    /// keys. Returns the mean of each measure.
     pub fn take(&self, lookups: u64, first: u64, found_percent: u64) -> Result<Taken> {
         let (reads, began, cpu) = (self.reads(), Instant::now(), thread_cpu_ns());
         self.look_up(lookups, first, found_percent)?;
@@ -253,7 +257,8 @@ fn raw_bytes(kind: &Kind) -> u64 {
     (kind.key_bytes + VALUE_BYTES + 8) as u64
 }
 
-/// The key of an entry: eight bytes without visible order, and then what all keys have. It was just written, as the key of a request would be, so it is in the nearest cache.
+/// The key of an entry: eight bytes without visible order, and then what all keys share. It has
+/// just been written, as the key of a request would be, so it is in the nearest cache.
 fn set_number(key: &mut [u8], number: u64) {
     key[..8].copy_from_slice(&mix(number).to_be_bytes());
 }

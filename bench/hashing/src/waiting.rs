@@ -1,6 +1,7 @@
 //! Storage in memory each of whose reads takes as long as on a slower device.
 //!
-//! It waits by computing, until the thread has had so much processor time: what others do on the machine then lengthens neither the waiting nor what is measured by the same clock.
+//! It waits by computing until the thread has used a given processor time, so that other programs
+//! lengthen neither the waiting nor what the same clock measures.
 
 use std::ffi::OsString;
 use std::io;

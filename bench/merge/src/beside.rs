@@ -1,7 +1,8 @@
-//! One merge beside RocksDB's compaction of the same data: the same number of runs of the same entries, merged into one.
+//! One compaction beside RocksDB's of the same data: the same number of runs of the same entries,
+//! merged into one.
 //!
-//! Both begin with a copy of the same database, whose files the page cache holds, and end when the merged run is durable. The engines take turns;
-//! the figures are medians over the rounds.
+//! Both begin with a copy of the same database, whose files are in the page cache, and end when the
+//! output run is durable. The engines take turns; the figures are medians over the rounds.
 //!
 //! `cargo run --release -p merge --bin merge-beside -- --help`
 
@@ -30,7 +31,7 @@ usage: merge-beside [OPTIONS]      prints a report in Markdown
   --threads LIST       how many threads merge                                                       [1,2]
   --runs N             how many runs are merged                                                      [10]
   --mib N              keys and values of all runs together                                        [1000]
-  --rounds N           how often each engine merges the same data                                     [5]";
+  --rounds N           how often each engine compacts the same data                                   [5]";
 
 struct Settings {
     dir: PathBuf,
@@ -42,7 +43,7 @@ struct Settings {
     rounds: usize,
 }
 
-/// One merge.
+/// One compaction.
 struct Sample {
     taken: Taken,
     written_bytes: u64,
@@ -101,14 +102,14 @@ fn measure(settings: &Settings, name: &str, data: &Data, engines: &[&dyn Engine;
     }
 }
 
-/// Merges a copy of the database in `filled`.
+/// Compacts a copy of the database in `filled`.
 fn merge(engine: &dyn Engine, filled: &Path, copy: &Path, data: &Data, threads: usize) -> Sample {
     fs::create_dir(copy).expect("a directory for the copy");
     for file in fs::read_dir(filled).expect("the database is there") {
         let file = file.expect("its files are there");
         let copied = copy.join(file.file_name());
         fs::copy(file.path(), &copied).expect("a file is copied");
-        // What the copying left to be written is not to disturb the merge.
+        // Writing back the copy must not disturb the compaction.
         fs::File::open(&copied).and_then(|file| file.sync_all()).expect("a file is synced");
     }
     let db = engine.open(copy, data, threads);
@@ -133,7 +134,7 @@ fn check(db: &dyn engines::Filled, data: &Data) {
 
 fn preface(settings: &Settings, engines: &[&dyn Engine]) -> String {
     let mut lines = vec![
-        format!("# One merge beside RocksDB, {}\n", machine::date()),
+        format!("# One compaction beside RocksDB, {}\n", machine::date()),
         format!("* Machine: {}; databases on {}.", machine::description(), machine::file_system(&settings.dir)),
         format!(
             "* Data: {} runs of unique random keys, together {} MiB of keys and values. `small`: 16-byte keys, 100-byte values; `large`: 24-byte keys \

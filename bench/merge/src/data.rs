@@ -1,6 +1,7 @@
 //! The entries that are merged: unique random keys, dealt to several runs.
 //!
-//! Everything is a pure function of the entry's number, so that every engine gets the same data and none has to be kept.
+//! Each entry is a pure function of its number, so every engine gets the same data and none is
+//! stored.
 
 use common::numbers::{mix, noise};
 use tamarack::Compression;
@@ -64,7 +65,8 @@ impl Data {
         }
     }
 
-    /// If data is compressed, half of each value is noise and half one byte repeated; otherwise all of it is noise.
+    /// For compressed data, half of each value is noise and half one byte repeated; otherwise all
+    /// of it is noise.
     fn fill_value(&self, value: &mut [u8], noise: &[u8], n: u64) {
         let noisy = if self.compression == Compression::None { value.len() } else { value.len() / 2 };
         let start = mix(n ^ 0x55) as usize % (noise.len() - noisy);

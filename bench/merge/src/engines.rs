@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::data::Data;
 use rocksdb::statistics::Ticker;
 use rocksdb::{BottommostLevelCompaction, CompactOptions, DB, DBCompressionType, Options, WriteOptions};
-use tamarack::{Compression, Db, Durability, AdvancedOptions};
+use tamarack::{AdvancedOptions, Compression, Db, Durability};
 
 pub trait Engine {
     /// Its name in tables.
@@ -26,10 +26,10 @@ pub trait Engine {
 
 /// A database with several runs.
 pub trait Filled {
-    /// Merges all runs into one; the result is durable when this returns.
+    /// Compacts all runs into one; the result is durable when this returns.
     fn merge(&self);
 
-    /// Bytes of the tables that the merge wrote. There must be one run now.
+    /// Bytes of the tables that the compaction wrote. The tree must have one run now.
     fn written_bytes(&self) -> u64;
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
@@ -42,7 +42,8 @@ pub struct Tamarack;
 
 impl Tamarack {
     fn open(dir: &Path, data: &Data, threads: usize) -> Db {
-        // Tiering with more runs than are made, so that no merge begins by itself. A run is a buffer, less a little that keeps the last put from sealing it.
+        // Tiering with more slots than runs are written, so that no compaction begins by itself. A
+        // run is a memtable less a little, so that the last put does not rotate it.
         let run_bytes = data.bytes() / data.runs + 8 * (data.entries / data.runs);
         let advanced = AdvancedOptions::new()
             .filter("none")
@@ -138,7 +139,7 @@ impl Engine for RocksDb {
     }
 
     fn setup(&self) -> &'static str {
-        "files of level 0; `CompactRange` of all keys, `max_subcompactions` as said; all else default: tables of 64 MiB, blocks of 4 KiB, XXH3, \
+        "files of L0; `CompactRange` of all keys, `max_subcompactions` as said; all else default: tables of 64 MiB, blocks of 4 KiB, XXH3, \
          read-ahead of 2 MiB, no filters, no direct I/O"
     }
 

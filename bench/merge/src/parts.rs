@@ -1,13 +1,14 @@
-//! Where the time of one merge goes: the same runs read, merged, and merged into new tables.
+//! A compaction's time by its parts: the same runs read, merged, and merged into new tables.
 //!
 //! ```text
 //! read     each run by itself, one cursor after the other
 //! merge    all runs through one `MergedSource`
-//! retain   and `Retain` asked about each entry
-//! write    and what is kept written to tables of 64 MiB, which are synced: all of a merge but its edits
+//! retain   and each entry judged by `Retain`
+//! write    and retained entries written to tables of 64 MiB, which are synced: all but the edits
 //! ```
 //!
-//! Each part contains the ones before it, so the differences say what each adds. One thread, on tables that the page cache holds.
+//! Each part contains the ones before it, so differences show what each adds. One thread; all
+//! tables are in the page cache.
 //!
 //! `cargo run --release -p merge --no-default-features --bin merge-parts -- --help`
 
@@ -22,13 +23,13 @@ use common::numbers::median;
 use common::words::{List, Words};
 use data::{Data, Shape};
 use tamarack::Compression;
-use tamarack_format::meta::{EditNumber, TableId, TableMeta};
-use tamarack::internals::{MergedSource, Retain, Source};
 use tamarack::internals::{
     FilterKind, FilterSettings, ReadPolicy, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };
-use tamarack_format::entry::{Entry, Sequence};
+use tamarack::internals::{MergedSource, Retain, Source};
 use tamarack_env::{Env, OsEnv, TempDir};
+use tamarack_format::entry::{Entry, Sequence};
+use tamarack_format::meta::{EditNumber, TableId, TableMeta};
 
 const HELP: &str = "\
 usage: merge-parts [OPTIONS]
@@ -174,7 +175,7 @@ fn walk(source: &mut impl Source, mut visit: impl FnMut(Entry<'_>)) -> u64 {
     entries
 }
 
-/// The output of a merge.
+/// The output of a compaction.
 struct Written<'a> {
     runs: &'a Runs,
     builder: Option<TableBuilder>,

@@ -12,7 +12,8 @@ pub fn scattered(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Draws ranks from 0, by the approximation that YCSB uses (Gray et al., "Quickly generating billion-record synthetic databases").
+/// Draws ranks from 0 by YCSB's approximation (Gray et al., "Quickly generating billion-record
+/// synthetic databases").
 pub struct Zipf {
     count: f64,
     sum: f64,

@@ -1,10 +1,14 @@
-//! What lookups and scans cost that the block cache has nothing for, in a tree of about ten runs read past the page cache, beside bare reads of the same files.
+//! Cost of lookups and scans that miss the block cache, in a tree of about ten runs with direct
+//! I/O, beside bare reads of the same files.
 //!
-//! `cargo run --release -p reads [DIRECTORY [MIB [NAME [ROUNDS]]]]` loads 512 MiB (or so many) of entries of 1 KiB in random order below the directory (`.`), measures all operations
-//! (or those with that in their name) in rounds that take turns (5, or so many), prints a table, and removes the files. Values are random bytes and nothing is compressed. The cache holds the index blocks, and about
-//! a hundredth of the data.
+//! `cargo run --release -p reads [DIRECTORY [MIB [NAME [ROUNDS]]]]` loads MIB (512) of entries of 1
+//! KiB in random order below the directory (`.`), measures all operations, or those whose names
+//! contain NAME, in ROUNDS (5) rounds that take turns, prints a table, and removes the files.
+//! Values are random bytes and nothing is compressed. The cache holds the index blocks and about a
+//! hundredth of the data.
 //!
-//! Latency is that of one operation. Processor time is the process's own, all threads, kernel included; merges are paused.
+//! Latency is that of one operation. Processor time is that of the process: all threads, kernel
+//! included; compactions are paused.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use tamarack::{Compression, Db, AdvancedOptions, Options, ReaderStats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, ReaderStats};
 use tamarack_env::{Access, AlignedBuffer, File, OsEnv, Random, ReadQueue, ReadRequest, TempDir};
 
 const BLOCK_BYTES: u64 = 4096;
@@ -40,8 +44,10 @@ fn main() -> Outcome {
     let dir = scratch.path().join("db");
     let keys = (mib << 20) / 1024;
 
-    let advanced =
-        AdvancedOptions::new().policy("tiering:T=100").memtable_bytes((mib << 20) / RUNS).block_bytes(BLOCK_BYTES as usize);
+    let advanced = AdvancedOptions::new()
+        .policy("tiering:T=100")
+        .memtable_bytes((mib << 20) / RUNS)
+        .block_bytes(BLOCK_BYTES as usize);
     let advanced = advanced.cache_bytes((mib << 20) / 64).direct_io(true);
     let options = Options::new().memory_bytes(512 << 20).compression(Compression::None).advanced(advanced);
     load(&options.open(&dir)?, keys)?;

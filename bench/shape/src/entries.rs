@@ -1,4 +1,5 @@
-//! The entries that are written: unique random keys, values that no compressor shrinks, all pure functions of a number.
+//! The entries written: unique random keys and incompressible values, all pure functions of a
+//! number.
 
 use common::numbers::{mix, noise};
 use tamarack::{Db, Result};
@@ -23,7 +24,8 @@ impl Entries {
         db.put(key(number), self.value(number))
     }
 
-    /// Reads all entries and says whether they are those of the numbers below `count`, each once and with its value.
+    /// Reads all entries; returns whether they are those of the numbers below `count`, each once
+    /// and with its value.
     pub fn are_all_there(&self, db: &Db, count: u64) -> Result<bool> {
         let mut seen = vec![false; count as usize];
         for entry in db.scan::<&[u8]>(..) {

@@ -1,15 +1,20 @@
-//! Garnering beside leveling, on Autumn's settings: levels, block reads of lookups and scans, bytes written, space, each measured beside its exact model; and what holds of the paper's claims
-//! (*Autumn: A Scalable Read Optimized LSM-tree based Key-Value Stores with Fast Point and Range Read Speed*).
+//! Garnering beside leveling, on Autumn's settings: levels, block reads of lookups and scans, bytes
+//! written, and space, each measured beside its exact model; and which of the paper's claims hold
+//! (*Autumn: A Scalable Read Optimized LSM-tree based Key-Value Stores with Fast Point and Range
+//! Read Speed*).
 //!
 //! ```text
-//! load ──► sixteen sizes from half to all: settle, count blocks; at every other one, open again and take times, seeks of all runs at once and one by one
-//!      └─► overwrite an eighth ──► bytes, space
+//! load ──► sixteen sizes from half to all: settle, count blocks; at every other one, reopen and
+//!     │    take times: seeks of all runs at once and one by one
+//!     └──► overwrite an eighth ──► bytes, space
 //!
-//! models: the runs that there are ──► blocks          flushes as they were ──► the planner on counts ──► runs, bytes, space
+//! models: the present runs ──► blocks    the same flushes ──► simulated planner ──► runs, bytes
 //! ```
 //!
-//! The paper's larger experiment (§4.3) has T = 5, c of 0.8 and 0.4, entries of 1 KB with keys of 24 bytes, no cache, direct I/O, 80 GB in buffers of 64 MB: 1,280 buffers here as well, so that the trees are the
-//! paper's, with smaller buffers. No filters, as in its §4.2. With one run in level 1, which is what its formulas are about, and with four, as its stores have it.
+//! The paper's larger experiment (§4.3) has T = 5, c of 0.8 and 0.4, entries of 1 KB with keys of
+//! 24 bytes, no cache, direct I/O, and 80 GB in memtables of 64 MB. Here, too, are 1,280 memtables,
+//! only smaller, so that the trees are the paper's. No filters, as in its §4.2. Level 1 has one
+//! run, as in its formulas, or four, as in its stores.
 //!
 //! `cargo run --release -p shape --bin garnering -- --help`
 
@@ -44,7 +49,8 @@ usage: garnering [--dir DIR] [--mib N] [--only LIST] [--reads N] [--results FILE
   --conditions TEXT  how it was run, for the report";
 
 const RATIO: f64 = 5.0;
-/// Each with its `c`, and the runs of its level 1: one, and four, since the paper's stores keep several there (§3.2), and RocksDB four unless told otherwise.
+/// Each with its `c` and the runs of its level 1: one; and four, since the paper's stores keep
+/// several there (§3.2), and RocksDB's default is four.
 const POLICIES: [(&str, f64, u32); 6] = [
     ("leveling:T=5", 1.0, 1),
     ("garnering:T=5,c=0.8", 0.8, 1),
@@ -65,7 +71,7 @@ const OVERWRITTEN: u64 = 8;
 /// Entries of a scan: SeekRandomNext10.
 const SCANNED: u64 = 11;
 
-/// Between two keys that warm the index there are so many entries, fewer than below one index block.
+/// Entries between two keys that warm the index: fewer than below one index block.
 const WARMING: u64 = 200;
 
 fn main() -> Result<()> {
@@ -121,7 +127,8 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
     // Runs after each flush from half the size on, summed up, and how many flushes these were.
     let (mut fed, mut always) = (0, (0.0, 0.0));
     for point in 1..=POINTS {
-        // Anywhere in its part, since trees count in powers of their ratio: at multiples of 5, leveling has nothing in level 1.
+        // Anywhere in its part, since trees count in powers of their ratio: at multiples of 5,
+        // leveling has nothing in level 1.
         let part = BUFFERS / 2 / POINTS;
         let buffers = BUFFERS / 2 + (point - 1) * part + 1 + mix(point) % part;
         let entries = buffer_bytes / RAW_BYTES * if point < POINTS { buffers } else { BUFFERS };
@@ -232,7 +239,8 @@ fn overwrite(store: &Store, policy: &dyn Policy, all: u64) -> Result<Value> {
     }))
 }
 
-/// All bytes over those of the largest run: what space could come to if all the others were updates of that one.
+/// All bytes over those of the largest run: space amplification if all other runs were updates of
+/// that one.
 fn worst(runs: impl Iterator<Item = u64> + Clone) -> f64 {
     runs.clone().sum::<u64>() as f64 / runs.max().unwrap_or(1) as f64
 }
@@ -442,7 +450,7 @@ fn written(policies: &[Measured<'_>]) -> String {
     }
     let columns = ["what ", "policy ", "flushed, GB", "written, GB", "model, GB", "off", "model, amplification"];
     format!(
-        "\n## Bytes written\n\nRaw bytes that flushes and merges wrote, the log not counted; the model is the planner on counts, given the same flushes. Overwriting gives an eighth of the entries, drawn at random, other values.\n\n{}\n\
+        "\n## Bytes written\n\nRaw bytes that flushes and compactions wrote, without the WAL; the model is the simulated planner, given the same flushes. Overwriting gives an eighth of the entries, drawn at random, other values.\n\n{}\n\
          Of the load, by level, for each byte that was flushed; last, what a byte costs that passes through the full level, (r - 1)/2 and 1/r more for level 1.\n\n{}",
         table(&columns, &rows),
         table(&["policy ", "level", "written", "model", "off", "full level"], &by_level)
@@ -597,9 +605,9 @@ fn claims(policies: &[Measured<'_>]) -> String {
         claim("load no slower, s until the tree is at rest", seconds, 1, seconds.0 <= 1.03 * seconds.1, why.clone());
         let stalls = compare(&|figures| number(&figures["load"]["stalls"][0], &[]));
         claim("fewer write stalls (waits for a flush)", stalls, 0, stalls.0 < stalls.1, String::new());
-        let held =
+        let delayed =
             compare(&|figures| number(&figures["load"]["stalls"][1], &[]) + number(&figures["load"]["stalls"][3], &[]));
-        claim("less time in which writers are held back, s", held, 1, held.0 < held.1, why);
+        claim("less time of write throttling and stalls, s", delayed, 1, delayed.0 < delayed.1, why);
         let space = compare(&|figures| number(figures, &["overwriting", "space"]));
         claim("hardly more space", space, 3, space.0 <= 1.05 * space.1, String::new());
     }

@@ -1,7 +1,9 @@
-//! How fast sorted data is ingested, beside what the device takes: the same number of bytes written to one file in the same directory and synced, through the page cache and
-//! past it. Each round does all three; the figures are medians over the rounds, with the least and the greatest.
+//! Throughput of ingesting sorted data beside the device's: as many bytes written to one file in
+//! the same directory and synced, through the page cache and past it. Each round does all three;
+//! the figures are medians over the rounds, with minimum and maximum.
 //!
-//! With `--writer` a thread puts random keys into the same database meanwhile, and the longest put is shown beside how long the ingest says that it held writers.
+//! With `--writer` a thread puts random keys into the same database meanwhile; its longest put is
+//! shown beside the stall that the ingest reports.
 //!
 //! `cargo run --release -p shape --bin ingest -- --help`
 
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::words::Words;
-use tamarack::{Compression, Db, AdvancedOptions, IngestReport, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, IngestReport, Options, Result};
 use tamarack_env::Random;
 
 const HELP: &str = "\
@@ -124,7 +126,8 @@ fn load(db: &Db, settings: &Settings, pool: &[u8], first: u64) -> Result<IngestR
     ingest.finish()
 }
 
-/// Into a new database. Returns how long it took, and if there was a writer, how often it put and the longest put.
+/// Ingests into a new database. Returns the time it took and, with a writer, the number of puts and
+/// the longest.
 fn ingest(settings: &Settings, pool: &[u8], dir: &PathBuf) -> Result<(IngestReport, Duration, Option<Puts>)> {
     let compression = if settings.lz4 { Compression::Lz4 } else { Compression::None };
     let db = Options::new().compression(compression).advanced(AdvancedOptions::new()).open(dir)?;

@@ -1,4 +1,5 @@
-//! [`Kept`]: figures of several runs of a program, one object for each policy, in one file of JSON; and what reports are made of: aligned tables, and lines that say whether something holds.
+//! [`Kept`]: figures of several runs of a program, one object for each policy, in one JSON file;
+//! and parts of reports: aligned tables, and lines that say whether a claim holds.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +17,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What the file has that `--results` or `--from` names; nothing without one, or if it is not there.
+    /// Reads the file that `--results` or `--from` names; empty without one, or if the file does
+    /// not exist.
     pub fn read(words: &Words) -> Self {
         let file = words.text("from").or_else(|| words.text("results")).map(PathBuf::from);
         let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
@@ -87,7 +89,8 @@ pub fn number(value: &Value, path: &[&str]) -> f64 {
     path.iter().fold(value, |value, name| &value[*name]).as_f64().unwrap_or(f64::NAN)
 }
 
-/// A table whose columns stand one below the other, as text and as Markdown. Columns are numbers unless their name ends with a space.
+/// A table with aligned columns, as text and as Markdown. Columns are numbers unless their name
+/// ends with a space.
 pub fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = columns.iter().map(|name| name.trim_end().to_owned()).collect();
     let width = |at: usize| rows.iter().chain([&header]).map(|row| row[at].chars().count()).max().unwrap_or(0).max(3);

@@ -1,4 +1,5 @@
-//! What [`garnering`](../src/garnering.rs) and [`moose`](../src/moose.rs) share: the database that they measure ([`store`]), and figures that are kept and reported ([`kept`]).
+//! What [`garnering`](../src/garnering.rs) and [`moose`](../src/moose.rs) share: the measured
+//! database ([`store`]), and stored figures and reports ([`kept`]).
 
 pub mod kept;
 pub mod store;

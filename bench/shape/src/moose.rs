@@ -1,16 +1,23 @@
-//! MOOSE beside leveling, tiering, lazy leveling and QLSM-Bush on its workloads A to J: block reads, bytes merged and times, each beside its exact model and beside the paper's Tables 4 and 5
-//! (*Structural Designs Meet Optimality: Exploring Optimized LSM-tree Structures in A Colossal Configuration Space*).
+//! MOOSE beside leveling, tiering, lazy leveling and QLSM-Bush on its workloads A to J: block
+//! reads, bytes compacted and times, each beside its exact model and the paper's Tables 4 and 5
+//! (*Structural Designs Meet Optimality: Exploring Optimized LSM-tree Structures in A Colossal
+//! Configuration Space*).
 //!
 //! ```text
-//! load ──► A, C, D, H, J, G, I, E, F, B: from the least to the most writing, one after the other on one tree; after each, merges come to their end
+//! load ──► A, C, D, H, J, G, I, E, F, B: from the least to the most writing, one after the other
+//!          on one tree; after each, compactions come to their end
 //!
-//! models, 500 times in each: the runs that there are, merges in progress in part ──► blocks      runs before, flushes as they were ──► the planner on counts ──► bytes merged
+//! models, 500 times in each: the present runs, those in compaction in part ──► blocks
+//!         runs before, the same flushes ──► the simulated planner ──► bytes compacted
 //! ```
 //!
 //! # The paper's figures
 //!
-//! Its "#IO per query" has reads and merges in it: row C of Table 5, 98 % lookups, is below 1, so lookups are of keys that are not there; row A, 98 % scans, is the number of runs; and row B, 98 % updates, is what its
-//! bytes make in blocks of 4 KiB over 2,000,000 operations. With a scan and a lookup from rows A and C ([`Paper::of`]), all the other rows can be recomputed; where that fails, the report says so.
+//! Its "#IO per query" counts reads and compactions: row C of Table 5, 98 % lookups, is below 1, so
+//! these are zero-result lookups; row A, 98 % scans, is the number of runs; and row B, 98 %
+//! updates, is its bytes in blocks of 4 KiB over 2,000,000 operations. With a scan and a lookup
+//! from rows A and C ([`Paper::of`]), all other rows can be recomputed; where that fails, the
+//! report says so.
 //!
 //! `cargo run --release -p shape --bin moose -- --help`
 
@@ -50,8 +57,9 @@ const POLICIES: [&str; 5] =
     ["leveling:T=10", "tiering:T=10", "lazy-leveling:T=10", "qlsm-bush:T=2,X=2", "moose:last=0.8,k=1"];
 const SHORT: [&str; 5] = ["leveling", "tiering", "lazy leveling", "QLSM-Bush", "MOOSE"];
 
-/// So many buffers leave every level of each of these trees partly full, as the paper's scans show of its trees: tiering with T = 10 has 1 + 7 + 9 + 2 runs, QLSM-Bush 1 + 6 + 128 (what it held when it
-/// had three levels, then what level 1 made, 256 buffers each, and level 1).
+/// A number of memtables that leaves every level of each of these trees partly full, as the paper's
+/// scans show of its trees: tiering with T = 10 has 1 + 7 + 9 + 2 runs, QLSM-Bush 1 + 6 + 128 (its
+/// content when it had three levels, then the outputs of level 1, 256 memtables each, and level 1).
 const BUFFERS: u64 = 1792;
 
 const FILTER: &str = "bloom:bits=5,allocation=monkey";
@@ -65,7 +73,8 @@ const LOOKS: u64 = 500;
 /// Operations of each of the paper's workloads.
 const PAPER_OPERATIONS: f64 = 2e6;
 
-/// A workload of Table 4: shares of scans, updates, lookups; and what the tables say of it, of each policy.
+/// A workload of Table 4: shares of scans, updates, lookups; and the tables' figures for it, by
+/// policy.
 struct Mix {
     name: &'static str,
     shares: [u64; 3],
@@ -231,12 +240,12 @@ fn run(store: &Store, policy: &dyn policy::Policy, mix: &Mix, scans: u64) -> Res
         "flushed": flushed,
         "merged": (after.written_raw_bytes() - before.written_raw_bytes()) as f64 - flushed as f64,
         "merged_model": tree.report().written_total().as_f64() - flushed as f64,
-        "merges": after.compactions - before.compactions,
+        "compactions": after.compactions - before.compactions,
         "written_levels": after.levels.iter().enumerate().map(|(at, level)| level.written_raw_bytes - before.levels.get(at).map_or(0, |level| level.written_raw_bytes)).collect::<Vec<_>>(),
         "written_levels_model": tree.report().written.iter().map(|bytes| bytes.0).collect::<Vec<_>>(),
         "seconds": taken, "settle_seconds": settling,
         "micros": [micros(0), micros(1), micros(2)],
-        "held_seconds": stalled(&after) - stalled(&before),
+        "delayed_seconds": stalled(&after) - stalled(&before),
     }))
 }
 
@@ -247,7 +256,8 @@ struct Paper {
 }
 
 impl Paper {
-    /// From rows A and C, which are nearly all scans, and nearly all lookups. Row A's bytes are left out, which for tiering do not fit its I/Os.
+    /// From rows A and C, which are nearly all scans, and nearly all lookups. Row A's bytes are
+    /// left out; for tiering, they do not fit its I/Os.
     fn of(policy: usize) -> Self {
         let [a, c] =
             ["A", "C"].map(|name| MIXES.iter().find(|mix| mix.name == name).expect("it is there").figures[policy]);
@@ -282,9 +292,9 @@ fn report(words: &Words, kept: &Kept) -> String {
          blocks of 4 KiB, direct I/O, no cache of blocks, indexes in memory, no compression, one client, two workers. One tree for each policy, loaded with unique random keys; then the ten workloads, from the least to the most writing. \
          A scan returns {SCANNED} entries (the paper does not say how many), a lookup is of a key that is not there (as row C of Table 5 shows), an update gives any entry another value. \
          At most {} scans, {} updates and {} lookups in a workload.\n\n\
-         * *Blocks* are data blocks that scans and lookups read. Their model is the exact sum over the runs that there are, at {LOOKS} moments of the workload, merges in progress taken in part: what filters promise for lookups, \
+         * *Blocks* are data blocks that scans and lookups read. Their model is the exact sum over the present runs, at {LOOKS} moments of the workload, those in compaction taken in part: predicted false positives for lookups, \
          one block in each run for scans, what lies between two blocks, and the entries that follow.\n\
-         * *Merged* are raw bytes that flushes and merges wrote beyond each buffer's own, in blocks of 4 KiB for each operation, as in the paper. Their model is the planner on counts, from the runs that there were before, with the same flushes.\n\
+         * *Merged* are raw bytes that flushes and compactions wrote beyond each memtable's own, in blocks of 4 KiB for each operation, as in the paper. Their model is the simulated planner, from the runs before the workload, with the same flushes.\n\
          * *Sum* is the paper's \"#IO per query\". Nothing is fitted.\n",
         kept.date(),
         kept.circumstances(words, "moose"),
@@ -517,7 +527,7 @@ fn times(policies: &Policies<'_>) -> String {
     columns.extend(policies.iter().map(|(at, _)| SHORT[*at]));
     columns.extend(policies.iter().map(|(at, _)| SHORT[*at]));
     format!(
-        "\n## Times\n\nMicroseconds of an operation, until merges have ended; then of a scan / an update / a lookup.\n\n{}",
+        "\n## Times\n\nMicroseconds of an operation, until compactions have ended; then of a scan / an update / a lookup.\n\n{}",
         table(&columns, &rows.collect::<Vec<_>>())
     )
 }
@@ -562,7 +572,7 @@ fn ranks(policies: &Policies<'_>) -> String {
 
 /// Figures of the paper that do not go together.
 fn paper(policies: &Policies<'_>) -> String {
-    let mut text = "\n## What of the paper's Table 5 goes together\n\nRows A and C give a scan and a lookup of each policy, and bytes the I/Os of merges. From these, every other row can be recomputed. It cannot, by more than 15 %, here; such figures may have been misread, or scans of that \
+    let mut text = "\n## What of the paper's Table 5 goes together\n\nRows A and C give a scan and a lookup of each policy, and bytes the I/Os of compactions. From these, every other row can be recomputed. It cannot, by more than 15 %, here; such figures may have been misread, or scans of that \
          row met other trees:\n\n"
         .to_owned();
     let (mut fits, mut not) = (0, Vec::new());
@@ -609,12 +619,12 @@ fn verdicts(policies: &Policies<'_>) -> String {
         worst(&|figures, mix| of(figures, mix, "blocks") / of(figures, mix, "blocks_model") - 1.0),
     );
     within(
-        "the sum of reads and merges per operation, each workload,",
+        "the sum of reads and compactions per operation, each workload,",
         worst(&|figures, mix| sum(figures, mix, false) / sum(figures, mix, true) - 1.0),
     );
     let written = |figures: &Value, mix: &str, merged: &str| of(figures, mix, merged) + of(figures, mix, "flushed");
     within(
-        "bytes that flushes and merges wrote, of workloads with at least one flush,",
+        "bytes that flushes and compactions wrote, of workloads with at least one flush,",
         worst(&|figures, mix| match of(figures, mix, "flushes") > 0.0 {
             true => written(figures, mix, "merged") / written(figures, mix, "merged_model") - 1.0,
             false => 0.0,

@@ -1,15 +1,19 @@
-//! How much more storage a merge into a large last level takes than the tree took before: at most a table for each input and the output, in each of the
-//! ranges that are merged at once, since every table that is finished is handed over, and frees what it replaces. Where two ranges meet, there can be one table
-//! more of each input, which both need. Tables of all inputs are rarely used up at the same time, unless all have the same keys and table size; so
-//! tables of a fixed size come closer to the bound than those whose size is derived from their run.
+//! Additional storage of a compaction into a large last level while it runs: at most a table for
+//! each input and the output, in each of the key ranges compacted at once, since every finished
+//! table is handed over and frees what it replaces. Where two ranges meet, both may need one more
+//! table of each input. Tables of all inputs are rarely used up at the same time, unless all have
+//! the same keys and table size; so tables of a fixed size come closer to the bound than those
+//! whose size is derived from their run.
 //!
 //! ```text
 //!   before   │ last level ████████████████████ │ level 1 ▓▓ ▓▓ ▓▓ │
-//!   peak     │ last level ████████████████████ │ level 1 ▓▓ ▓▓ ▓▓ │ output ▒ of each range, not handed over │ tables in use until their last key is
+//!   peak     │ last level ████████████████████ │ level 1 ▓▓ ▓▓ ▓▓ │ output ▒ of each range, not
+//!            │ handed over │ input tables in use until their last key is
 //! ```
 //!
-//! Builds the last level, then puts runs above it while merges are held, lets go, and samples the table files until the merge has ended: those in the
-//! directory, and those that are removed but still open. What counts are the blocks that the file system has given them.
+//! Builds the last level, adds runs above it while compactions are paused, resumes them, and
+//! samples the table files until the compaction has ended: those in the directory, and those
+//! removed but still open. The figure is the blocks that the file system has given them.
 //!
 //! `cargo run --release -p shape --bin merge-space -- --help`
 
@@ -23,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
-use tamarack::{Compression, Db, AdvancedOptions, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 
 const HELP: &str = "\
 usage: merge-space [--dir DIR] [--mib N] [--above N] [--runs N] [--threads N] [--table-kib N]
@@ -70,7 +74,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     ))?;
     count = fill(&db, &entries, count, above - BUFFER_BYTES)?;
     db.wait_for_compactions()?;
-    let held = db.pause_compactions();
+    let pause = db.pause_compactions();
     count = fill(&db, &entries, count, BUFFER_BYTES)?;
 
     let inputs: Vec<_> = db.stats().levels.into_iter().flat_map(|level| level.runs).collect();
@@ -87,7 +91,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
             }
             (peak, samples)
         });
-        drop(held);
+        drop(pause);
         let outcome = db.wait_for_compactions();
         done.store(true, Ordering::Relaxed);
         let peak = sampler.join().expect("the sampler ends");
@@ -95,7 +99,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     });
     let (peak, samples) = peak?;
     let took = began.elapsed();
-    // The last tables are removed after the merge has ended.
+    // The last tables are removed after the compaction has ended.
     std::thread::sleep(Duration::from_secs(1));
     let table = largest_table(dir);
     let stats = db.stats();
@@ -126,7 +130,8 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes about that many raw bytes, whole buffers, from entry `count` on. Returns how many entries there are then.
+/// Writes about that many raw bytes, whole memtables, from entry `count` on. Returns the number of
+/// entries then.
 fn fill(db: &Db, entries: &Entries, mut count: u64, bytes: u64) -> Result<u64> {
     for _ in 0..bytes / BUFFER_BYTES {
         for _ in 0..BUFFER_BYTES / RAW_BYTES {
@@ -143,7 +148,8 @@ fn table_bytes(dir: &Path) -> u64 {
     let named = files(dir).filter(|path| is_table(path));
     let unnamed = files(Path::new("/proc/self/fd"))
         .filter(|link| fs::read_link(link).is_ok_and(|target| target.to_string_lossy().ends_with(".sst (deleted)")));
-    // A file that was removed since it was listed counts as it was: not at all, or among the open ones.
+    // A file that has been removed since it was listed counts as it is now: not at all, or among
+    // the open ones.
     named.chain(unnamed).filter_map(|path| Some(fs::metadata(path).ok()?.blocks() * 512)).sum()
 }
 

@@ -1,13 +1,16 @@
-//! A database of entries of 1 KB past the page cache, without a cache of blocks: loaded, looked up in, scanned and overwritten, with what the models say of the runs that it has.
+//! A database of entries of 1 KB with direct I/O and no block cache: loaded, looked up in, scanned
+//! and overwritten, beside the models' costs of its runs.
 //!
-//! Models are told counts only: the runs of the tree, what their filters promise, how far merges in progress are, and the sizes of flushes. Indexes are in memory, as the papers' stores have them.
+//! Models get counts only: the tree's runs, their filters' predicted false positive rates, the
+//! progress of compactions, and the sizes of flushes. Indexes are in memory, as in the papers'
+//! stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, Event, AdvancedOptions, Options, Result, RunStats, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, Event, Options, Result, RunStats, Stats};
 use tamarack_env::os::{Batching, OsEnv};
 use tamarack_env::{Env, Random};
 use tamarack_model::Bytes;
@@ -60,7 +63,8 @@ pub struct Taken {
 }
 
 impl Setting {
-    /// Opens it, empty or not, with these entries in it. Seeks read what they need of all runs at once, or `one_by_one`.
+    /// Opens it, empty or with these entries. Seeks read what they need of all runs at once, or
+    /// `one_by_one`.
     pub fn open(&self, entries: u64, one_by_one: bool) -> Result<Store> {
         let flushes: Arc<Mutex<Vec<u64>>> = Arc::default();
         let heard = flushes.clone();
@@ -70,8 +74,10 @@ impl Setting {
             }
         };
         let env: Arc<dyn Env> = if one_by_one { OsEnv::with_batching(Batching::OneByOne) } else { OsEnv::new() };
-        let advanced = AdvancedOptions::new().env(env).policy(&self.policy).filter(&self.filter).memtable_bytes(self.buffer_bytes);
-        let advanced = advanced.direct_io(true).cache_bytes(0).index_bytes(INDEX_BYTES).block_bytes(BLOCK_BYTES as usize);
+        let advanced =
+            AdvancedOptions::new().env(env).policy(&self.policy).filter(&self.filter).memtable_bytes(self.buffer_bytes);
+        let advanced =
+            advanced.direct_io(true).cache_bytes(0).index_bytes(INDEX_BYTES).block_bytes(BLOCK_BYTES as usize);
         let options = Options::new().compression(Compression::None).memory_bytes(1 << 30).threads(2);
         let db = options.listener(Arc::new(listener)).advanced(advanced).open(&self.dir)?;
         Ok(Store { db, setting: self.clone(), flushes, noise: noise(), random: Random::new(1), entries })
@@ -104,7 +110,7 @@ impl Store {
         self.db.put(key(number), &self.noise[begin..begin + VALUE_BYTES])
     }
 
-    /// Lets merges come to their end; with what is in the buffer, or without.
+    /// Waits until compactions have ended, after flushing the memtable if `flush`.
     pub fn settle(&self, flush: bool) -> Result<Duration> {
         let began = Instant::now();
         if flush {
@@ -136,7 +142,8 @@ impl Store {
         Ok(entries)
     }
 
-    /// Looks up so many absent keys, evenly spread, many at a time: without filters that brings the indexes of all runs into memory.
+    /// Looks up so many absent keys, evenly spread, in batches: without filters that reads the
+    /// indexes of all runs into memory.
     pub fn warm_evenly(&self, keys: u64) -> Result<()> {
         let keys: Vec<_> = (0..keys).map(|number| (u64::MAX / keys * number).to_be_bytes()).collect();
         for some in keys.chunks(500) {
@@ -203,13 +210,15 @@ impl Taken {
     }
 }
 
-/// Data blocks that lookups and scans have read, and reads of files that brought them, those of index blocks among them.
+/// Data blocks that lookups and scans have read, and the file reads for them, those of index blocks
+/// included.
 pub fn reads(stats: &Stats) -> (u64, u64) {
     let (gets, scans) = (stats.reads.gets, stats.reads.scans);
     (stats.lookups.data_blocks_read + scans.blocks - scans.index_blocks, gets.reads + scans.reads)
 }
 
-/// The runs that reads meet, each with the part of all keys that it covers: a merge has handed over what it has done, and its output covers that.
+/// The runs that reads meet, each with the share of all keys that it covers: a compaction's output
+/// covers what has been handed over.
 fn runs(stats: &Stats) -> impl Iterator<Item = (&RunStats, f64)> {
     stats.levels.iter().zip(1..).flat_map(move |(level, number)| {
         level.runs.iter().filter(|run| run.entries > 0).map(move |run| {
@@ -250,7 +259,7 @@ fn blocks_over(met: &[Met], live: u64, entries: u64) -> f64 {
     range::blocks(met, live as f64, entries as f64, per_block, KEY_BASE)
 }
 
-/// Gives the simulation these flushes, each of whose merges end before the next.
+/// Gives the simulation these flushes; the compactions of each end before the next.
 pub fn flush_all(tree: &mut Tree<'_>, flushes: &[u64]) {
     for bytes in flushes {
         tree.switch_memtable(Bytes(*bytes));

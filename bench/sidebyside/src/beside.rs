@@ -1,13 +1,14 @@
-//! Everything that `beside` measures: databases are loaded, opened in all stores at once, and asked in turns.
+//! The measurements of `beside`: databases are loaded, opened in all stores at once, and read and
+//! written in turns.
 //!
 //! ```text
-//! for each database:  for each number of threads: for each engine: load ─► (the first is kept)
-//!                     cached, then direct:  open a copy in every engine, each in a process of its own ─► warm
-//!                                           for reading rows, then for writing ones: for each round: for each row: for each engine: one slice
+//! each database:  each number of threads: each engine: load ─► (the first is kept)
+//!                 cached, then direct:  open a copy in every engine, each in a process ─► warm
+//!                   reading rows, then writing ones: each round: each row: each engine: one slice
 //! ```
 //!
-//! A slice is a list of operations, the same for every engine, that each works through as far as it comes in a given time. What was found is compared among engines
-//! as far as the slower one came.
+//! A slice is a list of operations, the same for every engine, that each works through as far as it
+//! comes in a given time. Answers are compared among engines as far as the slower one came.
 
 use std::collections::HashMap;
 use std::fs;
@@ -181,7 +182,8 @@ impl Run<'_> {
         let mut threads: Vec<usize> = self.plan.rows.iter().map(|row| row.threads).collect();
         threads.sort_unstable();
         threads.dedup();
-        // Variants of an engine share what is loaded. Of what is there already nothing is known; it is only used.
+        // Variants of an engine share what is loaded. A database that exists already is only used:
+        // its load was not measured.
         let kinds = self.kinds_for(database).into_iter().filter(|kind| kind.files() == kind.name());
         let bases = kinds.map(|kind| (kind.name(), self.base(kind, database)));
         let bases: Vec<_> = bases.filter(|(_, base)| !complete(base).exists()).collect();

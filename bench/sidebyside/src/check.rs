@@ -1,11 +1,13 @@
-//! Are the answers right? A sample of every kind of read, compared with what was stored, byte for byte.
+//! Correctness of answers: a sample of every kind of read, compared with the stored entries byte
+//! for byte.
 
 use crate::data::{Data, Random};
 use crate::stores::{Seen, Store};
 
 const SAMPLES: u64 = 300;
 
-/// Compares a sample of answers; `sorted` are the entries' numbers in the order of keys. A wrong one ends the measurement.
+/// Compares a sample of answers; `sorted` are the entries' numbers in the order of keys. A wrong
+/// one ends the measurement.
 pub fn check(store: &dyn Store, name: &str, data: &Data, sorted: &[u32], noise: &[u8]) {
     let mut random = Random::new(data.entries);
     for _ in 0..SAMPLES {

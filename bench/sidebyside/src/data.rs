@@ -1,7 +1,9 @@
 //! What is stored, and which of it is asked for.
 //!
-//! Entry n is a pure function of n: its key's last 16 bytes are hexadecimal digits of a permutation of n, so that keys come in random order when entries come in
-//! theirs; its value is a window into noise. Entries from [`Data::entries`] on are not stored at first, but their keys lie between those that are.
+//! Entry n is a pure function of n. Its key's last 16 bytes are hexadecimal digits of a permutation
+//! of n, so that keys come in random order when entries come in theirs; its value is a window into
+//! noise. Entries from [`Data::entries`] on are not stored at first, but their keys lie between the
+//! stored ones.
 
 use common::numbers::mix;
 
@@ -87,11 +89,13 @@ impl Random {
     }
 }
 
-/// Ranks from a Zipfian distribution: rank r is drawn in proportion to 1 / (r + 1)^0.99. The method is rejection-inversion (Hörmann and Derflinger, 1996), which is
-/// exact; YCSB's draws ranks 2 to 9 a tenth too often.
+/// Ranks from a Zipfian distribution: rank r is drawn in proportion to 1 / (r + 1)^0.99. The method
+/// is rejection-inversion (Hörmann and Derflinger, 1996), which is exact; YCSB's draws ranks 2 to 9
+/// a tenth too often.
 pub struct Zipfian {
     items: u64,
-    /// The integral at both ends, and how far from a whole number a draw may be to be taken without another look.
+    /// The integral at both ends, and the distance from a whole number within which a draw is
+    /// accepted at once.
     first: f64,
     last: f64,
     near: f64,
@@ -126,12 +130,13 @@ fn inverse(y: f64) -> f64 {
     (1.0 + (1.0 - THETA) * y).powf(1.0 / (1.0 - THETA))
 }
 
-/// A permutation of the numbers below `bound` without visible order: which entry has which rank depends neither on its age nor on its key.
+/// Permutes the numbers below `bound` without visible order: an entry's rank depends neither on its
+/// age nor on its key.
 pub fn scatter(n: u64, bound: u64) -> u64 {
     let bits = 64 - (bound - 1).max(1).leading_zeros();
     let mask = u64::MAX >> (64 - bits);
     let mut number = n;
-    // A permutation of the numbers of so many bits, again and again until the number is below the bound.
+    // Permutes the numbers of `bits` bits, repeatedly until the result is below the bound.
     loop {
         for factor in [0x9e37_79b9_7f4a_7c15u64, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
             number = number.wrapping_mul(factor) & mask;

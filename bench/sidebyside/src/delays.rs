@@ -1,16 +1,18 @@
 //! What single puts take under a sustained load while everything is merged, beside a control.
 //!
 //! ```text
-//!  writer    put put put ─────────────── put put …     as fast as it can, or at a fixed number of puts per second
-//!  control   write · · · write · · · write · · ·       4 KiB every millisecond, to a file of its own in the same directory
-//!  store     flushes and merges, on its own threads
+//!  writer    put put put ─────────────── put put …     at full speed, or at a fixed rate
+//!  control   write · · · write · · · write · · ·       4 KiB each millisecond to a file
+//!  store     flushes and compactions, on its own threads
 //! ```
 //!
-//! The control says what the machine does to whoever writes a little: a delay of a put that the control shows as well
-//! is hardly the store's. Engines take turns, one run each per round, and the control also runs once per round alone.
+//! The control shows what the machine does to anybody who writes a little: a delay that the control
+//! shows as well is hardly the store's. Engines take turns, one run each per round, and the control
+//! also runs once per round alone.
 //!
-//! A put's latency counts from its call. With a fixed rate, a put that is called late because the one before took
-//! long counts from its call as well, and how far puts came after their due times at most is a column of its own.
+//! A put's latency counts from its call. With a fixed rate, a put that is called late because the
+//! one before took long counts from its call as well; the longest delay of a call after its due
+//! time is a column of its own.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -152,8 +154,8 @@ fn control(file: &File, ended: &AtomicBool) -> io::Result<Latencies> {
     Ok(latencies)
 }
 
-/// Puts distinct keys in random order for so long. Returns latencies, puts per second, and how far behind its due time
-/// a put came at most, in nanoseconds.
+/// Puts distinct keys in random order for `time`. Returns latencies, puts per second, and the
+/// longest delay of a put after its due time, in nanoseconds.
 fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64) {
     let (noise, mut latencies, mut behind_ns) = (noise(), Latencies::new(), 0);
     let began = Instant::now();
@@ -173,8 +175,8 @@ fn write(store: &dyn Store, load: Load, time: Duration) -> (Latencies, f64, u64)
     (latencies, n as f64 / (now - began).as_secs_f64(), behind_ns)
 }
 
-/// Sleeps if it is worth it, and returns what time it is then. Puts that are due within a millisecond come together: waiting
-/// for each of them would keep a core busy that the store could use.
+/// Sleeps if it is worth it, and returns the time then. Puts that are due within a millisecond come
+/// together: waiting for each of them would keep a core busy that the store could use.
 fn wait_until(due: Instant, now: Instant) -> Instant {
     if due <= now {
         return now;

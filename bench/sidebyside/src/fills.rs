@@ -1,4 +1,4 @@
-//! Fills without merges: the way of a put to the log, the buffer and the first table.
+//! Fills without compactions: the way of a put to the WAL, the memtable and the first table.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -119,7 +119,7 @@ fn report(
     fills: &[Fill],
     samples: &[Vec<Vec<Sample>>],
 ) -> String {
-    let mut text = format!("# Fills without merges, {}\n\n", machine::date());
+    let mut text = format!("# Fills without compactions, {}\n\n", machine::date());
     let mut line = |words: String| writeln!(text, "{words}").expect("a string takes everything");
     line(format!("* Machine: {}; databases on {}.", machine::description(), machine::file_system(&settings.dir)));
     line(format!(

@@ -45,7 +45,8 @@ impl Latencies {
         self.greatest_ns
     }
 
-    /// The latency, in nanoseconds, that this fraction of all did not exceed: the least value of its bucket.
+    /// The latency, in nanoseconds, that this fraction of all did not exceed: the least value of
+    /// its bucket.
     pub fn quantile_ns(&self, fraction: f64) -> u64 {
         let rank = (self.buckets.iter().sum::<u64>() as f64 * fraction).ceil() as u64;
         let mut seen = 0;

@@ -1,12 +1,16 @@
 //! The same workloads on Tamarack and its peers, in turns.
 //!
-//! Three programs: `beside` measures everything and makes the report that is to be read; `sidebyside` times fills without merges, also with a sync for each put;
-//! `delays` looks at single puts while everything is merged.
+//! Three programs: `beside` measures everything and makes the report that is to be read;
+//! `sidebyside` times fills without compactions, also with a sync for each put; `delays` shows the
+//! latencies of single puts under compaction.
 //!
 //! * [`stores`]: the stores behind one trait.
-//! * [`data`]: what is stored, and how keys are drawn; [`load`] stores it; [`check`] compares answers with it byte for byte.
-//! * [`rows`]: what is asked, as lists of operations; [`slice`] works through them, timed; [`latency`] collects what single ones take.
-//! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, a process for each store, their turns, and the report.
+//! * [`data`]: the stored entries, and how keys are drawn; [`load`] stores them; [`check`] compares
+//!   answers with them byte for byte.
+//! * [`rows`]: the workloads, as lists of operations; [`slice`] works through them, timed;
+//!   [`latency`] collects latencies.
+//! * [`plan`], [`worker`], [`beside`], [`table`]: what `beside` measures, a process for each store,
+//!   their turns, and the report.
 //! * [`fills`], [`delays`]: the other two programs.
 
 pub mod beside;

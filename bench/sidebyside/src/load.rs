@@ -12,7 +12,8 @@ use crate::data::Data;
 use crate::latency::Latencies;
 use crate::stores::Store;
 
-/// Puts the entries of `numbers`, in their order, dealt to so many threads. Returns the seconds from the first put to the return of the last, and all latencies.
+/// Puts the entries of `numbers`, in their order, dealt to `threads`. Returns the seconds from the
+/// first put to the return of the last, and all latencies.
 pub fn fill(store: &dyn Store, data: &Data, noise: &[u8], numbers: Range<u64>, threads: usize) -> (f64, Latencies) {
     let start_line = Barrier::new(threads + 1);
     thread::scope(|scope| {
@@ -49,7 +50,8 @@ fn fill_share(store: &dyn Store, data: &Data, noise: &[u8], numbers: impl Iterat
     latencies
 }
 
-/// A copy of the database in `base`, which may be changed: tables, which no store changes, are links, and the rest is copied.
+/// Makes a copy of the database in `base` for changing: tables, which no store changes, become
+/// links, and the rest is copied.
 pub fn copy(base: &Path, copy: &Path) -> io::Result<()> {
     fs::create_dir_all(copy)?;
     for file in fs::read_dir(base)? {

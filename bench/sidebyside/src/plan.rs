@@ -26,7 +26,8 @@ pub struct Database {
     pub data: Data,
     pub shape: Shape,
     pub buffer_bytes: u64,
-    /// Buffers written out by hand while it is loaded, as many as there are to be runs; one is as many as come.
+    /// Memtables flushed by hand during the load, one for each run wanted; one means automatic
+    /// flushes.
     pub runs: u64,
 }
 
@@ -133,7 +134,7 @@ impl Reads {
         }
     }
 
-    /// How many operations a slice makes at most: lists of them are made beforehand, and take memory.
+    /// Upper bound on the operations of a slice: their list is made beforehand, and takes memory.
     pub fn most_operations(self, slice: Duration) -> usize {
         let per_s = match self {
             Self::Cached => 1_500_000,

@@ -1,4 +1,5 @@
-//! What is asked of a store, as rows of the report, and the work of one slice of a row: made before the clock runs, and the same for every engine.
+//! The workloads as rows of the report, and the work of one slice of a row: made before the clock
+//! runs, and the same for every engine.
 
 use crate::data::{Data, Random, Zipfian, scatter};
 
@@ -82,7 +83,8 @@ impl Row {
         self.mix.iter().any(|(_, operation)| matches!(operation, Operation::Scan { .. } | Operation::ScanUpTo(_)))
     }
 
-    /// Whether what is found does not depend on how threads run beside each other: a scan meets what another thread has just put.
+    /// True if answers do not depend on how threads interleave: a scan meets what another thread
+    /// has just put.
     pub fn is_comparable(&self) -> bool {
         self.threads == 1 || !self.scans() || !self.writes()
     }
@@ -93,7 +95,8 @@ impl Maker {
         Self { data, zipfian: Zipfian::new(data.entries), stored: data.entries }
     }
 
-    /// The work of one slice of `row`, so many operations for each thread. Threads share no key if keys are uniform.
+    /// The work of one slice of `row`: `operations` for each thread. Threads share no key if keys
+    /// are uniform.
     pub fn slice(&self, row: &Row, seed: u64, operations: usize) -> Vec<Work> {
         let threads = row.threads as u64;
         (0..threads)
@@ -101,7 +104,8 @@ impl Maker {
             .collect()
     }
 
-    /// Entries that are to be put after a slice of which each thread did so many operations, so that as many are stored whatever it did.
+    /// Entries to put after a slice in which each thread did `done` operations, so that every slice
+    /// leaves as many stored.
     pub fn missing(&mut self, works: &[Work], done: &[usize]) -> Vec<u64> {
         let inserts = |operations: &[Operation]| operations.iter().filter(|o| **o == Operation::Insert).count() as u64;
         let threads = works.len() as u64;

@@ -107,7 +107,8 @@ impl Bench<'_> {
         Ran { operations, marks, began, ended, cpu_ns, blocks, latencies }
     }
 
-    /// Overwrites entries with the values that they have, at a fixed rate; those that are due within a millisecond come together.
+    /// Overwrites entries with their present values, at a fixed rate; those due within a
+    /// millisecond come together.
     fn write_beside(&self, puts_per_s: u64, over: &AtomicBool) {
         let (mut random, began, mut put) = (Random::new(7), Instant::now(), 0);
         while !over.load(Ordering::Relaxed) {

@@ -8,7 +8,8 @@ use crate::beside::{DatabaseFacts, LoadResult, Results, SliceResult};
 use crate::plan::Reads;
 use crate::slice::Sample;
 
-/// Who is compared with Tamarack, and the engines of [`Results`] that stand for it: the fastest of them, row by row.
+/// The engines compared with Tamarack, and the variants in [`Results`] that stand for each: the
+/// fastest of them, row by row.
 const RIVALS: [(&str, &[&str]); 3] =
     [("RocksDB", &["rocksdb", "rocksdb hcc"]), ("fjall", &["fjall"]), ("redb", &["redb"])];
 
@@ -468,14 +469,14 @@ fn settings(results: &Results) -> String {
     let mut text = "\n## Settings and method\n\n\
         * For all: filters of 10 bits per entry and blocks of 4 KiB where there are such; caches and buffers of the same size; no compression; values that no compressor shrinks; one put per commit, written to the operating system but not \
         synced (`redb` apart); checksums verified when a block is read from its file.\n\
-        * Each engine runs in a process of its own, all on the same machine at the same time, but only one is asked at a time; after a slice that writes, the next waits until the engine has no merges in progress.\n\
+        * Each engine runs in a process of its own, all on the same machine at the same time, but only one is asked at a time; after a slice that writes, the next waits until the engine has no compaction in progress.\n\
         * A slice works through a list of operations, the same for every engine, until it or the time is over. Sums over what was found are compared after every 256 operations, as far as the slower engine came (but for YCSB E by two threads, \
         whose scans meet what the other thread has just put). When a database is loaded, 1,200 answers are compared with what was stored, byte for byte.\n\
-        * Rows that only read come before those that write, so that they find the trees as loaded. Overwritten entries get the values that they have. `overwrite` is timed while merges run, and does not wait for them; `overwrite, settled` is the same slice, timed until nothing is merged; so is `load`. \
-        In the database `runs` nothing is merged. `readwhilewriting`: another thread overwrites 10,000 entries per second.\n\
+        * Rows that only read come before those that write, so that they find the trees as loaded. Overwritten entries get their present values. `overwrite` is timed while compactions run, and does not wait for them; `overwrite, settled` is the same slice, timed until no compaction is running; so is `load`. \
+        In the database `runs` there is no compaction. `readwhilewriting`: another thread overwrites 10,000 entries per second.\n\
         * Two threads draw uniform keys from halves of the entries. Zipfian ranks (0.99) are scattered over all keys; YCSB D reads the latest. Scans have new iterators. Latencies: of every operation that scans or reads from the device, and of every eighth other one.\n\
         * Cached: a cache of twice the data, and keys looked up before so close to each other that every block has been read. Direct: a cache of a sixteenth of the data, and Zipfian reads for a second before; engines without direct I/O have their files evicted from the page cache \
-        (`posix_fadvise`) before every slice, but what they read in a slice stays there until its end, with what the kernel reads ahead. Merges use the page cache.\n\
+        (`posix_fadvise`) before every slice, but what they read in a slice stays there until its end, with what the kernel reads ahead. Compactions use the page cache.\n\
         * `blocks`: Tamarack counts every block that a read took from a file; RocksDB too, but not what its read-ahead reads, and only past the page cache.\n"
         .to_owned();
     for engine in &results.engines {
@@ -485,7 +486,8 @@ fn settings(results: &Results) -> String {
     text
 }
 
-/// A Markdown table whose columns are aligned in the source too: so many to the left, the rest to the right.
+/// A Markdown table whose columns are aligned in the source too: the first `left` to the left, the
+/// rest to the right.
 fn table(heading: &[&str], left: usize, rows: &[Vec<String>]) -> String {
     let width =
         |column: usize| rows.iter().map(|row| row[column].len()).chain([heading[column].len(), 4]).max().unwrap_or(0);

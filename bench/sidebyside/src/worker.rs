@@ -1,4 +1,5 @@
-//! One store in a process of its own: what it takes in memory and reads and writes is then its own, and if it crashes, the others go on.
+//! One store in a process of its own: its memory, reads and writes are then its own, and if it
+//! crashes, the others go on.
 //!
 //! ```text
 //! beside ── a question, one line of JSON ──► worker
@@ -22,7 +23,8 @@ use crate::rows::{Keys, Maker, Row};
 use crate::slice::{Bench, Marks, Sample};
 use crate::stores::{self, Kind, Store};
 
-/// What a worker is asked. Databases and rows are numbers in the plan, which both sides make from the same words.
+/// A request to a worker. Databases and rows are numbers in the plan, which both sides make from
+/// the same arguments.
 #[derive(Serialize, Deserialize, Debug)]
 pub enum Question {
     /// Load a database in an empty directory.
@@ -176,7 +178,8 @@ impl Open {
         Ok(open)
     }
 
-    /// Looks for keys so close to each other that every block of every run is needed for one of them.
+    /// Looks up keys close enough to each other that every block of every run is needed for one of
+    /// them.
     fn touch_everything(&self) {
         let (data, block_bytes) = (&self.database.data, stores::BLOCK_BYTES as u64);
         let a_block_holds = block_bytes / (data.key_bytes() + data.value_bytes) as u64;

@@ -12,9 +12,9 @@
 //! copied          ├───────────────┤                     to where the reader wants it
 //! ```
 //!
-//! The copy of a 4 KiB block is noise beside the read, so who keeps blocks keeps them in memory of
-//! just their size. An aligned buffer pays where the reads are long (read-ahead of scans and
-//! merges), or where the bytes are decoded from it anyway.
+//! Copying a 4 KiB block is cheap beside reading it, so a cache of blocks copies each into memory
+//! of just its size. An aligned buffer pays for long reads (read-ahead of scans and compactions),
+//! or where the bytes are decoded from it anyway.
 //!
 //! There is no `unsafe` here: a vector that is a little longer than needed holds an aligned part.
 

@@ -6,7 +6,7 @@
 //! ([`SimEnv`]). The locks and atomics of [`sync`] are part of the same bargain: a schedule
 //! explorer can replace them.
 //!
-//! Nothing in this crate knows what a key, a table or a log is.
+//! Nothing in this crate knows what a key, a table or a WAL is.
 //!
 //! # Cargo features
 //!

@@ -10,7 +10,7 @@
 //! names:  "db"          → directory
 //!         "db/CURRENT"  → file ──► ┌ length 100 ┐ ◄── handle (reading)
 //!         "db/LOCK"     → file     │ bytes 0…60 │ ◄── handle (reading and writing)
-//!                                  └────────────┘     what lies between the bytes and the length reads as zero
+//!                                  └────────────┘     bytes 60…100 read as zero
 //! ```
 //!
 //! A file lives on as long as it has a name or a handle. The root and the empty path exist from the

@@ -26,8 +26,8 @@ impl Random {
 
     /// A generator that gives other numbers each time, seeded by the operating system.
     pub fn from_entropy() -> Self {
-        // The hasher's keys are the one random thing that the standard library takes from the operating
-        // system.
+        // The hasher's keys are the one random thing that the standard library takes from the
+        // operating system.
         Self::new(RandomState::new().hash_one(0))
     }
 

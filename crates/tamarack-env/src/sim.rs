@@ -53,7 +53,7 @@
 //! use tamarack_env::sim::{Crash, Moment};
 //! use tamarack_env::{Env, SimEnv, Step};
 //!
-//! // The workload: what is acknowledged must be there after any crash. Without either sync, it is not.
+//! // The workload: acknowledged data must survive any crash. Without either sync, it does not.
 //! let env = SimEnv::new(7);
 //! let file = env.create(Path::new("/f"), Step("create"))?;
 //! file.write_all_at(b"acknowledged", 0, Step("write"))?;
@@ -64,7 +64,8 @@
 //! env.set_hook(|moment: &Moment<'_>| {
 //!     for seed in 0..4 {
 //!         let image = moment.image(Crash::draw(seed, moment.unsynced_changes()));
-//!         assert!(image.content("/f").unwrap().starts_with(b"acknowledged"), "seed {seed}, {:?}", moment.call);
+//!         let content = image.content("/f").unwrap();
+//!         assert!(content.starts_with(b"acknowledged"), "seed {seed}, {:?}", moment.call);
 //!     }
 //! });
 //! file.write_all_at(b"more", 12, Step("write"))?;
@@ -81,9 +82,9 @@
 //! one, workers work at the same time as the caller and each other, and meet only at the device:
 //!
 //! ```text
-//! caller     ── put ── wait ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ deadline ─▶        until its deadline, to the nanosecond
-//! worker 1   ├──── step ────┼────── step ──────┼──── step ────┤       each step begins when the one before has ended
-//! worker 2        ├─ step ──┼─── step ────┤  idle                     or when the worker is woken
+//! caller     ── put ── wait ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄ deadline ─▶  until its deadline, exactly
+//! worker 1   ├──── step ────┼────── step ──────┼── step ──┤    each begins when the last has ended
+//! worker 2        ├─ step ──┼─── step ────┤  idle              or when the worker is woken
 //! ```
 //!
 //! A step still runs in one go, with a clock that begins at the step's begin; what it costs
@@ -152,8 +153,8 @@ pub struct SimEnv {
 /// The moment before a call that changes storage, as the hook sees it.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    /// The call that is about to be made. A call that [`SimEnv::delay`] holds back appears when it
-    /// takes effect.
+    /// The call about to be made. A call that [`SimEnv::delay`] postpones appears when it takes
+    /// effect.
     pub call: &'a Call,
     disk: &'a Disk,
     inherited: Inherited,
@@ -190,8 +191,8 @@ impl SimEnv {
 
     /// Ends the process and returns a new one on the same machine. From now on every call through
     /// an old handle (this one, its clones, files, locks, workers) fails without effect or does
-    /// nothing; locks are free; workers are gone without a last step; delayed calls never
-    /// happen. The hook, faults, switches and the log stay. May be called from the hook, also
+    /// nothing; locks are free; workers are gone without a last step; delayed calls never happen.
+    /// The hook, faults, switches and the recorded calls stay. May be called from the hook, also
     /// within a background step.
     pub fn kill(&self) -> Self {
         self.process.kill();
@@ -570,8 +571,8 @@ impl Env for SimEnv {
     }
 
     fn unix_time(&self) -> Duration {
-        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a confusion
-        // of the two clocks.
+        // 2020-09-13 12:26:40 UTC: any fixed day, as long as it is not 1970, which would hide a
+        // confusion of the two clocks.
         Duration::from_secs(1_600_000_000) + self.machine.now()
     }
 

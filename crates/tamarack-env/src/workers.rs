@@ -6,11 +6,11 @@
 //! ```text
 //!        ┌──────────────── More ────────────────┐
 //!        ▼                                      │
-//!   seen = wakes ──► stopping? ──no──► step() ──┼── Idle, IdleUntil ──► sleep until wakes ≠ seen, or the time ──┐
-//!        ▲               │ yes                  └── Done                                                        │
-//!        │               ▼                           ▼                                                          │
-//!        │              end ◄────────────────────────┘                                                          │
-//!        └──────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   seen = wakes ──► stopping? ──no──► step() ──┼── Idle, IdleUntil ──► sleep until wakes ≠ seen,
+//!        ▲               │ yes                  └── Done                or the time ──┐
+//!        │               ▼                           ▼                                │
+//!        │              end ◄────────────────────────┘                                │
+//!        └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Invariants:
@@ -80,7 +80,8 @@ impl Workers {
     /// If a worker of this environment has panicked and `ready` stays false.
     pub(crate) fn wait(&self, event: &Event, deadline: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {
         loop {
-            // Before `ready`: what happens after it looked makes the count differ, and ends the sleep.
+            // Before `ready`: a change after `ready` has looked makes the count differ, and ends
+            // the sleep.
             let seen = event.count();
             if ready() {
                 return true;
@@ -170,10 +171,11 @@ impl Worker for Handle {
         self.signal.stop();
         let mut thread = self.thread.lock();
         let ended = thread.take().map(thread::JoinHandle::join);
-        // A panic must not be carried on under the lock, which would panic in turn for the next one who
-        // stops.
+        // A panic must not be carried on under the lock, which would panic in turn for the next one
+        // who stops.
         drop(thread);
-        // If this thread is unwinding already, a second panic would abort the process and hide the first.
+        // If this thread is unwinding already, a second panic would abort the process and hide the
+        // first.
         if let Some(Err(panic)) = ended
             && !std::thread::panicking()
         {

@@ -2,10 +2,10 @@
 //! Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*).
 //!
 //! ```text
-//! line    = digest · lines / 2⁶⁴, rounded down              from the high bits
+//! line    = digest · lines / 2⁶⁴, rounded down         from the high bits
 //! probe i = nine bits of f_j, from the top: bits 63..55, 54..46, …
-//! f_j     = high half xor low half of digest · c_j           j = 1 for the first seven probes, 2 for the other seven
-//! c_1     = 2⁶⁴/φ      c_2 = 2⁶⁴·(√2 - 1)                     both made odd
+//! f_j     = high half xor low half of digest · c_j      j = 1 for the first seven probes, 2 after
+//! c_1     = 2⁶⁴/φ      c_2 = 2⁶⁴·(√2 - 1)                both made odd
 //! ```
 //!
 //! All keys of a line share the high bits of the digest; the folded products depend on the other

@@ -3,7 +3,7 @@
 //! with Hotness Awareness for Boosting Read Performance in Large Key-Value Stores*).
 //!
 //! ```text
-//! unit u is a blocked filter of    digest · T^u  modulo 2⁶⁴         u = 0, 1, 2 …      T = 0xD1342543DE82EF95
+//! unit u is a blocked filter of    digest · T^u  modulo 2⁶⁴  u = 0, 1, 2 …  T = 0xD1342543DE82EF95
 //! ```
 //!
 //! A lookup probes the units in order until one is negative; it derives the digest of the next unit

@@ -9,7 +9,7 @@
 //! for key in ["apple", "pear", "quince"] {
 //!     builder.add(Digest::of(key.as_bytes()));
 //! }
-//! let filter = builder.finish(FilterKind::Blocked, Size::PerEntry(10.0)).expect("more than no bits");
+//! let filter = builder.finish(FilterKind::Blocked, Size::PerEntry(10.0)).expect("some bits");
 //! let bytes = filter.encode();
 //!
 //! // Once per operation, and then for each table that it may have to search:

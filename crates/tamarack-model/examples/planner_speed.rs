@@ -18,7 +18,8 @@ const ROUNDS: u32 = 20_000;
 fn main() {
     println!("{:>6}  {:<44}{:>12}", "runs", "decision", "µs");
     for runs in [50, 500, 5000] {
-        // Four levels, each with a quarter of the runs; all but the last are one run short of being full.
+        // Four levels, each with a quarter of the runs; all but the last are one run short of being
+        // full.
         let quarter = runs / 4;
         let levels = (1..=4_u32).map(|number| Level { capacity: Bytes(u64::from(quarter).pow(number)), runs: quarter });
         let shape = Shape::new(Bytes(1), levels.collect()).expect("a shape");
@@ -35,7 +36,7 @@ fn main() {
         let name = format!("{} runs straight down into level {}", plan.inputs.len(), plan.target);
         report(runs, &name, || drop(black_box(planner::next_compaction(&shape, black_box(&full), &[], arrived))));
         let busy = busy(&tree);
-        report(runs, "flush while half of all runs are in merges", || {
+        report(runs, "flush while half of all runs are in compactions", || {
             drop(black_box(planner::flush(&shape, black_box(&tree), &busy, Bytes(1))));
         });
         let bound = SpaceBound::new(1e9).expect("a bound");
@@ -53,7 +54,7 @@ fn main() {
         let pacer = Pacer::new(&shape);
         let jobs: Vec<PacedJob> = busy.iter().take(30).map(|plan| PacedJob::of(plan, Bytes(7))).collect();
         let load = Load { occupancy: &tree, buffered: Bytes(1), buffered_max: Bytes(2) };
-        report(runs, &format!("pace with {} merges in progress", jobs.len()), || {
+        report(runs, &format!("pace with {} compactions in progress", jobs.len()), || {
             drop(black_box(pacer.plan(black_box(&load), &jobs)));
         });
     }
@@ -71,7 +72,7 @@ fn tree(shape: &Shape, quarter: u32) -> Occupancy {
     Occupancy::new((1..=shape.last()).map(level).collect())
 }
 
-/// Every second level's runs, in merges of ten.
+/// Every second level's runs, in compactions of ten.
 fn busy(tree: &Occupancy) -> Vec<CompactionPlan> {
     let level = |target: usize| {
         let runs = tree.level(target).chunks(10).map(move |runs| CompactionPlan {

@@ -1,5 +1,5 @@
-//! What each policy would write, before anything is written: the planner on counts, beside the
-//! closed form, and with merges that run at once.
+//! Predicted write amplification of each policy: the simulated planner beside the closed form, and
+//! with concurrent compactions.
 //!
 //! ```text
 //! cargo run --release -p tamarack-model --example write_amplification [BUFFERS]
@@ -15,11 +15,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let buffer = Bytes(1 << 20);
     let flushes = vec![buffer; buffers];
     println!(
-        "{buffers} buffers. Concurrent: merges 1.1, 1.5 and 3 times as fast as needed, beside merges that end between flushes."
+        "{buffers} buffers. Concurrent: compactions 1.1, 1.5 and 3 times as fast as needed, beside ones that end between flushes."
     );
     println!(
         "{:<24}{:>8}{:>9}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}",
-        "policy", "formula", "settled", "at 1.1", "at 1.5", "at 3", "runs", "at 1.1", "sealed"
+        "policy", "formula", "settled", "at 1.1", "at 1.5", "at 3", "runs", "at 1.1", "immutable"
     );
     for words in [
         "leveling:T=2",

@@ -82,7 +82,7 @@ pub fn worst(occupancy: &Occupancy, in_progress: &[CompactionPlan], content: &dy
     for (_, run) in occupancy.runs() {
         match (inputs.split_first(), contents.last_mut()) {
             (Some((next, others)), Some(sum)) => {
-                assert_eq!(*next, run.id, "inputs of a merge stand side by side");
+                assert_eq!(*next, run.id, "inputs of a compaction stand side by side");
                 *sum = sum.plus(content(run));
                 inputs = others;
             }

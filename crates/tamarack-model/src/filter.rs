@@ -28,8 +28,8 @@
 //! ```text
 //! FPR = Σ_d P(k probes meet d different bits) · Σ_i (-1)^i C(d, i) · E[q_i^J]
 //!
-//! J = keys in the line       E[q^J] = (1 - (1 - q)/lines)^n       for n keys
-//!                            E[q^J] = e^(-(B/b)·(1 - q))          in the limit: J is Poisson with mean B/b
+//! J = keys in the line     E[q^J] = (1 - (1 - q)/lines)^n     for n keys
+//!                          E[q^J] = e^(-(B/b)·(1 - q))        in the limit: J is Poisson, mean B/b
 //! ```
 //!
 //! The terms alternate and are up to `C(14, 7)` = 3432; in double precision the absolute error of
@@ -39,7 +39,7 @@
 //! entry each, probed one after the other until one answers "no". Their errors are independent:
 //!
 //! ```text
-//! FPR = FPR_blocked(b/u)^u          lines, absent = Σ_(i<u) FPR_blocked(b/u)^i          lines, present = u
+//! FPR = FPR_blocked(b/u)^u      lines, absent = Σ_(i<u) FPR_blocked(b/u)^i      lines, present = u
 //! ```
 //!
 //! A filter of k probes matches the ideal where `b·ln 2` is k, and so does a blocked unit almost,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! choice, budget ─┐
-//! shape ──────────┼─► share of each run ─► goal of each table ─► worth it? ─► changes, smaller filters first
-//! runs, tables ───┘     bits per entry       made │ steps │ kept
+//! shape ──────────┼─► each run's share ─► each table's goal ─► worth it? ─► changes, smaller first
+//! runs, tables ───┘   bits per entry      made │ steps │ kept
 //! ```
 //!
 //! Two callers, one allocation:

@@ -41,10 +41,13 @@
 //! assert_eq!(flush.to_string(), "flush memtable 4 into level 1");
 //! planner::apply(&mut tree, &flush, Some(Run { id: RunId(9), bytes: Bytes(4), entries: None }));
 //!
-//! // The arrival finds level 1 full. It fills level 2 as well, so everything moves to level 3 at once.
-//! let plan = planner::next_compaction(&shape, &tree, &[], Occasion::Arrived { level: 1 }).expect("level 1 is full");
-//! assert_eq!(plan.to_string(), "compact r9 + r8 + r7 + r6 + r3 into level 3: level 1 is full and fills level 2");
-//! planner::apply(&mut tree, &plan, Some(Run { id: RunId(10), bytes: Bytes(36), entries: None }));
+//! // The arrival finds level 1 full and fills level 2 as well, so everything moves to level 3.
+//! let arrived = Occasion::Arrived { level: 1 };
+//! let plan = planner::next_compaction(&shape, &tree, &[], arrived).expect("level 1 is full");
+//! let why = "level 1 is full and fills level 2";
+//! assert_eq!(plan.to_string(), format!("compact r9 + r8 + r7 + r6 + r3 into level 3: {why}"));
+//! let output = Run { id: RunId(10), bytes: Bytes(36), entries: None };
+//! planner::apply(&mut tree, &plan, Some(output));
 //! assert_eq!(tree.to_string(), "level 1:\nlevel 2:\nlevel 3: r10 36\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -58,7 +61,8 @@
 //! let flushes = vec![Bytes(1); 1000];
 //! let amplification = |specification| {
 //!     let policy = policy::parse(specification)?;
-//!     Ok::<_, policy::PolicyError>(simulate(policy.as_ref(), Bytes(1), &flushes, Pace::Settled).write_amplification())
+//!     let report = simulate(policy.as_ref(), Bytes(1), &flushes, Pace::Settled);
+//!     Ok::<_, policy::PolicyError>(report.write_amplification())
 //! };
 //! assert!(amplification("leveling:T=10")? > 3.0 * amplification("tiering:T=10")?);
 //! # Ok::<(), policy::PolicyError>(())

@@ -149,7 +149,8 @@ mod tests {
     /// An invalid tree is refused with the line and the right form.
     #[test]
     fn refuses_what_is_no_tree() {
-        for text in ["level 0: r1 4", "level 2: r1 4\nlevel 1: r2 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"]
+        for text in
+            ["level 00: r1 4", "level 2: r1 4\nlevel 1: r2 4", "level 1: r1", "level 1: 4", "level 1: r1 4 r2 4"]
         {
             let error = text.parse::<Occupancy>().expect_err(text);
             assert!(error.contains("write `level 1:"), "{error}");

@@ -1,11 +1,11 @@
 //! [`Shape`]: the structure of an LSM-tree as data.
 //!
 //! ```text
-//!            capacity    runs     r = capacity / capacity above     s = r / runs: batches that one run absorbs
+//!            capacity    runs     r = capacity / capacity above     s = r / runs: batches per run
 //! buffer      1
-//! level 1     4          4        4                                 1      ▭▭▭▭                         tiered
+//! level 1     4          4        4                                 1      ▭▭▭▭            tiered
 //! level 2    16          2        4                                 2      ▭▭▭▭▭▭▭▭ ▭▭▭▭▭▭▭▭
-//! level 3    64          1        4                                 4      ▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭ …      leveled
+//! level 3    64          1        4                                 4      ▭▭▭▭▭▭▭▭▭▭▭▭ …  leveled
 //! ```
 //!
 //! Leveling, tiering and all others are lists of such numbers; [`policy`](crate::policy) produces

@@ -525,12 +525,12 @@ impl<'a> Tree<'a> {
 }
 
 impl Report {
-    /// Bytes written by flushes and merges.
+    /// Bytes written by flushes and compactions.
     pub fn written_total(&self) -> Bytes {
         self.written.iter().copied().sum()
     }
 
-    /// Bytes written by flushes and merges for each byte that was flushed; 0 if none was.
+    /// Bytes written by flushes and compactions per byte flushed; 0 without flushes.
     pub fn write_amplification(&self) -> f64 {
         if self.flushed == Bytes::ZERO { 0.0 } else { self.written_total().ratio(self.flushed) }
     }

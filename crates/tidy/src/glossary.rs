@@ -95,7 +95,15 @@ const BANNED: &[Banned] = &[
         In::Prose,
         "specification (`leveling:T=10`)",
     ),
-    banned("level 0", "level 0", In::Prose, "memtable; levels on storage begin at 1"),
+    Banned {
+        rule: "level 0",
+        phrases: "level 0",
+        within: In::Prose,
+        instead: "memtable; levels on storage begin at 1",
+        unless_next: &[],
+        // RocksDB's own names.
+        allowed: &["bench/sidebyside/src/stores/rocksdb.rs", "bench/merge/src/engines.rs"],
+    },
     banned("sealed", "seal|seals|sealed|sealing|unsealed", In::Both, "immutable (memtable); switching the memtable"),
     banned("live one", "live one|live ones", In::Prose, "space amplification; bytes per live byte"),
     banned("called for", "called for|calls for|call for", In::Prose, "needed, due, pending"),

@@ -1,14 +1,27 @@
-//! What a cache should keep of a block that was read for one of its entries: rules compared on traces, without a database.
+//! Cache admission after a block is read for one of its entries: rules compared on traces, without
+//! a database.
 //!
-//! `cargo run --release -p reads --bin admission` prints, for each trace and rule, how many data blocks are read per lookup, after as many lookups as warm the cache. The cache is the engine's
-//! (`quick_cache`), with items that weigh what they do there; index blocks are left out. A minute.
+//! `cargo run --release -p reads --bin admission` prints, for each trace and rule, data blocks read
+//! per lookup with a warm cache. The cache is the engine's (`quick_cache`), with items that weigh
+//! what they weigh there; index blocks are left out. It takes a minute.
 //!
-//! Rules: *blocks* keeps the block; *both* keeps block and entry; *entries* keeps the entry; *neighbours x* keeps the entry, but the block if it was read for another entry
-//! lately, which is remembered for x times as many blocks as fit into the cache; *split x* has two caches, and the one for entries has x of the memory. An entry is looked for first.
+//! Rules:
 //!
-//! Traces: *scattered*, *adjacent*: Zipf's law, hot keys all over or side by side; *half*: either, by turns; *uniform*; *latest*: a twentieth are new keys, and the newest
-//! are hot; *scans*: a twentieth are scans of 25 entries, the others scattered; *groups*: nine of ten go to a twelfth of the blocks; *shifting*: scattered, but
-//! other keys become hot from time to time.
+//! * *blocks* admits the block; *both* admits block and entry; *entries* admits the entry;
+//! * *neighbours x* admits the entry, but the block if another entry of it was read lately, which
+//!   is remembered for x times as many blocks as fit into the cache;
+//! * *split x* has two caches, of which the one for entries has the share x of the memory.
+//!
+//! Lookups search the entries first.
+//!
+//! Traces:
+//!
+//! * *scattered*, *adjacent*: Zipf's law, hot keys all over or side by side; *half*: either, by
+//!   turns;
+//! * *uniform*; *latest*: one operation in twenty adds a key, and the newest are hot;
+//! * *scans*: one in twenty is a scan of 25 entries, the others scattered lookups;
+//! * *groups*: nine of ten go to a twelfth of the blocks;
+//! * *shifting*: scattered, but from time to time other keys become hot.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -170,7 +183,8 @@ impl Scene {
         (self.reads - reads_before) as f64 / lookups as f64
     }
 
-    /// Where an entry is that was the `number`th to be written, if it is in a table: as many as a buffer holds are one, scattered.
+    /// The place of the `number`th entry written, if it is in a table: a memtable's worth of
+    /// entries forms one, in scattered order.
     fn young(&self, newest: u64, number: u64) -> Option<u64> {
         let buffer = self.data.entries / 16;
         let (table, is_in_table) = (number / buffer, number / buffer < newest / buffer);

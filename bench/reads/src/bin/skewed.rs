@@ -1,18 +1,23 @@
-//! How many blocks lookups read where some keys are asked for more than others, and how the cache divides itself between blocks and single entries.
+//! Block reads of skewed lookups, and how the cache divides itself between blocks and single
+//! entries.
 //!
-//! `cargo run --release -p reads --bin skewed [-- DIRECTORY [MIB [CACHE_MIB [OPERATIONS]]]]` loads 1024 MiB of entries of 1 KiB below the directory (`.`), as a tree with leveling
-//! and as one of ten runs, and prints a table for each: 64 MiB for the cache and for the indexes that stay in memory together, read past the page cache, one thread. Each workload begins with
-//! an empty cache, runs a million and a half operations that do not count, and then a million that do; uniform lookups a fifth of that. Takes a quarter of an hour and twice the space, and
-//! removes its files.
+//! `cargo run --release -p reads --bin skewed [-- DIRECTORY [MIB [CACHE_MIB [OPERATIONS]]]]` loads
+//! 1024 MiB of entries of 1 KiB below the directory (`.`), as a leveled tree and as one of ten
+//! runs, and prints a table for each: 64 MiB for cache and pinned indexes together, direct I/O, one
+//! thread. Each workload begins with an empty cache, runs a million and a half operations as a
+//! warm-up, and counts a million more; uniform lookups a fifth of that. It takes a quarter of an
+//! hour and twice the space, and removes its files.
 //!
-//! Keys are 16 bytes that lie all over, so hot ones are scattered, as YCSB has them; but for "adjacent", where the hottest key is the smallest, and so on. Ranks follow Zipf's
-//! law with exponent 0.99. B, C and D are YCSB's: 95 % lookups and 5 % updates, Zipf; lookups only; 95 % lookups and 5 % new keys, of which the latest are the most
-//! popular. Writes are flushed and merged meanwhile. What is counted is blocks of data and index that lookups read, for each lookup.
+//! Keys are 16 scattered bytes, so hot keys lie all over, as in YCSB; only in "adjacent" the
+//! hottest key is the smallest, and so on. Ranks follow Zipf's law with exponent 0.99. B, C and D
+//! are YCSB's: 95 % lookups and 5 % updates, Zipf; lookups only; 95 % lookups and 5 % new keys, the
+//! latest of which are the most popular. Flushes and compactions run meanwhile. The figure is
+//! blocks of data and index read per lookup.
 
 use std::path::Path;
 
 use reads::{Zipf, scattered};
-use tamarack::{Compression, Db, AdvancedOptions, Options, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Stats};
 use tamarack_env::{Random, TempDir};
 
 const VALUE_BYTES: usize = 1000;
@@ -65,7 +70,8 @@ fn main() -> Outcome {
     for (policy, buffer_bytes) in [("leveling:T=10", 16 << 20), ("tiering:T=100", (mib << 20) / 10)] {
         let scratch = TempDir::below(Path::new(directory))?;
         let dir = scratch.path().join("db");
-        let advanced = AdvancedOptions::new().policy(policy).memtable_bytes(buffer_bytes).block_bytes(4096).direct_io(true);
+        let advanced =
+            AdvancedOptions::new().policy(policy).memtable_bytes(buffer_bytes).block_bytes(4096).direct_io(true);
         let options = |cache_bytes: u64| {
             let advanced = advanced.clone().cache_bytes(cache_bytes);
             Options::new().memory_bytes(1 << 30).compression(Compression::None).advanced(advanced)

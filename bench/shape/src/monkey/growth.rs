@@ -7,7 +7,7 @@ use tamarack_model::FilterKind;
 use tamarack_model::allocate::Curve;
 
 use crate::section::{Cell, Section};
-use crate::tree::{Layout, Of, Place, Sharing, Taken, Tree, filter, model, promised};
+use crate::tree::{Layout, Of, Place, Sharing, Taken, Tree, filter, model, predicted};
 
 const BITS: f64 = 5.0;
 
@@ -84,7 +84,7 @@ fn grow(section: &mut Section, dir: &Path, kind: FilterKind, powers: u32, lookup
             .collect();
         let off = [0, 1].map(|at| taken[at].blocks / models[at] - 1.0);
         let [equal, optimal] = taken;
-        let built = promised(&trees[1].runs(), Of::Any(0.0));
+        let built = predicted(&trees[1].runs(), Of::Any(0.0));
         let micros = |seconds: f64| Cell::Number(1e6 * seconds, 1);
         section.row(vec![
             Cell::Word(kind.name().to_owned()),

@@ -1,4 +1,5 @@
-//! What sharing out filter memory gains on the engine, beside what the models say: Monkey's experiments (*Optimal Bloom Filters and Adaptive Merging for LSM-Trees*, §6), with blocks counted.
+//! The gain of filter allocation on the engine beside the models: Monkey's experiments (*Optimal
+//! Bloom Filters and Adaptive Merging for LSM-Trees*, §6), with blocks counted.
 //!
 //! | part | what is shown |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | `memory` | how many bits per entry equal what equal filters do with 10 |
 //! | `mixes` | lookups of which some find something, with bits shared out for these |
 //!
-//! Blocks are counted, so how busy the machine is does not matter for them. Times are of a machine as it was; the report says how busy.
+//! Block counts do not depend on how busy the machine is. Times do; the report says how busy it
+//! was.
 //!
 //! `cargo run --release -p shape --bin monkey -- --help`
 

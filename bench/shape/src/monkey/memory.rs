@@ -20,7 +20,7 @@ const ALL_FOUND: &str = "monkey-general,v=1e9";
 
 pub fn measure(lookups: u64) -> Result<Section> {
     let words = format!(
-        "Leveling with T = 2, ten full levels, standard Bloom filters, in memory. Blocks read *in vain* by each of {lookups} lookups of absent keys (optimal filters for those), of any entry, and \
+        "Leveling with T = 2, ten full levels, standard Bloom filters, in memory. Blocks read because of *false positives* by each of {lookups} lookups of absent keys (optimal filters for those), of any entry, and \
          of those in the largest level (optimal filters for lookups that find any entry), beside the exact model of the runs; with equal filters and with optimal ones."
     );
     let mut section = Section::new(
@@ -31,7 +31,7 @@ pub fn measure(lookups: u64) -> Result<Section> {
     let curve = Curve::new(FilterKind::Bloom);
     let oldest = Of::Oldest((BUFFERS / 2 + 1) * LAYOUT.buffer);
     let kinds = [Of::Any(0.0), Of::Any(1.0), oldest];
-    // Block reads in vain: measured and by the model.
+    // Block reads because of false positives: measured, and by the model.
     let mut row = |bits: f64, names: [&str; 3], sharings: [Sharing; 3]| -> Result<[[f64; 2]; 3]> {
         let mut cells = vec![Cell::Word(names[0].to_owned()), Cell::Number(bits, 1)];
         let mut figures = [[0.0; 2]; 3];
@@ -71,7 +71,8 @@ pub fn measure(lookups: u64) -> Result<Section> {
     Ok(section)
 }
 
-/// Where costs, which fall with bits, come down to this one: between two measured ones by their logarithms, along which they fall evenly.
+/// The bits at which costs, which fall with bits, reach `cost`: interpolated between two
+/// measurements by logarithms, along which costs fall evenly.
 fn meets(costs: &[f64], cost: f64) -> f64 {
     let before = (0..costs.len() - 1).rev().find(|&at| costs[at] >= cost).unwrap_or(0);
     let logs = [costs[before], costs[before + 1], cost].map(f64::ln);

@@ -1,11 +1,12 @@
-//! Lookups of which some find something, with bits shared out for absent keys, for that mix, and by what was seen.
+//! Mixes of zero-result lookups and lookups of existing keys, with filters allocated for the
+//! former, for the mix, and by observation.
 
 use tamarack::Result;
 use tamarack_model::FilterKind;
 use tamarack_model::allocate::Curve;
 
 use crate::section::{Cell, Section};
-use crate::tree::{Layout, Of, Place, Sharing, Tree, filter, model, promised};
+use crate::tree::{Layout, Of, Place, Sharing, Tree, filter, model, predicted};
 
 const LAYOUT: Layout = Layout { value_bytes: 16, buffer: 1000 };
 
@@ -22,8 +23,8 @@ const SEEN: u64 = 1000;
 
 pub fn measure(lookups: u64) -> Result<Section> {
     let words = format!(
-        "Full trees, standard Bloom filters with {BITS} bits per entry, in memory. Blocks read *in vain* by each of {lookups} lookups, v of which find any entry for each that finds nothing: with equal filters, with \
-         optimal ones for absent keys (`monkey`), with optimal ones for the mix (`monkey-general`), and by what was seen while the tree grew (`observed`). Models are exact for the runs that there are, with the best filters; `as built` with those that the trees have, which stay as they are while others would save less than a tenth."
+        "Full trees, standard Bloom filters with {BITS} bits per entry, in memory. Blocks read because of *false positives* by each of {lookups} lookups, v of existing keys for each zero-result one: with equal filters, with \
+         optimal ones for absent keys (`monkey`), with optimal ones for the mix (`monkey-general`), and by what was seen while the tree grew (`observed`). Models are exact for the present runs with the best filters; `as built` with the present filters, which stay while others would save less than a tenth."
     );
     let columns = [
         "tree",
@@ -65,7 +66,7 @@ pub fn measure(lookups: u64) -> Result<Section> {
             let modelled = |sharing| model(&curve, &general.runs(), BITS, sharing, of) - found;
             let models = [modelled(Sharing::Found(0.0)), modelled(Sharing::Found(found))];
             let (ratio, by_model) = (of_general / of_monkey, models[1] / models[0]);
-            let built = |tree: &Tree| promised(&tree.runs(), of) - found;
+            let built = |tree: &Tree| predicted(&tree.runs(), of) - found;
             let as_built = built(&general) / built(&monkey);
             section.row(vec![
                 Cell::Word(policy.to_owned()),

@@ -1,10 +1,11 @@
-//! A tree that grows by whole buffers and settles after each, lookups in it, and what the models say of its runs.
+//! A tree that grows by whole memtables and settles after each, lookups in it, and the models'
+//! costs of its runs.
 
 use std::path::Path;
 use std::time::Instant;
 
 use common::numbers::{mix, noise};
-use tamarack::{Compression, Db, AdvancedOptions, Options, Result, RunStats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result, RunStats};
 use tamarack_env::{MemoryEnv, Random};
 use tamarack_model::FilterKind;
 use tamarack_model::allocate::weights::{Asked, Extent, by_entries, in_oldest};
@@ -63,7 +64,7 @@ impl Tree {
         Ok(Self { db, layout, noise: noise(), random: Random::new(1), entries: 0 })
     }
 
-    /// Writes so many buffers, each of them full, and lets merges come to their end after each.
+    /// Writes so many full memtables, and waits for the end of compactions after each.
     pub fn grow(&mut self, buffers: u64) -> Result<()> {
         for _ in 0..buffers {
             for _ in 0..self.layout.buffer {
@@ -118,7 +119,8 @@ pub enum Sharing {
     Found(f64),
 }
 
-/// Block reads of a lookup by the exact model: the best allocation of so many bits for each entry over these runs, on the curve of the kind, and what it costs such lookups.
+/// Block reads of a lookup by the exact model: the cost, for such lookups, of the best allocation
+/// of `bits_per_entry` over these runs on the curve of the kind.
 pub fn model(curve: &Curve, runs: &[RunStats], bits_per_entry: f64, sharing: Sharing, of: Of) -> f64 {
     let extent =
         |run: &RunStats| Extent { runs: 1, bytes: Bytes(run.raw_bytes), entries: Entries(run.entries), seen: None };
@@ -135,8 +137,8 @@ pub fn model(curve: &Curve, runs: &[RunStats], bits_per_entry: f64, sharing: Sha
     cost(runs, &allocated.iter().map(|bits| curve.rate(*bits)).collect::<Vec<_>>(), of)
 }
 
-/// Block reads of a lookup by what the filters that there are promise.
-pub fn promised(runs: &[RunStats], of: Of) -> f64 {
+/// Block reads of a lookup, predicted from the present filters.
+pub fn predicted(runs: &[RunStats], of: Of) -> f64 {
     cost(runs, &runs.iter().map(|run| run.filter_fpr).collect::<Vec<_>>(), of)
 }
 
@@ -149,7 +151,7 @@ fn cost(runs: &[RunStats], rates: &[f64], of: Of) -> f64 {
     }
 }
 
-/// The words for filters.
+/// A filter's specification.
 pub fn filter(kind: FilterKind, bits: f64, sharing: &str) -> String {
     format!("{}:bits={bits},allocation={sharing}", kind.name())
 }

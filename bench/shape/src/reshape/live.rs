@@ -1,15 +1,18 @@
 //! A change there and back under writers at a fixed rate, beside readers who check every answer.
 //!
 //! ```text
-//!   writer    put put put ──────┬─────── put put …   so many per second; each counts from its call, and how far it came after its due time counts as well
-//!   getter    get · get · get · │ · get …            entries that are acknowledged, and keys that are not there; every answer is checked
-//!   scanner   scan · scan · ·   │ · scan …           from an entry that is there: its neighbours, in order, with their values
-//!   control   write · write · · │ · write …          4 KiB every millisecond to a file of its own in the same directory
-//!                           the change: kept, lazily, at once
+//!   writer    put put put ──────┬─────── put put …   at a fixed rate; latency from the call, and
+//!                               │                    delay after the due time
+//!   getter    get · get · get · │ · get …            acknowledged entries and absent keys; every
+//!                               │                    answer is checked
+//!   scanner   scan · scan · ·   │ · scan …           from an existing entry: its neighbours
+//!   control   write · write · · │ · write …          4 KiB each millisecond to its own file there
+//!                           the change: none, lazily, at once
 //! ```
 //!
-//! Each way begins with the same tree (a checkpoint of one at rest) and writes the same entries. The way in which nothing is changed is the control: what the others wrote more is what the change
-//! cost. The tree that was changed lazily is the one that is changed back.
+//! Each way begins with the same tree (a checkpoint of one at rest) and writes the same entries.
+//! The control changes nothing: the others' additional bytes are the cost of the change. The tree
+//! that was changed lazily is the one that is changed back.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -21,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use common::numbers::mix;
 use common::words::Words;
-use tamarack::{ReshapeEstimate, Db, Event, Result, Stats};
+use tamarack::{Db, Event, ReshapeEstimate, Result, Stats};
 
 use super::entries::{Entries, RAW_BYTES, key, number_in};
 use super::{FIRST, Setup, buffered, grown, holds, levels, mib, write};
@@ -55,7 +58,7 @@ struct Run {
     estimate: ReshapeEstimate,
     /// Raw bytes from the change until the tree was at rest.
     written: u64,
-    /// Of that, by merges by which levels took their form, and how long it took until they had.
+    /// Of that, by compactions that reshape levels, and the time until the tree had its shape.
     reshaped: u64,
     reshape_time: Duration,
     before: Puts,
@@ -127,7 +130,7 @@ pub(super) fn measure(words: &Words, setup: &Setup) -> Result<String> {
     Ok(text)
 }
 
-/// A database, and what merges wrote by which levels took their form.
+/// Opens a database, with a count of the bytes that reshaping compactions write.
 fn open(setup: &Setup, dir: &Path) -> Result<(Db, Arc<AtomicU64>)> {
     let reshaped = Arc::new(AtomicU64::new(0));
     let listener = {
@@ -166,7 +169,8 @@ fn sustained(setup: &Setup, dir: &Path, entries: &Entries, count: u64, reads: u6
     Ok(rate as u64)
 }
 
-/// Writes beside everybody else, and changes the policy in that way. What came of it, and how many entries there are then.
+/// Writes with all readers running, and changes the policy in that way. Returns the outcome and the
+/// number of entries then.
 fn one(
     setup: &Setup,
     (db, reshaped): &(Db, Arc<AtomicU64>),
@@ -264,7 +268,7 @@ enum Reader {
 }
 
 impl Reader {
-    /// Reads so often per second until it is ended; how many answers there were, and how many of them were wrong.
+    /// Reads at that rate until `ended`; returns the numbers of answers and of wrong answers.
     fn read(self, db: &Db, entries: &Entries, count: &AtomicU64, ended: &AtomicBool, rate: u64) -> Result<(u64, u64)> {
         let (mut answers, mut wrong) = (0, 0);
         let began = Instant::now();
@@ -341,27 +345,27 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
     );
     for run in runs {
         let e = &run.estimate;
-        let (foreseen, extra_foreseen) = match run.way {
+        let (estimated, extra_estimated) = match run.way {
             Way::Kept => (e.kept_bytes, 0),
             Way::Lazily => (e.lazily_bytes, e.extra_lazily_bytes()),
             Way::AtOnce => (e.at_once_bytes, e.extra_at_once_bytes()),
         };
         let signed = |bytes: i64| bytes as f64 / f64::from(1 << 20);
         let extra = run.written as i64 - kept.written as i64;
-        let ratio = run.written as f64 / foreseen as f64;
+        let ratio = run.written as f64 / estimated as f64;
         let mut cells = vec![
             name(run.way),
             format!("{:.0}", mib(run.written)),
-            format!("{:.0}", mib(foreseen)),
+            format!("{:.0}", mib(estimated)),
             format!("{ratio:.3}"),
         ];
         if run.way == Way::Kept {
             cells.extend([""; 3].map(str::to_owned));
         } else {
-            cells.extend([format!("{:+.0}", signed(extra)), format!("{:+.0}", signed(extra_foreseen))]);
-            let costs = extra_foreseen > 0;
+            cells.extend([format!("{:+.0}", signed(extra)), format!("{:+.0}", signed(extra_estimated))]);
+            let costs = extra_estimated > 0;
             cells.push(if costs {
-                format!("{:.3}", extra as f64 / extra_foreseen as f64)
+                format!("{:.3}", extra as f64 / extra_estimated as f64)
             } else {
                 "spares".to_owned()
             });
@@ -369,15 +373,15 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
                 ratio <= 1.15,
                 format!("{from} -> {}: at most 1.15 times the bytes that were estimated; {ratio:.3}", name(run.way)),
             ));
-            // What is spared: at least as much as was said, but for 15 % of it.
-            let bound = extra_foreseen as f64 + 0.15 * extra_foreseen.abs() as f64;
+            // Savings: at least as much as estimated, less 15 %.
+            let bound = extra_estimated as f64 + 0.15 * extra_estimated.abs() as f64;
             verdicts.push((
                 extra as f64 <= bound,
                 format!(
                     "{from} -> {}: extra bytes at most 15 % above the estimate; {:+.0} MiB, estimated {:+.0}",
                     name(run.way),
                     signed(extra),
-                    signed(extra_foreseen)
+                    signed(extra_estimated)
                 ),
             ));
         }
@@ -389,7 +393,7 @@ fn tables(from: &str, to: &str, runs: &[Run], verdicts: &mut Vec<(bool, String)>
             verdicts.push((
                 run.reshaped as f64 <= 1.15 * e.reshape_bytes as f64,
                 format!(
-                    "{from} -> {}: merges at once copy at most 1.15 times what was estimated; {:.0} MiB, {:.0}",
+                    "{from} -> {}: compactions at once copy at most 1.15 times the estimate; {:.0} MiB, {:.0}",
                     name(run.way),
                     mib(run.reshaped),
                     mib(e.reshape_bytes)

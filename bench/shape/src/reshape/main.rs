@@ -1,10 +1,14 @@
-//! Changes of policy on a live tree: what they write beside what was said before, whether anything is lost, and what they do to whoever writes.
+//! Changes of policy on a live tree: bytes written beside the estimate, whether anything is lost,
+//! and delays of writers.
 //!
 //! Two parts, each on a leveled tree of its own:
 //!
-//! * **changes**: one after the other, each in the middle of a load at full speed. Just before it, [`Db::estimate_reshape`] is asked; its bytes are compared with those that flushes and merges
-//!   wrote from the change until the tree had come to rest. In the end every entry is read.
-//! * **live**: there and back under writers at a fixed rate and readers who check every answer, lazily, at once, and not at all; see [`live`].
+//! * **changes**: one after the other, each in the middle of a load at full speed. The estimate of
+//!   [`Db::estimate_reshape`] just before it is compared with the bytes that flushes and
+//!   compactions wrote from the change until the tree had come to rest. In the end every entry is
+//!   read.
+//! * **live**: there and back under writers at a fixed rate and readers who check every answer,
+//!   lazily, at once, and not at all; see [`live`].
 //!
 //! `cargo run --release -p shape --bin reshape -- --help`
 
@@ -21,7 +25,7 @@ use std::time::{Duration, Instant};
 use common::machine;
 use common::words::Words;
 use entries::{Entries, RAW_BYTES};
-use tamarack::{Compression, Db, AdvancedOptions, Options, Result};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result};
 use tamarack_model::Bytes;
 
 const HELP: &str = "\
@@ -104,7 +108,7 @@ fn report(words: &Words, setup: &Setup) -> Result<String> {
     line(&format!("* Command: `{}`", words.command("reshape")));
     line(&format!(
         "* Trees of {} MiB, entries of {RAW_BYTES} raw bytes with distinct keys in random order, buffers of {} MiB, {} workers, no compression, no sync. Estimates are those of \
-         `Db::estimate_reshape`, asked just before each change. Bytes are raw bytes that flushes and merges wrote until the tree had come to rest.",
+         `Db::estimate_reshape`, asked just before each change. Bytes are raw bytes that flushes and compactions wrote until the tree had come to rest.",
         setup.bytes >> 20,
         setup.buffer_bytes >> 20,
         setup.threads
@@ -136,7 +140,7 @@ fn changes(setup: &Setup) -> Result<String> {
     let (db, count) = grown(setup, &setup.dir.join("changes"), &entries)?;
     let mut text = format!(
         "\n## One change after the other, at full speed\n\n{} MiB are written at full speed for each change, which comes after an eighth of that; to rest includes it.\n\n\
-         | from | to | merges in progress | written MiB | estimated | ratio | extra estimated | s to rest |\n|---|---|{}\n",
+         | from | to | compactions in progress | written MiB | estimated | ratio | extra estimated | s to rest |\n|---|---|{}\n",
         setup.load >> 20,
         "---:|".repeat(6)
     );
@@ -158,7 +162,7 @@ fn changes(setup: &Setup) -> Result<String> {
     Ok(text)
 }
 
-/// Changes the policy in the middle of a load. A row, and what was written for each byte that was estimated.
+/// Changes the policy in the middle of a load. Returns a row, and bytes written per estimated byte.
 fn change(setup: &Setup, db: &Db, entries: &Entries, count: &AtomicU64, words: &str) -> Result<(String, f64)> {
     let before = count.load(Ordering::Relaxed);
     let began = Instant::now();

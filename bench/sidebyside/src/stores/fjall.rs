@@ -23,7 +23,7 @@ struct Open {
 
 const WORKS: &str = "fjall works";
 
-/// Its merges cannot be waited for: they are over when none has been seen for so long.
+/// The end of its compactions cannot be awaited: they are over when none has been seen for so long.
 const QUIET: Duration = Duration::from_secs(1);
 const QUIET_BETWEEN_SLICES: Duration = Duration::from_millis(150);
 
@@ -38,7 +38,7 @@ impl Kind for Fjall {
 
     fn setup(&self) -> &'static str {
         "Bloom filters of 10 bits and index blocks pinned in memory in all levels, beside the cache; leveled with a ratio of 10 and level 1 of ten buffers (tables of a \
-         quarter of that), up to three tables stay in level 0; or a level-0 limit of 255 tables (the greatest it takes; from 20 on it slows writers down), which is not reached, and a buffer told to be twice as large; two worker threads; all else default. \
+         quarter of that), up to three tables stay in L0; or an L0 limit of 255 tables (the greatest it takes; from 20 on it slows writers down), which is not reached, and a memtable set to twice the size; two worker threads; all else default. \
          It has no direct I/O: where others read past the page cache, its files are evicted before each slice. It does not count blocks; what is shown are calls of its process that read"
     }
 
@@ -50,7 +50,7 @@ impl Kind for Fjall {
         let builder = Database::builder(dir).worker_threads(2).journal_compression(CompressionType::None);
         let db = builder.cache_size(place.cache_bytes).open().expect(WORKS);
         let strategy = match place.shape {
-            // Level 1 may hold as many tables of this size as there may be in level 0 (four).
+            // Level 1 may hold as many tables of this size as L0 may hold tables (four).
             Shape::Leveled => Leveled::default().with_table_target_size(place.buffer_bytes * 10 / 4),
             Shape::Runs { .. } => Leveled::default().with_l0_threshold(255),
         };
@@ -113,7 +113,7 @@ impl Store for Open {
     }
 
     fn tree(&self) -> String {
-        format!("{} tables, {} of them in level 0", self.keyspace.table_count(), self.keyspace.l0_table_count())
+        format!("{} tables, {} of them in L0", self.keyspace.table_count(), self.keyspace.l0_table_count())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stores behind one trait. What only one store has to be told stands in its file, with the reason.
+//! The stores behind one trait. Settings of a single store are in its file, with their reasons.
 
 mod fjall;
 mod redb;
@@ -29,7 +29,8 @@ pub trait Kind {
     /// How it was set up beyond what holds for all, and what could not be made equal.
     fn setup(&self) -> &'static str;
 
-    /// Whether it can read past the page cache; if not, the page cache is emptied of its files before every slice that is to.
+    /// True if it can read past the page cache; if not, the page cache is emptied of its files
+    /// before each slice with direct I/O.
     fn has_direct_io(&self) -> bool {
         true
     }
@@ -57,7 +58,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// For engines that count more for an entry than its bytes: a buffer that is to be written out by hand must not be full before.
+    /// Memtable size for engines that count more for an entry than its bytes: one that is flushed
+    /// by hand must not fill up before.
     pub fn generous_buffer_bytes(&self) -> u64 {
         if self.shape == (Shape::Runs { by_hand: true }) { 2 * self.buffer_bytes } else { self.buffer_bytes }
     }
@@ -90,7 +92,8 @@ impl Place {
 pub enum Shape {
     /// Leveled, with a size ratio of 10.
     Leveled,
-    /// Every buffer that is written out stays a run of its own. By hand: only [`Store::flush`] writes it out, before it is full.
+    /// Every flushed memtable stays a run of its own. By hand: only [`Store::flush`] flushes it,
+    /// before it is full.
     Runs { by_hand: bool },
 }
 
@@ -104,7 +107,8 @@ pub trait Store: Sync {
     /// Waits until nothing is left to be merged, and returns how long of that was only to be sure.
     fn settle(&self) -> Duration;
 
-    /// Waits until nothing is merged, as a store does by itself, and returns how long of that was only to be sure.
+    /// Waits until the store's own compactions have ended; returns how long of that was only to
+    /// make sure.
     fn rest(&self) -> Duration {
         self.settle()
     }
@@ -112,16 +116,19 @@ pub trait Store: Sync {
     /// Gets one value, without a copy if the store can do that.
     fn get(&self, key: &[u8], seen: &mut Seen);
 
-    /// Goes over up to `limit` entries from `from` on, in the store's fastest way; from it downward if `reverse`.
+    /// Scans up to `limit` entries from `from` on, in the store's fastest way; downward if
+    /// `reverse`.
     fn scan(&self, from: &[u8], limit: usize, reverse: bool, seen: &mut Seen);
 
     /// What the tree looks like now.
     fn tree(&self) -> String;
 
-    /// Ends the measurement if the tree is not what was asked for: at least two levels of which the last is mostly full, or at least so many runs.
+    /// Ends the measurement if the tree is not as requested: at least two levels, the last mostly
+    /// full; or at least so many runs.
     fn assert_tree(&self, _place: &Place, _runs: u64) {}
 
-    /// Blocks read from files so far, by its own count, or else calls of the process that read. Only differences mean something.
+    /// Blocks read from files so far, by its own count, or else the process's calls that read. Only
+    /// differences mean something.
     fn block_reads(&self) -> Option<u64> {
         Some(machine::io().calls)
     }
@@ -132,7 +139,8 @@ pub trait Store: Sync {
     }
 }
 
-/// What was read: counts, and a sum over every key and value that makes engines comparable and forces them to hand out the bytes.
+/// What was read: counts, and a sum over every key and value, which makes engines comparable and
+/// forces them to return the bytes.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub entries: u64,

@@ -33,7 +33,8 @@ const WORKS: &str = "redb works";
 /// Puts of a commit while only loading.
 const BATCH: usize = 250_000;
 
-/// Commits that are not synced keep the pages that they replace, so there must be one that is from time to time.
+/// Commits that are not synced keep the pages that they replace, so a synced one must come from
+/// time to time.
 const SYNC_EVERY: u64 = 100_000;
 
 impl Kind for Redb {

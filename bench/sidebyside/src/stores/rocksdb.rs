@@ -1,4 +1,5 @@
-//! RocksDB, through the crate `rocksdb`, in several variants: which is fastest depends on the workload.
+//! RocksDB, through the crate `rocksdb`, in several variants: which is fastest depends on the
+//! workload.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,8 +33,8 @@ pub(super) fn variants() -> Vec<Box<dyn Kind>> {
         name: "rocksdb",
         setup: "its default LRU cache; full Bloom filters of 10 bits (cache-line-blocked, its own format); filters and indexes in memory beside \
                 the cache, its default; leveled with a ratio of 10, level 1 of ten buffers, fixed level sizes (with its default, dynamic ones, this much data makes one level less than elsewhere), tables of a \
-                buffer's size, and after loading an empty level 0; or automatic compaction off and level 0 unlimited, and a buffer told to be twice as large, as it counts more for an entry; four write buffers (one that takes writes, three to be flushed); format \
-                version, checksums, restart intervals and read-ahead at their defaults; `get_pinned`; a new iterator for each scan; two background jobs; the log is written but not synced",
+                buffer's size, and after loading an empty L0; or automatic compaction off and L0 unlimited, and a memtable set to twice the size, as it counts more for an entry; four write buffers (one that takes writes, three to be flushed); format \
+                version, checksums, restart intervals and read-ahead at their defaults; `get_pinned`; a new iterator for each scan; two background jobs; the WAL is written but not synced",
         hyper_clock: false,
     };
     let hyper_clock = RocksDb {
@@ -80,7 +81,8 @@ impl Kind for RocksDb {
                 options.set_max_bytes_for_level_multiplier(10.0);
                 // Its default, dynamic sizes, makes two levels of this much data.
                 options.set_level_compaction_dynamic_level_bytes(false);
-                // Its default of 64 MiB would make the upper levels of a table or two, which leave them whole.
+                // With the default of 64 MiB, upper levels would have a table or two, and
+                // compactions would take them whole.
                 options.set_target_file_size_base(place.buffer_bytes);
             }
             Shape::Runs { .. } => {
@@ -88,7 +90,8 @@ impl Kind for RocksDb {
                 options.set_level_zero_file_num_compaction_trigger(1 << 30);
                 options.set_level_zero_slowdown_writes_trigger(1 << 30);
                 options.set_level_zero_stop_writes_trigger(1 << 30);
-                // Without merges all data is "pending compaction"; these limits would slow writers down for it.
+                // Without compactions all data is "pending compaction"; these limits would slow
+                // writers down for it.
                 options.set_soft_pending_compaction_bytes_limit(0);
                 options.set_hard_pending_compaction_bytes_limit(0);
             }
@@ -120,7 +123,7 @@ impl Store for Open {
         self.db.flush().expect(WORKS);
     }
 
-    /// Nothing stays in level 0: what is there is one more run to look into.
+    /// Empties L0: each file there is one more run to look into.
     fn settle(&self) -> Duration {
         if self.shape == Shape::Leveled {
             self.db.set_options(&[("level0_file_num_compaction_trigger", "1")]).expect(WORKS);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{BLOCK_BYTES, Durability, FILTER_BITS, Kind, Place, Seen, Shape, Store};
-use ::tamarack::{Compression, Db, AdvancedOptions, Options};
+use ::tamarack::{AdvancedOptions, Compression, Db, Options};
 
 pub struct Tamarack;
 
@@ -21,7 +21,7 @@ impl Kind for Tamarack {
 
     fn setup(&self) -> &'static str {
         "`leveling:T=10`, or `tiering:T=100`; filters `blocked:bits=10,allocation=monkey` (Bloom filters within a cache line, 10 bits for each entry of the tree, shared out among its runs) in memory beside the cache, indexes as well, up to a quarter of the cache, and beyond that in it; \
-         up to three sealed buffers; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
+         up to three immutable memtables; `get` with borrowed values; scans with `next_lent` and `next_back_lent`; two background threads; durability `Buffered`"
     }
 
     fn open(&self, dir: &Path, place: &Place) -> Box<dyn Store> {
@@ -33,7 +33,8 @@ impl Kind for Tamarack {
             Durability::Buffered => ::tamarack::Durability::Buffered,
             Durability::Sync => ::tamarack::Durability::Sync,
         };
-        let advanced = AdvancedOptions::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
+        let advanced =
+            AdvancedOptions::new().filter(&format!("blocked:bits={FILTER_BITS},allocation=monkey")).policy(policy);
         let advanced = advanced.memtable_bytes(place.buffer_bytes).block_bytes(BLOCK_BYTES).immutable_memtables_max(3);
         let advanced = advanced.cache_bytes(place.cache_bytes).direct_io(place.direct_io);
         let memory_bytes = place.cache_bytes + place.filter_bytes() + 4 * place.buffer_bytes + (256 << 20);

@@ -1,9 +1,9 @@
 //! Many reads at a time, in the best way that the machine has.
 //!
 //! ```text
-//! queue ──┬── Rings:    many with one system call                 ┐
-//!         ├── Threads:  by a pool of them, what is direct         ├──► each handed over as it arrives
-//!         └── OneByOne: neither                                   ┘
+//! queue ──┬── Rings:    io_uring, many reads in one system call   ┐
+//!         ├── Threads:  a thread pool, for direct I/O             ├──► each answer as it arrives
+//!         └── OneByOne: otherwise                                 ┘
 //! ```
 //!
 //! The first queue finds out whether io_uring works here; containers often forbid it. A read that a

@@ -7,8 +7,8 @@
 //! touches two pages, is read nearly as fast as one that is aligned if it goes into a huge page:
 //!
 //! ```text
-//! huge page   │ piece │ piece │ piece │ …            2 MiB in pieces of 16 KiB, shared by all environments of the process
-//!                 └─ a block of 4 KiB, with what the alignment adds before and behind
+//! huge page   │ piece │ piece │ piece │ …   2 MiB in pieces of 16 KiB, shared by the process
+//!                 └─ a block of 4 KiB, with the alignment's padding before and behind
 //! ```
 //!
 //! The huge page is made for the first such read, and stays. Longer reads, and those that find no

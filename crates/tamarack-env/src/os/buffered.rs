@@ -88,11 +88,11 @@ impl File for BufferedFile {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
 fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
-    // A length of 0 would mean "to the end"; positions from 2⁶³ on, which no file has, do not fit the
-    // call.
+    // A length of 0 would mean "to the end"; positions from 2⁶³ on, which no file has, do not fit
+    // the call.
     let (Ok(start), Ok(bytes @ 1..)) = (i64::try_from(offset), i64::try_from(length)) else { return };
-    // SAFETY: the call takes four numbers and touches no memory of ours. The descriptor is open for as
-    // long as `file` is borrowed; were it not, the call would fail without harm.
+    // SAFETY: the call takes four numbers and touches no memory of ours. The descriptor is open for
+    // as long as `file` is borrowed; were it not, the call would fail without harm.
     unsafe { libc::sync_file_range(file.as_raw_fd(), start, bytes, libc::SYNC_FILE_RANGE_WRITE) };
 }
 

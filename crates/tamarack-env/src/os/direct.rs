@@ -110,7 +110,8 @@ impl DirectFiles {
         let proved = match prove(file, named)? {
             Proof::Aligned(alignment) => Some(alignment),
             Proof::Impossible => None,
-            // What the kernel says may stand without a proof; what nobody said may not. Neither is remembered.
+            // An alignment that the kernel names is used without proof; a guessed one is not.
+            // Neither is remembered.
             Proof::TooShort => return Ok(named.filter(|named| ALIGNMENTS.contains(named))),
         };
         self.proved.lock().insert(device, proved);

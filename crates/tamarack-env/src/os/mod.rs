@@ -17,7 +17,7 @@
 //!
 //! ```text
 //! open ──┬── buffered   through the page cache
-//!        └── direct     past it, if asked for and possible; memory that reads need on the way: bounce
+//!        └── direct     past it, where requested and possible; its aligned memory: bounce
 //! queue ─┬── ring       io_uring
 //!        └── threads    where there is none
 //! ```
@@ -106,8 +106,8 @@ impl OsEnv {
             direct: DirectFiles::new(bounces),
             workers: Workers::new(),
             random: Random::from_entropy(),
-            // Asked once, since the answer takes reading several files on Linux (quotas of control groups), and may
-            // change. Where there is no answer, one is what is certain.
+            // Asked once: on Linux the call reads several files (quotas of control groups), and its
+            // answer may change. Without an answer, one core is certain.
             cores: std::thread::available_parallelism().map_or(1, NonZero::get),
         })
     }
@@ -139,8 +139,8 @@ impl Env for OsEnv {
     fn hard_link(&self, from: &Path, to: &Path, _step: Step) -> io::Result<()> {
         assert_ne!(from.parent(), to.parent(), "links {from:?} as {to:?}, in the same directory");
         match rustix::fs::link(from, to) {
-            // What Linux answers for file systems without links (FAT), and where links to the files of others are not
-            // allowed.
+            // Linux's error on file systems without links (FAT), and where linking to others' files
+            // is not allowed.
             Err(rustix::io::Errno::PERM) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 format!("{} cannot be given another name here", from.display()),

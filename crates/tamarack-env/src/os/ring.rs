@@ -6,8 +6,8 @@
 //! than all the rest of a read. So a ring is not entered for each request, nor for each answer:
 //!
 //! ```text
-//! caller   ask for requests ──┬─ more ────────────┬─ more ───────┬─ wait for half ─┬─ take over ─┬─ wait for half of the rest ─┬─ …
-//! kernel                      └► the first few ───┴► more … ─────┴──────────────── answers ──────┴─────────────────────────────┘
+//! caller   ask ──┬─ ask ────────┬─ ask ─────┬─ wait for half ─┬─ take over ─┬─ wait for half …
+//! kernel         └► first few ──┴► more … ──┴──── answers ────┴─────────────┴────────────────────
 //! ```
 //!
 //! While the caller prepares requests the device already works on those before, and while he takes
@@ -140,8 +140,7 @@ impl Ring {
         Ok(Self(IoUring::new(REQUESTS_MAX as u32)?))
     }
 
-    /// Whether the kernel knows the one operation that is needed (from Linux 5.6 on) and may be
-    /// called for it.
+    /// Fails if the kernel lacks the one operation needed (Linux 5.6 has it) or does not allow it.
     fn check(&self) -> io::Result<()> {
         let mut probe = io_uring::Probe::new();
         self.0.submitter().register_probe(&mut probe)?;
@@ -162,7 +161,7 @@ impl<'a> Flight<'a> {
     fn serve(mut self, queue: &mut dyn ReadQueue) -> bool {
         let mut number = 0;
         loop {
-            while self.has_room()
+            while self.takes_more()
                 && let Some(request) = queue.next()
             {
                 self.take_up(number, request);
@@ -183,7 +182,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn takes_more(&self) -> bool {
         let count = self.slots.len() - self.vacant.len();
         count == 0 || (count < REQUESTS_MAX && self.bytes < FLIGHT_BYTES_MAX)
     }
@@ -216,11 +215,11 @@ impl<'a> Flight<'a> {
             .offset(slot.span.start)
             .build()
             .user_data(index as u64);
-        // SAFETY: the request must stay valid until it is answered. The slot owns the memory, of at least
-        // that length, and keeps the file open. It stays in `slots`, where nobody touches it, until
-        // `enter` has seen its answer or finds that the kernel will not take it; moving a slot does not
-        // move the memory. `drop` waits for all that the kernel took. The ring's own memory belongs
-        // to the ring, which outlives the flight.
+        // SAFETY: the request must stay valid until it is answered. The slot owns the memory, of at
+        // least that length, and keeps the file open. It stays in `slots`, untouched, until `enter`
+        // has seen its answer or finds that the kernel will not take it; moving a slot does not
+        // move the memory. `drop` waits for everything that the kernel took. The ring's own memory
+        // belongs to the ring, which outlives the flight.
         let pushed = unsafe { self.ring.submission().push(&request) };
         assert!(pushed.is_ok(), "a queue with {} requests has no room for one more", self.pushed.len());
         self.pushed.push_back(index);
@@ -282,7 +281,8 @@ impl Drop for Flight<'_> {
     /// Waits for the kernel to be done with the memory.
     fn drop(&mut self) {
         if self.unanswered + self.pushed.len() > 0 {
-            // Only a panic of the queue's comes here. Nothing new is submitted, and the ring is not used again.
+            // Only a panic of the queue leads here. Nothing new is submitted, and the ring is not
+            // used again.
             self.is_broken = true;
             while self.unanswered > 0 {
                 self.enter(0);
@@ -508,9 +508,9 @@ mod tests {
             HANDLED.fetch_add(1, Ordering::SeqCst);
         }
         let Ok(rings) = Rings::probe() else { return };
-        // SAFETY: zeros are a valid action without flags, so without repeating what was interrupted; the
-        // handler only advances a counter, which is allowed at any moment; no other test uses this
-        // signal.
+        // SAFETY: zeros are a valid action without flags, so without repeating what was
+        // interrupted; the handler only advances a counter, which is allowed at any moment; no
+        // other test uses this signal.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;

@@ -36,7 +36,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // Nobody is there to hear of a failure, and what is left lies where temporary things are expected.
+        // A failure cannot be reported here, and leftovers lie where temporary files are expected.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,9 +1,9 @@
 //! The bytes of one file, so that a copy costs nothing until one of the two is changed.
 //!
 //! ```text
-//! length 13,000     pages   [ • ][ – ][ • ]            a page not there reads as zeros; so does all past the last page
+//! length 13,000     pages   [ • ][ – ][ • ]      a missing page reads as zeros, as do later ones
 //!                             │         │
-//!                           4 KiB     4 KiB            shared by all copies that have not written to it
+//!                           4 KiB     4 KiB      shared by all copies that have not written to it
 //! ```
 //!
 //! A clone is two words. The first write after it copies the list of pages (8 bytes per 4 KiB of

@@ -222,7 +222,8 @@ impl Transfers {
             _ => (asked_at, asked_at),
         };
         let mut left = service;
-        // From `begin` to `end` all is busy; grows over one idle time and one stretch after the other.
+        // The device is busy from `begin` to `end`, which grows over one idle time and one stretch
+        // at a time.
         let over = loop {
             let next = self.busy.range((Bound::Excluded(begin), Bound::Unbounded)).next();
             match next.map(|(begin, end)| (*begin, *end)) {

@@ -2,9 +2,9 @@
 //! in between.
 //!
 //! ```text
-//!                 durable  ──  not yet synced, each with its place in the order of all changes  ──▶  volatile
-//! one file        bytes, length      write #7   extend #9   write #12   cut #15                      bytes, length
-//! one directory   names              set #8     move #10    remove #13                               names
+//!                 durable  ──  not yet synced, numbered in the order of all changes  ──▶  volatile
+//! one file        bytes, length      write #7   extend #9   write #12   cut #15      bytes, length
+//! one directory   names              set #8     move #10    remove #13               names
 //! ```
 //!
 //! Reads see the volatile side. A sync moves the durable side up to it and empties the list. A

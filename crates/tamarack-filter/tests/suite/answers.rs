@@ -134,7 +134,8 @@ fn units_are_independent() {
             }
             let count = answers.iter().filter(|answer| *answer & mask == mask).count() as f64;
             let expected = asked as f64 * predicted.powi(together as i32);
-            // Filters differ a little from their prediction, each in its own proportion of set bits.
+            // Filters differ a little from their prediction, each in its own proportion of set
+            // bits.
             let allowed = expected * 0.015 * f64::from(together) + 4.5 * expected.sqrt();
             assert!((count - expected).abs() < allowed, "{filter:?}, units {mask:b}: {count} instead of {expected}");
         }
@@ -284,8 +285,8 @@ fn small_filters_have_the_predicted_rate() {
                 let absent = (1 << 60) + (number << 32);
                 wrong += digests(absent, 2000).into_iter().filter(|digest| filter.may_contain(*digest)).count();
             }
-            // At least 4,000 are counted; how many differs more from filter to filter than from lookup to
-            // lookup.
+            // At least 4,000 are counted; their number differs more from filter to filter than from
+            // lookup to lookup.
             let ratio = wrong as f64 / predicted;
             assert!((0.93..1.07).contains(&ratio), "{kind:?}, {count} in {lines}: {wrong}, predicted {predicted}");
         }

@@ -89,7 +89,8 @@ fn rebuilt_filters_err_as_predicted() {
                 let asked = asked * sets;
                 let measured = errors as f64 / asked as f64;
                 let spread = 4.0 * (predicted / asked as f64).sqrt();
-                // Small filters have sets of bits that are a little larger or smaller than expected.
+                // Small filters have sets of bits that are a little larger or smaller than
+                // expected.
                 let allowed = predicted * (0.03 + 2.0 / (count as f64).sqrt()) + spread;
                 assert!(
                     (measured - predicted).abs() < allowed,

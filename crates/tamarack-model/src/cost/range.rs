@@ -19,9 +19,9 @@
 //! low for short scans with few entries to a block: [`blocks`] is the exact sum.
 //!
 //! ```text
-//! run j       │ a  c  f │ k  m  p │ s …        a scan from g: the index leads to the first block, where nothing is at or after g, and so to the second
-//!                      g│
-//!                      └ fence of the second block: as much of k as tells it from f
+//! run j     │ a  c  f │ k  m  p │ s …     a scan from g: the index leads to the first block, which
+//!                    g│                   has nothing at or after g, and so to the second
+//!                     └ fence of the second block: as much of k as tells it from f
 //! ```
 //!
 //! A key before a fence is searched for in the block before it, which is the case in one of b gaps
@@ -188,8 +188,8 @@ mod tests {
             for _ in 0..SCANS {
                 let first = (random(&mut state) % (live.len() - scanned) as u64) as usize;
                 let (from, last) = (live[first], live[first + scanned - 1]);
-                // A run stands on its first entry that is not before the last one returned; hidden versions of that
-                // are not passed any more.
+                // A run stands on its first entry that is not before the last one returned; hidden
+                // versions of that are not passed any more.
                 let passed = |run: &Stored| {
                     run.keys.partition_point(|key| *key < last) - run.keys.partition_point(|key| *key < from)
                 };

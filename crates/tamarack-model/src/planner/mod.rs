@@ -63,7 +63,7 @@
 //! Cost: proportional to the runs of the levels looked at, a few microseconds for hundreds of runs.
 //! Tests: `tests/expectations/*.txt` teach each rule with an example; `tests/suite/twin.rs`
 //! compares with a slow obvious tree of single entries; `tests/suite/histories.rs` checks
-//! invariants over random shapes, relabels and concurrent merges.
+//! invariants over random shapes, relabels and concurrent compactions.
 
 mod full;
 mod plan;

@@ -37,7 +37,7 @@ pub(super) enum Availability {
 
 impl<'a> PlannerView<'a> {
     pub(super) fn new(occupancy: &'a Occupancy, in_progress: &'a [CompactionPlan]) -> Self {
-        debug_assert_eq!(shared_run(in_progress), None, "a run is in two merges: {in_progress:?}");
+        debug_assert_eq!(shared_run(in_progress), None, "a run is in two compactions: {in_progress:?}");
         Self { occupancy, in_progress }
     }
 

@@ -60,7 +60,8 @@ use words::Words;
 ///
 /// let policy = policy::parse("dostoevsky:T=5,K=2,Z=1")?;
 /// let shape = policy.shape(Bytes(100), Bytes(1));
-/// assert_eq!(shape.to_string(), "buffer 1\nlevel 5 in 2 runs\nlevel 25 in 2 runs\nlevel 125 in 1 run\n");
+/// let levels = "level 5 in 2 runs\nlevel 25 in 2 runs\nlevel 125 in 1 run\n";
+/// assert_eq!(shape.to_string(), format!("buffer 1\n{levels}"));
 /// # Ok::<(), policy::PolicyError>(())
 /// ```
 ///

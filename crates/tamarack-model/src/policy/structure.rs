@@ -1,45 +1,46 @@
 //! How a tree's levels above the last are divided, so that searching and rewriting them costs
 //! least: MOOSE's dynamic program (section 3.4, Eq. 12), corrected.
 //!
-//! Given the buffer `F`, the last level `N_L`, and what all levels above it hold together, `U` (a
+//! Given the buffer `F`, the last level `N_L`, and the total capacity `U` of all levels above it (a
 //! whole number of buffers), the ratios `r_1 .. r_(L-2)` are whole numbers, at least 2, level L-1
-//! takes all that is left, and the sum of what each level costs is least:
+//! takes the rest of `U`, and the sum of the levels' costs is least:
 //!
 //! ```text
-//! F                                                                                                      N_L
-//! ▪──r_1──▶▭▭──r_2──▶▭▭▭▭▭──r_3──▶▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭──what is left──▶▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭──r_L──▶ (given)
-//!          └──────────────────────────── U in all ─────────────────────────────────────────────┘
+//! F                                                                                       N_L
+//! ▪──r_1──▶▭▭──r_2──▶▭▭▭▭▭──r_3──▶▭▭▭▭▭▭▭▭▭▭▭▭▭──the rest──▶▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭▭──r_L──▶ (given)
+//!          └──────────────────────────── U in all ───────────────────────────────────┘
 //! ```
 //!
 //! The paper's cost of a level is `√r`: for `n = √r` runs, that is both the runs that a scan meets
 //! there and the times that an entry is rewritten ([`LevelCost::Root`]). Where the workload is
 //! known, [`LevelCost::Mixed`] is nearer to what it pays.
 //!
-//! **As printed**, Eq. 12 lets up to two thirds of a level go uncharged (what is left is added to a
-//! level whose cost stays the same), and so returns lopsided trees. Here what is left is a level of
-//! its own, and at least twice the one above; the last level is at least one and a half times that,
-//! or it would be no level of a [shape](crate::shape).
+//! **As printed**, Eq. 12 leaves up to two thirds of a level uncharged (the rest is added to a
+//! level whose cost stays the same), and so returns lopsided trees. Here the rest is a level of its
+//! own, at least twice the one above; the last level is at least one and a half times that, or it
+//! would be no level of a [shape](crate::shape).
 //!
 //! # How it is found
 //!
-//! What follows depends on two numbers: the product of the ratios so far, and what the levels so
-//! far hold. Products are taken in ascending order; for each one, the cheapest way to it is kept
-//! for every sum that differs by more than 1/4096 of `U` (so up to U = 4096 the program is exact,
-//! and above it is off by less than a thousandth, since a sum that is so little larger changes the
-//! remaining ratios as little). What cannot lead to less than the best structure that is known is
-//! dropped: its cost so far, and the least that is possible from there.
+//! The rest of a structure depends on two numbers: the product of the ratios so far, and the sum of
+//! the levels so far. Products are taken in ascending order; for each one, the cheapest way to it
+//! is kept for every sum that differs by more than 1/4096 of `U` (so up to U = 4096 the program is
+//! exact, and above it is off by less than a thousandth, since a sum that is so little larger
+//! changes the remaining ratios as little). A way whose cost so far, plus the least possible from
+//! there, is not below the best known structure's is dropped.
 //!
 //! **The least from a product on.** Whatever a structure has there, it ends in one of two ways.
 //! Either level L-1 comes next; or there is a level of some product Q, at or after this one, then
 //! one of a whole ratio x, then level L-1:
 //!
 //! ```text
-//! product ──── levels between ────▶ Q ──x──▶ xQ ──▶ level L-1 = U - held ──▶ N_L       xQ + Q ≤ held ≤ xQ + 2Q
+//! product ──── levels between ────▶ Q ──x──▶ xQ ──▶ level L-1 = U - S ──▶ N_L
 //! ```
 //!
-//! since levels until Q hold Q and less than twice that. So what ends there costs is known within a
-//! few percent of Q, though level L-1 takes what is left; how it is best divided between the last
-//! two ratios follows from convexity. Between the product and Q, real ratios can cost no less than
+//! where S, the sum of all levels before L-1, is between xQ + Q and xQ + 2Q, since the levels until
+//! Q sum to at least Q and less than twice that. So the cost of such an end is known within a few
+//! percent of Q, though level L-1 takes the rest; the best division between the last two ratios
+//! follows from convexity. Between the product and Q, real ratios can cost no less than
 //! equal ones, as many as are best. Both are functions of one number, tabled over cells of products
 //! that differ by 1/64; the least over Q is a sum for each pair of cells. Where the last level is
 //! much larger than all others, level L-1 may take nearly all of them, and a simpler bound is as
@@ -363,8 +364,9 @@ impl Search {
             _ if self.products(distance).1 < 2.0 => f64::INFINITY,
             _ => {
                 let ratio = self.products(distance - 1).0.max(2.0);
-                // With f the cost by the logarithm y of a ratio, the derivative of (n+1) f(y/(n+1)) - n f(y/n) is
-                // f'(y/(n+1)) - f'(y/n), not above 0: one level more that pays goes on doing so.
+                // With f the cost by the logarithm y of a ratio, the derivative of (n+1) f(y/(n+1))
+                // - n f(y/n) is f'(y/(n+1)) - f'(y/n), not above 0: once a further level pays, so
+                // does each one after it.
                 while cost(ratio, count + 1.0) < cost(ratio, count) {
                     count += 1.0;
                 }

@@ -38,8 +38,8 @@ fn ideal_cost(runs: &[Load], bits: &[f64]) -> f64 {
 /// largest of a concave function of the price, found by ternary search. By strong duality it is the
 /// least cost; it is computed in another way, and from below.
 fn dual_optimum(runs: &[Load], bits: f64) -> f64 {
-    // For price e^x: each run by itself minimises w p + price n b, where p = e^(-b c), by p = min(1,
-    // price n / (w c)).
+    // For price e^x: each run by itself minimises w p + price n b, where p = e^(-b c), by p =
+    // min(1, price n / (w c)).
     let dual = |x: f64| -> f64 {
         let price = x.exp();
         let each = runs.iter().filter(|run| run.weight > 0.0).map(|run| {

@@ -1,8 +1,8 @@
-//! The bound on space, held by merges: random histories of flushes, ingested runs, changes of
-//! policy and requests, merged at once or by merges that end in any order.
+//! The bound on space, kept by compactions: random histories of flushes, ingested runs, changes of
+//! policy and requests, compacted at once or by compactions that end in any order.
 //!
-//! What must hold: at rest, no tree is above its bound; and merges that name the bound as their
-//! cause write no more than the page of [`bound`](tamarack_model::bound) says, whatever the policy.
+//! What must hold: at rest, no tree is above its bound; and compactions whose cause is the bound
+//! write no more than the page of [`bound`](tamarack_model::bound) says, whatever the policy.
 
 use tamarack_model::Bytes;
 use tamarack_model::bound::{SPACE_BOUND_MIN, SpaceBound};
@@ -27,7 +27,7 @@ const POLICIES: [&str; 9] = [
 
 const BUFFER: u64 = 100;
 
-/// Drives a tree, and adds up what merges write because of the bound.
+/// Drives a tree, and sums what compactions for the bound write.
 struct World<'a> {
     tree: Tree<'a>,
     seen: Vec<Vec<tamarack_model::RunId>>,
@@ -41,7 +41,7 @@ impl<'a> World<'a> {
         Self { tree, seen: Vec::new(), written: 0, came: 0 }
     }
 
-    /// Counts merges for the bound that have begun since.
+    /// Counts compactions for the bound that have begun since.
     fn look(&mut self) {
         for plan in self.tree.in_progress().iter().filter(|plan| plan.cause == Cause::SpaceBound) {
             if !self.seen.contains(&plan.inputs) {
@@ -77,8 +77,8 @@ fn random_bound(random: &mut Random) -> SpaceBound {
     SpaceBound::new(most).expect("a bound")
 }
 
-/// If all merges end before the next flush, the tree is within the bound after each; and for each
-/// byte that comes, at most bound / (bound - 1) are written because of it.
+/// If all compactions end before the next flush, the tree is within the bound after each flush; and
+/// for each byte flushed, at most bound / (bound - 1) are written because of the bound.
 #[test]
 fn a_settled_tree_is_within_its_bound() {
     let policies = POLICIES.map(|words| policy::parse(words).expect("a policy"));
@@ -114,11 +114,11 @@ fn a_settled_tree_is_within_its_bound() {
         }
         some_merged += u64::from(world.written > 0);
     }
-    assert!(some_merged > 50, "{some_merged} histories had merges for the bound");
+    assert!(some_merged > 50, "{some_merged} histories had compactions for the bound");
 }
 
-/// If merges end in any order, and much later, the tree is within the bound once it has come to
-/// rest; and twice as much is written for it at most.
+/// If compactions end in any order, and much later, the tree is within the bound once it has come
+/// to rest; and at most twice as much is written for it.
 #[test]
 fn a_busy_tree_comes_to_rest_within_its_bound() {
     let policies = POLICIES.map(|words| policy::parse(words).expect("a policy"));

@@ -6,8 +6,8 @@
 //! and emptied a whole number of times, and what was written to it can be compared to the last
 //! byte.
 //!
-//! Further: broken ratios, batches of varying size, and merges that run at once, each with how far
-//! it may be off.
+//! Further: broken ratios, batches of varying size, and concurrent compactions, each with its
+//! tolerance.
 
 use tamarack_model::cost::{space, update};
 use tamarack_model::policy::{self, Custom, Policy};
@@ -259,17 +259,17 @@ fn a_report_adds_up() {
     for sample in &report.samples {
         assert_eq!(sample.levels.iter().map(|(_, bytes)| bytes.0).sum::<u64>(), sample.flushes);
     }
-    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times), once
-    // in the next. But every fourth of the 15 fills level 2, and goes straight to level 3.
+    // Each flush once in level 1; each full level 1 (15 times), and each full level 2 (3 times),
+    // once in the next. But every fourth of the 15 fills level 2, and goes straight to level 3.
     assert_eq!(report.written, [Bytes(63), Bytes(12 * 4), Bytes(3 * 16)]);
     assert_eq!((report.compactions, report.moves, report.growths), (15, 0, 2));
     assert_eq!((report.runs_total.most, report.write_amplification()), (9.0, 159.0 / 63.0));
 }
 
-/// Merges that run at once change the total bytes written by less than 15 %, if they are half again
+/// Concurrent compactions change the total bytes written by less than 15 %, if they are half again
 /// as fast as needed.
 #[test]
-fn concurrent_merges_write_about_as_much() {
+fn concurrent_compactions_write_about_as_much() {
     for words in POLICIES.into_iter().chain(UNEVEN) {
         let policy = named(words);
         let flushes = vec![Bytes(1000); 3000];
@@ -279,7 +279,7 @@ fn concurrent_merges_write_about_as_much() {
         let off = concurrent.written_total().ratio(settled.written_total()) - 1.0;
         assert!(off.abs() < 0.15, "{words}: {off}");
         let at_once = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
-        assert_eq!(at_once, settled, "{words}: merges that take no time end before the next flush");
+        assert_eq!(at_once, settled, "{words}: compactions that take no time end before the next flush");
     }
 }
 
@@ -296,11 +296,10 @@ fn change_after_growth(from: &str, to: &str) -> ChangeCost {
     simulate::change(now, then, tree.occupancy(), None, |_| vec![buffer; 600])
 }
 
-/// A change to the policy that a tree has costs nothing; from leveling to tiering it spares writes,
-/// and back it costs them. Whatever changes into what, no more is written than the new policy would
-/// have written had the tree always had it, and all that was there once more, but for a twentieth.
-/// At once, merges write what was there once at most, and what comes after that costs no more than
-/// it does lazily at most.
+/// Changing to the policy that a tree has costs nothing; from leveling to tiering saves writes, and
+/// back costs them. No change writes more than the new policy would have written from the
+/// beginning, plus the tree once more, plus a twentieth. At once, compactions write the tree once
+/// at most, and what follows costs no more than it does lazily.
 #[test]
 fn changes_write_everything_once_more_at_most() {
     let all = || POLICIES.into_iter().chain(UNEVEN);

@@ -35,13 +35,13 @@ fn filter(words: &str) -> FilterChoice {
     words.parse().expect(words)
 }
 
-fn priced(policy: &dyn Policy, filter_words: &str, workload: Workload, device: &Device) -> Priced {
+fn priced(policy: &dyn Policy, filter_specification: &str, workload: Workload, device: &Device) -> Priced {
     let design = Design {
         entries: 10_000_000,
         entry_bytes: ENTRY,
         buffer: Bytes(1 << 20),
         policy,
-        filter: filter(filter_words),
+        filter: filter(filter_specification),
         block_bytes: 4000,
     };
     price(&design, &workload, device)
@@ -58,10 +58,10 @@ fn near(found: f64, expected: f64, slack: f64, context: &str) {
 /// Levels are the shape's; costs are the exact sums over its runs, one by one.
 #[test]
 fn costs_are_sums_over_runs() {
-    for (words, filter_words) in POLICIES.into_iter().flat_map(|words| FILTERS.map(|filter| (words, filter))) {
-        let context = format!("{words} {filter_words}");
+    for (words, filter_specification) in POLICIES.into_iter().flat_map(|words| FILTERS.map(|filter| (words, filter))) {
+        let context = format!("{words}, {filter_specification}");
         let policy = policy::parse(words).expect(words);
-        let priced = priced(policy.as_ref(), filter_words, even(), &Device::default());
+        let priced = priced(policy.as_ref(), filter_specification, even(), &Device::default());
         assert_eq!(priced.shape, policy.shape(Bytes(1_000_000_000), Bytes(1 << 20)), "{context}");
         let (mut rates, mut entries) = (Vec::new(), Vec::new());
         for (number, level) in (1..).zip(&priced.levels) {
@@ -84,7 +84,7 @@ fn costs_are_sums_over_runs() {
         assert_eq!(cost.throughput_per_s(), 1.0 / cost.seconds_per_op);
         // The budget is kept and, but for what a kind of filter cannot use, spent.
         let per_entry = priced.filter_bits / 10_000_000.0;
-        let budget = match filter(filter_words) {
+        let budget = match filter(filter_specification) {
             FilterChoice::None => 0.0,
             FilterChoice::Each { bits_per_entry, .. } => bits_per_entry,
         };
@@ -98,7 +98,7 @@ fn costs_are_sums_over_runs() {
 fn filters_are_as_good_as_can_be() {
     for words in POLICIES {
         let policy = policy::parse(words).expect(words);
-        let of = |filter_words| priced(policy.as_ref(), filter_words, even(), &Device::default());
+        let of = |filter_specification| priced(policy.as_ref(), filter_specification, even(), &Device::default());
         let best = of("bloom:bits=10,allocation=monkey");
         let bound = 2_f64.powf(best.shape.entropy()) * (-10.0 * std::f64::consts::LN_2.powi(2)).exp();
         near(best.cost.zero_result_reads, bound, 0.04, words);
@@ -150,8 +150,8 @@ fn seconds_by_hand() {
     let none = of([1.0, 0.0, 0.0, 0.0], 0.0, "none");
     assert_eq!((none.cost.zero_result_reads, none.cost.seconds_per_op, none.filter_bits), (4.0, 8.0, 0.0));
     assert!(none.levels.iter().all(|level| (level.fpr, level.bits_per_entry) == (1.0, 0.0)));
-    // Four filters asked with one digest; and one and a thousandth of blocks, each a second to seek and
-    // one to read.
+    // Four filters asked with one digest; and one and a thousandth of blocks, each a second to seek
+    // and one to read.
     let bloom = of([1.0, 0.0, 0.0, 0.0], 0.0, "bloom:bits=10,allocation=uniform");
     near(bloom.cost.seconds_per_op, 0.25 + 4.0 * 0.5 + 2.0 * bloom.cost.zero_result_reads, 1e-9, "absent");
     // Four seeks, two at once, four blocks; then 80 entries, 40 to a block.

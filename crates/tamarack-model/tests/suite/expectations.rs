@@ -1,21 +1,21 @@
 //! The rules of the planner (files 1 to 13) and of the agenda (from 14 on) as readable files:
 //! `tests/expectations/*.txt`, each a lesson with one tree.
 //!
-//! A line that begins with `> ` is a command, and what follows it, indented, is what came of it:
-//! each merge with its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in
-//! the environment the test writes what came of the commands into the files, and a review of the
-//! difference takes the place of the comparison.
+//! A line that begins with `> ` is a command; its result follows, indented: each compaction with
+//! its cause, then the tree. Comments begin with `#`. With `TAMARACK_REWRITE=1` in the environment
+//! the test writes the results into the files, and a review of the difference takes the place of
+//! the comparison.
 //!
 //! | command | effect |
 //! |---|---|
-//! | `policy WORDS buffer SIZE` | an empty tree of this policy; or, if there is a tree, the policy's shape for it |
+//! | `policy SPECIFICATION buffer SIZE` | an empty tree of this policy; or, if there is a tree, the policy's shape for it |
 //! | `shape LINES` | the same with a custom shape, its lines separated by `;` |
 //! | `tree LINES` | these runs, lines separated by `;` |
-//! | `flush SIZES` | buffers of these sizes, one after the other, and all merges that follow; `1*9` is nine of size 1, of which only the end is shown |
+//! | `flush SIZES` | buffers of these sizes, one after the other, and all compactions that follow; `1*9` is nine of size 1, of which only the end is shown |
 //! | `fill SIZE` | a memtable of this size is full; its flush begins, and nothing ends |
-//! | `ingest SIZE` | a run of this size from outside, and all merges that follow |
+//! | `ingest SIZE` | a run of this size from outside, and all compactions that follow |
 //! | `end N` | the N-th merge in progress ends |
-//! | `reshape` | every level takes the form of the shape, and all merges that follow |
+//! | `reshape` | every level takes the form of the shape, and all compactions that follow |
 //! | `compact`, `compact a range`, `bound space`, `tombstones rN` | the other causes, of the planner alone |
 //! | `request all`, `request a range` | somebody asks for a compaction; nothing ends |
 //! | `request a reshape` | a reshape begins; what is in its way ends |
@@ -281,7 +281,7 @@ fn run_id(name: &str) -> RunId {
     RunId(name.trim_start_matches('r').parse().expect("a run"))
 }
 
-/// Ends a merge, and tells what begins because of that.
+/// Ends a compaction, and prints what begins because of that.
 fn end(tree: &mut Tree<'_>, index: usize, out: &mut String) {
     let (levels, holds) = (tree.shape().last(), tree.shape().holds());
     tree.end(index);

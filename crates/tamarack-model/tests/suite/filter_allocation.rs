@@ -20,7 +20,7 @@ const BUFFER: u64 = 10_000;
 #[derive(Debug, Default)]
 struct Seen {
     moments: f64,
-    /// Searches in vain, summed over moments.
+    /// False positives, summed over moments.
     assigned: f64,
     /// The same of the best allocation of the whole budget over the runs of each moment.
     best: f64,
@@ -106,7 +106,7 @@ fn growing_trees_are_near_the_optimum() {
             let seen = grow(words, bits, 1000);
             let (ratio, uniform) = (seen.assigned / seen.best, seen.uniform / seen.best);
             println!(
-                "{words:<24} {bits:>4} bits: {:.4} searches in vain, {ratio:.3} of the best, {:.3} at worst; equal bits {uniform:.3}",
+                "{words:<24} {bits:>4} bits: {:.4} false positives, {ratio:.3} of the best, {:.3} at worst; equal bits {uniform:.3}",
                 seen.assigned / seen.moments,
                 seen.worst,
             );

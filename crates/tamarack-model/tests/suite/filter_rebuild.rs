@@ -105,7 +105,7 @@ fn apply(runs: &mut [RunFilters], change: &FilterChange) {
     }
 }
 
-/// The words of a choice, by how its bits are shared out.
+/// A choice of filters, with its allocation.
 fn choice(kind: FilterKind, bits_per_entry: f64, allocation: Allocation) -> FilterChoice {
     FilterChoice::Each { kind, bits_per_entry, allocation }
 }
@@ -207,7 +207,7 @@ fn nothing_is_done_for_little() {
         let todo = again(&runs);
         assert_eq!(todo.len(), count, "{part} of its bits: {todo:?}");
     }
-    // While merges are in progress it waits, but for what passes the budget.
+    // While compactions are in progress, it waits, except where filters exceed the budget.
     let in_progress = |bits| decide(shared(bits), &asked, &shape, &runs, false);
     assert_eq!(in_progress(10.0), []);
     assert!(!in_progress(5.0).is_empty());

@@ -111,9 +111,9 @@ fn nothing_saves_more() {
         let found = decide_anew(&tables, memory);
         assert!(bits(&tables, &found) <= memory, "{seed}: {found:?} of {tables:?} in {memory}");
         assert!(found.iter().zip(&tables).all(|(units, table)| *units <= table.stored));
-        let no_room =
+        let next_saves =
             |(table, &units): (&Table, &u32)| if units < table.stored { table.saved_by_next(units) } else { 0.0 };
-        let missing = if one_size { 0.0 } else { tables.iter().zip(&found).map(no_room).fold(0.0, f64::max) };
+        let missing = if one_size { 0.0 } else { tables.iter().zip(&found).map(next_saves).fold(0.0, f64::max) };
         let best = best(&tables, memory);
         let saves = saved(&tables, &found);
         assert!(saves >= best - missing - 1e-9, "{seed}: {saves} of {best} with {found:?} of {tables:?} in {memory}");

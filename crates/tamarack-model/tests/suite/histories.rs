@@ -1,17 +1,17 @@
-//! Random histories: shapes, flushes of odd sizes, merges that run at once and end in any order,
+//! Random histories: shapes, flushes of odd sizes, concurrent compactions that end in any order,
 //! changes of shape in mid-history, and requests of every cause.
 //!
 //! What must hold after every step:
 //!
 //! * **nothing is lost, nothing passes another**: each run knows the first and last flush whose
 //!   entries are in it; from old to young through the whole tree, these ranges follow each other
-//!   without a gap, merges in progress or not;
-//! * **no run is in two merges**, and the inputs of each merge stand side by side in its target
-//!   level;
-//! * **slots are kept**: when all merges have ended, a level has at most as many runs as slots, or
-//!   as many as the last change of shape left there;
+//!   without a gap, compactions in progress or not;
+//! * **no run is in two compactions**, and the inputs of each are neighbours in its target level;
+//! * **slots are kept**: when all compactions have ended, a level has at most as many runs as
+//!   slots, or as many as the last change of shape left there;
 //! * **at once**: asked level by level, a tree at rest takes the form of its shape;
-//! * **nothing is stuck**: when all merges have ended, level 1 is not full, unless it is the last.
+//! * **nothing is stuck**: when all compactions have ended, level 1 is not full, unless it is the
+//!   last.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl World {
         self.in_progress.push((plan, whole));
     }
 
-    /// Ends a merge; a flush only if it is the first of those in progress.
+    /// Ends a compaction; a flush only if it is the first of those in progress.
     fn end(&mut self, index: usize) {
         let (mut plan, mut made_of) = self.in_progress.remove(index);
         if plan.is_partial() {
@@ -109,8 +109,8 @@ impl World {
         }
     }
 
-    /// As a tree does that is asked for its shape at once; returns how many merges that took. Of
-    /// what was at rest, each run is in one of them at most.
+    /// Reshapes the tree at once, as the engine does on request; returns the number of compactions.
+    /// Each run that was at rest is in at most one of them.
     fn reshape(&mut self) -> u64 {
         let (mut compactions, mut level, was_at_rest) = (0, 1, self.in_progress.is_empty());
         while level <= self.shape.last() {
@@ -194,7 +194,7 @@ fn random_shape(random: &mut Random, least: u64) -> Shape {
     Shape::new(Bytes(buffer), levels.collect()).expect("a shape")
 }
 
-/// One random step; most are flushes and ends of merges.
+/// One random step; most are flushes and ends of compactions.
 fn step(world: &mut World, random: &mut Random, relabels: bool) {
     let some_run = world.tree.runs().next_back().map(|(_, run)| run.id);
     match random.below(40) {
@@ -248,18 +248,18 @@ fn a_tree_takes_the_form_of_its_shape() {
             world.check();
             world.settle();
             world.check();
-            // Beside merges, what is flushed may have become a run of its own meanwhile.
+            // During compactions, flushed memtables may have become runs of their own.
             for level in (1..=world.shape.last()).filter(|_| is_at_rest) {
                 let fits = planner::fits(&world.shape, &world.tree, &[], level);
                 assert!(fits, "level {level} in\n{}\n{}", world.shape, world.tree);
             }
         }
     }
-    assert!(compactions > 500, "{compactions} merges");
+    assert!(compactions > 500, "{compactions} compactions");
 }
 
-/// With all merges run to completion after each step, a level never has more runs than slots, but
-/// for what a change of shape left.
+/// With all compactions run to completion after each step, a level never has more runs than slots,
+/// except for what a change of shape left.
 #[test]
 fn slots_are_kept_at_rest() {
     for seed in seeds(150) {
@@ -280,9 +280,9 @@ fn slots_are_kept_at_rest() {
     }
 }
 
-/// What concurrent merges left in excess of the slots goes away by ordinary arrivals, once merges
-/// are given the time to end. (Not in a tree of one level, where nothing but flushes arrives, which
-/// join one run at most; it has to grow first.)
+/// Runs that concurrent compactions left in excess of the slots go away by ordinary arrivals, once
+/// compactions have time to end. (Not in a tree of one level, where only flushes arrive, which join
+/// one run at most; it has to grow first.)
 #[test]
 fn excess_goes_away() {
     for seed in seeds(100) {
@@ -295,8 +295,8 @@ fn excess_goes_away() {
             world.check();
         }
         world.settle();
-        // A full cycle of every level but the last: each level is emptied, or gets a batch that takes the
-        // excess along.
+        // A full cycle of every level but the last: each level is emptied, or gets a batch that
+        // takes the excess along.
         let cycle: u64 = (1..shape.last()).map(|level| shape.level(level).capacity.0).sum::<u64>() / shape.buffer().0;
         for _ in 0..=2 * cycle + 1 {
             world.flush(shape.buffer().0);

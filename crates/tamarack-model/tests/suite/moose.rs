@@ -140,7 +140,7 @@ fn check_large(above: u64, last: f64, cost: LevelCost) {
     assert!(found <= known * (1.0 + 1e-9), "{found}, but {known} is known: {}", context());
     if cost == LevelCost::Root {
         let number = levels.len() as f64 + 1.0;
-        // Eq. 8 for so many levels, and as many above the last as there are at ratios of about e² (7.4).
+        // Eq. 8 for so many levels, of which those above the last have ratios of about e² (7.4).
         assert!(found >= number * last.powf(0.5 / number) * (1.0 - 1e-9), "{found}: {}", context());
         let usual = 1.0 + (above as f64).ln() / 2.0;
         assert!((number - usual).abs() < 1.5, "{usual} levels: {}", context());
@@ -238,8 +238,8 @@ fn the_papers_default_tree() {
     let ratios: Vec<f64> = (1..=shape.last()).map(|level| shape.ratio(level).round()).collect();
     let runs: Vec<u32> = shape.levels().iter().map(|level| level.runs).collect();
     assert_eq!((ratios, runs), (vec![7.0, 7.0, 7.0, 6.0, 5.0], vec![3, 3, 3, 2, 2]));
-    // Eq. 15. The paper's 2.5 by Eq. 16 is not the bound that it is said to be; with n_L rounded to 2
-    // it is what there is.
+    // Eq. 15. The paper's 2.5 by Eq. 16 is not the bound that the paper takes it for; with n_L
+    // rounded to 2 it is the worst case itself.
     assert_eq!(format!("{:.2}", space::worst_amplification(&shape)), "2.50");
     // Around it the optimum is flat: the same ratios are within half a percent of the best.
     for last in (9_600..=10_400).step_by(100) {
@@ -325,7 +325,8 @@ fn space_is_bounded() {
             assert!(found <= bound * (1.0 + 1e-12), "{policy}: {found} of {bound}\n{shape}");
         }
     }
-    // However small k is, there is a run: all that is above the last level may be new versions of it.
+    // However small k is, there is a run: all that is above the last level may be new versions of
+    // it.
     assert!((space::worst_amplification_at_most(0.8, 0.1) - 1.25).abs() < 1e-12);
     assert!((space::worst_amplification_at_most(0.5, 0.3) - 2.0).abs() < 1e-12);
     // The default's: 2.5 is no upper bound in real numbers, 3.54 is.

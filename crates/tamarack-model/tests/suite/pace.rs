@@ -1,6 +1,6 @@
-//! What the pace of writers achieves, by simulation on counts: merges meet their deadlines, and
-//! writers are slowed evenly and never stopped; beside the same tree whose writers are let in at
-//! will.
+//! The effect of write throttling's pace, by simulation on counts: compactions meet their
+//! deadlines, and writers are slowed evenly and never stopped; beside the same tree with unpaced
+//! writers.
 //!
 //! All of it is in fractions of the device's speed, so it holds for slow and fast devices. The
 //! tables in the documentation of [`tamarack_model::pace`] are figures from here.
@@ -24,7 +24,7 @@ const BUFFER: Bytes = Bytes(1 << 20);
 /// A tree that grew under writers.
 struct Story {
     name: String,
-    /// Bytes written per byte by merges that end between flushes, and by those of this story.
+    /// Write amplification with compactions that end between flushes, and with those of this story.
     settled: f64,
     amplification: f64,
     /// What was offered, in buffers per unit of time.
@@ -96,8 +96,8 @@ impl Story {
         );
     }
 
-    /// Nobody was stopped or at the floor; no merge was late, so nothing was written that merges
-    /// between flushes would not have written, and no level had a run too many.
+    /// No stall and no writer at the floor; no compaction was late, so nothing was written that
+    /// compactions between flushes would not have written, and no level had a run too many.
     fn assert_smooth(&self) {
         self.print();
         let Self { name, writing, .. } = self;
@@ -131,9 +131,9 @@ fn nine_tenths_of_the_load() {
     }
 }
 
-/// Writers as fast as the device: what they get is as even, and the device is never idle. In the
-/// worst cycle of a tree, when the last level is about to be full, it is within 3 % of what no rule
-/// could exceed: the merge into the last level writes `r - 1` batches while one batch comes in,
+/// Writers at full speed: their throughput is as even, and the device is never idle. In the worst
+/// cycle of a tree, when the last level is about to be full, it is within 3 % of what no rule could
+/// exceed: the compaction into the last level writes `r - 1` batches while one batch comes in,
 /// besides what levels above need.
 #[test]
 fn as_fast_as_they_can() {
@@ -147,7 +147,8 @@ fn as_fast_as_they_can() {
         let last = shape.last();
         let above: f64 = (1..last).map(|level| update::writes_per_entry(shape, level)).sum();
         if shape.holds() == BUFFER * 10_000 && shape.level(last).runs == 1 {
-            // It has grown from 1000 buffers just now; the levels above the former last one, and that.
+            // The tree has just grown from 1000 buffers: the levels above the former last one, and
+            // that one.
             let above = above - update::writes_per_entry(shape, last - 1);
             let bound = 1.0 / (above + shape.ratio(last) - 1.0);
             let slowest = story.slowest() / story.settled;
@@ -156,11 +157,11 @@ fn as_fast_as_they_can() {
     }
 }
 
-/// Where growth makes all levels anew, merges meet their deadlines as well, though the pace was
-/// made for levels that stay: nobody is stopped, nothing is written that merges between flushes
+/// Where growth makes all levels anew, compactions meet their deadlines as well, though the pace
+/// was made for levels that stay: no stall, nothing is written that compactions between flushes
 /// would not have written, no level has more runs than its slots or than growth left there, and two
 /// buffers suffice. It is less even: Garnering's writers are at the floor for one step with four
-/// workers, and MOOSE's slowest unit of time has 0.58 of what is offered.
+/// workers, and MOOSE's slowest unit of time has 0.58 of the offered load.
 #[test]
 fn levels_that_are_made_anew() {
     let cases = [
@@ -200,8 +201,8 @@ fn two_buffers_are_enough() {
     }
 }
 
-/// Buffers that are sealed up to a tenth before they are full, so that levels are full with another
-/// number of bytes than predicted: still no stop and no floor. At most one compaction is late, and
+/// Memtables that rotate up to a tenth before they are full, so that levels are full with another
+/// number of bytes than predicted: still no stall and no floor. At most one compaction is late, and
 /// its level has one run too many for a while.
 #[test]
 fn buffers_of_varying_size() {
@@ -223,9 +224,9 @@ fn buffers_of_varying_size() {
     }
 }
 
-/// Shapes of any kind, that grow by doubling their last level, which leaves merges there of many
-/// times what the mean says: nobody is stopped, the buffers' limit holds within a tenth of a
-/// buffer, and no level has more than one run too many.
+/// Shapes of any kind that grow by doubling their last level, which leaves compactions there of
+/// many times the mean's size: no stall, the memtables' limit holds within a tenth of a memtable,
+/// and no level has more than one run too many.
 #[test]
 fn any_shape() {
     for seed in seeds(12) {
@@ -256,7 +257,8 @@ fn at_will_is_worse() {
         let story = Story::new(words, &equal(1000), 0.9, 4, None);
         story.print();
         assert!(story.writing.stopped_longest > 2.0, "{}", story.name);
-        assert!(story.above_slots() >= 1 && story.amplification < story.settled, "{}: merges were late", story.name);
+        let context = || format!("{}: compactions were late", story.name);
+        assert!(story.above_slots() >= 1 && story.amplification < story.settled, "{}", context());
     }
     for words in POLICIES {
         let story = Story::new(words, &equal(1000), 1e9, 4, None);

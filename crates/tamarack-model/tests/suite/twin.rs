@@ -71,8 +71,8 @@ impl Twin {
         let runs = &mut self.levels[level - 1];
         let mut taken = 0;
         let size = |runs: &[Vec<u64>]| runs.iter().map(Vec::len).sum::<usize>();
-        // Into the active run, as many as it takes to have a slot, and then those that are small beside
-        // what is merged.
+        // Into the active run: as many as it needs to have a slot, and then those that are small
+        // beside the batch.
         while taken < most
             && ((taken == 0 && active)
                 || runs.len() >= slots

@@ -120,8 +120,8 @@ fn a_file_has_only_so_many_dirty_pages() {
     assert_eq!(cost(&env, || file.sync(SYNC).unwrap()), ms(100));
 }
 
-/// A log of one page waits for the table that was handed to the device before, and not for the one
-/// that was not.
+/// A WAL of one page waits for the table handed to the device before it, and not for the one handed
+/// over later.
 #[test]
 fn files_queue_behind_each_other() {
     let env = machine(4, DEVICE);
@@ -192,8 +192,8 @@ fn a_wait_ends_on_time_and_work_goes_on_meanwhile() {
     assert_eq!((env.now(), begins.lock().clone()), (ms(100), vec![ms(0), ms(40), ms(80)]));
     env.sleep_until(ms(115));
     assert_eq!((env.now(), begins.lock().len()), (ms(115), 3));
-    // A caller that is busy itself finds that the steps have begun when they would have, and no earlier
-    // than that.
+    // A caller that is busy itself finds that the steps have begun when they would have, and no
+    // earlier than that.
     env.advance(ms(100));
     assert_eq!(begins.lock().len(), 3);
     env.run_until(ms(240));

@@ -1,9 +1,12 @@
-//! Filters of a live database that become larger: what that reads of its bytes, that nothing is merged for it, and that answers stay right meanwhile.
+//! Filters of a live database that become larger: bytes that the rebuild reads, that it causes no
+//! compaction, and that answers stay right meanwhile.
 //!
-//! Builds a tree of small entries (keys of 16 bytes, values of 100) with filters of few bits per entry, asks for more, and waits until all tables have theirs. Meanwhile a reader looks up keys that are
-//! there and keys that are not. In the end the database is asked for still other filters, dropped in the middle of that, opened again with the words it was left with, and looked up again.
+//! Builds a tree of small entries (keys of 16 bytes, values of 100) with few bits per entry,
+//! requests more, and waits until all tables have theirs. Meanwhile a reader looks up existing and
+//! absent keys. Finally it requests still other filters, drops the database in the middle of the
+//! rebuild, opens it with its last specification, and looks up again.
 //!
-//! `cargo run --release -p shape --bin retune -- --help`
+//! `cargo run --release -p shape --bin filter-rebuild -- --help`
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +15,10 @@ use std::time::Instant;
 
 use common::numbers::mix;
 use common::words::Words;
-use tamarack::{Compression, Db, AdvancedOptions, Options, Result, Stats};
+use tamarack::{AdvancedOptions, Compression, Db, Options, Result, Stats};
 
 const HELP: &str = "\
-usage: retune [--dir DIR] [--mib N] [--from N] [--to N] [--threads N]
+usage: filter-rebuild [--dir DIR] [--mib N] [--from N] [--to N] [--threads N]
 
   --dir DIR     where the database is made and removed again     [the system's temporary directory]
   --mib N       its raw bytes                                                             [1024]
@@ -32,7 +35,7 @@ const LOOKUPS: u64 = 200_000;
 
 fn main() -> Result<()> {
     let words = Words::read(HELP);
-    let dir = words.dir().join(format!("tamarack-retune-{}", std::process::id()));
+    let dir = words.dir().join(format!("tamarack-filter-rebuild-{}", std::process::id()));
     let outcome = measure(&words, &dir);
     fs::remove_dir_all(&dir).expect("the database is removed");
     outcome
@@ -80,7 +83,7 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     let after = db.stats();
     let (read, all) = (after.filter_rebuild_bytes_read - before.filter_rebuild_bytes_read, after.space.live_bytes);
     println!(
-        "{from} -> {to}: {took:.1} s; {} filters made anew; {:.1} MiB read, {:.2} % of {:.0} MiB; {} merges, {} bytes written by them; {} lookups meanwhile, all right",
+        "{from} -> {to}: {took:.1} s; {} filters rebuilt; {:.1} MiB read, {:.2} % of {:.0} MiB; {} compactions, {} bytes written by them; {} lookups meanwhile, all right",
         after.filters_rebuilt - before.filters_rebuilt,
         mib(read),
         100.0 * read as f64 / all as f64,
@@ -101,7 +104,8 @@ fn measure(words: &Words, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What filters there are, and what lookups of absent keys read beside what is promised: of keys that nobody asked for before, since the cache remembers what was not there.
+/// Shows the filters, and reads of zero-result lookups beside their prediction: with keys not
+/// looked up before, since the cache remembers absent ones.
 fn show(db: &Db, entries: u64, asked: u64) -> Result<()> {
     let reads = |stats: &Stats| stats.lookups.data_blocks_read;
     let before = reads(&db.stats());
@@ -111,10 +115,10 @@ fn show(db: &Db, entries: u64, asked: u64) -> Result<()> {
     let stats = db.stats();
     let runs = || stats.levels.iter().flat_map(|level| &level.runs);
     let bits: u64 = runs().map(|run| run.filter_bits).sum();
-    let promised: f64 = runs().map(|run| run.filter_fpr).sum();
+    let predicted: f64 = runs().map(|run| run.filter_fpr).sum();
     let read = (reads(&stats) - before) as f64 / LOOKUPS as f64;
     println!(
-        "  {} runs, {:.2} bits per entry, {:.1} MiB of filters; a lookup of an absent key reads {read:.4} blocks, {promised:.4} promised",
+        "  {} runs, {:.2} bits per entry, {:.1} MiB of filters; a lookup of an absent key reads {read:.4} blocks, {predicted:.4} predicted",
         runs().count(),
         bits as f64 / entries as f64,
         mib(stats.memory.filters_bytes)
