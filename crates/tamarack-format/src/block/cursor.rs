@@ -20,10 +20,9 @@
 //! ([`BlockCursor::left`]): a backward scan learns only from the preceding entry whether an entry
 //! was the youngest of its key.
 //!
-//! Tests: `tests/suite/block.rs`, against a plain list; the fuzz target `block`.
+//! Tests: `tests/block.rs`, against a plain list; the fuzz target `block`.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use super::{Block, EntryLayout, Flaw, MALFORMED};
 use crate::entry::{Entry, EntryKind, Sequence};
@@ -222,17 +221,32 @@ impl BlockCursor {
     /// Reads the entry at `offset`; `keys` contains only the previous key (empty at a restart).
     #[inline]
     fn read(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
-        self.slot = None;
-        if let Some(slot) = slot(block, offset)? {
-            if slot.shared > self.keys.len() {
-                return Err(MALFORMED);
-            }
-            let suffix = block.suffix(&slot);
-            self.shared = Some(slot.shared + more_in_common(&self.keys[slot.shared..], suffix));
-            self.keys.truncate(slot.shared);
-            append_suffix(&mut self.keys, block, slot.suffix_start..slot.value_start);
-            self.slot = Some(slot);
+        match short_slot(block, offset) {
+            Some(slot) => self.take(block, slot),
+            None => self.read_long(block, offset),
         }
+    }
+
+    /// As [`BlockCursor::read`], for entries that [`short_slot`] does not parse, and for the end.
+    #[cold]
+    fn read_long(&mut self, block: &Block, offset: usize) -> Result<(), Flaw> {
+        self.slot = None;
+        block.slot(offset)?.map_or(Ok(()), |slot| self.take(block, slot))
+    }
+
+    /// Moves to an entry; `keys` contains only the previous key.
+    #[inline]
+    fn take(&mut self, block: &Block, slot: EntryLayout) -> Result<(), Flaw> {
+        self.slot = None;
+        if slot.shared > self.keys.len() {
+            return Err(MALFORMED);
+        }
+        let suffix = &block.payload[slot.suffix_start..];
+        let suffix_bytes = slot.value_start - slot.suffix_start;
+        self.shared = Some(slot.shared + more_in_common(&self.keys[slot.shared..], &suffix[..suffix_bytes]));
+        self.keys.truncate(slot.shared);
+        append_front(&mut self.keys, suffix, suffix_bytes);
+        self.slot = Some(slot);
         Ok(())
     }
 
@@ -269,7 +283,7 @@ impl BlockCursor {
             }
             let key_start = self.keys.len();
             self.keys.extend_from_within(before.start..before.start + slot.shared);
-            append_suffix(&mut self.keys, block, slot.suffix_start..slot.value_start);
+            append_front(&mut self.keys, &block.payload[slot.suffix_start..], slot.value_start - slot.suffix_start);
             self.behind.push(Behind { key_start, slot });
             (at, before) = (slot.end, key_start..self.keys.len());
         }
@@ -359,17 +373,17 @@ fn more_in_common(a: &[u8], b: &[u8]) -> usize {
     if a.first() == b.first() { common_prefix(a, b) } else { 0 }
 }
 
-/// Appends the suffix of an entry to the bytes that its key shares.
+/// Appends the first `length` of `bytes`, of which there are more as a rule.
 #[inline]
-fn append_suffix(keys: &mut Vec<u8>, block: &Block, suffix: Range<usize>) {
+fn append_front(keys: &mut Vec<u8>, bytes: &[u8], length: usize) {
     // Most suffixes are short: sixteen bytes, whatever the last of them are, are copied without a
     // length to branch on.
-    match block.payload[suffix.start..].first_chunk::<16>() {
-        Some(chunk) if suffix.len() <= chunk.len() => {
-            let end = keys.len() + suffix.len();
+    match bytes.first_chunk::<16>() {
+        Some(chunk) if length <= chunk.len() => {
+            let end = keys.len() + length;
             keys.extend_from_slice(chunk);
             keys.truncate(end);
         }
-        _ => keys.extend_from_slice(&block.payload[suffix]),
+        _ => keys.extend_from_slice(&bytes[..length]),
     }
 }
