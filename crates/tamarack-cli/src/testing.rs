@@ -9,6 +9,14 @@
 use std::path::{Path, PathBuf};
 use std::process;
 
+/// A value with defaults for all that `set` does not set, for types that only the engine makes
+/// from their parts.
+pub(crate) fn with<T: Default>(set: impl FnOnce(&mut T)) -> T {
+    let mut made = T::default();
+    set(&mut made);
+    made
+}
+
 /// A small generator (splitmix64). The seed is printed, so that a failure can be run again with
 /// `TAMARACK_SEED`.
 pub(crate) struct Random(u64);

@@ -21,7 +21,7 @@ use crate::ingest::Ingest;
 use crate::open;
 use crate::options::{Options, parse_filter, parse_policy};
 use crate::read::{Scan, Snapshot, Value, get};
-use crate::structure::Stats;
+use crate::stats::Stats;
 use crate::verify::{self, Examination, VerifyReport};
 use crate::write::{Batch, Durability, KEY_BYTES_MAX, Write};
 

@@ -124,6 +124,7 @@ pub(crate) fn not_a_directory(dir: &Path) -> Error {
 
 /// Result of recovery at opening.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// Incomplete ends of files (of the WAL, of the manifest) that a crash left, and that were
     /// dropped. Nothing in them was known to be durable. Opening for reading only ignores them and

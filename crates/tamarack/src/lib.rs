@@ -46,7 +46,7 @@
 //! | `checkpoint` | a database of its own that shares the tables' files |
 //! | `open`, `repair` | opening and recovery; salvaging what is damaged |
 //! | `options` | [`Options`], [`AdvancedOptions`] |
-//! | `verify`, `structure` | checking everything; the numbers of [`Stats`] |
+//! | `verify`, `collect` | checking everything; collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
 //! | `compact` | background jobs: flushes and merges |
@@ -59,7 +59,7 @@
 //! | `merge` | sorted sources brought together |
 //! | `format` | bytes to values and back: `tamarack-format` |
 //! | `events` | what happens, told to a listener |
-//! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; counters; the account of memory; entries; the error type |
+//! | `step`, `stats`, `memory`, `entry`, `error` | names of what changes storage; statistics and counters; the account of memory; entries; the error type |
 //! | `internals` | parts of the engine for tests, benchmarks and `tamarack inspect`, behind a feature |
 //! | `measure` | for benchmarks, behind a feature: hashes of each filter's own, times of a lookup's parts |
 //! | `mistake` | mistakes that tests plant, to see that they are noticed, behind a feature |
@@ -78,6 +78,7 @@
 
 mod cache;
 mod checkpoint;
+mod collect;
 mod compaction;
 mod database;
 mod db;
@@ -113,7 +114,6 @@ mod repair;
 mod stats;
 #[doc(hidden)]
 pub mod step;
-mod structure;
 mod table;
 mod tree;
 mod verify;
@@ -130,12 +130,14 @@ pub use ingest::{Ingest, IngestReport};
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced};
-pub use stats::{LOOKUPS_PER_SAMPLE, LatencyStats, LookupCounts, Percentiles, ReadStats, ReaderStats, RunLookups};
-pub use structure::{JobStats, LevelStats, MemoryStats, MemtableStats, RunStats, SpaceStats, Stats};
+pub use stats::{
+    DiskStats, Figure, JobStats, LOOKUPS_PER_SAMPLE, LatencyStats, LevelStats, LookupCounts, MemoryStats,
+    MemtableStats, Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
+};
 pub use tamarack_format::block::Compression;
 pub use verify::VerifyReport;
 pub use wal::Dropped;
-pub use write::{Batch, DiskStats, Durability};
+pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.
 #[cfg(doctest)]

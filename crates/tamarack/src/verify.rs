@@ -32,6 +32,7 @@ use crate::wal::Dropped;
 
 /// What verification found.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Tables checked.
     pub tables: u64,

@@ -161,7 +161,7 @@ const TERMS: &[&str] = &[
 const PLACES: &[(&str, &[&str])] = &[
     ("README", &["README.md"]),
     ("ARCHITECTURE", &["ARCHITECTURE.md"]),
-    ("docs", &["docs/FOR", "docs/OPTIONS.md", "docs/READ_PATH.md", "docs/decisions/"]),
+    ("docs", &["docs/FOR", "docs/OPTIONS.md", "docs/STATS.md", "docs/READ_PATH.md", "docs/decisions/"]),
     ("help", &["docs/MANUAL.md"]),
     ("rustdoc", &["crates/tamarack/src/"]),
 ];

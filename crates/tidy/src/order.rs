@@ -78,7 +78,7 @@ const LAYERS: &[Layer] = &[
             "repair",
             "options",
             "verify",
-            "structure",
+            "collect",
             "ingest",
             "engine",
             "compaction",

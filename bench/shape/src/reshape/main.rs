@@ -196,7 +196,7 @@ fn change(setup: &Setup, db: &Db, entries: &Entries, count: &AtomicU64, words: &
 
 /// Raw bytes in buffers.
 fn buffered(stats: &tamarack::Stats) -> u64 {
-    stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum()
+    stats.memtables.iter().map(|memtable| memtable.raw_bytes).sum()
 }
 
 /// Writes about that many raw bytes, from entry `count` on.

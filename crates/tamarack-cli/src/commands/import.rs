@@ -172,7 +172,7 @@ impl Import {
         }
         self.store(self.lines.number())?;
         // Every later command would replay unflushed memtables from the WAL.
-        if self.db.stats().buffers.len() > 1 {
+        if self.db.stats().memtables.len() > 1 {
             self.db.flush().map_err(stored)?;
         }
         self.end()

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde_json::{Map, Value};
-use tamarack::{
-    Db, DiskStats, JobStats, LevelStats, MemoryStats, Percentiles, ReaderStats, RecoveryReport, RunStats, Stats,
-};
+use tamarack::{Db, JobStats, LevelStats, MemoryStats, RecoveryReport, RunStats, Stats};
 
 use crate::files::Lines;
 use crate::outcome::{Failure, Outcome};
@@ -199,17 +197,6 @@ fn component(name: &str) -> &str {
     }
 }
 
-fn memory_for_programs(memory: &MemoryStats) -> Map<String, Value> {
-    let sums = [
-        ("budget_bytes", memory.budget_bytes),
-        ("total_bytes", memory.total_bytes),
-        ("over_bytes", memory.over_bytes),
-        ("cache_capacity_bytes", memory.cache_capacity_bytes),
-    ];
-    let parts = memory.parts().map(|(name, bytes)| (format!("{name}_bytes"), bytes.into()));
-    sums.map(|(name, bytes)| (name.to_owned(), bytes.into())).into_iter().chain(parts).collect()
-}
-
 fn opening(recovery: &RecoveryReport) -> String {
     let mut found = vec![format!("{} replayed from the WAL", plural(recovery.entries_replayed, "entry"))];
     if !recovery.orphans_removed.is_empty() {
@@ -223,187 +210,65 @@ fn opening(recovery: &RecoveryReport) -> String {
     found.join("; ")
 }
 
+/// All statistics, by name, with a few that are computed from them.
 fn for_programs(stats: &Stats, recovery: &RecoveryReport, db: &str) -> Map<String, Value> {
-    let buffers = stats.buffers.iter().map(|buffer| {
-        json::object([
-            ("entries", buffer.entries.into()),
-            ("raw_bytes", buffer.raw_bytes.into()),
-            ("memory_bytes", buffer.memory_bytes.into()),
-        ])
-    });
-    let space = &stats.space;
-    json::object([
-        ("policy", stats.policy.as_str().into()),
-        ("memtable_capacity_bytes", stats.memtable_capacity_bytes.into()),
-        ("buffers", list(buffers)),
-        ("levels", list(stats.levels.iter().map(level_for_programs))),
-        ("jobs", list(stats.jobs.iter().map(job_for_programs))),
-        ("debt_bytes", stats.debt_bytes.into()),
-        ("debt_seconds", stats.debt_seconds.into()),
-        ("compaction_bytes_per_second", stats.compaction_bytes_per_second.into()),
-        ("compactions_paused", stats.compactions_paused.into()),
-        ("background_error", stats.background_error.clone().into()),
-        ("writing_stopped", stats.writing_stopped.clone().into()),
-        ("last_background_error", stats.last_background_error.clone().into()),
-        ("disk", stats.disk.map_or(Value::Null, |disk| Value::Object(disk_for_programs(disk)))),
-        ("memory", Value::Object(memory_for_programs(&stats.memory))),
-        ("live_bytes", space.live_bytes.into()),
-        ("stale_bytes", space.stale_bytes.into()),
-        ("pending_delete_bytes", space.pending_delete_bytes.into()),
-        ("space_amplification_worst", stats.space_amplification_worst.into()),
-        ("space_amplification_max", stats.space_amplification_max.into()),
-        ("wal_segments", stats.wal_segments.into()),
-        ("wal_bytes", stats.wal_bytes.into()),
-        ("visible_sequence", stats.visible_sequence.into()),
+    let figures = stats.figures().into_iter();
+    let (since_opening, state) = figures.partition(|(row, _)| Stats::COUNTERS.contains(&row.name));
+    let mut shown = json::figures(state);
+    shown.insert("since_opening".to_owned(), json::figures(since_opening).into());
+    shown.retain(|name, _| !["space", "lookups_sampled"].contains(&name.as_str()));
+    shown.extend(json::figures(stats.space.figures()));
+    shown.insert("levels".to_owned(), list(stats.levels.iter().map(level_for_programs)));
+    shown.insert("jobs".to_owned(), list(stats.jobs.iter().map(job_for_programs)));
+    shown.insert("lookups".to_owned(), lookups_for_programs(stats).into());
+    shown.extend(json::object([
         ("write_amplification", stats.write_amplification().into()),
-        ("cache_hits", stats.cache_hits.into()),
-        ("cache_misses", stats.cache_misses.into()),
-        ("lookups", Value::Object(lookups_for_programs(stats))),
-        ("latencies", Value::Object(latencies_for_programs(stats))),
-        ("reads", Value::Object(reads_for_programs(stats))),
-        ("since_opening", Value::Object(since_opening_for_programs(stats))),
-        ("recovery", Value::Object(recovery_for_programs(recovery))),
+        ("recovery", recovery_for_programs(recovery).into()),
         ("advice", tree::advice(stats, db).into()),
-    ])
-}
-
-fn disk_for_programs(disk: DiskStats) -> Map<String, Value> {
-    json::object([
-        ("free_bytes", disk.free_bytes.into()),
-        ("total_bytes", disk.total_bytes.into()),
-        ("reserve_bytes", disk.reserve_bytes.into()),
-        ("is_low", disk.is_low.into()),
-    ])
-}
-
-fn since_opening_for_programs(stats: &Stats) -> Map<String, Value> {
-    json::object([
-        ("entries_written", stats.entries_written.into()),
-        ("raw_bytes_written", stats.raw_bytes_written.into()),
-        ("flushes", stats.flushes.into()),
-        ("flushed_raw_bytes", stats.flushed_raw_bytes.into()),
-        ("flush_bytes", stats.flush_bytes.into()),
-        ("flush_failures", stats.flush_failures.into()),
-        ("compactions", stats.compactions.into()),
-        ("compaction_bytes", stats.compaction_bytes.into()),
-        ("compaction_failures", stats.compaction_failures.into()),
-        ("moves", stats.moves.into()),
-        ("reshapes", stats.reshapes.into()),
-        ("filters_rebuilt", stats.filters_rebuilt.into()),
-        ("filters_loaded", stats.filters_loaded.into()),
-        ("filters_dropped", stats.filters_dropped.into()),
-        ("filter_rebuild_bytes_read", stats.filter_rebuild_bytes_read.into()),
-        ("write_delays", stats.write_delays.into()),
-        ("write_delay_seconds", stats.write_delay_seconds.into()),
-        ("write_stalls", stats.write_stalls.into()),
-        ("write_stall_seconds", stats.write_stall_seconds.into()),
-    ])
+    ]));
+    shown
 }
 
 fn lookups_for_programs(stats: &Stats) -> Map<String, Value> {
-    let counts = &stats.lookups;
     let (absent, present) = predict::lookup_blocks(stats);
-    json::object([
-        ("lookups", counts.lookups.into()),
+    let mut shown = json::figures(stats.lookups.figures());
+    shown.extend(json::object([
         ("sampled", stats.lookups_sampled.into()),
-        ("filter_probes", counts.filter_probes.into()),
-        ("filter_negatives", counts.filter_negatives.into()),
-        ("filter_false_positives", counts.filter_false_positives.into()),
-        ("data_blocks_read", counts.data_blocks_read.into()),
-        ("cached_entries", counts.cached_entries.into()),
         ("predicted_block_reads_absent", absent.into()),
         ("predicted_block_reads_present", present.into()),
-    ])
-}
-
-fn latencies_for_programs(stats: &Stats) -> Map<String, Value> {
-    let kind = |of: Percentiles| {
-        Value::Object(json::object([
-            ("samples", of.samples.into()),
-            ("p50_ns", of.p50_ns.into()),
-            ("p99_ns", of.p99_ns.into()),
-            ("p999_ns", of.p999_ns.into()),
-        ]))
-    };
-    let latencies = &stats.latencies;
-    json::object([
-        ("found_in_memory", kind(latencies.found_in_memory)),
-        ("found_by_reads", kind(latencies.found_by_reads)),
-        ("not_found", kind(latencies.not_found)),
-        ("multi_gets", kind(latencies.multi_gets)),
-        ("seeks", kind(latencies.seeks)),
-    ])
-}
-
-fn reads_for_programs(stats: &Stats) -> Map<String, Value> {
-    let reader = |of: ReaderStats| {
-        Value::Object(json::object([
-            ("blocks", of.blocks.into()),
-            ("index_blocks", of.index_blocks.into()),
-            ("reads", of.reads.into()),
-            ("batches", of.batches.into()),
-            ("bytes", of.bytes.into()),
-        ]))
-    };
-    let reads = &stats.reads;
-    json::object([
-        ("gets", reader(reads.gets)),
-        ("multi_gets", reader(reads.multi_gets)),
-        ("scans", reader(reads.scans)),
-        ("compactions", reader(reads.compactions)),
-        ("upkeep", reader(reads.upkeep)),
-    ])
+    ]));
+    shown
 }
 
 fn level_for_programs(level: &LevelStats) -> Map<String, Value> {
-    let total = level.total();
-    json::object([
-        ("capacity_bytes", level.capacity_bytes.into()),
+    let mut shown = json::figures(level.total().figures());
+    shown.retain(|name, _| !["id", "in_compaction", "filter_fpr", "lookups"].contains(&name.as_str()));
+    shown.extend(json::figures(level.figures()));
+    shown.extend(json::object([
         ("occupancy", level.occupancy().into()),
-        ("run_slots", level.run_slots.into()),
         ("runs_in_compactions", level.runs_in_compactions().into()),
         ("runs_above_slots", level.runs_above_slots().into()),
-        ("tables", total.tables.into()),
-        ("entries", total.entries.into()),
-        ("tombstones", total.tombstones.into()),
-        ("raw_bytes", total.raw_bytes.into()),
-        ("file_bytes", total.file_bytes.into()),
-        ("filter_bits", total.filter_bits.into()),
-        ("written_raw_bytes", level.written_raw_bytes.into()),
         ("runs", list(level.runs.iter().map(run_for_programs))),
-    ])
+    ]));
+    shown
 }
 
 fn run_for_programs(run: &RunStats) -> Map<String, Value> {
-    json::object([
-        ("id", run.id.into()),
-        ("in_compaction", run.in_compaction.into()),
-        ("tables", run.tables.into()),
-        ("entries", run.entries.into()),
-        ("tombstones", run.tombstones.into()),
-        ("raw_bytes", run.raw_bytes.into()),
-        ("file_bytes", run.file_bytes.into()),
-        ("filter_bits", run.filter_bits.into()),
-        ("filter_fpr", run.filter_fpr.into()),
+    let mut shown = json::figures(run.figures());
+    shown.extend(json::object([
         ("filter_false_positives", run.lookups.filter_false_positives.into()),
         ("filter_fpr_measured", run.lookups.false_positive_rate().into()),
         ("lookups_estimated", run.lookups.estimated().into()),
-        ("lookups_in_vain_estimated", run.lookups.estimated_in_vain().into()),
-        ("in_vain_per_lookup", run.lookups.in_vain_per_lookup.into()),
-    ])
+        ("lookups_zero_result_estimated", run.lookups.estimated_zero_result().into()),
+        ("zero_results_per_lookup", run.lookups.zero_results_per_lookup.into()),
+    ]));
+    shown
 }
 
 fn job_for_programs(job: &JobStats) -> Map<String, Value> {
-    json::object([
-        ("kind", if job.is_flush { "flush" } else { "compaction" }.into()),
-        ("cause", job.cause.as_str().into()),
-        ("inputs", job.inputs.clone().into()),
-        ("target_level", job.target_level.into()),
-        ("done_bytes", job.done_bytes.into()),
-        ("left_bytes", job.left_bytes.into()),
-        ("parts_working", job.parts_working.into()),
-        ("parts_waiting", job.parts_waiting.into()),
-    ])
+    let mut shown = json::figures(job.figures());
+    shown.insert("kind".to_owned(), if job.is_flush { "flush" } else { "compaction" }.into());
+    shown
 }
 
 fn list(objects: impl Iterator<Item = Map<String, Value>>) -> Value {
@@ -446,7 +311,7 @@ mod tests {
         };
         let in_levels: u64 =
             shown["levels"].as_array().expect("a list").iter().map(|level| entries(&level["runs"])).sum();
-        assert_eq!(entries(&shown["buffers"]) + in_levels, 20_000, "{shown}");
+        assert_eq!(entries(&shown["memtables"]) + in_levels, 20_000, "{shown}");
         assert!(in_levels > 0, "with so little memory some of it was flushed: {shown}");
         let text = run_ok(&["stats", &db]);
         assert!(text.contains("\nlevel 1  ") && text.contains("sequence number 20,000"), "{text}");
@@ -494,14 +359,14 @@ mod tests {
         };
         assert_eq!(
             names(&shown),
-            "advice background_error buffers cache_hits cache_misses compaction_bytes_per_second compactions_paused \
-             debt_bytes debt_seconds disk jobs last_background_error latencies levels live_bytes lookups memory \
-             memtable_capacity_bytes pending_delete_bytes policy reads recovery since_opening \
-             space_amplification_max space_amplification_worst stale_bytes visible_sequence wal_bytes wal_segments \
-             write_amplification writing_stopped"
+            "advice background_error cache_bytes cache_entry_bytes cache_hits cache_misses compaction_bytes_per_second \
+             compactions_paused debt_bytes debt_seconds disk filter_bytes jobs last_background_error latencies levels \
+             live_bytes lookups memory memtable_capacity_bytes memtables pending_delete_bytes policy reads recovery \
+             since_opening snapshots space_amplification_max space_amplification_worst stale_bytes visible_sequence \
+             wal_bytes wal_segments write_amplification writing_stopped"
         );
         assert_eq!(names(&shown["disk"]), "free_bytes is_low reserve_bytes total_bytes");
-        assert_eq!(names(&shown["buffers"][0]), "entries memory_bytes raw_bytes");
+        assert_eq!(names(&shown["memtables"][0]), "entries memory_bytes raw_bytes");
         assert_eq!(
             names(&shown["memory"]),
             "budget_bytes cache_bytes cache_capacity_bytes compactions_bytes filters_bytes indexes_bytes iterators_bytes \
@@ -509,25 +374,25 @@ mod tests {
         );
         assert_eq!(
             names(&shown["levels"][0]),
-            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots runs_in_compactions \
-             tables tombstones written_raw_bytes"
+            "capacity_bytes entries file_bytes filter_bits occupancy raw_bytes run_slots runs runs_above_slots \
+             runs_in_compactions tables tombstones written_raw_bytes"
         );
         assert_eq!(
             names(&shown["levels"][0]["runs"][0]),
-            "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_compaction in_vain_per_lookup \
-             lookups_estimated lookups_in_vain_estimated raw_bytes tables tombstones"
+            "entries file_bytes filter_bits filter_false_positives filter_fpr filter_fpr_measured id in_compaction \
+             lookups lookups_estimated lookups_zero_result_estimated raw_bytes tables tombstones zero_results_per_lookup"
         );
         assert_eq!(
             names(&shown["since_opening"]),
-            "compaction_bytes compaction_failures compactions entries_written filter_rebuild_bytes_read \
-             filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes \
-             flushes moves raw_bytes_written reshapes write_delay_seconds write_delays write_stall_seconds \
-             write_stalls"
+            "commit_groups compaction_bytes compaction_failures compactions entries_written filter_rebuild_bytes_read \
+             filters_dropped filters_loaded filters_rebuilt flush_bytes flush_failures flushed_raw_bytes flushes \
+             ingest_bytes ingested_raw_bytes ingests moves raw_bytes_written reshapes write_delay_seconds write_delays \
+             write_stall_seconds write_stalls"
         );
         assert_eq!(
             names(&shown["lookups"]),
-            "cached_entries data_blocks_read filter_false_positives filter_negatives filter_probes lookups predicted_block_reads_absent predicted_block_reads_present \
-             sampled"
+            "cached_entries data_blocks_read filter_false_positives filter_negatives filter_probes lookups \
+             predicted_block_reads_absent predicted_block_reads_present sampled"
         );
         assert_eq!(names(&shown["latencies"]), "found_by_reads found_in_memory multi_gets not_found seeks");
         assert_eq!(names(&shown["latencies"]["seeks"]), "p50_ns p999_ns p99_ns samples");

@@ -1,12 +1,31 @@
 //! Results as JSON objects.
 
 use serde_json::{Map, Value};
+use tamarack::{Figure, Statistic};
 
 use crate::text;
 
 /// An object with these members.
 pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// An object with these statistics by name.
+pub(crate) fn figures(figures: Vec<(&Statistic, Figure)>) -> Map<String, Value> {
+    figures.into_iter().map(|(row, figure)| (row.name.to_owned(), value(figure))).collect()
+}
+
+/// A statistic's value; JSON has no infinity, so an infinite number is null.
+fn value(figure: Figure) -> Value {
+    match figure {
+        Figure::Flag(flag) => flag.into(),
+        Figure::Count(count) => count.into(),
+        Figure::Number(number) => number.into(),
+        Figure::Text(text) => text.into(),
+        Figure::Group(group) => figures(group).into(),
+        Figure::List(list) => list.into_iter().map(value).collect(),
+        _ => Value::Null,
+    }
 }
 
 /// The object of one record.

@@ -64,7 +64,7 @@ fn latencies(stats: &Stats) -> Option<String> {
     ];
     let timed = kinds.into_iter().filter(|(_, percentiles)| percentiles.samples > 0);
     let rows: Vec<Vec<String>> = timed
-        .map(|(name, Percentiles { samples, p50_ns, p99_ns, p999_ns })| {
+        .map(|(name, Percentiles { samples, p50_ns, p99_ns, p999_ns, .. })| {
             vec![name.to_owned(), grouped(samples), show_ns(p50_ns), show_ns(p99_ns), show_ns(p999_ns)]
         })
         .collect();

@@ -76,9 +76,13 @@ fn drop_column(rows: &mut [Vec<String>], column: usize) {
 }
 
 fn buffer_row(stats: &Stats) -> Vec<String> {
-    let segments: Vec<Segment> =
-        stats.buffers.iter().rev().map(|buffer| Segment { bytes: buffer.raw_bytes, is_compacting: false }).collect();
-    let size_bytes: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
+    let segments: Vec<Segment> = stats
+        .memtables
+        .iter()
+        .rev()
+        .map(|memtable| Segment { bytes: memtable.raw_bytes, is_compacting: false })
+        .collect();
+    let size_bytes: u64 = stats.memtables.iter().map(|memtable| memtable.raw_bytes).sum();
     let capacity = stats.memtable_capacity_bytes;
     vec![
         "memtable".to_owned(),
@@ -87,7 +91,7 @@ fn buffer_row(stats: &Stats) -> Vec<String> {
         share(size_bytes, capacity),
         show_bytes(capacity),
         String::new(),
-        grouped(stats.buffers.iter().map(|buffer| buffer.entries).sum()),
+        grouped(stats.memtables.iter().map(|memtable| memtable.entries).sum()),
     ]
 }
 
@@ -150,7 +154,7 @@ pub(crate) fn runs(stats: &Stats) -> String {
                 format!("{:.1}", run.filter_bits_per_entry()),
                 if run.filter_bits == 0 { String::new() } else { rate(run.filter_fpr) },
                 run.lookups.false_positive_rate().map_or_else(String::new, rate),
-                if run.lookups.sampled == 0 { String::new() } else { grouped(run.lookups.estimated_in_vain()) },
+                if run.lookups.sampled == 0 { String::new() } else { grouped(run.lookups.estimated_zero_result()) },
                 if run.in_compaction { "compacting".to_owned() } else { String::new() },
             ]
         }));
@@ -280,31 +284,28 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tamarack::{MemtableStats, RunStats};
+    use tamarack::{DiskStats, MemtableStats, RunStats};
 
     use super::*;
+    use crate::testing::with;
 
     fn buffer(raw_bytes: u64) -> MemtableStats {
-        MemtableStats { entries: raw_bytes / 100, raw_bytes, memory_bytes: 0 }
+        with(|memtable: &mut MemtableStats| (memtable.entries, memtable.raw_bytes) = (raw_bytes / 100, raw_bytes))
     }
 
     fn level(capacity_bytes: u64, run_slots: u32, runs: Vec<RunStats>) -> LevelStats {
-        LevelStats { capacity_bytes, run_slots, runs, written_raw_bytes: 0 }
+        with(|level: &mut LevelStats| {
+            (level.capacity_bytes, level.run_slots, level.runs) = (capacity_bytes, run_slots, runs);
+        })
     }
 
     fn run(id: u64, mebibytes: u64, is_compacting: bool) -> RunStats {
         let raw_bytes = mebibytes << 20;
-        RunStats {
-            id,
-            in_compaction: is_compacting,
-            tables: 1,
-            entries: raw_bytes / 100,
-            tombstones: 7,
-            raw_bytes,
-            file_bytes: raw_bytes / 2,
-            filter_bits: 0,
-            ..RunStats::default()
-        }
+        with(|run: &mut RunStats| {
+            (run.id, run.in_compaction) = (id, is_compacting);
+            (run.tables, run.entries, run.tombstones) = (1, raw_bytes / 100, 7);
+            (run.raw_bytes, run.file_bytes) = (raw_bytes, raw_bytes / 2);
+        })
     }
 
     /// A buffer of 1 MiB and levels of 4, 16 and 64 MiB.
@@ -314,12 +315,11 @@ mod tests {
             capacity *= 4;
             level(capacity, 4, runs)
         });
-        Stats {
-            memtable_capacity_bytes: 1 << 20,
-            buffers: vec![buffer(300_000), buffer(1 << 20)],
-            levels: levels.into(),
-            ..Stats::default()
-        }
+        with(|stats: &mut Stats| {
+            stats.memtable_capacity_bytes = 1 << 20;
+            stats.memtables = vec![buffer(300_000), buffer(1 << 20)];
+            stats.levels = levels.into();
+        })
     }
 
     /// A tree at rest: bars grow evenly with the capacity, runs are to scale, oldest first; a small
@@ -346,15 +346,11 @@ mod tests {
         let mut stats =
             tree([vec![], vec![run(9, 6, true), run(8, 6, true), run(7, 8, false)], vec![run(3, 40, false)]]);
         stats.levels[1].written_raw_bytes = 5 << 20;
-        stats.jobs = vec![JobStats {
-            cause: "level 1 is full".to_owned(),
-            inputs: vec![9, 8],
-            target_level: 2,
-            done_bytes: 3 << 20,
-            left_bytes: 9 << 20,
-            parts_working: 2,
-            ..JobStats::default()
-        }];
+        stats.jobs = vec![with(|job: &mut JobStats| {
+            "level 1 is full".clone_into(&mut job.cause);
+            (job.inputs, job.target_level) = (vec![9, 8], 2);
+            (job.done_bytes, job.left_bytes, job.parts_working) = (3 << 20, 9 << 20, 2);
+        })];
         let drawn = levels(&stats);
         let line = |number: usize| drawn.lines().nth(number).unwrap_or_default();
         assert!(line(0).ends_with("runs  entries  tombstones  compacting  written"), "{drawn}");
@@ -392,9 +388,9 @@ mod tests {
         assert!(said(&stats).starts_with("compactions are paused"), "{}", said(&stats));
         stats.background_error = Some("no space".to_owned());
         assert!(said(&stats).ends_with("no space"), "{}", said(&stats));
-        let disk =
-            tamarack::DiskStats { free_bytes: 1 << 20, total_bytes: 1 << 30, reserve_bytes: 2 << 20, is_low: true };
-        stats.disk = Some(disk);
+        stats.disk = Some(with(|disk: &mut DiskStats| {
+            (disk.free_bytes, disk.reserve_bytes, disk.is_low) = (1 << 20, 2 << 20, true);
+        }));
         assert!(said(&stats).contains("puts are refused, deletes are accepted; free some space"), "{}", said(&stats));
         stats.writing_stopped = Some("a sync failed".to_owned());
         assert!(said(&stats).ends_with("a sync failed"), "{}", said(&stats));

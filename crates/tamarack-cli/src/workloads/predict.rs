@@ -34,7 +34,7 @@ pub(super) fn blocks(workload: &Workload, stats: &Stats, data: &Data, block_byte
         return None;
     }
     let runs = || stats.levels.iter().flat_map(|level| &level.runs).filter(|run| run.entries > 0);
-    let buffered = stats.buffers.iter().map(|buffer| buffer.entries).sum();
+    let buffered = stats.memtables.iter().map(|memtable| memtable.entries).sum();
     let met: Vec<Met> = runs().map(|run| Met { entries: run.entries as f64, covers: 1.0 }).collect();
     let per_block = range::entries_per_block(block_bytes as f64, (data.entry_bytes() + RAW_BYTES_PER_ENTRY) as f64);
     let scan = |entries| range::blocks(&met, data.all_entries() as f64, entries, per_block, data.digits());
@@ -52,7 +52,7 @@ pub(super) fn blocks(workload: &Workload, stats: &Stats, data: &Data, block_byte
 /// each as likely.
 pub(crate) fn lookup_blocks(stats: &Stats) -> (f64, f64) {
     let runs = || stats.levels.iter().flat_map(|level| &level.runs).filter(|run| run.entries > 0);
-    let buffered = stats.buffers.iter().map(|buffer| buffer.entries).sum();
+    let buffered = stats.memtables.iter().map(|memtable| memtable.entries).sum();
     (runs().map(|run| run.filter_fpr).sum(), found(runs(), buffered))
 }
 
@@ -109,7 +109,7 @@ pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &S
 pub(super) fn space_amplification(stats: &Stats, live_raw_bytes: u64) -> Option<f64> {
     let space = &stats.space;
     let in_runs: u64 = stats.levels.iter().map(|level| level.total().raw_bytes).sum();
-    let in_buffers: u64 = stats.buffers.iter().map(|buffer| buffer.raw_bytes).sum();
+    let in_buffers: u64 = stats.memtables.iter().map(|memtable| memtable.raw_bytes).sum();
     let beside = match space.live_bytes {
         0 => 0.0,
         live => (space.stale_bytes + space.pending_delete_bytes) as f64 / live as f64,
@@ -129,16 +129,17 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use tamarack::{LevelStats, MemtableStats, SpaceStats};
+    use tamarack::{LevelStats, MemtableStats};
 
     use super::*;
+    use crate::testing::with;
 
     /// Three runs in two levels, by hand.
     fn three_runs() -> Stats {
-        let run = |entries, filter_fpr| RunStats { entries, filter_fpr, ..RunStats::default() };
-        let level = |runs| LevelStats { runs, ..LevelStats::default() };
+        let run = |entries, fpr| with(|run: &mut RunStats| (run.entries, run.filter_fpr) = (entries, fpr));
+        let level = |runs| with(|level: &mut LevelStats| level.runs = runs);
         let levels = vec![level(vec![run(100, 0.5), run(300, 0.1), run(0, 1.0)]), level(vec![run(600, 0.01)])];
-        Stats { levels, ..Stats::default() }
+        with(|stats: &mut Stats| stats.levels = levels)
     }
 
     fn near(found: Option<f64>, expected: f64) {
@@ -166,7 +167,7 @@ mod tests {
             assert_eq!(of(&stats, none), None, "{none}");
         }
         // Half as many entries again are in a memtable, and cost nothing.
-        stats.buffers = vec![MemtableStats { entries: 500, ..MemtableStats::default() }];
+        stats.memtables = vec![with(|memtable: &mut MemtableStats| memtable.entries = 500)];
         near(of(&stats, "readrandom"), lookup / 1.5);
     }
 
@@ -174,11 +175,14 @@ mod tests {
     /// live.
     #[test]
     fn space_by_hand() {
-        let runs = vec![RunStats { raw_bytes: 3000, ..RunStats::default() }];
-        let mut stats = Stats { levels: vec![LevelStats { runs, ..LevelStats::default() }], ..Stats::default() };
+        let runs = vec![with(|run: &mut RunStats| run.raw_bytes = 3000)];
+        let levels = vec![with(|level: &mut LevelStats| level.runs = runs)];
+        let mut stats = with(|stats: &mut Stats| stats.levels = levels);
         near(space_amplification(&stats, 2000), 1.5);
-        stats.space = SpaceStats { live_bytes: 1000, stale_bytes: 300, pending_delete_bytes: 200 };
-        stats.buffers = vec![MemtableStats { raw_bytes: 500, ..MemtableStats::default() }];
+        stats.space.live_bytes = 1000;
+        stats.space.stale_bytes = 300;
+        stats.space.pending_delete_bytes = 200;
+        stats.memtables = vec![with(|memtable: &mut MemtableStats| memtable.raw_bytes = 500)];
         near(space_amplification(&stats, 2000), 2.5);
         assert_eq!(space_amplification(&stats, 0), None);
     }

@@ -1,5 +1,5 @@
-//! [`AccessFrequencies`]: how often lookups pass each table with an elastic filter in vain, aged,
-//! while tables come and go.
+//! [`AccessFrequencies`]: how often zero-result lookups reach each table with an elastic filter,
+//! aged, while tables come and go.
 //!
 //! ```text
 //! sampled lookups, per table ─► frequencies, aged ─► tamarack_model::filter_plan ─► units of each
@@ -11,7 +11,7 @@
 //! tables were that it overlaps: of one run all that lie inside its keys, half of those that lie
 //! across
 //! a border, and its part of one that it lies inside of; and of several runs that which gives most,
-//! since a lookup in vain passes all of them.
+//! since a zero-result lookup reaches all of them.
 //!
 //! A database that was just opened knows nothing: small runs then have more units for each entry
 //! than large ones ([`tamarack_model::access_frequency::PRIOR`]).
@@ -46,8 +46,8 @@ struct Known {
     /// The run it is in, by its place.
     run: usize,
     frequency: AccessFrequency,
-    /// Its samples in vain that are counted already.
-    in_vain: u64,
+    /// Its samples of zero-result lookups that are counted already.
+    zero_result: u64,
 }
 
 impl AccessFrequencies {
@@ -80,18 +80,18 @@ impl AccessFrequencies {
         let all = sampled - self.sampled;
         self.sampled = sampled;
         for known in self.tables.values_mut() {
-            let in_vain = known.file.upgrade().map_or(known.in_vain, |file| file.lookups().sampled_in_vain);
-            known.frequency = known.frequency.after(all, in_vain - known.in_vain, half_life);
-            known.in_vain = in_vain;
+            let zero_result = known.file.upgrade().map_or(known.zero_result, |file| file.lookups().sampled_zero_result);
+            known.frequency = known.frequency.after(all, zero_result - known.zero_result, half_life);
+            known.zero_result = zero_result;
         }
         let files = inputs.files.iter().enumerate().flat_map(|(run, files)| files.iter().map(move |file| (run, file)));
         let known = |(run, file): (usize, &Arc<TableFile>)| {
-            let known = self.tables.get(&file.id()).map(|known| (known.frequency, known.in_vain));
-            let (frequency, in_vain) = known.unwrap_or_else(|| {
-                let here = file.lookups().sampled_in_vain;
+            let known = self.tables.get(&file.id()).map(|known| (known.frequency, known.zero_result));
+            let (frequency, zero_result) = known.unwrap_or_else(|| {
+                let here = file.lookups().sampled_zero_result;
                 (inherited(file.meta(), self.tables.values()).after(0, here, half_life), here)
             });
-            (file.id(), Known { file: Arc::downgrade(file), meta: file.meta().clone(), run, frequency, in_vain })
+            (file.id(), Known { file: Arc::downgrade(file), meta: file.meta().clone(), run, frequency, zero_result })
         };
         let now = files.filter(|(_, file)| file.units().is_some()).map(known).collect();
         let before = std::mem::replace(&mut self.tables, now);
@@ -154,7 +154,7 @@ mod tests {
 
     fn known(run: usize, from: u8, to: u8, entries: u64, frequency: u64) -> Known {
         let frequency = AccessFrequency::default().after(0, frequency, 1);
-        Known { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run, frequency, in_vain: 0 }
+        Known { file: Weak::new(), meta: Arc::new(meta(from, to, entries)), run, frequency, zero_result: 0 }
     }
 
     /// Frequencies go with the keys: all of what stands inside of a new table, half of what stands
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(frequency_of(meta(15, 35, 200), &run), of(4 + 40 + 300));
         assert_eq!(frequency_of(meta(22, 25, 50), &run), of(20));
         assert_eq!(frequency_of(meta(22, 25, 500), &run), of(40));
-        // Each lookup in vain comes by both runs.
+        // Each zero-result lookup reaches both runs.
         let two = [known(1, 10, 19, 100, 8), known(2, 10, 13, 100, 3), known(2, 14, 19, 100, 4)];
         assert_eq!(frequency_of(meta(10, 19, 300), &two), of(8));
     }

@@ -1,9 +1,11 @@
-//! [`FilterInputs`]: the runs of a tree as the filter decider sees them ([`tamarack_model::filter_plan`]): tables with the filters that they have and could have, and what lookups ask of the runs.
+//! [`FilterInputs`]: the runs of a tree as the filter decider sees them
+//! ([`tamarack_model::filter_plan`]): tables with the filters that they have and could have, and
+//! what lookups ask of the runs.
 //!
-//! With `allocation=observed` a run weighs as much as sampled lookups passed it in vain lately: in
-//! the last one or two periods of `crate::stats`, about half a million lookups. The output of a
-//! compaction takes over what the oldest of its inputs saw. A database that was just opened has
-//! seen nothing, which is the same as `allocation=monkey`.
+//! With `allocation=observed` the weight of a run is its recent share of zero-result lookups,
+//! sampled: in the last one or two periods of `crate::stats`, about half a million lookups. The
+//! output of a compaction takes over what the oldest of its inputs saw. A database that was just
+//! opened has seen nothing, which is the same as `allocation=monkey`.
 //!
 //! Decides nothing and changes nothing. Tests: `tests/suite/allocation.rs`,
 //! `tests/suite/observed.rs`.
@@ -144,10 +146,10 @@ fn seen_of(run: &Run) -> SeenRun {
     let mut seen = SeenRun { bytes: Bytes(run.cached_raw_bytes()), ..SeenRun::default() };
     let mut entries = 0.0;
     for slice in run.slices().iter() {
-        let (came, in_vain, lookups) = slice.table().seen_lately();
+        let (came, zero_result, lookups) = slice.table().seen_lately();
         let of_slice = slice.share_of(slice.table().meta().entries) as f64;
         seen.came += came;
-        seen.misses += in_vain;
+        seen.misses += zero_result;
         seen.lookups += lookups as f64 * of_slice;
         entries += of_slice;
     }

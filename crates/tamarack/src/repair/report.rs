@@ -6,6 +6,7 @@ use crate::error::Error;
 
 /// What a repair did, or would do.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RepairReport {
     /// True if it was done; false if it was only planned, or if there was nothing to be done.
     pub applied: bool,
@@ -30,6 +31,7 @@ pub struct RepairReport {
 
 /// A file that is not part of the database after a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Replaced {
     /// The file.
     pub path: PathBuf,
@@ -41,6 +43,7 @@ pub struct Replaced {
 
 /// Entries that are lost, or may be.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Lost {
     /// The file that had them.
     pub path: PathBuf,

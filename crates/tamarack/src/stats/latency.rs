@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::Counter;
+use super::statistics::statistics;
 
 /// Kind of a timed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,33 +56,44 @@ impl Latencies {
     }
 }
 
-/// Latencies of sampled lookups since the database was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LatencyStats {
-    /// Lookups of one existing key, without reading a data block.
-    pub found_in_memory: Percentiles,
-    /// Lookups of one existing key that read data blocks.
-    pub found_by_reads: Percentiles,
-    /// Zero-result lookups of one key.
-    pub not_found: Percentiles,
-    /// Calls of [`crate::Db::multi_get`], each as a whole.
-    pub multi_gets: Percentiles,
-    /// Seeks of scans in all runs: one at the beginning of each scan, and more where it skips many
-    /// deleted or overwritten entries.
-    pub seeks: Percentiles,
+statistics! {
+    /// Latencies of sampled lookups since the database was opened.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LatencyStats {
+        /// Lookups of one existing key, without reading a data block.
+        found_in_memory: Percentiles;
+
+        /// Lookups of one existing key that read data blocks.
+        found_by_reads: Percentiles;
+
+        /// Zero-result lookups of one key.
+        not_found: Percentiles;
+
+        /// Calls of [`crate::Db::multi_get`], each as a whole.
+        multi_gets: Percentiles;
+
+        /// Seeks of scans in all runs: one at the beginning of each scan, and more where it
+        /// skips many deleted or overwritten entries.
+        seeks: Percentiles;
+    }
 }
 
-/// Percentiles of a latency, in nanoseconds, within 6 %. All 0 without samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Percentiles {
-    /// Number of samples.
-    pub samples: u64,
-    /// The median.
-    pub p50_ns: u64,
-    /// The 99th percentile.
-    pub p99_ns: u64,
-    /// The 99.9th percentile.
-    pub p999_ns: u64,
+statistics! {
+    /// Percentiles of a latency, in nanoseconds, within 6 %. All 0 without samples.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Percentiles {
+        /// Number of samples.
+        samples: u64, "samples";
+
+        /// The median.
+        p50_ns: u64, "nanoseconds";
+
+        /// The 99th percentile.
+        p99_ns: u64, "nanoseconds";
+
+        /// The 99.9th percentile.
+        p999_ns: u64, "nanoseconds";
+    }
 }
 
 /// Number of doublings. Latencies below 8 ns are exact; those from 2³⁶ ns (69 s) on share a bucket.

@@ -19,7 +19,7 @@
 //! operations.
 
 use std::cell::RefCell;
-use std::ops::{AddAssign, Deref, Sub};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -32,53 +32,35 @@ use super::Counter;
 use super::latency::{Latencies, LookupKind};
 use super::number::Number;
 use super::samples::{Lately, Sampler, sampled_lately};
+use super::statistics::statistics;
 
-/// Counters of one or more lookups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LookupCounts {
-    /// Lookups; each key of [`crate::Db::multi_get`] is one.
-    pub lookups: u64,
-    /// Filter probes.
-    pub filter_probes: u64,
-    /// Negative probes: the table was skipped.
-    pub filter_negatives: u64,
-    /// False positives: positive probes of tables without the key.
-    pub filter_false_positives: u64,
-    /// Data blocks read, since they were not in the block cache: the read amplification, summed
-    /// over lookups, that the models predict. [`ReadStats::gets`](crate::ReadStats::gets) and
-    /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets) count them too, with index blocks.
-    pub data_blocks_read: u64,
-    /// Entry cache hits, for which no block was needed: an entry, or the absence of the key from a
-    /// table whose filter gives a false positive.
-    pub cached_entries: u64,
-}
+statistics! {
+    sums;
+    /// Counters of one or more lookups.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LookupCounts {
+        /// Lookups; each key of [`crate::Db::multi_get`] is one.
+        lookups: u64, "lookups";
 
-impl AddAssign for LookupCounts {
-    fn add_assign(&mut self, other: Self) {
-        *self = Self {
-            lookups: self.lookups + other.lookups,
-            filter_probes: self.filter_probes + other.filter_probes,
-            filter_negatives: self.filter_negatives + other.filter_negatives,
-            filter_false_positives: self.filter_false_positives + other.filter_false_positives,
-            data_blocks_read: self.data_blocks_read + other.data_blocks_read,
-            cached_entries: self.cached_entries + other.cached_entries,
-        };
-    }
-}
+        /// Filter probes.
+        filter_probes: u64, "filter probes";
 
-impl Sub for LookupCounts {
-    type Output = Self;
+        /// Negative probes: the table was skipped.
+        filter_negatives: u64, "filter negatives";
 
-    /// Returns the counts since `earlier`.
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            lookups: self.lookups - earlier.lookups,
-            filter_probes: self.filter_probes - earlier.filter_probes,
-            filter_negatives: self.filter_negatives - earlier.filter_negatives,
-            filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
-            data_blocks_read: self.data_blocks_read - earlier.data_blocks_read,
-            cached_entries: self.cached_entries - earlier.cached_entries,
-        }
+        /// False positives: positive probes of tables without the key.
+        filter_false_positives: u64, "filter false positives";
+
+        /// Data blocks read, since they were not in the block cache: the read amplification,
+        /// summed over lookups, that the models predict.
+        /// [`ReadStats::gets`](crate::ReadStats::gets) and
+        /// [`ReadStats::multi_gets`](crate::ReadStats::multi_gets) count them too, with index
+        /// blocks.
+        data_blocks_read: u64, "data blocks read";
+
+        /// Entry cache hits, for which no block was needed: an entry, or the absence of the key
+        /// from a table whose filter gives a false positive.
+        cached_entries: u64, "cached entries";
     }
 }
 

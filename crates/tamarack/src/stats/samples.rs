@@ -30,6 +30,7 @@ use tamarack_env::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
 use super::number::Number;
+use super::statistics::statistics;
 
 /// Mean number of lookups per sample. A sample costs less than 500 ns, so at 64 it adds less than
 /// 10 ns to each lookup on average.
@@ -140,7 +141,7 @@ impl Sampler {
 #[derive(Debug, Default)]
 pub struct TableSamples {
     lookups: Counter,
-    in_vain: Counter,
+    zero_result: Counter,
     filter_negatives: Counter,
     filter_false_positives: Counter,
     filter_lines: Counter,
@@ -156,7 +157,7 @@ impl TableSamples {
     pub fn note(&self, sampled: u64, found: bool, is_negative: bool, is_false_positive: bool, filter_lines: u32) {
         self.lately.add(sampled, [1, u64::from(!found)]);
         self.lookups.add(1);
-        self.in_vain.add(u64::from(!found));
+        self.zero_result.add(u64::from(!found));
         self.filter_negatives.add(u64::from(is_negative));
         self.filter_false_positives.add(u64::from(is_false_positive));
         self.filter_lines.add(u64::from(filter_lines));
@@ -177,44 +178,57 @@ impl TableSamples {
     /// Returns the counts so far. `since` is the number of samples of the database since the table
     /// was created or the database was opened.
     pub fn get(&self, since: u64) -> RunLookups {
-        let in_vain = self.in_vain.get();
+        let zero_result = self.zero_result.get();
         RunLookups {
             sampled: self.lookups.get(),
-            sampled_in_vain: in_vain,
+            sampled_zero_result: zero_result,
             sampled_filter_negatives: self.filter_negatives.get(),
             sampled_filter_false_positives: self.filter_false_positives.get(),
             sampled_filter_lines: self.filter_lines.get(),
             filter_false_positives: self.false_positives.get(),
             // A concurrent sample may be counted here before it is counted in the database.
-            in_vain_per_lookup: if in_vain == 0 { 0.0 } else { in_vain as f64 / since.max(in_vain) as f64 },
+            zero_results_per_lookup: if zero_result == 0 {
+                0.0
+            } else {
+                zero_result as f64 / since.max(zero_result) as f64
+            },
         }
     }
 }
 
-/// Lookups that reached a run, since its tables were created or the database was opened. A lookup
-/// reaches a run if no younger entry decides it, and the key range of one of the run's tables
-/// contains its key.
-///
-/// All fields but [`RunLookups::filter_false_positives`] count **sampled** lookups, a random one in
-/// [`LOOKUPS_PER_SAMPLE`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunLookups {
-    /// Sampled lookups that reached the run.
-    pub sampled: u64,
-    /// Those whose key the run did not have.
-    pub sampled_in_vain: u64,
-    /// Those with a negative filter probe, which skipped the table.
-    pub sampled_filter_negatives: u64,
-    /// Those with a false positive.
-    pub sampled_filter_false_positives: u64,
-    /// Cache lines of filters that all these lookups read.
-    pub sampled_filter_lines: u64,
-    /// False positives of the run's filters over all lookups, exactly.
-    pub filter_false_positives: u64,
-    /// Estimated share of the database's lookups that reach the run and do not find their key in
-    /// it, which is what its filter can save. For a younger table, of the lookups since it was
-    /// created.
-    pub in_vain_per_lookup: f64,
+statistics! {
+    sums;
+    /// Lookups that reached a run, since its tables were created or the database was opened. A
+    /// lookup reaches a run if no younger entry decides it, and the key range of one of the run's
+    /// tables contains its key.
+    ///
+    /// All fields but [`RunLookups::filter_false_positives`] count **sampled** lookups, a random
+    /// one in [`LOOKUPS_PER_SAMPLE`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct RunLookups {
+        /// Sampled lookups that reached the run.
+        sampled: u64, "sampled";
+
+        /// Those whose key the run did not have.
+        sampled_zero_result: u64, "sampled zero result";
+
+        /// Those with a negative filter probe, which skipped the table.
+        sampled_filter_negatives: u64, "sampled filter negatives";
+
+        /// Those with a false positive.
+        sampled_filter_false_positives: u64, "sampled filter false positives";
+
+        /// Cache lines of filters that all these lookups read.
+        sampled_filter_lines: u64, "sampled filter lines";
+
+        /// False positives of the run's filters over all lookups, exactly.
+        filter_false_positives: u64, "filter false positives";
+
+        /// Estimated share of the database's lookups that reach the run and do not find their
+        /// key in it, which is what its filter can save. For a younger table, of the lookups
+        /// since it was created.
+        zero_results_per_lookup: f64, "fraction of lookups";
+    }
 }
 
 impl RunLookups {
@@ -224,8 +238,8 @@ impl RunLookups {
     }
 
     /// Returns an estimate of the lookups that did not find their key in the run.
-    pub fn estimated_in_vain(&self) -> u64 {
-        self.sampled_in_vain * LOOKUPS_PER_SAMPLE
+    pub fn estimated_zero_result(&self) -> u64 {
+        self.sampled_zero_result * LOOKUPS_PER_SAMPLE
     }
 
     /// Returns the measured false positive rate of the run's filters: false positives, which are
@@ -236,20 +250,6 @@ impl RunLookups {
         let absent = self.filter_false_positives + negatives;
         (self.sampled_filter_negatives + self.sampled_filter_false_positives > 0)
             .then(|| self.filter_false_positives as f64 / absent as f64)
-    }
-
-    /// Returns the sums of both.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            sampled: self.sampled + other.sampled,
-            sampled_in_vain: self.sampled_in_vain + other.sampled_in_vain,
-            sampled_filter_negatives: self.sampled_filter_negatives + other.sampled_filter_negatives,
-            sampled_filter_false_positives: self.sampled_filter_false_positives + other.sampled_filter_false_positives,
-            sampled_filter_lines: self.sampled_filter_lines + other.sampled_filter_lines,
-            filter_false_positives: self.filter_false_positives + other.filter_false_positives,
-            in_vain_per_lookup: self.in_vain_per_lookup + other.in_vain_per_lookup,
-        }
     }
 }
 

@@ -411,7 +411,7 @@ impl CommitQueue {
         let delay = self.settings.throttle.admit(&*self.env, bytes, begins);
         if !delay.is_zero() {
             self.counters.write_delays.add(1);
-            self.counters.write_delay_ns.add(delay.as_nanos() as u64);
+            self.counters.write_delay_seconds.add(delay);
         }
     }
 
@@ -447,7 +447,7 @@ impl CommitQueue {
             self.database.events.post(|| Event::WriteStallEnded);
         }
         self.counters.write_stalls.add(1);
-        self.counters.write_stall_ns.add((self.env.now() - began).as_nanos() as u64);
+        self.counters.write_stall_seconds.add(self.env.now() - began);
         outcome
     }
 

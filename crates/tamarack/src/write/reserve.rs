@@ -26,6 +26,7 @@ use tamarack_env::{Env, Space};
 
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
+use crate::stats::DiskStats;
 
 /// Interval of queries while space is low.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -52,20 +53,6 @@ pub enum ReserveBytes {
     Set(u64),
     /// This size, but at most a twentieth of the disk.
     UpTo(u64),
-}
-
-/// Disk space and reserve of a database.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DiskStats {
-    /// Free space, in bytes.
-    pub free_bytes: u64,
-    /// Size of the file system, in bytes.
-    pub total_bytes: u64,
-    /// Reserve for flushes and compactions, in bytes: [`crate::AdvancedOptions::reserve_bytes`].
-    pub reserve_bytes: u64,
-    /// True while puts are refused: free space fell below the reserve and has not risen a quarter
-    /// above it since.
-    pub is_low: bool,
 }
 
 impl Reserve {

@@ -275,7 +275,7 @@ fn changes_of_policy() {
         }
         let stats = db.stats();
         let in_active = if stats.memtable_capacity_bytes == 20 { 10 } else { 30 };
-        assert_eq!(stats.buffers[0].raw_bytes, in_active, "memtables of {}", stats.memtable_capacity_bytes);
+        assert_eq!(stats.memtables[0].raw_bytes, in_active, "memtables of {}", stats.memtable_capacity_bytes);
     });
 }
 

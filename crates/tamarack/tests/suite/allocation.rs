@@ -118,7 +118,7 @@ fn full_trees_have_the_optimum() -> Result<()> {
     Ok(())
 }
 
-/// For lookups that find something, more bits go to the runs that they pass in vain: they read less
+/// For lookups that find something, more bits go to the runs that they reach without a result: they read less
 /// than with bits shared out for absent keys.
 #[test]
 fn mixes_get_filters_of_their_own() -> Result<()> {

@@ -201,8 +201,8 @@ fn tombstones_do_not_stay_for_ever() {
     assert_eq!(all(&db).len(), 20);
 }
 
-/// A snapshot that still needs what tombstones hide keeps them, and nothing is merged in vain
-/// meanwhile.
+/// A snapshot that still needs what tombstones hide keeps them, and meanwhile no compaction
+/// begins for nothing.
 #[test]
 fn tombstones_wait_for_snapshots() {
     let env = SimEnv::new(1);

@@ -15,6 +15,7 @@ mod checkpoints;
 mod compactions;
 mod corpus;
 mod design;
+mod documents;
 mod edit_bytes;
 mod elastic;
 mod entries;
@@ -29,7 +30,6 @@ mod limits;
 #[cfg(feature = "measure")]
 mod measure;
 mod observed;
-mod options;
 mod rates;
 mod read_only;
 mod reads;

@@ -60,11 +60,11 @@ fn check(what: &str, db: &Db, lookups: u64, mut next: impl FnMut(u64) -> (u8, u6
     let mut came = lookups;
     for (run, (before, after)) in runs(&before).into_iter().zip(runs(&after)).enumerate() {
         let zero_result = came - of_run[run];
-        let RunLookups { sampled, sampled_in_vain, filter_false_positives, .. } = before.lookups;
+        let RunLookups { sampled, sampled_zero_result, filter_false_positives, .. } = before.lookups;
         let seen = (after.lookups.sampled - sampled) * LOOKUPS_PER_SAMPLE;
         // Keys after the last of the run reach no table: one in `ENTRIES`.
         assert_near(what, seen, came);
-        assert_near(what, (after.lookups.sampled_in_vain - sampled_in_vain) * LOOKUPS_PER_SAMPLE, zero_result);
+        assert_near(what, (after.lookups.sampled_zero_result - sampled_zero_result) * LOOKUPS_PER_SAMPLE, zero_result);
         let measured = (after.lookups.filter_false_positives - filter_false_positives) as f64 / zero_result as f64;
         println!("{what}, run {run}: {measured:.4} false positives, predicted {:.4}", after.filter_fpr);
         came = zero_result;
@@ -105,7 +105,7 @@ fn rates_are_those_of_the_filters() -> Result<()> {
         assert!((measured / run.filter_fpr - 1.0).abs() < 0.15, "{measured} instead of {}", run.filter_fpr);
         assert!((4.8..5.2).contains(&run.filter_bits_per_entry()), "{}", run.filter_bits_per_entry());
         // Every lookup has passed every run.
-        assert!((run.lookups.in_vain_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
+        assert!((run.lookups.zero_results_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
         assert_eq!(run.lookups.sampled_filter_lines, run.lookups.sampled, "a blocked filter takes one cache line");
     }
     let latencies = stats.latencies;
@@ -128,10 +128,10 @@ fn young_tables_are_not_taken_for_unasked() -> Result<()> {
     let runs = runs(&db.stats());
     assert_eq!(runs.len(), 4);
     for run in &runs {
-        assert!((run.lookups.in_vain_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
+        assert!((run.lookups.zero_results_per_lookup - 1.0).abs() < 0.01, "{:?}", run.lookups);
     }
-    assert_near("the young run", runs[0].lookups.estimated_in_vain(), 50_000);
-    assert_near("the others", runs[1].lookups.estimated_in_vain(), 100_000);
+    assert_near("the young run", runs[0].lookups.estimated_zero_result(), 50_000);
+    assert_near("the others", runs[1].lookups.estimated_zero_result(), 100_000);
     Ok(())
 }
 

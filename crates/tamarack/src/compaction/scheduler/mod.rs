@@ -66,14 +66,14 @@ use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::edit::{Change, KeyRange};
 use crate::format::shape::TreeDesign;
-use crate::stats::Counters;
+use crate::stats::{Counters, DiskStats};
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::Wal;
+use crate::write::Reserve;
 use crate::write::throttle::Throttle;
-use crate::write::{DiskStats, Reserve};
 
 pub use reshape::ReshapeEstimate;
 

@@ -34,6 +34,7 @@ const BUFFERS_MAX: u64 = 1 << 20;
 /// [`Db::estimate_reshape`](crate::Db::estimate_reshape): raw bytes that flushes and compactions
 /// write while data arrives, until no compaction is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReshapeEstimate {
     /// Specification of the present policy.
     pub policy_before: String,

@@ -1,0 +1,225 @@
+//! [`Stats`] of an open database, collected from its parts. The tables in `stats` say which
+//! statistics there are.
+//!
+//! # Units
+//!
+//! **Raw bytes** are those of entries: key, value, and 8 for each entry. Shapes, debts and write
+//! amplification are in raw bytes, which do not depend on compression. **File bytes** are the bytes
+//! of tables on storage.
+//!
+//! # Precision
+//!
+//! Levels, runs, jobs and memtables are of one moment; counters go on meanwhile. A table that a
+//! compaction has cut counts for its run by a share (a half if one side is cut, a third if both
+//! are), since the position of a cut among the table's entries is not known without reading it; so
+//! sizes of runs in compactions are estimates.
+//!
+//! Lookups are counted exactly in sum. Lookups by run, and latencies, come from a random sample of
+//! one lookup in [`LOOKUPS_PER_SAMPLE`](crate::LOOKUPS_PER_SAMPLE) ([`RunLookups`]).
+//!
+//! Cost: one pass over all slices. Jobs and the state are read under the scheduler's lock; the pass
+//! is made without it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tamarack_filter::kind_to_number;
+use tamarack_model::FilterKind;
+use tamarack_model::filter::predict;
+
+use crate::compaction::progress::{BackgroundSnapshot, JobProgress};
+use crate::database::Activity;
+use crate::engine::Engine;
+use crate::format::meta::TableId;
+use crate::memory::{Account, MemoryPart};
+use crate::stats::{JobStats, LevelStats, MemoryStats, MemtableStats, RunLookups, RunStats, SpaceStats, Stats};
+use crate::tree::run::Run;
+use crate::tree::state::State;
+use crate::tree::table_file::TableFile;
+
+impl MemoryStats {
+    fn of(account: &Account, memtables_bytes: u64) -> Self {
+        let all_memtables_bytes = account.bytes(MemoryPart::Memtables);
+        let memtables_bytes = memtables_bytes.min(all_memtables_bytes);
+        let mut this = Self {
+            budget_bytes: account.budget().total_bytes,
+            total_bytes: 0,
+            over_bytes: 0,
+            memtables_bytes,
+            cache_bytes: account.cache_bytes(),
+            cache_capacity_bytes: account.cache_capacity(),
+            filters_bytes: account.bytes(MemoryPart::Filters),
+            indexes_bytes: account.bytes(MemoryPart::Indexes) + account.kept_bytes(),
+            iterators_bytes: account.bytes(MemoryPart::Iterators),
+            compactions_bytes: account.bytes(MemoryPart::Compactions),
+            pinned_bytes: account.pinned_bytes() + all_memtables_bytes - memtables_bytes,
+            wal_bytes: account.bytes(MemoryPart::Wal),
+            tables_bytes: account.bytes(MemoryPart::Tables),
+        };
+        this.total_bytes = this.parts().iter().map(|part| part.1).sum();
+        this.over_bytes = this.total_bytes.saturating_sub(this.budget_bytes);
+        this
+    }
+}
+
+impl Stats {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let background = engine.scheduler.background();
+        let BackgroundSnapshot { policy, shape, state, jobs, paused, speed, space_bound } = &background;
+        let memtables =
+            std::iter::once(&state.active).chain(state.immutable.iter().map(|immutable| &immutable.memtable));
+        let counters = &engine.counters;
+        let debt = jobs.iter().map(|job| job.left).sum();
+        // A database opened for reading only is in good health, although it takes no writes.
+        let health = &engine.database.health;
+        let errors = [Activity::Flush, Activity::Compaction].map(|activity| health.check_progress(activity).err());
+        let background_error = errors.into_iter().flatten().next().filter(|_| !health.is_read_only());
+        let stopped = health.check_running().err().filter(|_| !health.is_read_only());
+        Self {
+            policy: policy.to_string(),
+            memtable_capacity_bytes: shape.buffer().0,
+            memtables: memtables
+                .map(|memtable| MemtableStats {
+                    entries: memtable.entries(),
+                    raw_bytes: memtable.raw_bytes(),
+                    memory_bytes: memtable.memory_bytes(),
+                })
+                .collect(),
+            levels: levels(&background, &counters.level_bytes.get()),
+            jobs: jobs.iter().map(JobStats::of).collect(),
+            debt_bytes: debt,
+            debt_seconds: speed.filter(|_| !paused).map(|speed| debt as f64 / speed),
+            compaction_bytes_per_second: *speed,
+            compactions_paused: *paused,
+            background_error: background_error.map(|error| error.to_string()),
+            writing_stopped: stopped.map(|error| error.to_string()),
+            disk: engine.scheduler.disk(),
+            last_background_error: health.last_error().map(|error| error.to_string()),
+            space: SpaceStats::of(state, engine.tables.pending_bytes()),
+            space_amplification_worst: state.tree().space_amplification_worst(),
+            space_amplification_max: space_bound.map(|bound| bound.most()),
+            wal_segments: engine.wal.segments().len(),
+            wal_bytes: engine.wal.segments().iter().map(|segment| segment.bytes).sum(),
+            visible_sequence: engine.database.sequences.visible().0,
+            snapshots: engine.database.sequences.snapshots(),
+            memory: MemoryStats::of(&engine.account, state.memtables_memory_bytes()),
+            cache_bytes: engine.cache.used_bytes(),
+            cache_entry_bytes: engine.cache.entry_bytes(),
+            cache_hits: engine.cache.hits(),
+            cache_misses: engine.cache.misses(),
+            reads: engine.tables.storage().counters().get(),
+            filter_bytes: engine.tables.filter_bytes(),
+            lookups: engine.tree.lookups.sums(),
+            lookups_sampled: engine.tree.lookups.sampled(),
+            latencies: engine.tree.lookups.latencies().get(),
+            ..Self::counted(counters)
+        }
+    }
+}
+
+/// All levels of the shape, and any others that the tree has.
+fn levels(background: &BackgroundSnapshot, written: &[u64]) -> Vec<LevelStats> {
+    let (shape, tree) = (&background.shape, background.state.tree());
+    // The version does not record the inputs of flushes and of compactions of a range.
+    let in_job = |run: &Run| background.jobs.iter().any(|job| job.inputs.contains(&run.id()));
+    let count = shape.last().max(tree.levels().len()).max(written.len());
+    let level = |index: usize| {
+        let of_shape = shape.levels().get(index);
+        let runs = tree.levels().get(index).into_iter().flat_map(|level| level.runs());
+        LevelStats {
+            capacity_bytes: of_shape.map_or(0, |level| level.capacity.0),
+            run_slots: of_shape.map_or(1, |level| level.runs),
+            runs: runs.map(|run| RunStats::of(run, tree.compaction_of(run.id()).is_some() || in_job(run))).collect(),
+            written_raw_bytes: written.get(index).copied().unwrap_or(0),
+        }
+    };
+    (0..count).map(level).collect()
+}
+
+impl RunStats {
+    fn of(run: &Run, in_compaction: bool) -> Self {
+        let lookups = tables_of(run).fold(RunLookups::default(), |sum, table| sum + table.lookups());
+        let sums = run.slices().iter().fold(Self { id: run.id().0, in_compaction, ..Self::default() }, |sum, slice| {
+            let meta = slice.table().meta();
+            Self {
+                tables: sum.tables + 1,
+                entries: sum.entries + slice.share_of(meta.entries),
+                tombstones: sum.tombstones + slice.share_of(meta.tombstones),
+                raw_bytes: sum.raw_bytes + slice.share_of(meta.raw_bytes),
+                file_bytes: sum.file_bytes + slice.share_of(meta.file_bytes),
+                filter_bits: sum.filter_bits + slice.share_of(slice.table().filter().1),
+                ..sum
+            }
+        });
+        Self { lookups, filter_fpr: filter_fpr(run), ..sums }
+    }
+}
+
+/// The tables of a run, each once.
+fn tables_of(run: &Run) -> impl Iterator<Item = &Arc<TableFile>> {
+    let mut before = None;
+    // Slices of one table are neighbours, since they are in key order.
+    run.slices().iter().map(|slice| slice.table()).filter(move |table| before.replace(table.id()) != Some(table.id()))
+}
+
+/// Predicted false positive rate of the filters of a run's tables, averaged over entries. Tables
+/// with about the same bits per entry are taken together.
+fn filter_fpr(run: &Run) -> f64 {
+    /// Sizes are rounded to this fraction of a bit per entry; within it, rates differ by less than
+    /// 1 %.
+    const PARTS: u64 = 64;
+    let (mut all, mut passed) = (0, 0.0);
+    let mut alike: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();
+    for table in tables_of(run) {
+        let (meta, (filter_kind, filter_bits)) = (table.meta(), table.filter());
+        all += meta.entries;
+        if let Some(units) = table.units().filter(|units| units.in_memory > 0) {
+            passed += meta.entries as f64 * units.fpr(meta);
+            continue;
+        }
+        match FilterKind::ALL.into_iter().position(|kind| kind_to_number(kind) == filter_kind) {
+            Some(kind) => {
+                let sums = alike.entry((kind, filter_bits * PARTS / meta.entries.max(1))).or_default();
+                *sums = (sums.0 + filter_bits, sums.1 + meta.entries);
+            }
+            None => passed += meta.entries as f64,
+        }
+    }
+    for ((kind, _), (bits, entries)) in alike {
+        let entries = entries.max(1) as f64;
+        passed += entries * predict(FilterKind::ALL[kind], bits as f64 / entries).fpr;
+    }
+    if all == 0 { 1.0 } else { passed / all as f64 }
+}
+
+impl JobStats {
+    fn of(job: &JobProgress) -> Self {
+        let resumed = || "resumed from before the database was opened".to_owned();
+        Self {
+            is_flush: job.is_flush,
+            cause: job.cause.map_or_else(resumed, |cause| cause.to_string()),
+            inputs: job.inputs.iter().map(|run| run.0).collect(),
+            target_level: job.target,
+            done_bytes: job.total.saturating_sub(job.left),
+            left_bytes: job.left,
+            parts_working: job.parts_taken,
+            parts_waiting: job.parts_waiting,
+        }
+    }
+}
+
+impl SpaceStats {
+    fn of(state: &State, pending_delete_bytes: u64) -> Self {
+        let mut live: BTreeMap<TableId, u64> = BTreeMap::new();
+        for slice in state.tree().runs().flat_map(|run| run.slices().iter()) {
+            let table = slice.table().meta();
+            let bytes = live.entry(table.id).or_default();
+            // The shares of a table's slices are estimates; together they are not more than the
+            // table.
+            *bytes = table.file_bytes.min(*bytes + slice.share_of(table.file_bytes));
+        }
+        let live_bytes = live.values().sum();
+        let all_bytes: u64 = state.tree().tables().map(|table| table.meta().file_bytes).sum();
+        Self { live_bytes, stale_bytes: all_bytes - live_bytes, pending_delete_bytes }
+    }
+}

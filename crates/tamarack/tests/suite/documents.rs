@@ -1,0 +1,144 @@
+//! `docs/OPTIONS.md` and `docs/STATS.md` are generated from the tables of options and statistics.
+//!
+//! The tests compare; with `TAMARACK_REWRITE=1` in the environment they write the files instead.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use tamarack::internals::Row;
+use tamarack::{
+    AdvancedOptions, DiskStats, JobStats, LatencyStats, LevelStats, LookupCounts, MemoryStats, MemtableStats, Options,
+    Percentiles, ReadStats, ReaderStats, RunLookups, RunStats, SpaceStats, Statistic, Stats,
+};
+
+/// The documents match the tables.
+#[test]
+fn the_documents_are_up_to_date() {
+    for (name, made) in [("OPTIONS.md", options()), ("STATS.md", statistics())] {
+        compare(name, &made);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment serves the engine; this test reads files of the repository"
+)]
+fn compare(name: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    if std::env::var_os("TAMARACK_REWRITE").is_some() {
+        fs::write(&path, made).expect("can be written");
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(made == stored, "run with TAMARACK_REWRITE=1 and review the difference; {name} would now be\n{made}");
+}
+
+fn options() -> String {
+    let mut text = String::from(OPTIONS);
+    for (group, _, rows) in OPTION_GROUPS {
+        let _ = write!(text, "\n| `{group}` | default | range |\n|---|---|---|\n");
+        for row in rows {
+            let _ = writeln!(text, "| [`{0}`](#{0}) | {1} | {2} |", row.name, prose(row.default), prose(row.range));
+        }
+    }
+    for (group, about, rows) in OPTION_GROUPS {
+        let _ = write!(text, "\n## {group}\n\n{about}\n");
+        for row in rows {
+            let effect: String = row.effect.lines().map(|line| line.trim().to_owned() + "\n").collect();
+            let (default, range) = (prose(row.default), prose(row.range));
+            let _ = write!(
+                text,
+                "\n### `{}`\n\n{}\nTakes `{}`. Default: {default}. Range: {range}.\n",
+                row.name,
+                prose(&effect),
+                row.takes
+            );
+        }
+    }
+    text
+}
+
+/// Removes the links that only rustdoc can follow.
+fn prose(rustdoc: &str) -> String {
+    rustdoc.replace("[`crate::", "`").replace("[`", "`").replace("`]", "`")
+}
+
+const OPTION_GROUPS: [(&str, &str, &[Row]); 2] = [
+    (
+        "Options",
+        "What most programs need: `Options::new().memory_bytes(512 << 20).open(\"data/prices\")`.",
+        Options::TABLE,
+    ),
+    (
+        "AdvancedOptions",
+        "Overrides of settings that are otherwise derived: `Options::new().advanced(AdvancedOptions::new().policy(\"tiering:T=4\"))`.",
+        AdvancedOptions::TABLE,
+    ),
+];
+
+const OPTIONS: &str = "\
+# Options
+
+Generated from the tables in `crates/tamarack/src/options.rs`, as is the documentation of the setters; `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite documents`
+writes it anew, and the test fails if it is out of date.
+
+Sizes are in bytes. Opening a database with a value out of its range fails with an error that says what is allowed. `tamarack COMMAND --help` lists the options of a
+command.
+";
+
+fn statistics() -> String {
+    let mut text = String::from(STATISTICS);
+    for (group, about, rows) in STATISTIC_GROUPS {
+        let _ = write!(text, "\n## {group}\n\n{about}\n\n| name | unit | meaning |\n|---|---|---|\n");
+        for row in rows {
+            let unit = match group_of(row) {
+                Some(group) => format!("[{group}](#{})", group.to_lowercase()),
+                None => row.unit.to_owned(),
+            };
+            let meaning = row.meaning.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = writeln!(text, "| `{}` | {unit} | {} |", row.name, prose(&meaning));
+        }
+    }
+    text
+}
+
+/// The group that a statistic consists of, if it is one.
+///
+/// # Panics
+/// If it is a group that the document lacks.
+fn group_of(row: &Statistic) -> Option<&'static str> {
+    let inner = row.takes.split(['<', '>']).find(|part| !["Vec", "Option"].contains(part)).expect("it has a type");
+    let found = STATISTIC_GROUPS.into_iter().map(|(group, ..)| group).find(|group| *group == inner);
+    let is_value = ["bool", "u32", "u64", "usize", "f64", "String"].contains(&inner);
+    assert!(is_value || found.is_some(), "add a group for `{}: {}`", row.name, row.takes);
+    found
+}
+
+const STATISTIC_GROUPS: [(&str, &str, &[Statistic]); 14] = [
+    ("Stats", "The database as a whole: `Db::stats()`.", Stats::TABLE),
+    ("MemtableStats", "One memtable.", MemtableStats::TABLE),
+    ("LevelStats", "One level of the tree.", LevelStats::TABLE),
+    ("RunStats", "One run.", RunStats::TABLE),
+    ("RunLookups", "Sampled lookups that reached a run.", RunLookups::TABLE),
+    ("JobStats", "One flush or compaction in progress.", JobStats::TABLE),
+    ("SpaceStats", "Space of tables on storage.", SpaceStats::TABLE),
+    ("DiskStats", "Space of the disk.", DiskStats::TABLE),
+    ("MemoryStats", "Memory by part.", MemoryStats::TABLE),
+    ("LookupCounts", "Lookups, counted exactly.", LookupCounts::TABLE),
+    ("LatencyStats", "Latencies of sampled lookups, by kind.", LatencyStats::TABLE),
+    ("Percentiles", "Latency percentiles of one kind of lookup.", Percentiles::TABLE),
+    ("ReadStats", "Reads from tables, by reader.", ReadStats::TABLE),
+    ("ReaderStats", "Reads from tables by one kind of reader.", ReaderStats::TABLE),
+];
+
+const STATISTICS: &str = "\
+# Statistics
+
+Generated from the tables in `crates/tamarack/src/stats`, as are the fields of `Stats` and their documentation; `TAMARACK_REWRITE=1 cargo test -p tamarack --test suite documents`
+writes it anew, and the test fails if it is out of date.
+
+`Db::stats()` returns the values; `Stats::figures()` returns them with names and units, for programs that export all of them. `tamarack stats --json` prints
+them by these names; counters of the engine are in `since_opening` there.
+
+Raw bytes are those of entries: key, value, and 8 for each entry. File bytes are those of SSTables on storage, after compression.
+";
