@@ -26,7 +26,7 @@
 //! count a step use that name.
 
 use std::ffi::OsString;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
@@ -93,7 +93,9 @@ pub trait Env: Send + Sync + Debug {
     /// Creates an empty file for reading and writing. `AlreadyExists` if the name is taken.
     fn create(&self, path: &Path, step: Step) -> io::Result<Arc<dyn File>>;
 
-    /// Opens an existing file. `NotFound` if there is none.
+    /// Opens an existing file, which must be a regular one; never waits for another process.
+    /// `NotFound` if there is none; an error for which [`is_not_regular`] holds if the name is that
+    /// of something else.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
 
     /// Takes the exclusive lock at `path`, and creates the lock file if needed. `WouldBlock` if
@@ -122,6 +124,12 @@ pub trait Env: Send + Sync + Debug {
             request.read_alone(number, queue);
             number += 1;
         }
+    }
+
+    /// The number of files that this process may have open at a time; `None` if there is no limit,
+    /// or none is known.
+    fn open_files_max(&self) -> Option<u64> {
+        None
     }
 
     /// Monotonic time since a fixed moment. A time that another thread or a worker read may lie
@@ -158,6 +166,40 @@ pub trait Env: Send + Sync + Debug {
 pub fn is_unlinkable(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | Unsupported | TooManyLinks)
+}
+
+/// The cause of an error: a name stands for something that is neither a regular file nor a
+/// directory, such as a FIFO. Its kind is `InvalidInput`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotRegular(
+    /// What it is, such as `"a FIFO"`.
+    pub &'static str,
+);
+
+impl fmt::Display for NotRegular {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a regular file, but {}", self.0)
+    }
+}
+
+impl std::error::Error for NotRegular {}
+
+impl From<NotRegular> for io::Error {
+    fn from(found: NotRegular) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, found)
+    }
+}
+
+/// True for errors of calls that need a regular file, where the name is that of a directory or of
+/// something else ([`NotRegular`]).
+pub fn is_not_regular(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::IsADirectory || error.get_ref().is_some_and(|cause| cause.is::<NotRegular>())
+}
+
+/// True for errors that mean that this process, or the system, may open no more files: the call did
+/// nothing, and can succeed when others are closed.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(rustix::io::Errno::from_io_error(error), Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 /// Source of requests for [`Env::read_queue`] and receiver of their results.

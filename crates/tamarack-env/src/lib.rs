@@ -28,8 +28,8 @@ pub mod sync;
 
 pub use aligned::AlignedBuffer;
 pub use env::{
-    Access, Env, Event, File, Lock, Progress, ReadQueue, ReadRequest, Space, Step, Work, Worker, is_unlinkable,
-    read_together,
+    Access, Env, Event, File, Lock, NotRegular, Progress, ReadQueue, ReadRequest, Space, Step, Work, Worker,
+    is_not_regular, is_out_of_descriptors, is_unlinkable, read_together,
 };
 pub use memory::MemoryEnv;
 pub use os::{Batching, OsEnv, TempDir};

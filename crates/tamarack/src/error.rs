@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tamarack_env::{is_not_regular, is_out_of_descriptors};
 use tamarack_format::VERSION;
 use tamarack_format::shape::ShapeError;
 use tamarack_format::stored::Flaw;
@@ -146,7 +147,7 @@ impl fmt::Display for Error {
         match self {
             Self::Io { source, .. } => {
                 self.fmt_without_advice(f)?;
-                write!(f, "; {}, then try again", advice(source.kind()))
+                write!(f, "; {}, then try again", advice(source))
             }
             Self::Corruption { path, offset, what } => {
                 write!(f, "{}: damaged at byte {offset}: {what}; `Options::verify` lists all damage", path.display())
@@ -185,7 +186,7 @@ impl fmt::Display for Error {
                     "; writes have stopped, because it is unknown how much of the last one is durable; reads still work; ",
                 )?;
                 match &**cause {
-                    Self::Io { source, .. } => write!(f, "{}, then reopen the database", advice(source.kind())),
+                    Self::Io { source, .. } => write!(f, "{}, then reopen the database", advice(source)),
                     _ => f.write_str("reopen the database"),
                 }
             }
@@ -203,14 +204,18 @@ impl Error {
     }
 }
 
-/// Returns what to do about a storage error of this kind.
-fn advice(kind: io::ErrorKind) -> &'static str {
-    match kind {
+/// Returns what to do about a storage error.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "check the owner and mode of the file, its directory and its file system"
         }
         io::ErrorKind::NotFound => "check that the path is right",
+        _ if is_not_regular(error) => "move it out of the way: a file of the database belongs there",
+        _ if is_out_of_descriptors(error) => {
+            "raise the limit of open files (`ulimit -n`), or lower `AdvancedOptions::open_files_max`"
+        }
         _ => "check the device and the system's log",
     }
 }

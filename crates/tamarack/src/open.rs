@@ -146,7 +146,7 @@ fn table_files(dir: &Path, options: &Resolved) -> (Arc<Account>, Arc<BlockCache>
     account.set_cache(&cache);
     let index_bytes = options.index_bytes.unwrap_or(account.cache_share() / INDEX_SHARE);
     let env = options.env.clone();
-    let storage = TableStorage::new(env, cache.clone(), account.clone(), index_bytes, options.direct_io);
+    let storage = TableStorage::new(env, cache.clone(), account.clone(), index_bytes, options.table_access());
     let tables = TableFiles::with_filters(storage, dir, options.filter.bits_per_entry());
     (account, cache, tables)
 }

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::events::Listener;
 use crate::format::block::Compression;
 use crate::memory::Budget;
+use crate::table::{TableAccess, open_files_max};
 use crate::tree::manifest::ROLL_BYTES_MIN;
 use crate::wal::Tail;
 use crate::write::Durability;
@@ -236,6 +237,12 @@ options! {
         /// I/O the option has no effect.
         direct_io(direct: bool) -> bool, default "false", range "true or false";
 
+        /// Maximum number of files of tables that are open at a time. With more tables than that, a
+        /// table's file is closed when it was not read for a while, and opened again when it is; a
+        /// read in progress keeps its file. Besides, a database opens a few files for its WAL, its
+        /// manifest and directories, and some for each background thread.
+        open_files_max(count: usize) -> usize, default "half of the process's limit of open files when the database is opened", range "at least 1";
+
         /// Whether opening fails if the WAL does not end cleanly. Without it, an incomplete end
         /// that a crash left, after everything known to be durable, is dropped and reported
         /// ([`crate::RecoveryReport`]).
@@ -275,6 +282,7 @@ impl Options {
         at_least("block_bytes", advanced.block_bytes.map(|bytes| bytes as u64), 64)?;
         at_least("immutable_memtables_max", advanced.immutable_memtables_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", advanced.table_bytes, 1)?;
+        at_least("open_files_max", advanced.open_files_max.map(|count| count as u64), 1)?;
         at_least("compaction_bytes_per_second", advanced.compaction_bytes_per_second, 1)?;
         at_least("threads", self.threads.map(|threads| threads as u64), 1)?;
         let space_bound = match self.space_amplification_max {
@@ -303,6 +311,7 @@ impl Options {
             threads: self.threads.unwrap_or_else(|| env.cores().clamp(1, 4)),
             policy: advanced.policy.as_deref().map(parse_policy).transpose()?,
             filter: parse_filter(advanced.filter.as_deref().unwrap_or(DEFAULT_FILTER))?,
+            open_files_max: advanced.open_files_max.unwrap_or_else(|| open_files_max(&*env)),
             env,
             durability: self.durability.unwrap_or(Durability::Buffered),
             compression,
@@ -351,6 +360,11 @@ pub(crate) fn parse_filter(specification: &str) -> Result<FilterChoice> {
 }
 
 impl Resolved {
+    /// How tables are read.
+    pub(crate) fn table_access(&self) -> TableAccess {
+        TableAccess { direct: self.direct_io, open_files_max: self.open_files_max }
+    }
+
     /// True if new tables store digests. Without filters, none is ever built from them.
     pub(crate) fn keeps_digests(&self) -> bool {
         self.filter_digests && self.filter != FilterChoice::None
@@ -396,6 +410,7 @@ pub(crate) struct Resolved {
     pub(crate) budget: Budget,
     pub(crate) manifest_bytes: u64,
     pub(crate) direct_io: bool,
+    pub(crate) open_files_max: usize,
     /// `None` derives it from the cache's size.
     pub(crate) index_bytes: Option<u64>,
     /// `None` derives it.
@@ -449,7 +464,8 @@ mod tests {
             assert!(row(name).default.contains(holds), "{name}: {} instead of {holds}", row(name).default);
         }
         // No single value.
-        let others = ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes"];
+        let others =
+            ["threads", "advanced", "env", "cache_bytes", "index_bytes", "listener", "reserve_bytes", "open_files_max"];
         for row in Options::TABLE.iter().chain(AdvancedOptions::TABLE) {
             let looked_at = holds.iter().any(|(name, _)| *name == row.name) || others.contains(&row.name);
             assert!(looked_at, "cover the default of `{}` in this test", row.name);
@@ -462,7 +478,7 @@ mod tests {
     fn ranges_are_what_the_tables_say() {
         let advanced = |advanced: AdvancedOptions| Options::new().advanced(advanced);
         type Set<'a> = &'a dyn Fn(u64) -> Options;
-        let at_least: [(&str, u64, &str, Set<'_>); 7] = [
+        let at_least: [(&str, u64, &str, Set<'_>); 8] = [
             ("memory_bytes", MEMORY_BYTES_MIN, "at least 1 MiB", &|n| Options::new().memory_bytes(n)),
             ("threads", 1, "at least 1", &|n| Options::new().threads(n as usize)),
             ("memtable_bytes", 1, "at least 1,", &|n| advanced(AdvancedOptions::new().memtable_bytes(n))),
@@ -470,6 +486,7 @@ mod tests {
                 advanced(AdvancedOptions::new().immutable_memtables_max(n as usize))
             }),
             ("block_bytes", 64, "at least 64", &|n| advanced(AdvancedOptions::new().block_bytes(n as usize))),
+            ("open_files_max", 1, "at least 1", &|n| advanced(AdvancedOptions::new().open_files_max(n as usize))),
             ("table_bytes", 1, "at least 1", &|n| advanced(AdvancedOptions::new().table_bytes(n))),
             ("compaction_bytes_per_second", 1, "at least 1", &|n| {
                 advanced(AdvancedOptions::new().compaction_bytes_per_second(n))

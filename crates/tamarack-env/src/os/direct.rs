@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs::File as OpenFile;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ use rustix::io::Errno;
 use super::bounce::Bounces;
 use super::buffered::BufferedFile;
 use super::read::Span;
+use super::regular;
 use crate::aligned::AlignedBuffer;
 use crate::env::{File, Step};
 use crate::sync::{Mutex, Rank};
@@ -86,7 +87,7 @@ impl DirectFiles {
     /// Opens a file; `None` if it cannot be read past the page cache. Fails as any open does.
     pub(super) fn open(&self, path: &Path) -> io::Result<Option<DirectFile>> {
         let mut options = OpenFile::options();
-        let file = match options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path) {
+        let file = match regular::open(path, options.read(true), OFlags::DIRECT) {
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::OPNOTSUPP)) => {
                 return Ok(None);
             }

@@ -10,6 +10,9 @@ use std::fs::TryLockError;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use super::regular;
 use crate::env::Lock;
 
 /// A held lock. The descriptor is all there is to it: closing it releases the lock.
@@ -21,14 +24,15 @@ impl LockFile {
     /// Takes the lock at `path`, or fails with `WouldBlock`.
     #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
     pub(super) fn take(path: &Path) -> io::Result<Self> {
-        let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = std::fs::OpenOptions::new();
+        let file = regular::open(path, options.read(true).write(true).create(true).truncate(false), OFlags::empty())?;
         Self::held(file.try_lock(), file, path)
     }
 
     /// Takes a share of the lock at `path`, which must be there, or fails with `WouldBlock`.
     #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
     pub(super) fn share(path: &Path) -> io::Result<Self> {
-        let file = std::fs::OpenOptions::new().read(true).open(path)?;
+        let file = regular::open(path, std::fs::OpenOptions::new().read(true), OFlags::empty())?;
         Self::held(file.try_lock_shared(), file, path)
     }
 

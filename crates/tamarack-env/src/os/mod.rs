@@ -1,9 +1,9 @@
 //! The operating system's files, clock, randomness and threads.
 //!
 //! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state
-//! but the workers, the clock, the generator of random numbers, the number of cores, and what reads
-//! use again and again (memory, rings, threads): all that is on storage is what the operating
-//! system says it is.
+//! but the workers, the clock, the generator of random numbers, the number of cores, descriptors of
+//! directories, and what reads use again and again (memory, rings, threads): all that is on storage
+//! is what the operating system says it is.
 //!
 //! What we rest on (Linux; other Unix systems may do):
 //!
@@ -16,10 +16,10 @@
 //!   this; a database does not belong there.
 //!
 //! ```text
-//! open ──┬── buffered   through the page cache
-//!        └── direct     past it, where requested and possible; its aligned memory: bounce
-//! queue ─┬── ring       io_uring
-//!        └── threads    where there is none
+//! open ─ regular ─┬── buffered   through the page cache
+//!                 └── direct     past it, where requested and possible; aligned memory: bounce
+//! queue ──────────┬── ring       io_uring
+//!                 └── threads    where there is none
 //! ```
 //!
 //! Tested by the contract suite, on a scratch directory, with each way of batching, buffered and
@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::env::{Access, Env, Event, File, Lock, ReadQueue, Space, Step, Work, Worker};
 use crate::random::Random;
@@ -47,6 +47,7 @@ use bounce::Bounces;
 use buffered::BufferedFile;
 #[cfg(target_os = "linux")]
 use direct::DirectFiles;
+use directories::Directories;
 use lock::LockFile;
 
 mod batch;
@@ -54,9 +55,11 @@ mod bounce;
 mod buffered;
 #[cfg(target_os = "linux")]
 mod direct;
+mod directories;
 mod huge_pages;
 mod lock;
 mod read;
+mod regular;
 #[cfg(target_os = "linux")]
 mod ring;
 mod scratch;
@@ -80,6 +83,7 @@ pub struct OsEnv {
     batches: Batches,
     #[cfg(target_os = "linux")]
     direct: DirectFiles,
+    directories: Directories,
     workers: Workers,
     random: Random,
     cores: usize,
@@ -104,6 +108,7 @@ impl OsEnv {
             batches: Batches::new(batching, bounces.clone()),
             #[cfg(target_os = "linux")]
             direct: DirectFiles::new(bounces),
+            directories: Directories::new(),
             workers: Workers::new(),
             random: Random::from_entropy(),
             // Asked once: on Linux the call reads several files (quotas of control groups), and its
@@ -120,8 +125,7 @@ impl Env for OsEnv {
     }
 
     fn sync_dir(&self, dir: &Path, _step: Step) -> io::Result<()> {
-        let dir = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(rustix::fs::fsync(dir)?)
+        self.directories.sync(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
@@ -176,7 +180,7 @@ impl Env for OsEnv {
             Access::Read | Access::ReadDirect => false,
             Access::ReadWrite => true,
         };
-        let file = std::fs::OpenOptions::new().read(true).write(write).open(path)?;
+        let file = regular::open(path, std::fs::OpenOptions::new().read(true).write(write), OFlags::empty())?;
         Ok(Arc::new(BufferedFile::new(file)))
     }
 
@@ -190,6 +194,10 @@ impl Env for OsEnv {
 
     fn read_queue(&self, queue: &mut dyn ReadQueue) {
         self.batches.read_queue(&self.workers, queue);
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }
 
     fn now(&self) -> Duration {

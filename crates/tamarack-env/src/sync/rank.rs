@@ -79,6 +79,8 @@ pub enum Rank {
     MemtableMemory,
     /// The pieces of a table that are built and wait to be written behind the builder.
     WriteBehind,
+    /// The open files of tables, while one is opened or closed.
+    OpenFiles,
     /// The ids of obsolete tables whose files wait to be deleted.
     Garbage,
     /// The events that wait for the listener.
@@ -91,6 +93,8 @@ pub enum Rank {
     MemoryNames,
     /// The bytes of one file in a memory environment.
     MemoryFile,
+    /// The directories that stay open for their next sync.
+    Directories,
     /// The alignments that devices were found to need for direct reads.
     DirectAlignments,
     /// The idle rings of `io_uring`.

@@ -16,6 +16,8 @@ mod files;
 mod locks;
 mod names;
 mod reads;
+#[cfg(target_os = "linux")]
+mod system;
 
 // The environments, each with the places it gives.
 
@@ -23,6 +25,11 @@ mod os {
     crate::behaviours!(crate::Place::on_disk());
     crate::read_behaviours!(crate::Place::on_disk());
     crate::thread_behaviours!(crate::Place::on_disk());
+    #[cfg(target_os = "linux")]
+    crate::tests! { crate::Place::on_disk();
+        system::what_is_not_regular_is_not_opened,
+        system::sync_dir_follows_the_name,
+    }
 }
 
 /// The same with the other ways of batching, and on the disk that this was built on, where direct
@@ -118,6 +125,7 @@ macro_rules! behaviours {
             names::a_link_needs_a_free_name_and_a_file,
             names::handles_share_one_file,
             names::sync_dir_accepts_a_directory,
+            names::a_directory_is_not_opened,
             files::reads_end_with_the_file,
             files::gaps_read_as_zero,
             files::set_len_cuts_and_extends,

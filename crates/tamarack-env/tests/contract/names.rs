@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use tamarack_env::{Access, is_unlinkable};
+use tamarack_env::{Access, is_not_regular, is_unlinkable};
 
 use crate::{Place, STEP, bytes_of};
 
@@ -140,6 +140,14 @@ pub(crate) fn sync_dir_accepts_a_directory(place: &Place) {
     place.create("file", b"");
     place.env.sync_dir(&place.dir, STEP).unwrap();
     assert!(place.env.sync_dir(&place.path("file"), STEP).is_err(), "a file is no directory");
+}
+
+pub(crate) fn a_directory_is_not_opened(place: &Place) {
+    place.env.create_dir(&place.path("dir"), STEP).unwrap();
+    for access in [Access::Read, Access::ReadWrite, Access::ReadDirect] {
+        let error = place.env.open(&place.path("dir"), access).unwrap_err();
+        assert!(is_not_regular(&error), "{access:?}: {error}");
+    }
 }
 
 /// There is no more free than there is.

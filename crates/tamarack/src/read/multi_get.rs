@@ -227,13 +227,17 @@ impl Lookups<'_> {
 
 impl ReadQueue for Lookups<'_> {
     fn next(&mut self) -> Option<ReadRequest> {
-        if !self.find_read() {
-            return None;
+        while self.find_read() {
+            let lacking = self.to_read.pop_front()?;
+            match lacking.request() {
+                Ok(request) => {
+                    self.reading.push(Some(lacking));
+                    return Some(request);
+                }
+                Err(error) => self.note(Err(error)),
+            }
         }
-        let lacking = self.to_read.pop_front()?;
-        let request = lacking.request();
-        self.reading.push(Some(lacking));
-        Some(request)
+        None
     }
 
     fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {

@@ -178,10 +178,15 @@ impl Seek<'_> {
 
 impl ReadQueue for Seek<'_> {
     fn next(&mut self) -> Option<ReadRequest> {
-        self.find_read();
-        let run = self.to_read.pop_front()?;
-        self.reading.push(run);
-        Some(self.runs[run].request())
+        while self.find_read() {
+            let run = self.to_read.pop_front()?;
+            // As above: the seek asks again, and returns the error.
+            if let Ok(request) = self.runs[run].request() {
+                self.reading.push(run);
+                return Some(request);
+            }
+        }
+        None
     }
 
     fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {

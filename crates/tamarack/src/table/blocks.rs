@@ -142,7 +142,10 @@ impl Lacking {
     }
 
     /// The read request for the block.
-    pub fn request(&self) -> ReadRequest {
+    ///
+    /// # Errors
+    /// If the table's file was closed and cannot be opened again.
+    pub fn request(&self) -> Result<ReadRequest> {
         self.table.file.request(self.handle.offset, self.handle.bytes)
     }
 

@@ -341,7 +341,10 @@ impl TableCursor {
     ///
     /// # Panics
     /// If no read is necessary.
-    pub fn request(&self) -> ReadRequest {
+    ///
+    /// # Errors
+    /// If the table's file was closed and cannot be opened again.
+    pub fn request(&self) -> Result<ReadRequest> {
         let wanted = self.wanted.as_ref().expect("only what lacks something asks for it");
         self.table.file.request(wanted.start, (wanted.end - wanted.start) as usize)
     }

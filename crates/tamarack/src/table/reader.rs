@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tamarack_env::sync::{Mutex, Rank};
-use tamarack_env::{Access, Env, File, ReadRequest};
+use tamarack_env::{Access, Env, ReadRequest};
 use tamarack_filter::{DigestSet, Filter, FilterKind, UNIT_BYTES, kind_to_number};
 use tamarack_model::filter::{LINE_BITS, best_probes, fpr_of, units};
 use tamarack_model::filter_plan::FilterTarget;
@@ -20,6 +20,7 @@ use tamarack_model::filter_plan::FilterTarget;
 use super::filter::{self, FilterOutcome};
 use super::filter_slots::PinnedFilters;
 use super::index::{DataBlockPosition, Index, Lower};
+use super::open_files::PooledFile;
 use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
 use crate::entry::{Entry, Query};
@@ -275,7 +276,7 @@ impl Table {
         let Some(FileName::Table(id)) = name else {
             return Err(Error::InvalidArgument(format!("{}: not the name of a table", path.display())));
         };
-        let opened = env.open(path, Access::Read);
+        let opened = env.open(path, Access::Read).map(PooledFile::alone);
         let file = TableFile::new(opened, path.to_owned(), database, TableId(id), Arc::default())?;
         let tail = file.read_tail(0)?;
         let (footer, root_checksum) = file.footer(&tail)?;
@@ -626,7 +627,9 @@ impl Fetch for ReadThrough<'_> {
 /// The file of a table: checked reads, and errors with file and offset.
 #[derive(Debug)]
 pub(super) struct TableFile {
-    file: Arc<dyn File>,
+    file: PooledFile,
+    /// With which offsets and lengths direct reads need no copy, in bytes.
+    alignment: u64,
     path: PathBuf,
     database: u64,
     id: TableId,
@@ -638,7 +641,7 @@ pub(super) struct TableFile {
 
 impl TableFile {
     fn new(
-        opened: io::Result<Arc<dyn File>>,
+        opened: io::Result<PooledFile>,
         path: PathBuf,
         database: u64,
         id: TableId,
@@ -652,8 +655,9 @@ impl TableFile {
             }
             Err(error) => return Err(Error::io(doing, &path, error)),
         };
-        let bytes = file.len().map_err(|error| Error::io(doing, &path, error))?;
-        Ok(Self { file, path, database, id, place: place(database, id), counters, bytes })
+        let facts = file.with(&path, |file| Ok((file.len()?, file.direct_alignment().unwrap_or(1) as u64)));
+        let (bytes, alignment) = facts.and_then(|facts| facts).map_err(|error| Error::io(doing, &path, error))?;
+        Ok(Self { file, alignment, path, database, id, place: place(database, id), counters, bytes })
     }
 
     /// Reads a block and checks it.
@@ -679,16 +683,16 @@ impl TableFile {
     }
 
     /// Makes a read request, to be carried out together with others.
-    pub(super) fn request(&self, offset: u64, bytes: usize) -> ReadRequest {
-        ReadRequest { file: self.file.clone(), offset, bytes }
+    pub(super) fn request(&self, offset: u64, bytes: usize) -> Result<ReadRequest> {
+        let file = self.file.with(&self.path, Arc::clone).map_err(|error| self.read_error(error, offset))?;
+        Ok(ReadRequest { file, offset, bytes })
     }
 
     /// Extends `start..end` to the alignment of direct I/O, if the file is read past the page
     /// cache.
     pub(super) fn aligned(&self, start: u64, end: u64) -> (u64, u64) {
-        let alignment = self.file.direct_alignment().unwrap_or(1) as u64;
         // At the end of the file the environment does the rest.
-        (start - start % alignment, end.next_multiple_of(alignment).min(self.bytes))
+        (start - start % self.alignment, end.next_multiple_of(self.alignment).min(self.bytes))
     }
 
     /// Reads bytes, which must lie inside the file.
@@ -701,7 +705,8 @@ impl TableFile {
     /// Fills the buffer with the bytes at `offset`.
     pub(super) fn read_into(&self, buffer: &mut [u8], offset: u64, reader: Reader) -> Result<()> {
         self.counters.of(reader).count_read(buffer.len());
-        self.file.read_exact_at(buffer, offset).map_err(|error| self.read_error(error, offset))
+        let read = self.file.with(&self.path, |file| file.read_exact_at(buffer, offset));
+        read.and_then(|read| read).map_err(|error| self.read_error(error, offset))
     }
 
     /// Converts the error of a read at `offset`.

@@ -21,10 +21,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tamarack_env::{Access, Env, File, ReadQueue, ReadRequest};
+use tamarack_env::{Access, Env, ReadQueue, ReadRequest};
 
 use super::filter_slots::{FilterSlots, PinnedFilters};
 use super::index::IndexBudget;
+use super::open_files::{OpenFiles, PooledFile};
 use crate::cache::BlockCache;
 use crate::format::SharedBlock;
 use crate::format::block::Block;
@@ -35,7 +36,7 @@ use crate::stats::{LookupCounters, ReadCounters, Reader, ReaderCounters};
 #[derive(Debug)]
 pub struct TableStorage {
     env: Arc<dyn Env>,
-    access: Access,
+    files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
     account: Arc<Account>,
     index_budget: IndexBudget,
@@ -44,27 +45,44 @@ pub struct TableStorage {
     lookups: LookupCounters,
 }
 
+/// How the files of tables are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct TableAccess {
+    /// With direct I/O, where that is possible.
+    pub direct: bool,
+    /// How many of them may be open at a time.
+    pub open_files_max: usize,
+}
+
+/// How many files of tables a database opens at a time where no option says it: half of what the
+/// process may open, since it opens other files as well.
+pub fn open_files_max(env: &dyn Env) -> usize {
+    env.open_files_max().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(usize::MAX))
+}
+
 impl TableStorage {
     /// Makes the storage of tables in `env` that keep blocks in `cache` and at most `index_bytes`
-    /// of lower index blocks resident, and that are read with direct I/O if `direct` and if that is
-    /// possible. Their memory is charged to `account`.
+    /// of lower index blocks resident, and that are read by `access`. Their memory is charged to
+    /// `account`.
     pub fn new(
         env: Arc<dyn Env>,
         cache: Arc<BlockCache>,
         account: Arc<Account>,
         index_bytes: u64,
-        direct: bool,
+        access: TableAccess,
     ) -> Arc<Self> {
-        let access = if direct { Access::ReadDirect } else { Access::Read };
+        let direct = if access.direct { Access::ReadDirect } else { Access::Read };
+        let files = OpenFiles::new(env.clone(), direct, access.open_files_max);
         let index_budget = IndexBudget::new(index_bytes, account.clone());
         let lookups = LookupCounters::new(env.clone());
         let filter_slots = FilterSlots::default();
-        Arc::new(Self { env, access, cache, account, index_budget, filter_slots, counters: Arc::default(), lookups })
+        Arc::new(Self { env, files, cache, account, index_budget, filter_slots, counters: Arc::default(), lookups })
     }
 
     /// Makes a storage with the page cache and a block cache of its own.
     pub fn buffered(env: Arc<dyn Env>, cache_bytes: u64) -> Arc<Self> {
-        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), Account::new(Budget::unlimited()), 0, false)
+        let access = TableAccess { direct: false, open_files_max: open_files_max(&*env) };
+        Self::new(env, Arc::new(BlockCache::new(cache_bytes)), Account::new(Budget::unlimited()), 0, access)
     }
 
     /// The environment.
@@ -109,13 +127,19 @@ impl TableStorage {
     }
 
     /// Opens a file that is completely durable.
-    pub(super) fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.env.open(path, self.access)
+    pub(super) fn open(&self, path: &Path) -> io::Result<PooledFile> {
+        self.files.open(path)
+    }
+
+    /// The number of files of tables that were opened again after they had been closed for others.
+    pub fn files_reopened(&self) -> u64 {
+        self.files.reopened()
     }
 
     /// Carries out the reads of a queue concurrently ([`Env::read_queue`]), and counts them.
     pub fn read_queue(&self, reader: Reader, queue: &mut dyn ReadQueue) {
-        let mut counted = Counted { queue, counters: self.counters.of(reader), reads: 0 };
+        let in_flight_max = self.files.in_flight_max();
+        let mut counted = Counted { queue, counters: self.counters.of(reader), reads: 0, in_flight: 0, in_flight_max };
         self.env.read_queue(&mut counted);
         if counted.reads > 1 {
             counted.counters.batches.add(1);
@@ -123,22 +147,30 @@ impl TableStorage {
     }
 }
 
-/// Counts the requests of a queue.
+/// Counts the requests of a queue, and holds them back while too many are in flight: each keeps a
+/// file open.
 struct Counted<'a> {
     queue: &'a mut dyn ReadQueue,
     counters: &'a ReaderCounters,
     reads: usize,
+    in_flight: usize,
+    in_flight_max: usize,
 }
 
 impl ReadQueue for Counted<'_> {
     fn next(&mut self) -> Option<ReadRequest> {
+        if self.in_flight >= self.in_flight_max {
+            return None;
+        }
         let request = self.queue.next()?;
+        self.in_flight += 1;
         self.counters.count_read(request.bytes);
         self.reads += 1;
         Some(request)
     }
 
     fn arrived(&mut self, number: usize, bytes: io::Result<&[u8]>) {
+        self.in_flight -= 1;
         self.queue.arrived(number, bytes);
     }
 }

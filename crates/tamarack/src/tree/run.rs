@@ -311,7 +311,10 @@ impl RunCursor {
     ///
     /// # Panics
     /// If it found none.
-    pub fn request(&self) -> ReadRequest {
+    ///
+    /// # Errors
+    /// If the table's file was closed and cannot be opened again.
+    pub fn request(&self) -> Result<ReadRequest> {
         self.place.as_ref().expect("a cursor that was prepared has a place").cursor.request()
     }
 
