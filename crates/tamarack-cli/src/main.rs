@@ -1,8 +1,8 @@
 //! The program `tamarack`: parses the command line, runs a command, and returns an exit status.
 //!
 //! ```text
-//! arguments ── commands::command_line ──► matches ── Subcommand::run ──► results on standard output
-//!                                                                       Outcome or Failure ──► status
+//! arguments ── commands::command_line ──► matches ── Subcommand::run ──► results on stdout
+//!                                                            Outcome or Failure ──► status
 //! ```
 //!
 //! Each command has a file in [`commands`]. [`text`] and [`records`] convert bytes to text,

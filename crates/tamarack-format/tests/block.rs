@@ -77,7 +77,7 @@ fn payload(entries: &[Owned], restart_interval: usize) -> Vec<u8> {
     }
     let mut payload = Vec::new();
     builder.finish_into(&mut payload);
-    assert_eq!(payload.len(), expected_bytes, "the length was foretold");
+    assert_eq!(payload.len(), expected_bytes, "the length was predicted");
     payload
 }
 
@@ -138,7 +138,7 @@ fn blocks_agree_with_their_twin() {
         assert_eq!(payload, twin_payload(&entries, restart_interval));
         let block = Block::decode(payload).expect("sound");
         block.check_restarts().expect("sound");
-        // As it is read by merges, and as it is kept for queries.
+        // As compactions read it, and as queries keep it.
         let block = if seed % 2 == 0 { block } else { block.indexed() };
         for _ in 0..20 {
             let near = &entries[(random.next() % entries.len() as u64) as usize];

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! orders.db ──── write ──── write ──── write ─── … ─── delete everything ✗
-//!                       │ checkpoint                            │
-//!                       ▼                                       │ what was lost is read from there
-//! orders-9.backup   a database of its own, as it was at one moment ──► orders-9.restored, a checkpoint of it, to go on with
+//!                       │ checkpoint                            │ lost data is read from there
+//!                       ▼                                       ▼
+//! orders-9.backup   a database as of one moment ──► orders-9.restored, a checkpoint to go on with
 //! ```
 //!
 //! A checkpoint copies next to nothing: the files of tables get a second name, and are never
@@ -32,8 +32,8 @@ fn main() -> Result<()> {
         take(&db, number)?;
     }
 
-    // Each run of this program makes backups of its own; the number of entries ever written tells them
-    // apart.
+    // Each run of this program makes backups of its own; the number of entries ever written tells
+    // them apart.
     let backup = format!("orders-{}.backup", db.stats().visible_sequence);
     let done = AtomicBool::new(false);
     let report = thread::scope(|scope| {
@@ -61,13 +61,14 @@ fn main() -> Result<()> {
     db.write(&all)?;
     assert_eq!(db.prefix("order/").count(), 0);
 
-    // Restoring is opening. Whoever trusts nothing checks first: every checksum, and every invariant.
+    // Restoring is opening. Whoever trusts nothing checks first: every checksum, and every
+    // invariant.
     let copy = Db::open(&backup)?;
     let found = copy.verify(&mut |_, _| {})?;
     assert!(found.is_ok(), "{:?}", found.problems);
 
-    // All that had been acknowledged before is there, and of what was written meanwhile the beginning;
-    // no batch is there by half.
+    // All that had been acknowledged before is there, and of what was written meanwhile the
+    // beginning; no batch is there by half.
     let orders = copy.prefix("order/").count() as u64;
     assert!(orders >= begin + 10_000, "{orders} orders");
     assert_eq!(copy.prefix("bill/").count() as u64, orders, "an order and its bill were written together");

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! ```text
-//! leveling     level 1  █              one run on each level: few runs to ask, much to merge
+//! leveling     level 1  █              one run on each level: few runs to read, much compaction
 //!              level 2  ██████████
-//! tiering      level 1  █ █ █ █        many runs: written seldom, asked often
+//! tiering      level 1  █ █ █ █        many runs: little written, many read
 //!              level 2  ████ ████ ████
-//! ours         level 1  █ █ █ █        many runs where they are small, and merging them is what most writes pay for;
+//! ours         level 1  █ █ █ █        many runs where they are small, and most writes go;
 //!              level 2  █████ █████    one where almost all data is, and most lookups end
 //!              level 3  ████████████████████████
 //! ```
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
         for entry in 0..ENTRIES {
             db.put(key(entry), [b'v'; 100])?;
         }
-        // Merges go on by themselves; waiting for them makes the picture one of a tree at rest.
+        // Compactions run in the background; waiting for them shows a tree at rest.
         db.flush()?;
         db.wait_for_compactions()?;
         costs.push(show(policy, &db)?);
@@ -64,9 +64,9 @@ fn show(policy: &str, db: &Db) -> Result<Costs> {
     println!("{policy}");
     let stats = db.stats();
     for (number, level) in (1..).zip(&stats.levels) {
-        let held = level.total().raw_bytes as f64 / level.capacity_bytes as f64;
+        let full = level.total().raw_bytes as f64 / level.capacity_bytes as f64;
         let runs = level.runs.len();
-        println!("  level {number}: {runs} of {} runs, {:.0} % full", level.run_slots, 100.0 * held);
+        println!("  level {number}: {runs} of {} runs, {:.0} % full", level.run_slots, 100.0 * full);
         assert!(runs <= level.run_slots as usize, "a tree at rest keeps to its shape");
     }
     let written = stats.write_amplification().expect("buffers were flushed");

@@ -4,7 +4,8 @@
 //! ```sh
 //! cargo build --release --example lookup_cost
 //! for kind in existing missing; do
-//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*existing_lookups*' --toggle-collect='*missing_lookups*' \
+//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
+//!         --toggle-collect='*existing_lookups*' --toggle-collect='*missing_lookups*' \
 //!         target/release/examples/lookup_cost 10 $kind 20000 blocked:bits=10
 //! done
 //! ```

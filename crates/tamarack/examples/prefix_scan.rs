@@ -32,8 +32,8 @@ fn main() -> Result<()> {
     // All readings of one sensor, in the order of time.
     assert_eq!(db.prefix("cellar/").count(), 48);
 
-    // The last three, youngest first: the scan is asked from its other end, and reads no more than it
-    // is asked for.
+    // The last three, youngest first: the scan is asked from its other end, and reads no more than
+    // it is asked for.
     for entry in db.prefix("cellar/").rev().take(3) {
         let (key, degrees) = entry?;
         println!("cellar, hour {}: {} degrees", hour(&key), degrees.escape_ascii());

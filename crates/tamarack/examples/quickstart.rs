@@ -24,8 +24,8 @@ fn main() -> Result<()> {
     assert_eq!(db.get("oak")?.as_deref(), Some(&b"9.80"[..]));
     assert!(db.get("beech")?.is_none());
 
-    // Scans are ordinary iterators, in the order of keys as bytes. Each item is a result, since each
-    // may have to read storage.
+    // Scans are ordinary iterators, in the order of keys as bytes. Each item is a result, since
+    // each may have to read storage.
     for entry in db.scan("a".."p") {
         let (key, value) = entry?;
         println!("{} costs {}", key.escape_ascii(), value.escape_ascii());

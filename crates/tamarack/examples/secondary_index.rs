@@ -39,8 +39,8 @@ fn main() -> Result<()> {
     let early = db.scan("year/1800/".."year/1851/").count();
     assert_eq!(early, 1);
 
-    // One thread moves a book to and fro while another counts. Whatever the moment, the book is in one
-    // year, and what the index names is there.
+    // One thread moves a book to and fro while another counts. Whatever the moment, the book is in
+    // one year, and what the index names is there.
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let counter = scope.spawn(|| {

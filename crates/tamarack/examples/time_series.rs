@@ -6,7 +6,7 @@
 //! ```
 //!
 //! ```text
-//! key      machine '/' second (8 bytes, most significant first)      value   load in per mille (2 bytes)
+//! key    machine '/' second (8 bytes, big-endian)      value   load in per mille (2 bytes)
 //!
 //! retention, machine by machine:
 //!   m00/0 ………………… m00/keep │ m00/keep ………… m00/now │ m01/0 …
@@ -65,8 +65,8 @@ fn main() -> Result<()> {
     assert_eq!(dropped, MACHINES * (SECONDS - KEEP_SECONDS));
     assert_eq!(db.scan::<&[u8]>(..).count() as u64, MACHINES * KEEP_SECONDS);
 
-    // Tombstones and what they hide go when merges meet them: by and by while a database is written to,
-    // or now.
+    // Compactions remove tombstones and the entries that they hide: over time while the database is
+    // written to, or now.
     db.compact()?;
     println!("dropped {dropped} readings: {before} entries on storage before, {} after", on_storage(&db));
     assert_eq!(on_storage(&db), MACHINES * KEEP_SECONDS);
@@ -82,8 +82,7 @@ fn on_storage(db: &Db) -> u64 {
 fn retain(db: &Db, keep_from: u64) -> Result<u64> {
     let (mut batch, mut dropped) = (Batch::new(), 0);
     for machine in 0..MACHINES {
-        // The scan goes on in the picture that it began with: what is deleted behind it does not disturb
-        // it.
+        // The scan has its own snapshot: deletes behind it do not disturb it.
         for entry in db.scan(key(machine, 0)..key(machine, keep_from)) {
             batch.delete(&entry?.0);
             dropped += 1;

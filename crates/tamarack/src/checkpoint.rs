@@ -2,14 +2,15 @@
 //! files of tables with the one that it was made of.
 //!
 //! ```text
-//! claim the directory ─▶ flush ─▶ pin the version ─▶ link its tables ─▶ manifest, synced ─▶ all names synced ─▶ CURRENT
+//! claim the directory ─▶ flush ─▶ pin the version ─▶ link its tables ─▶ manifest, synced
+//!                                                    ─▶ all names synced ─▶ CURRENT
 //! ```
 //!
-//! * **As of one moment.** After the flush, everything that was acknowledged before is in tables,
-//!   and the version names them. What is flushed ends between two commit groups, so no batch is
-//!   divided. The checkpoint's manifest begins with that version: its tables, its shape, its merges
-//!   in progress, which go on there as after a crash. It has no log: what the other database has in
-//!   its own is past that moment.
+//! * **As of one moment.** After the flush, everything acknowledged before is in tables, and the
+//!   version names them. A flush ends between two commit groups, so no batch is divided. The
+//!   checkpoint's manifest begins with that version: its tables, its shape, its compactions in
+//!   progress, which resume there as after a crash. It has no WAL: the other database's WAL is past
+//!   that moment.
 //! * **Sharing.** A table's file never changes, so it may belong to two databases; each removes its
 //!   own name of it, and the space is free when both have. Whoever holds the version keeps the
 //!   files' names here until they have theirs there.

@@ -126,11 +126,14 @@ impl Options {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let options = tamarack::Options::new().advanced(advanced);
     /// # options.open("/prices")?.put("oak", "9.80")?;
-    /// let (one, another) = (options.open_read_only("/prices")?, options.open_read_only("/prices")?);
+    /// let one = options.open_read_only("/prices")?;
+    /// let another = options.open_read_only("/prices")?;
     /// assert_eq!(one.get("oak")?.as_deref(), Some(&b"9.80"[..]));
-    /// assert!(matches!(another.put("oak", "11.20"), Err(tamarack::Error::ReadOnly { .. })));
+    /// let refused = another.put("oak", "11.20");
+    /// assert!(matches!(refused, Err(tamarack::Error::ReadOnly { .. })));
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///
@@ -230,7 +233,9 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env)).open("/prices")?;
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let options = tamarack::Options::new().advanced(advanced);
+    /// # let db = options.open("/prices")?;
     /// db.put("maple", "12.50")?;
     /// let found = db.multi_get(&["oak", "maple"])?;
     /// assert!(found[0].is_none() && found[1].as_deref() == Some(b"12.50"));
@@ -287,14 +292,17 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env)).open("/trees")?;
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let options = tamarack::Options::new().advanced(advanced);
+    /// # let db = options.open("/trees")?;
     /// let mut ingest = db.ingest()?;
     /// for height in 100..200u32 {
     ///     ingest.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
     /// }
     /// let report = ingest.finish()?;
     /// assert_eq!(report.entries, 100);
-    /// assert_eq!(db.get(160u32.to_be_bytes())?.as_deref(), Some(&b"a tree of 160 feet"[..]));
+    /// let tree = db.get(160u32.to_be_bytes())?;
+    /// assert_eq!(tree.as_deref(), Some(&b"a tree of 160 feet"[..]));
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     ///
@@ -371,14 +379,15 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let advanced = tamarack::AdvancedOptions::new().env(env).memtable_bytes(4000).policy("tiering:T=10");
-    /// # let db = tamarack::Options::new().advanced(advanced).open("/trees")?;
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env).memtable_bytes(4000);
+    /// # let options = tamarack::Options::new().advanced(advanced.policy("tiering:T=10"));
+    /// # let db = options.open("/trees")?;
     /// for height in 0..500u32 {
     ///     db.put(height.to_be_bytes(), format!("a tree of {height} feet"))?;
     /// }
     /// db.flush()?;
     /// let cost = db.estimate_reshape("leveling:T=10", 1 << 20)?;
-    /// assert!(cost.extra_at_once_bytes() > 0, "fewer runs are dearer to write to: {cost:?}");
+    /// assert!(cost.extra_at_once_bytes() > 0, "writing costs more with fewer runs: {cost:?}");
     /// db.set_policy("leveling:T=10")?;
     /// db.reshape()?;
     /// assert!(db.stats().levels.iter().all(|level| level.runs.len() <= 1));
@@ -498,7 +507,8 @@ impl Db {
     ///
     /// ```
     /// # let env = tamarack_env::MemoryEnv::new(1);
-    /// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+    /// # let advanced = tamarack::AdvancedOptions::new().env(env);
+    /// # let options = tamarack::Options::new().advanced(advanced);
     /// let db = options.open("/prices")?;
     /// db.put("oak", "9.80")?;
     /// db.checkpoint("/prices-of-today")?;

@@ -49,7 +49,7 @@
 //! | `verify`, `collect` | checking everything; collecting [`Stats`] |
 //! | `ingest` | [`Ingest`]: sorted data straight into tables |
 //! | `engine` | the parts of an open database |
-//! | `compact` | background jobs: flushes and merges |
+//! | `compact` | background jobs: flushes and compactions |
 //! | `write` | [`Batch`], the commit queue, durability |
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |

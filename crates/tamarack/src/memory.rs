@@ -2,7 +2,7 @@
 //! budget that is left for the block cache.
 //!
 //! ```text
-//! budget │ memtables │ compactions │ filters │ indexes │ iterators │ WAL, files │ pinned │ cache ···· │
+//! budget │ memtables │ compactions │ filters │ indexes │ iterators │ WAL, files │ pinned │ cache │
 //!        └ at least their reservation ────┘                                   │        └ the rest
 //!                                                        blocks evicted from the cache that
 //!                                                        a value or an iterator still pins

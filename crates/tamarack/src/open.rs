@@ -6,14 +6,14 @@
 //! 3. Look at the directory: every table the manifest names must be there; a table that it does not
 //!    name but that was made after a later edit than it holds shows that edits were lost. Nothing
 //!    but torn ends and stale manifests has been changed so far.
-//! 4. Recover the log into buffers: torn ends are cut off, and what was read becomes durable.
-//! 5. Remove orphans. Not before the log was found to be complete: an orphan is garbage only if the
-//!    log, or the manifest, has what it holds.
+//! 4. Recover the WAL into memtables: torn ends are cut off, and what was read becomes durable.
+//! 5. Remove orphans, now that the WAL is known to be complete: an orphan is garbage only if the
+//!    WAL or the manifest has its entries.
 //! 6. Put the parts together and start the background work.
 //!
-//! For reading only, the same steps look and change nothing: no directory is made, the lock is
-//! shared, torn ends and orphans stay, and the parts are put together without background work, so
-//! that nobody is there who could change something; the log and the manifest refuse it besides.
+//! Opening for reading only runs the same steps without changing anything: it makes no directory,
+//! takes the lock in shared mode, and leaves torn ends and orphans. It starts no background work,
+//! so nothing could change storage; WAL and manifest refuse it besides.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -132,7 +132,7 @@ struct RecoveredParts {
     version: Arc<Version>,
     shape: Shape,
     replay: Replay,
-    /// The last sequence that is in the log or in tables.
+    /// The last sequence number in the WAL or in tables.
     last: Sequence,
     wal: Wal,
     report: RecoveryReport,
@@ -259,7 +259,7 @@ fn complete_table(env: &dyn Env, path: &Path, database: u64) -> Result<Option<Ta
     }
 }
 
-/// The buffers that the log is read back into, sealed where the options of today would seal them.
+/// The memtables that the WAL is replayed into. They rotate by the present options.
 struct Replay {
     memtable_bytes: u64,
     /// What a buffer may take, whatever it holds.
@@ -285,8 +285,8 @@ impl Replay {
     }
 
     fn insert(&mut self, entry: Entry<'_>) {
-        // A record may begin with entries that were flushed: recovery seals where it likes, also
-        // inside of a batch, since what it read is durable as a whole.
+        // A record may begin with entries that were flushed. Replay may rotate the memtable inside
+        // of a batch, since what it reads is durable as a whole.
         if entry.sequence <= self.last {
             return;
         }
@@ -321,14 +321,14 @@ fn recover_wal(
         database: version.database(),
         flushed_through: flushed_through(version),
         last_edit: version.edit_number(),
-        // Where the log ended when the database was closed is durable too: closing synced it before
-        // the manifest named it.
+        // The WAL's end at a clean close is durable too: closing synced the WAL before the manifest
+        // recorded its end.
         durable: Position(version.wal_durable().max(version.wal_end().unwrap_or(0))),
         tail: options.tail,
     };
     recover(&settings, &mut |tree, entry| {
         if tree != TREE {
-            let what = format!("the log has an entry of tree {}; this program knows one tree", tree.0);
+            let what = format!("the WAL has an entry of tree {}; this version knows one tree", tree.0);
             return Err(Error::Unsupported { path: dir.to_owned(), what });
         }
         if let Some(kind) = entry.kind.unserved() {
@@ -469,7 +469,7 @@ fn start_background(engine: &mut Engine, options: &Resolved) -> Result<()> {
     engine.database.set_flusher(merging.clone());
     engine.tables.set_collector(merging.clone());
     engine.scheduler.set_workers(merging.clone());
-    // There may be a buffer to flush, and a merge to go on with.
+    // There may be a memtable to flush, and a compaction to resume.
     merging.wake();
     let started = engine.env.start("tamarack-filters", filters);
     let filters = started.map_err(|error| Error::io("database: start background work", &engine.dir, error));
@@ -492,8 +492,7 @@ fn start_telling(engine: &mut Engine) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that the manifest knows that there is a log: from then on, one that has vanished is
-/// missed.
+/// Records in the manifest that there is a WAL: from then on, opening notices when it is missing.
 fn note_birth(manifest: &Manifest, wal: &Wal, version: Arc<Version>) -> Result<Arc<Version>> {
     if version.wal_durable() > 0 {
         return Ok(version);
@@ -598,7 +597,7 @@ pub(crate) fn reserved_for_memtables(memtable_bytes: u64) -> u64 {
 /// needs on the way.
 const RESERVED_BUFFERS: u64 = 4;
 
-/// The log reserves space in pieces between these sizes, in bytes: small enough that a tiny
+/// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
 /// database stays small, large enough that reserving is rare.
 const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
 const LOG_ALLOCATE_BYTES_MAX: u64 = 4 << 20;

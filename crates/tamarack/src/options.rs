@@ -2,7 +2,7 @@
 //! needs.
 //!
 //! ```text
-//! two tables of rows ─┬─► Options, AdvancedOptions (fields, setters, rustdoc) ── resolve ──► Resolved
+//! two tables of rows ─┬─► Options, AdvancedOptions (fields, setters, docs) ─ resolve ─► Resolved
 //!                     └─► docs/OPTIONS.md
 //! ```
 //!
@@ -53,7 +53,8 @@ options! {
     /// ```no_run
     /// use tamarack::{Durability, Options};
     ///
-    /// let db = Options::new().memory_bytes(512 << 20).durability(Durability::Sync).open("data/prices")?;
+    /// let options = Options::new().memory_bytes(512 << 20).durability(Durability::Sync);
+    /// let db = options.open("data/prices")?;
     /// # Ok::<(), tamarack::Error>(())
     /// ```
     Options = {

@@ -1,7 +1,8 @@
 //! Repair: what can be read of a damaged database becomes a database again.
 //!
 //! ```text
-//! examine ─► plan ─► (applied) tables ─► log ─► manifest ─► CURRENT away ─► damaged files aside ─► CURRENT
+//! examine ─► plan ─► (applied) tables ─► WAL ─► manifest ─► CURRENT away ─► damaged files aside
+//!                                                                           ─► CURRENT
 //! ```
 //!
 //! # What is kept
@@ -14,17 +15,17 @@
 //!
 //! * **The structure is known** if the manifest can be read to its end and no file shows that it
 //!   has lost edits. Then runs and slices stay as they are; a slice of a damaged table becomes one
-//!   of a new table that holds what is left of it. Merges in progress end where they are; the
-//!   planner begins others.
-//! * **Else it is made anew** out of all tables ([`arrange`]): where what is younger stands above
-//!   follows from sequences; tables that share keys and sequences are merged. The manifest's
-//!   readable part still counts: what it says to be cut off or to have gone stays gone. Without it,
-//!   nobody can know which tables a merge had already replaced: keys that it had removed for good
-//!   may come back. The report says so. An ingest that was interrupted when its tables were
-//!   finished may be taken for one that ended.
-//! * **A log that opening would refuse** becomes tables: each record that is whole, in the order of
-//!   sequences. A record is a commit group, so that a batch is still there whole or not at all.
-//!   What is in tables already is not taken from the log.
+//!   of a new table with the entries that could be read. Compactions in progress end where they
+//!   are; the planner begins others.
+//! * **Else it is made anew** out of all tables ([`arrange`]): their ages follow from sequence
+//!   numbers; tables that share keys and sequence numbers are merged. The manifest's readable part
+//!   still counts: what it says to be cut off or removed stays so. Without it, nobody can know
+//!   which tables a compaction had already replaced: keys that it had removed for good may come
+//!   back. The report says so. An ingest that was interrupted when its tables were finished may
+//!   pass for one that ended.
+//! * **A WAL that opening would refuse** becomes tables: each record that is whole, in the order of
+//!   sequence numbers. A record is a commit group, so that a batch is there whole or not at all.
+//!   Entries that tables have already are not taken from the WAL.
 //!
 //! # What is changed, and in which order
 //!

@@ -1,6 +1,6 @@
 //! Verification: everything on storage is read and checked.
 //!
-//! * Of a database that is open, what the current version names, and the log up to where it is
+//! * Of a database that is open: the current version's tables, and the WAL up to where it is
 //!   durable ([`verify`]).
 //! * Of one that is not, all files ([`examine`]): also where opening would refuse the first damage
 //!   that it meets. Repairing begins with the same examination.
@@ -8,10 +8,10 @@
 //! | what | where it is checked |
 //! |---|---|
 //! | checksums, order of entries, index, filter, digests, properties of a table | [`crate::table::Table::verify`]; all places of a damaged one by [`crate::table::Salvage`] |
-//! | slices, runs, merges, ages by whole tables, ids, nothing past what is flushed | [`crate::tree::version::Version::check`] |
+//! | slices, runs, compactions, ages by whole tables, ids, nothing past what is flushed | [`crate::tree::version::Version::check`] |
 //! | ages where ranges of keys were merged by themselves | [`ages`] |
 //! | `CURRENT`, the manifest, and that no edit is missing | [`crate::tree::manifest::survey`] |
-//! | the log: headers, records, positions, sequences | [`crate::wal::Findings`] |
+//! | the WAL: headers, records, positions, sequences | [`crate::wal::Findings`] |
 //! | files that are named and missing, or that show that edits are | [`examine`] |
 
 mod ages;
@@ -40,10 +40,10 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of these tables.
     pub bytes: u64,
-    /// Entries of the log that are in no table yet. Of an open database they are in buffers too,
+    /// Entries of the WAL that are in no table yet. Those of an open database are in memtables too,
     /// and are not counted.
     pub wal_entries: u64,
-    /// Bytes of the log's segments that were checked.
+    /// Bytes of the WAL segments that were checked.
     pub wal_bytes: u64,
     /// What is wrong: one error for each damaged place, or broken invariant.
     pub problems: Vec<Error>,

@@ -1,23 +1,23 @@
-//! What the simulation predicts is what the engine does: bytes written into each level, merges,
-//! moves, changes of shape, and the runs of each level.
+//! The engine does what the simulation predicts: bytes written into each level, compactions, moves,
+//! changes of shape, and the runs of each level.
 //!
 //! One agenda decides for both. What is compared here is all that lies between its decisions and
 //! storage: which sizes it is told, what is begun when, what is written, and what of it is counted.
 //!
 //! ```text
-//!   the same flushes ─┬─▶ engine: buffer ─▶ tables ─▶ merges ─▶ Stats and runs ─┐
-//!                     └─▶ simulate::Tree: counts ──────────────▶ Report and runs ─┴─▶ equal?
+//!   the same flushes ─┬─▶ engine: memtable ─▶ tables ─▶ compactions ─▶ Stats, runs ─┐
+//!                     └─▶ simulate::Tree: counts ───────────────────▶ Report, runs ─┴─▶ equal?
 //! ```
 //!
-//! Keys are unique and random, since the simulation takes a merge's output to be as large as its
-//! inputs; sizes are raw bytes. Trees grow from nothing to 1,000 buffers.
+//! Keys are unique and random, since the simulation takes a compaction's output to be as large as
+//! its inputs; sizes are raw bytes. Trees grow from nothing to 1,000 memtables.
 //!
 //! # What is shown
 //!
-//! | test | merges | tables | what must hold |
+//! | test | compactions | tables | what must hold |
 //! |---|---|---|---|
 //! | `settled` | end before the next flush | one per run | all is equal, after every flush |
-//! | `settled_with_a_bound_on_space` | the same, and merges for the bound | one per run | all is equal, after every flush |
+//! | `settled_with_a_bound_on_space` | the same, and compactions for the bound | one per run | all is equal, after every flush |
 //! | `settled_in_parts` | the same, in parts on several workers | many per run | runs are equal, bytes within 3 % |
 //! | `beside_compactions` | at work while writers write as fast as they are let, on a slow device of the simulator | one per run | bytes within 15 % |
 //! | `on_threads` | the same, on threads of the machine | one per run | nothing is lost; the difference is reported |
@@ -30,13 +30,13 @@
 //! written. Of a buffer of n entries, about one in n lies beyond either end of the others; with
 //! real buffers this is nothing.
 //!
-//! **Beside merges** what a flush meets depends on how far merges have come. As long as they meet
-//! their deadlines, and writers are slowed so that they do, they write what they would if they
-//! settled; that is what is compared. Late ones take more runs along, and mostly write less. By
-//! threads of the machine merges of so tiny buffers are late: writers are slowed in milliseconds,
-//! which are many buffers here. `TAMARACK_BUFFER_BYTES` gives that test larger ones: with 1,000,000
-//! and `--release`, in a minute or two and about a gigabyte of memory, the difference was 0 to -3
-//! %.
+//! **Concurrent compactions.** What a flush meets depends on the progress of compactions. While
+//! they meet their deadlines, and writers are throttled so that they do, they write as much as
+//! compactions that settle; that is what is compared. Late ones take more runs along, and mostly
+//! write less. On threads of the machine compactions of such tiny memtables are late: writers are
+//! delayed by milliseconds, which are many memtables here. `TAMARACK_BUFFER_BYTES` gives that test
+//! larger ones: with 1,000,000 and `--release`, in a minute or two and about a gigabyte of memory,
+//! the difference was 0 to -3 %.
 //!
 //! `-- --nocapture` shows the figures.
 
@@ -184,8 +184,8 @@ fn unique(number: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// Lets a tree grow whose merges all end before the next flush, and compares the runs after each.
-/// One flush in eight is of a buffer that was not full.
+/// Lets a tree grow whose compactions all end before the next flush, and compares the runs after
+/// each. One flush in eight is of a memtable that was not full.
 fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
     let db = setting.open(Arc::new(SimEnv::new(7)))?;
     let policy = setting.policy();
@@ -222,7 +222,7 @@ fn sizes(occupancy: &Occupancy) -> Vec<Vec<u64>> {
     (1..=occupancy.deepest()).map(|level| occupancy.level(level).iter().map(|run| run.bytes.0).collect()).collect()
 }
 
-/// Merges, moves and changes of shape.
+/// Compactions, moves and changes of shape.
 fn decisions(stats: &Stats) -> (u64, u64, u64) {
     (stats.compactions, stats.moves, stats.reshapes)
 }
@@ -253,7 +253,7 @@ fn settled() -> Result<()> {
             assert_eq!(Bytes(stats.flushed_raw_bytes), report.flushed, "{words}, {compression:?}");
             file_bytes.push(stats.flush_bytes + stats.compaction_bytes);
             println!(
-                "{words:<30} {compression:<5?} {:6.3} bytes written per byte, {:3} merges, {} moves, {} growths: equal",
+                "{words:<30} {compression:<5?} {:6.3} bytes written per byte, {:3} compactions, {} moves, {} growths: equal",
                 report.write_amplification(),
                 report.compactions,
                 report.moves,
@@ -302,8 +302,8 @@ fn percent(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:+.2} %", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
-/// The setting of trees whose merges are at work while writers write: 16 KB to a buffer, so that
-/// pages of files are filled, in about 20 entries.
+/// The setting of trees that compact while writers write: memtables of 16 KB, so that pages of
+/// files are filled, in about 20 entries.
 fn busy(words: &str) -> Setting {
     Setting { memtable_bytes: BUSY_BUFFER, value_bytes: 500, threads: 2, ..Setting::tiny(words) }
 }
@@ -320,8 +320,9 @@ const SLOW: Device = Device {
     dirty_bytes_max: 1 << 40,
 };
 
-/// How much more an engine that merged beside its writers wrote than merges that settle. Printed
-/// beside it: what merges write that are 1.1 times as fast as they must be to keep up on average.
+/// How much more an engine that compacted beside its writers wrote than settled compactions.
+/// Printed beside it: the bytes of compactions that are 1.1 times as fast as they must be to keep
+/// up on average.
 fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
     let simulated = |pace| simulate(&*setting.policy(), setting.buffer(), flushes, pace);
     let settled = simulated(Pace::Settled);
@@ -329,7 +330,7 @@ fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
     let written = Bytes(stats.written_raw_bytes());
     let than_settled = difference(written, settled.written_total());
     println!(
-        "{:<30} {:6.3} bytes written per byte, settled {:6.3} ({:+.2} %), concurrent {:6.3} ({:+.2} %); {} merges, settled {}, concurrent {}",
+        "{:<30} {:6.3} bytes written per byte, settled {:6.3} ({:+.2} %), concurrent {:6.3} ({:+.2} %); {} compactions, settled {}, concurrent {}",
         setting.words,
         written.ratio(settled.flushed),
         settled.write_amplification(),
@@ -356,7 +357,7 @@ fn beside_compactions() -> Result<()> {
         db.flush()?;
         db.wait_for_compactions()?;
         let than_settled = compare(&setting, &db.stats(), &flushes);
-        assert!(than_settled.abs() < 0.15, "{words}: {than_settled} more than merges that settle");
+        assert!(than_settled.abs() < 0.15, "{words}: {than_settled} more than compactions that settle");
     }
     Ok(())
 }
@@ -380,8 +381,8 @@ fn on_threads() -> Result<()> {
         let has_outgrown = planner::outgrown(&shape, &occupancy, &[], shape.last());
         assert!(!has_outgrown, "{words}: {occupancy}has outgrown\n{shape}");
         // What MOOSE's upper levels hold stays there when the last one grows.
-        let is_held = occupancy.bytes() < shape.holds() || words.starts_with("moose");
-        assert!(is_held, "{words}: {occupancy}does not leave room in\n{shape}");
+        let fits = occupancy.bytes() < shape.holds() || words.starts_with("moose");
+        assert!(fits, "{words}: {occupancy}exceeds\n{shape}");
     }
     Ok(())
 }
@@ -403,7 +404,7 @@ fn changes_of_policy() -> Result<()> {
         for number in 0..100 + random.below(200) {
             if random.below(30) == 0 {
                 setting.words = draw().to_owned();
-                let foreseen = db.estimate_reshape(&setting.words, 0)?;
+                let estimate = db.estimate_reshape(&setting.words, 0)?;
                 db.set_policy(&setting.words)?;
                 tree.change_policy(find(&setting.words));
                 if random.below(2) == 0 {
@@ -414,9 +415,9 @@ fn changes_of_policy() -> Result<()> {
                     tree.settle();
                     let written = db.stats().written_raw_bytes() - before.written_raw_bytes();
                     assert_eq!(
-                        (foreseen.reshape_bytes, foreseen.kept_bytes),
+                        (estimate.reshape_bytes, estimate.kept_bytes),
                         (written, 0),
-                        "seed {seed}: {foreseen:?}"
+                        "seed {seed}: {estimate:?}"
                     );
                     at_once += 1;
                 }
@@ -444,9 +445,9 @@ fn changes_of_policy() -> Result<()> {
 /// How many histories with changes of policy are tried.
 const SEEDS: u64 = 20;
 
-/// The policy changes while writers write as fast as they are let, and at any step of merges: at
-/// most 1.15 times what was foreseen is written from then on until the tree is at rest. Foreseen is
-/// what is left of the merges in progress, and what the simulation writes from the runs that the
+/// The policy changes while writers write at full speed, and at any step of compactions: at most
+/// 1.15 times the prediction is written from then on until the tree is at rest. The prediction is
+/// the rest of the compactions in progress, and what the simulation writes from the runs that the
 /// tree will then have.
 #[test]
 fn a_change_beside_writers() -> Result<()> {
@@ -465,7 +466,7 @@ fn a_change_beside_writers() -> Result<()> {
         for _ in 0..random.below(40) {
             sim.step_background();
         }
-        let (standing, before) = (db.planned(), db.stats());
+        let (planned, before) = (db.planned(), db.stats());
         db.set_policy(then)?;
         for _ in 0..60 {
             writer.fill(&db, &setting, setting.memtable_bytes)?;
@@ -477,28 +478,28 @@ fn a_change_beside_writers() -> Result<()> {
         let left: Bytes = compactions.map(|job| Bytes(job.left_bytes)).sum();
         in_progress += usize::from(left > Bytes::ZERO);
         let (flushes, flushed) = (stats.flushes - before.flushes, stats.flushed_raw_bytes - before.flushed_raw_bytes);
-        let foreseen =
-            left + foresee(standing, &setting.words, then, &vec![Bytes(flushed / flushes); flushes as usize]);
+        let predicted =
+            left + predict(planned, &setting.words, then, &vec![Bytes(flushed / flushes); flushes as usize]);
         let written = Bytes(stats.written_raw_bytes() - before.written_raw_bytes());
-        let more = difference(written, foreseen);
+        let more = difference(written, predicted);
         println!(
-            "{} -> {then}: {:.1} buffers left to merge, {:.1} written: {:+.1} %",
+            "{} -> {then}: {:.1} buffers left to compact, {:.1} written: {:+.1} %",
             setting.words,
             left.ratio(setting.buffer()),
             written.ratio(setting.buffer()),
             100.0 * more
         );
-        assert!(more < 0.15, "seed {seed}: {written} bytes written, {foreseen} foreseen");
+        assert!(more < 0.15, "seed {seed}: {written} bytes written, {predicted} predicted");
         writer.check(&db)?;
     }
-    assert!(in_progress as u64 > SEEDS / 3, "{in_progress} changes of {SEEDS} found merges in progress");
+    assert!(in_progress as u64 > SEEDS / 3, "{in_progress} changes of {SEEDS} found compactions in progress");
     Ok(())
 }
 
-/// What the simulation writes for these flushes after a change of policy, from the runs that the
-/// tree has once its merges in progress have ended.
-fn foresee(standing: (Shape, Occupancy, Vec<CompactionPlan>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
-    let (shape, occupancy, compactions) = standing;
+/// The simulation's bytes for these flushes after a change of policy, from the runs that the tree
+/// has once its compactions in progress have ended.
+fn predict(planned: (Shape, Occupancy, Vec<CompactionPlan>), words: &str, then: &str, flushes: &[Bytes]) -> Bytes {
+    let (shape, occupancy, compactions) = planned;
     let occupancy = simulate::ended(occupancy, &compactions);
     let [old, new] = [words, then].map(|words| policy::parse(words).expect("a policy"));
     let new_shape = new.shape(occupancy.bytes(), shape.buffer());

@@ -112,7 +112,7 @@ const BANNED: &[Banned] = &[
         phrases: "the log|a log|log segment|log segments|log file|log files|logs",
         within: In::Prose,
         instead: "WAL, WAL segment",
-        unless_next: &["scale"],
+        unless_next: &["scale", "structured"],
         allowed: &["crates/tamarack-model/", "docs/FORMULAS.md", "bench/"],
     },
     Banned {

@@ -340,7 +340,7 @@ fn resolve(from: &str, path: &[String], modules: &Modules<'_>) -> Option<String>
             }
             base
         }
-        // A path that begins with a plain name leads into this crate only if a child module is called so.
+        // A path that begins with a plain name stays in this crate only if that is a child module.
         first => {
             let child = if from.is_empty() { first.to_owned() } else { format!("{from}::{first}") };
             modules.contains_key(&child).then_some(here)?

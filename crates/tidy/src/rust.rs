@@ -2,7 +2,7 @@
 //! which paths it names.
 //!
 //! ```text
-//! text ── code_only ──► comments and strings blanked ── without_tests ──► what ships ── paths ──► crate::a::b, super::c …
+//! text ── code_only ──► comments and strings blanked ── without_tests ── paths ──► crate::a::b …
 //! ```
 //!
 //! Every step keeps line breaks and lengths, so that a byte's line number is the same in all of

@@ -1,8 +1,8 @@
 //! `tamarack bench`: throughput, latency and amplification of well-known workloads.
 //!
 //! ```text
-//! names ── plan: a load first ──► per workload: a load creates a database ── Measurement::run ──► tables
-//!          or --database: its keys ──────────────────────────────────────┘
+//! names ── plan: a load first ──► each workload: load a database ─ Measurement::run ──► tables
+//!          or --database: its keys ──────────────────────────────────────────┘
 //! ```
 
 use std::path::{Path, PathBuf};

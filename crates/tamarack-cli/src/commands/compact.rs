@@ -201,8 +201,8 @@ mod tests {
         };
         run_ok(&["compact", &db, "--from", "key 02", "--to", "key 04"]);
         let after = entries(&stats());
-        // About the 2000 old versions of that range are gone, of 20,000; the shares of tables that it cuts
-        // are estimates.
+        // About the 2000 old versions of that range are gone, of 20,000; the shares of tables that
+        // it cuts are estimates.
         assert!((12_000..19_000).contains(&after), "{after} entries");
         run_ok(&["compact", &db, "--policy", "leveling:T=4", "--settle", "--threads", "1"]);
         assert_eq!(stats()["policy"], "leveling:T=4");

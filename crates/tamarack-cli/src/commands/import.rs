@@ -107,7 +107,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         format: records::format(matches),
         batch: Batch::new(),
         batch_lines_max: *matches.get_one("batch").expect("it has a default"),
-        // The engine refuses a batch over an eighth of its memory; half of that leaves space for one more record.
+        // The engine refuses batches over an eighth of its memory; half of that leaves space for a
+        // further record.
         batch_bytes_max: database::memory_bytes(matches) / 16,
         stored_lines: 0,
     };

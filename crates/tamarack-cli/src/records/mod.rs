@@ -1,7 +1,7 @@
 //! Records: key and value as one line of text, in the formats of `import`, `export` and `scan`.
 //!
 //! ```text
-//! bytes of a line (without its end) ── decode ──► key, value ── encode ──► bytes of a line (with a line feed)
+//! a line's bytes, without its end ── decode ──► key, value ── encode ──► the line with a line feed
 //! ```
 //!
 //! In every format one record is one line, so that line numbers mean records. Encoding is

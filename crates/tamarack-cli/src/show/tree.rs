@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! memtable ███···
-//! level 1  ██████▓▓▓▓▓▓······              a bar is as long as the logarithm of the capacity: a triangle is a
-//! level 2  ████████████████████▒▒▒▒····    tree whose levels grow by one factor
+//! level 1  ██████▓▓▓▓▓▓······              bars are as long as the logarithm of the capacity:
+//! level 2  ████████████████████▒▒▒▒····    a triangle is a tree whose levels grow by one factor
 //! ```
 //!
 //! A bar is filled with the level's runs to scale, old to young, so that new runs appear at the

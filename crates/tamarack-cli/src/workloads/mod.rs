@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! WORKLOADS ─┐
-//! Data ──────┼─► Measurement::run ── clients: draw a key, do the operation, look at the clock ──► Measured
+//! Data ──────┼─► Measurement::run ── clients: draw a key, do the operation, time it ──► Measured
 //! Db ────────┘
 //! ```
 //!

@@ -1,13 +1,14 @@
 //! Predictions of a workload's cost from the present tree.
 //!
 //! ```text
-//! runs, young to old      p = predicted FPR of its filter, e = its share of all entries, memtables included
-//!   absent key    Σ p                                  a block per false positive
-//!   present key   Σ e · (1 + Σ p of younger runs)      and one where the key is; none for entries in memtables
-//!   range         a block in each run, what lies between two blocks, and the entries that follow: `cost::range::blocks`
+//! runs, young to old    p = predicted FPR of the filter, e = share of entries, memtables included
+//!   absent key    Σ p                              a block per false positive
+//!   present key   Σ e · (1 + Σ p of younger runs)  and one with the key; none for memtables
+//!   range         a block in each run, the blocks between two fences, and the entries that follow:
+//!                 `cost::range::blocks`
 //!
-//! writes                  the planner on counts: these runs, so many bytes flushed ──► bytes written
-//! space                   bytes of all tables / bytes of live entries
+//! writes          the simulated planner: these runs, so many bytes flushed ──► bytes written
+//! space           bytes of all tables / bytes of live entries
 //! ```
 //!
 //! The models assume no cache. Reads beside writes are predicted for uniform keys only: keys that
@@ -151,8 +152,8 @@ mod tests {
         let (mut stats, data) = (three_runs(), Data::new(1000, 16, 84));
         let of = |stats: &Stats, name| blocks(Workload::named(name).expect("it is in the list"), stats, &data, 1200);
         let lookup = 0.1 + 0.3 * 1.5 + 0.6 * 1.6;
-        // Eleven entries of 84 bytes, with keys of 16 and 8 more, fill a block of 1200; where a run lacks
-        // the key, one gap in eleven is one between two blocks.
+        // Eleven entries of 84 bytes, with keys of 16 and 8 more, fill a block of 1200; where a run
+        // lacks the key, one gap in eleven is one between two blocks.
         let between = |entries, lacks: f64| lacks / 11.0 * range::before_fence(entries, 16.0);
         let seek = 3.0 + between(100.0, 0.9) + between(300.0, 0.7) + between(600.0, 0.4);
         near(of(&stats, "readmissing"), 0.61);

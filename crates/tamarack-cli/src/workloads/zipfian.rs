@@ -5,7 +5,8 @@
 //! variates from monotone discrete distributions*, 1996):
 //!
 //! ```text
-//! uniform u ──► x, where the area under 1 / x^0.99 is u ──► the whole number next to x, kept or drawn again so that the areas become the sums
+//! uniform u ──► x, where the area under 1 / x^0.99 is u ──► the whole number next to x, taken or
+//!               drawn again so that the areas become the sums
 //! ```
 //!
 //! It is exact, needs no table and no sum over all ranks, and hardly ever draws twice. YCSB itself

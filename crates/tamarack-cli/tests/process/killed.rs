@@ -3,12 +3,16 @@
 //! the input.
 //!
 //! ```text
-//!   database   ──import──✗ ──import──────✗ ──import─✗ ──import──────────► end     a few databases, many imports each
+//!   database   ──import──✗ ──import──────✗ ──import─✗ ──import──────────► end
 //!                        │                │          │
-//!                      copy             copy       copy                            export and verify work on copies, so that it is
-//!                        │                │          │                             the next import that recovers, and may be killed at that
-//!                   look at it       look at it   look at it
+//!                      copy             copy       copy
+//!                        │                │          │
+//!                   export, verify   export, verify …
 //! ```
+//!
+//! There are a few databases with many imports each. `export` and `verify` work on copies, so that
+//! the next import is what recovers the database, and may be killed during recovery.
+//!
 //!
 //! * The moment is random, from the start of the process to about the time that a whole import
 //!   takes.
@@ -81,11 +85,11 @@ struct Figures {
     unacknowledged_max: u64,
     lines_min: u64,
     lines_max: u64,
-    /// Openings that found a torn end of the log or the manifest.
+    /// Openings that found a torn end of the WAL or the manifest.
     torn: u64,
     /// Openings that removed tables of flushes that never ended.
     unfinished_flushes: u64,
-    /// Entries that openings read back from the log, over all kills.
+    /// Entries that openings replayed from the WAL, over all kills.
     entries_replayed: u64,
     /// Imports that had ended before they were killed.
     ended: u64,
@@ -126,8 +130,8 @@ impl Site {
                 break;
             }
         }
-        // What all of them left is a sound database, for the last time, in place; if none came so far as to
-        // store a line, there may be none.
+        // What all of them left is a sound database, for the last time, in place; if none came so
+        // far as to store a line, there may be none.
         if !content.is_empty() {
             assert!(exported(&db) == shown(&content), "database {database}: reading it in place gives another content");
         }
@@ -191,8 +195,8 @@ impl Site {
         let copy = self.dir.join("copy");
         copy_database(db, &copy);
         let looked = run(&["stats", text(&copy), "--json"]);
-        // Killed before the database was made: until the manifest says what shape its tree has, there is
-        // none, and opening begins anew.
+        // Killed before the database was made: until the manifest says what shape its tree has,
+        // there is none, and opening begins anew.
         if looked.err.contains("there is no database here") {
             assert!(content.is_empty() && acked == 0, "{}: the database is gone", input.what);
             fs::remove_dir_all(&copy).expect("nobody holds it");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program, with these words, to be started.
+/// The program with these arguments, ready to be started.
 pub(crate) fn tamarack(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tamarack"));
     command.args(words);

@@ -1,9 +1,9 @@
 //! Many lines go in and come out again: one key at a time, in ranges from both ends, and all of
 //! them sorted.
 //!
-//! The expected answers come from a sorted list of the same lines. 20,000 lines by default,
-//! `TAMARACK_LINES=1000000` for as many as one likes. Buffers take a tenth of the data each, so
-//! that the answers come from about ten runs and the log, at any size.
+//! The expected answers come from a sorted list of the same lines: 20,000 by default, or
+//! `TAMARACK_LINES=1000000`. Memtables take a tenth of the data each, so that the answers come from
+//! about ten runs and the WAL, at any size.
 
 use std::fs;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and its readers; or the
-//! fact that a table has no entry of a key.
+//! [`CachedEntry`]: a copy of one entry in one allocation, shared by the cache and its readers; or
+//! the fact that a table has no entry of a key.
 //!
 //! ```text
 //! │ kind │ bytes of the key │ sequence │ key │ value │

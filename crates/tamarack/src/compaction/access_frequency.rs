@@ -7,11 +7,10 @@
 //! tables of the tree ─────────┘
 //! ```
 //!
-//! **Frequencies go with the keys.** A table that is new to the tree is taken to be as hot as the
-//! tables were that it overlaps: of one run all that lie inside its keys, half of those that lie
-//! across
-//! a border, and its part of one that it lies inside of; and of several runs that which gives most,
-//! since a zero-result lookup reaches all of them.
+//! **Frequencies belong to keys.** A new table starts with the frequencies of the tables that it
+//! overlaps: of one run, all of those within its keys, half of those across a border, and its share
+//! of one that contains it; of several runs, the maximum, since a zero-result lookup passes all of
+//! them.
 //!
 //! A database that was just opened knows nothing: small runs then have more units for each entry
 //! than large ones ([`tamarack_model::access_frequency::PRIOR`]).

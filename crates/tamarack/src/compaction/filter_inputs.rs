@@ -1,6 +1,6 @@
 //! [`FilterInputs`]: the runs of a tree as the filter decider sees them
-//! ([`tamarack_model::filter_plan`]): tables with the filters that they have and could have, and
-//! what lookups ask of the runs.
+//! ([`tamarack_model::filter_plan`]): tables with their present and possible filters, and the runs'
+//! sampled lookups.
 //!
 //! With `allocation=observed` the weight of a run is its recent share of zero-result lookups,
 //! sampled: in the last one or two periods of `crate::stats`, about half a million lookups. The

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! choice ───────────┐
-//! an edit ──────────┼─► inputs ─► tamarack_model::filter_plan ─┬─► the filter of a new run (when its job begins)
-//! sampled lookups ──┘   tables     decides                     └─► changes, smaller filters first ─► a few tables in each step
+//! an edit ──────────┼─► inputs ─► filter_plan ─┬─► the filter of a new run, when its job begins
+//! sampled lookups ──┘   tables    decides      └─► changes, smaller first ─► some tables a step
 //! ```
 //!
 //! # When it decides

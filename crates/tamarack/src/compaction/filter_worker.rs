@@ -1,4 +1,5 @@
-//! [`FilterWorker`]: the worker that rebuilds filters, beside flushes and compactions. All it knows is in [`FilterRebuild`](super::filter_rebuild::FilterRebuild).
+//! [`FilterWorker`]: the worker that rebuilds filters, beside flushes and compactions. Its state is
+//! in [`FilterRebuild`](super::filter_rebuild::FilterRebuild).
 
 use std::sync::Arc;
 

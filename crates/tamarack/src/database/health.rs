@@ -27,7 +27,7 @@ use crate::events::{Event, Events};
 pub enum Activity {
     /// Writes immutable memtables as runs.
     Flush,
-    /// Merges runs into one.
+    /// Compacts runs into one.
     Compaction,
 }
 

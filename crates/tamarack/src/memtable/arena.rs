@@ -5,9 +5,9 @@
 //! is dropped: that is why readers may follow pointers without any protection.
 //!
 //! ```text
-//!   newest ──► chunk ──older──► own chunk of a huge entry ──older──► chunk ──older──► chunk ──► null
-//!                ▲                                                     ▲
-//!   current: cold┘                                                 hot ┘
+//!   newest ──► chunk ──older──► chunk of one huge entry ──older──► chunk ──older──► chunk ──► null
+//!                ▲                                                   ▲
+//!   current: cold┘                                               hot ┘
 //!
 //!   chunk = [ header | entry | entry | ... | used ►   free        ]
 //! ```
@@ -123,9 +123,9 @@ impl Arena {
         let range = bytes.as_ptr_range();
         let mut chunk = self.newest.load(Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: `chunk` came from `newest` or from `older`, so `add_chunk` wrote its header before
-            // publishing it, and chunks live as long as `self`. `size_bytes` and `older` are never
-            // written again.
+            // SAFETY: `chunk` came from `newest` or from `older`, so `add_chunk` wrote its header
+            // before publishing it, and chunks live as long as `self`. `size_bytes` and `older` are
+            // never written again.
             let (size_bytes, older) = unsafe { ((*chunk).size_bytes, (*chunk).older) };
             let start = chunk.cast::<u8>().cast_const();
             if start <= range.start && range.end <= start.wrapping_add(size_bytes) {
@@ -139,9 +139,9 @@ impl Arena {
     /// Takes `bytes` from `chunk`, if there is a chunk with enough free bytes.
     fn take(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         let chunk = NonNull::new(chunk)?;
-        // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives as long
-        // as the arena; the shared reference covers the header only, which is changed through its
-        // atomic alone.
+        // SAFETY: a non-null pointer out of `current` is a chunk with a written header that lives
+        // as long as the arena; the shared reference covers the header only, which is changed
+        // through its atomic alone.
         let header = unsafe { chunk.as_ref() };
         // Look first, so that a large request does not use up the rest for smaller ones.
         if header.used_bytes.load(Ordering::Relaxed) + bytes > header.size_bytes {
@@ -213,8 +213,8 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut chunk = self.newest.load(Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: every chunk is in the list once, with its header written; `&mut self` means that nobody
-            // uses it any more.
+            // SAFETY: every chunk is in the list once, with its header written; `&mut self` means
+            // that nobody uses it any more.
             let Chunk { size_bytes, older, .. } = unsafe { chunk.read() };
             // SAFETY: allocated by `add_chunk` with this very layout, and freed only here.
             unsafe { dealloc(chunk.cast(), Self::layout(size_bytes)) };

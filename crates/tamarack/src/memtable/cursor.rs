@@ -42,8 +42,8 @@ impl MemtableCursor {
     }
 
     fn node_at(&self, at: Option<NonNull<Head>>) -> Option<Node<'_>> {
-        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `memtable`, whose arena lives at least
-        // as long as the borrow of `self`.
+        // SAFETY: `at` and `left` are set by `stand` only, to nodes of `memtable`, whose arena
+        // lives at least as long as the borrow of `self`.
         at.and_then(|at| unsafe { Node::from_ptr(at.as_ptr()) })
     }
 

@@ -117,7 +117,8 @@ impl List {
     pub(super) fn last(&self) -> Option<Node<'_>> {
         let mut tower = self.start();
         for level in (0..self.height.load(Ordering::Relaxed)).rev() {
-            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level is linked there.
+            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level is
+            // linked there.
             while let Some(next) = unsafe { tower.successor(level) } {
                 tower = next.tower();
             }
@@ -165,8 +166,8 @@ impl List {
     ) -> (Tower<'a>, Option<Node<'a>>) {
         let mut tower = self.start();
         for level in (1..self.height.load(Ordering::Relaxed)).rev() {
-            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level has that level and
-            // all below.
+            // SAFETY: the start has HEIGHT_MAX links, and a node that was reached at a level has
+            // that level and all below.
             while let Some(next) = unsafe { surely_before(tower, level, place) } {
                 tower = next.tower();
             }
@@ -177,8 +178,7 @@ impl List {
             tower = next.tower();
         }
         // The prefixes may lag for a moment, so the nodes themselves decide.
-        // SAFETY: level 0 is
-        // below every height.
+        // SAFETY: the lowest level is below every height.
         let mut next = unsafe { tower.successor(0) };
         while let Some(node) = next.filter(|node| node.is_before(place)) {
             tower = node.tower();
@@ -193,7 +193,8 @@ impl List {
     /// linked at that level and before `place`. Returns the predecessor of `node`.
     fn link<'a>(&self, node: Node<'a>, place: &SearchPosition<'_>, level: usize, mut tower: Tower<'a>) -> Tower<'a> {
         loop {
-            // SAFETY: the caller says that `tower` has this level; what is reached there has it too.
+            // SAFETY: the caller says that `tower` has this level; what is reached there has it
+            // too.
             let successor = unsafe { tower.successor(level) };
             match successor {
                 Some(next) if next.is_before(place) => {
@@ -203,8 +204,8 @@ impl List {
                 Some(next) if level == 0 => assert_differ(node, next),
                 _ => {}
             }
-            // SAFETY: `level` is below the node's height, and nobody reaches it at this level before the next
-            // line links it.
+            // SAFETY: `level` is below the node's height, and nobody reaches it at this level
+            // before the next line links it.
             unsafe { node.tower().prepare(level, successor) };
             // SAFETY: as for the successor.
             if unsafe { tower.link(level) }.insert(successor, node) {
@@ -217,8 +218,8 @@ impl List {
     /// `height`.
     fn follow_finger<'a>(&'a self, place: &SearchPosition<'_>, height: usize, before: &mut Predecessors<'a>) -> Finger {
         for (level, before) in before.iter_mut().enumerate().take(height) {
-            // SAFETY: the finger holds nodes of this list, stored with Release after they were linked at that
-            // level.
+            // SAFETY: the finger holds nodes of this list, stored with Release after they were
+            // linked at that level.
             let node = unsafe { Node::from_ptr(self.finger[level].load(Ordering::Acquire)) };
             let tower = node.map_or(self.start(), Node::tower);
             // SAFETY: a node in the finger's level is linked there; the start has all levels.

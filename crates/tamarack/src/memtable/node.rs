@@ -4,7 +4,7 @@
 //!                                 ┌── Node points here
 //!                                 ▼
 //!   | link h-1 | ... | link 1 | link 0 | prefix | stamp | lengths | key | value |
-//!   16 B each                           8        8       4 + 4               then up to a multiple of 8
+//!   16 B each                           8        8       4 + 4          then up to a multiple of 8
 //! ```
 //!
 //! Links lie below the node, so that its entry is found without knowing their number, and what most
@@ -112,8 +112,8 @@ impl Link {
 
     /// The prefix to decide with; must be read before [`Link::successor`].
     pub(super) fn prefix(&self) -> u64 {
-        // Acquire: the successor that is read afterwards must be at least as new as the one this prefix
-        // belongs to.
+        // Acquire: the successor that is read afterwards must be at least as new as the one this
+        // prefix belongs to.
         self.prefix.load(Ordering::Acquire)
     }
 
@@ -153,10 +153,11 @@ impl<'a> Node<'a> {
             key_bytes: key.len() as u32,
             value_bytes: value.len() as u32,
         };
-        // SAFETY: nobody else knows this memory yet. Head, key and value follow each other within what was
-        // allocated above `links_bytes`, and the other links within `links_bytes` below; both start
-        // at multiples of `ALIGN_BYTES`, which suffices for a `Head` and a `Link` (asserted above).
-        // Source and target of the copies cannot overlap: the target was just allocated.
+        // SAFETY: nobody else knows this memory yet. Head, key and value follow each other within
+        // what was allocated above `links_bytes`, and the other links within `links_bytes` below;
+        // both start at multiples of `ALIGN_BYTES`, which suffices for a `Head` and a `Link`
+        // (asserted above). Source and target of the copies cannot overlap: the target was just
+        // allocated.
         unsafe {
             for level in 1..height {
                 head.cast::<Link>().sub(level).write(Link::end());
@@ -188,8 +189,8 @@ impl<'a> Node<'a> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch is a hint without effect on what a program sees, and the instruction is part
-            // of every x86-64.
+            // SAFETY: a prefetch is a hint without effect on what a program sees, and the
+            // instruction is part of every x86-64.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.head.as_ptr().cast::<i8>()) };
         }
     }
@@ -235,15 +236,15 @@ impl<'a> Node<'a> {
     }
 
     fn head(self) -> &'a Head {
-        // SAFETY: `self.head` points to a written `Head` that lives as long as the arena; it is changed
-        // through its atomics only.
+        // SAFETY: `self.head` points to a written `Head` that lives as long as the arena; it is
+        // changed through its atomics only.
         unsafe { self.head.as_ref() }
     }
 
     fn bytes(self, from: usize, len: u32) -> &'a [u8] {
-        // SAFETY: `Node::write` put `key_bytes + value_bytes` bytes behind the head and nobody writes them
-        // again; the callers above stay within those. The pointer has the provenance of the whole
-        // allocation, not only of the head.
+        // SAFETY: `Node::write` put `key_bytes + value_bytes` bytes behind the head and nobody
+        // writes them again; the callers above stay within those. The pointer has the provenance of
+        // the whole allocation, not only of the head.
         unsafe {
             let start = self.head.add(1).cast::<u8>().add(from);
             std::slice::from_raw_parts(start.as_ptr(), len as usize)
@@ -274,8 +275,8 @@ impl<'a> Tower<'a> {
     /// `level` is below the height of the node or of the list's start.
     #[inline]
     pub(super) unsafe fn link(self, level: usize) -> &'a Link {
-        // SAFETY: the caller says that there are that many links; all are written before the tower is known
-        // to anyone, and are changed through their atomics only.
+        // SAFETY: the caller says that there are that many links; all are written before the tower
+        // is known to anyone, and are changed through their atomics only.
         unsafe { self.lowest.sub(level).as_ref() }
     }
 
@@ -289,8 +290,8 @@ impl<'a> Tower<'a> {
         let link = unsafe { self.link(level) };
         // Acquire, so that what the inserting thread wrote into the node is seen.
         let pointer = link.successor.load(Ordering::Acquire);
-        // SAFETY: links hold nodes of the list's own arena, published with Release by `Link::insert` or
-        // written by `Tower::prepare` before their node was published so.
+        // SAFETY: links hold nodes of the list's own arena, published with Release by
+        // `Link::insert` or written by `Tower::prepare` before their node was published so.
         unsafe { Node::from_ptr(pointer) }
     }
 

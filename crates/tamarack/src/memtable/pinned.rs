@@ -39,9 +39,9 @@ impl Deref for PinnedValue {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the slice was valid when it was given to `new`, and lies in the arena, or is empty. Safe
-        // code can only have got a slice of the arena as key or value of an entry; those are
-        // initialised, and not written or freed while the memtable lives.
+        // SAFETY: the slice was valid when it was given to `new`, and lies in the arena, or is
+        // empty. Safe code can only have got a slice of the arena as key or value of an entry;
+        // those are initialised, and not written or freed while the memtable lives.
         unsafe { self.value.as_ref() }
     }
 }

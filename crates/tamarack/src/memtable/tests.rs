@@ -252,7 +252,8 @@ mod threads_and_models {
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let sequence = number * 4 + thread + 1;
-                        // Few different prefixes for half of the threads, so that keys collide and versions pile up.
+                        // Few different prefixes for half of the threads, so that keys collide and
+                        // versions pile up.
                         let key = if thread < 2 { sequence } else { (sequence * 7919 % 1009) << 40 }.to_be_bytes();
                         memtable.insert(put(&key, sequence, &sequence.to_be_bytes()));
                         let found = versions(memtable, &key, Sequence(sequence));

@@ -1,5 +1,5 @@
-//! [`Source`]: the cursor over entries in entry order that memtables, tables and runs implement, and
-//! that scans and compactions merge.
+//! [`Source`]: the cursor over entries in entry order that memtables, tables and runs implement,
+//! and that scans and compactions merge.
 
 use crate::entry::{Entry, Sequence};
 use crate::error::Result;

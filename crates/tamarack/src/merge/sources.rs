@@ -28,15 +28,14 @@
 //! to: the column of six bytes that contains the first difference, and the bytes of that column.
 //!
 //! ```text
-//!   bits 56..64   254 - number of the column                 later is nearer, so smaller
-//!   bits  8..56   the six bytes there                        complemented if the cursor goes backward
-//!   bits  0..8    the source                                 not compared; more bits with more than 256 sources
+//!   bits 56..64   254 - number of the column       later is nearer, so smaller
+//!   bits  8..56   the six bytes there              complemented if the cursor goes backward
+//!   bits  0..8    the source                       not compared; more bits with over 256 sources
 //!
 //!                 column 0   column 1   column 2
 //!   lost to       user:0     010017     a
-//!   key           user:0     010017     k        column 2, "k"        ─► comes first of the two, although
-//!   key           user:0     010023     b        column 1, "010023"       neither was compared with the other
-//! ```
+//!   key           user:0     010017     k        column 2, "k"       ─► comes first of the two,
+//!   key           user:0     010023     b        column 1, "010023"     without comparing keys
 //!
 //! Of two keys that come after the same third one, the one with the smaller code comes first, and
 //! the code of the other is also valid relative to the first: its column is where they differ. All

@@ -1,5 +1,5 @@
-//! [`split`]: the division of a compaction's keys into pieces that workers compact concurrently, and
-//! the choice of slices that are moved instead of copied.
+//! [`split`]: the division of a compaction's keys into pieces that workers compact concurrently,
+//! and the choice of slices that are moved instead of copied.
 //!
 //! ```text
 //! input a     ├─ 1 ─┤├─ 2 ─┤                ├─ 5 ─┤├─ 6 ─┤

@@ -1,4 +1,5 @@
-//! [`Snapshot`]: a consistent view of the database as of one sequence. [`Scan`]: the iterator over it.
+//! [`Snapshot`]: a consistent view of the database as of one sequence number. [`Scan`]: the
+//! iterator over it.
 //!
 //! A snapshot is a registered sequence and nothing else: each read through it pins the current
 //! state. A scan registers a sequence too, and pins the state that it began on.
@@ -95,7 +96,9 @@ impl fmt::Debug for Snapshot {
 /// entries. All four may be mixed.
 ///
 /// ```
-/// # let db = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(tamarack_env::MemoryEnv::new(1))).open("/lent")?;
+/// # let env = tamarack_env::MemoryEnv::new(1);
+/// # let options = tamarack::Options::new().advanced(tamarack::AdvancedOptions::new().env(env));
+/// # let db = options.open("/lent")?;
 /// # db.put("acorn", "3")?;
 /// let mut longest = 0;
 /// let mut scan = db.scan("a"..);

@@ -4,7 +4,7 @@
 //! value of its youngest version at or below the reader's sequence, unless that is a tombstone.
 //!
 //! ```text
-//!   source, in entry order     a9 a4   b7✝ b2   c8   d3        a9 = key a, sequence 9; ✝ = tombstone
+//!   source, in entry order     a9 a4   b7✝ b2   c8   d3     a9 = key a, sequence 9; ✝ = tombstone
 //!   a reader at 7 sees            a4                 d3
 //!   going forward                 a4 → skip b7✝ → skip b2 → skip c8 → d3
 //!   going backward                d3 → skip c8 → b2, no: b7✝ → a4, not a9 → end

@@ -4,7 +4,7 @@
 //! keys        a ──────────────────────── z
 //! tables      ├ 1..90 ──┤├── 2..88 ────┤         run 0, the oldest
 //!                ├ 91..120 ──┤                   run 1: shares keys with older ones
-//!                  ├ 110..130 ┤                  shares keys *and* sequences with another: the two become one
+//!                  ├ 110..130 ┤                  shares keys *and* sequences: merged with run 1's
 //! ```
 //!
 //! Within a tree, what is younger stands above: where two runs share keys, all sequences of one are

@@ -1,8 +1,8 @@
 //! [`plan`]: what a repaired database consists of, before anything is written.
 //!
-//! Everything that is to stand in a run is a [`Unit`] of [`Part`]s: slices of tables that are
-//! whole, what is left of damaged ones, records of the log. A unit of one slice of a whole table
-//! stays as it is; all others become new tables.
+//! The content of a run is [`Unit`]s of [`Part`]s: slices of whole tables, readable parts of
+//! damaged ones, records of the WAL. A unit of one slice of a whole table stays as it is; all
+//! others become new tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) enum Part {
     Table { meta: Arc<TableMeta>, range: KeyRange },
     /// A damaged one; what the manifest says about it, if that does.
     Damaged { id: TableId, meta: Option<Arc<TableMeta>>, range: KeyRange },
-    /// Records of the log.
+    /// Records of the WAL.
     Wal(Chunk),
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Plan {
     pub(super) flushed_through: Sequence,
     /// The number of the edit that describes it.
     pub(super) edit: EditNumber,
-    /// True if the log stays as it is.
+    /// True if the WAL stays as it is.
     pub(super) keeps_wal: bool,
     pub(super) report: RepairReport,
 }
@@ -176,8 +176,8 @@ impl Planner<'_> {
         Ok(Some(runs))
     }
 
-    /// True if a table that nothing names may hold some of what is lost: it may be the output of a
-    /// merge, or of a flush, that the manifest knew.
+    /// True if an unnamed table may have some of the lost entries: it may be the output of a
+    /// compaction, or of a flush, that the manifest knew.
     fn unnamed_may_have(&self, tree: &TreeVersion, lost: &[Lost]) -> bool {
         let named: BTreeSet<u64> = tree.tables().map(|table| table.id().0).collect();
         let is_sound = self.examination.wal.as_ref().is_some_and(|wal| wal.is_sound);
@@ -278,8 +278,8 @@ impl Planner<'_> {
         opened.and_then(|table| table.verify(&mut |_| {})).is_ok()
     }
 
-    /// What is left of the log, old to young, and the last sequence in it. If it is not known what
-    /// was in tables, sequences up to `in_tables` are not missed.
+    /// The readable part of the WAL, old to young, and the last sequence number in it. If the
+    /// tables' content is not known, sequence numbers up to `in_tables` are not missed.
     fn wal(&mut self, rebuilt: bool, in_tables: Sequence) -> Result<(Vec<Unit<Part>>, Sequence)> {
         let Some(wal) = &self.examination.wal else { return Ok((Vec::new(), Sequence::ZERO)) };
         let after = self.examination.flushed_through();
@@ -318,7 +318,7 @@ impl Planner<'_> {
         Ok((units, left.last))
     }
 
-    /// The log's files that are damaged.
+    /// The WAL's files that are damaged.
     fn damaged_wal(&self) -> Vec<std::path::PathBuf> {
         let paths = self.examination.report.problems.iter().filter_map(|error| match error {
             Error::Corruption { path, .. } => Some(path.clone()),

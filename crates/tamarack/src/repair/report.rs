@@ -15,8 +15,8 @@ pub struct RepairReport {
     pub problems: Vec<Error>,
     /// True if the structure of the tree is not known any more, and is made anew from its tables.
     pub rebuilt: bool,
-    /// True if keys that were deleted, or overwritten, may come back with an older value anywhere,
-    /// and not only in the ranges that are lost: nobody knows what merges had already replaced.
+    /// True if keys that were deleted or overwritten may come back with an older value anywhere,
+    /// and not only in the lost ranges: nobody knows what compactions had already replaced.
     pub may_return: bool,
     /// Tables that stay as they are.
     pub tables_kept: u64,

@@ -1,5 +1,5 @@
-//! [`Blocks`]: the blocks of many concurrent lookups. A lookup that lacks a block returns it as a read
-//! request, and is repeated when the block has arrived.
+//! [`Blocks`]: the blocks of many concurrent lookups. A lookup that lacks a block returns it as a
+//! read request, and is repeated when the block has arrived.
 //!
 //! ```text
 //! lookups a b c d ──► a: found   b: lacks X   c: lacks Y   d: lacks X, already requested

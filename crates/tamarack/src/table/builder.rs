@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! add(entry) ─► data BlockBuilder ─► BlockEncoder ─► out (512 KiB) ─► file, write-back started
-//!         └─► digest                  └─► fence ─► lower index BlockBuilder ─► payloads kept until finish
+//!         └─► digest                  └─► fence ─► lower index BlockBuilder ─► payloads
 //! ```
 //!
 //! Memory: the write buffer, one block, and the index blocks (about 0.6 % of the table), whose

@@ -75,8 +75,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Makes an empty window. The cursors of one scan share `volume`; one of them may be expected to
-    /// yield most of the data (`has_most`).
+    /// Makes an empty window. The cursors of one scan share `volume`; one of them may be expected
+    /// to yield most of the data (`has_most`).
     pub fn new(policy: ReadPolicy, volume: Arc<ScanVolume>, has_most: bool) -> Self {
         let reader = match policy {
             ReadPolicy::Cached => Reader::Scan,

@@ -1,9 +1,9 @@
 //! The Bloom filter of a table: built with it, in memory while it is open, and probed before it.
 //!
 //! ```text
-//! building   key ─► Digest ─► FilterBuilder … finish ─► filter block of the file; kind and bits in the properties
+//! building   key ─► Digest ─► FilterBuilder … finish ─► filter block; kind, bits in the properties
 //!                                            └────────► digest block, if wanted
-//! opening    filter block ─► Filter                    checked against its checksum, and against kind and bits
+//! opening    filter block ─► Filter             checked against its checksum, kind and bits
 //! get        Query's digest ─► Filter ─► no: the table is not searched
 //! rebuild    digest block ─► Filter of another size or kind, in the slot of the first
 //! ```

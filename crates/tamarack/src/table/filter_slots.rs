@@ -2,8 +2,10 @@
 //! replaced while lookups probe it.
 //!
 //! ```text
-//! lookup   pin ─► PinnedFilters ─► chunk ─► slot ─► Filter    one pin for all tables of a lookup; each table then takes a few loads
-//! change   a new chunk and a new list of chunks replace the old ones; the old filter is freed when the last lookup that pinned it ends
+//! lookup   pin ─► PinnedFilters ─► chunk ─► slot ─► Filter    one pin for all tables; then a few
+//!                                                             loads for each table
+//! change   a new chunk and a new list of chunks replace the old ones; the old filter is freed when
+//!          the last lookup that pinned it ends
 //! ```
 //!
 //! A lookup pins the slots **after** the state (`crate::tree::state`), so that the slots of its

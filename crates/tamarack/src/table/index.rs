@@ -2,9 +2,9 @@
 //! lower level.
 //!
 //! ```text
-//! top index      ├──────┬──────┬──────┤          in memory while the table is open
-//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤          read when first needed, then resident within the budget; else in the cache
-//! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪
+//! top index      ├──────┬──────┬──────┤    in memory while the table is open
+//! lower blocks   ├┬┬┬┬┬┤├┬┬┬┬┬┤├┬┬┬┬┬┤    read when first needed; then resident within the budget,
+//! data blocks    ▪▪▪▪▪▪ ▪▪▪▪▪▪ ▪▪▪▪▪▪      else in the cache
 //! ```
 //!
 //! A resident lower block stays until the table is closed, and lookups borrow it: no hash table is

@@ -5,9 +5,9 @@
 //! which run.
 //!
 //! ```text
-//!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block ─► versions of the key
-//!                ├─► negative: not here                       └─ resident within the budget; else through the BlockCache
-//!                └─► positive: if the BlockCache has the entry by itself, that is the answer
+//!  get: Query ─► Filter (resident) ─► top index (resident) ─► lower index block ─► data block
+//!                ├─► negative: not here                       └─ resident, or by the BlockCache
+//!                └─► positive: an entry that the BlockCache has by itself is the answer
 //! ```
 //!
 //! Costs: in memory its filter, if any, which may be replaced while the table is open

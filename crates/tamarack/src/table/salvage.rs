@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! │ data │ data │ ×××× │ data │ data │ index ×××× │ footer │
-//!   whole  whole  lost   whole  whole                          the last two by the lengths at which their checksums match
+//!   whole  whole  lost   whole  whole    the last two by the lengths at which checksums match
 //! ```
 //!
 //! Blocks follow each other from the first byte on, each with its own checksum, bound to this table

@@ -1,12 +1,14 @@
-//! [`Window`]: the read-ahead window of a cursor, a part of a table's file in memory; and [`Growth`],
-//! the size of the next read.
+//! [`Window`]: the read-ahead window of a cursor, a part of a table's file in memory; and
+//! [`Growth`], the size of the next read.
 //!
 //! ```text
 //! data blocks   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ …
-//! a seek to 2           ├───────┤                            8 KiB: a block, and the next one if the place is at the block's end; 16 KiB in a run
-//!                                                            that has more data than all others
-//! continuing                    ├───────────────────┤        up to 128 KiB: a scan of 100 entries of 1 KiB needs no third read
-//! and on                                            ├─ …     twice as much each time, up to 512 KiB
+//! a seek to 2           ├───────┤                        8 KiB: a block, and the next one if the
+//!                                                        place is at its end; 16 KiB in a run
+//!                                                        that has more data than all others
+//! continuing                    ├───────────────────┤    up to 128 KiB: a scan of 100 entries of
+//!                                                        1 KiB needs no third read
+//! and on                                            ├─ … twice as much each time, up to 512 KiB
 //! ```
 //!
 //! # Read-ahead per run

@@ -154,7 +154,8 @@ impl Draft {
             }
             Change::WalEnd { position } => {
                 self.version.wal_end = Some(*position);
-                // A close makes everything durable first: what is damaged before its end is no torn end.
+                // A close makes everything durable first: what is damaged before its end is no torn
+                // end.
                 self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
             }

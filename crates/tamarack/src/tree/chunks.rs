@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! old   [ • • • • ]        new   [ • • • • ]
-//!         │ │ │ └────────────────────┼─┼─┼─┘      one piece is copied and changed (here the second),
-//!         │ │ └──────────────────────┼─┼─┘        all others are shared
+//!         │ │ │ └────────────────────┼─┼─┼─┘     one piece (here the 2nd) is copied and changed,
+//!         │ │ └──────────────────────┼─┼─┘       all others are shared
 //!         │ └── 64 items     64 items┘ │
 //!         └────────────────────────────┘
 //! ```

@@ -3,7 +3,7 @@
 //! ```text
 //! slices    ├── 7 ──┤    ├─ 8 ──┤├─── 9 ───┤
 //! bounds    0       1    2      34         5        prefixes of each slice's bounds
-//! key              ▲                                one bound at or before it: odd, so inside of a slice
+//! key              ▲                                one bound at or before it: odd, so in a slice
 //! ```
 //!
 //! A search in the list of slices follows three pointers per comparison. A directory is made by the

@@ -1,8 +1,8 @@
 //! [`Filters`] and [`Candidates`]: which runs a lookup searches, young to old. Decided only here.
 //!
 //! ```text
-//! get, multi_get ─► Filters::pin (after the state) ─► candidates(state, query) ─► next ─► Candidate: run, open table ─► search
-//!                                                                              └─► next ─► …     until one decides
+//! get, multi_get ─► Filters::pin (after the state) ─► candidates(state, query) ─► next
+//!                      next ─► Candidate: run, open table ─► search ─► next … until one decides
 //! sampling ───────► Filters::pin ─► note_samples(state, query, run that decided)
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! The structure of a tree on storage, and the only code that changes it.
 //!
 //! ```text
-//! Manifest ── current ──▶ Version            immutable; a new one per edit, sharing what did not change
+//! Manifest ── current ──▶ Version            immutable; a new one per edit, sharing the rest
 //!                           └ TreeVersion    one per tree (keyspace)
 //!                               ├ Level      1, 2, … small (young) to large (old)
 //!                               │   └ Run    young to old; a list of slices without overlap

@@ -1,4 +1,4 @@
-//! [`check`]: that for each key what is younger stands above, in trees where whole tables do not say so.
+//! [`check`]: checks the ages of each key's entries in trees where whole tables do not prove them.
 //!
 //! Where a range of keys was merged by itself, the sequences of a table say nothing about which run
 //! is younger, and only each key's versions are in order. To see that, all runs are read side by

@@ -7,7 +7,7 @@
 //! ```text
 //!   time ──────────────▶
 //!   turns    │ 1 ──│ 2 ─────│ 3 ──│ …          a write of n bytes takes n / rate
-//!   writes   1   2 waits    3 waits             short delays accumulate: no sleep is shorter than 200 µs
+//!   writes   1   2 waits    3 waits             delays add up: no sleep is shorter than 200 µs
 //! ```
 //!
 //! Throttling never stops writers (that is a write stall, see [`super::commit`]): a write waits for

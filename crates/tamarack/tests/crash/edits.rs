@@ -2,8 +2,8 @@
 //! of a flush, compaction or change of shape in which the machine stopped.
 //!
 //! ```text
-//!   table: write ── table: sync ── table: sync directory ── manifest: append ── manifest: sync ── table: remove
-//!   └─────────── for the edit that will name the table ─────────────┴── decoded at the next call ──┘
+//!   table: write ── table: sync ── table: sync directory ── manifest: append ── manifest: sync …
+//!   └─────────── for the edit that will name the table ─────────────┴── decoded at the next call
 //! ```
 //!
 //! Before an edit is appended, its contents are unknown here. So the images at these calls wait

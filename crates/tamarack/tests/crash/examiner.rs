@@ -2,12 +2,12 @@
 //! it.
 //!
 //! ```text
-//! workload ── call ── call ── call ── …            before each call that changes storage, and after the last:
+//! workload ── call ── call ── call ── …      before each call that changes storage, and last:
 //!              │       │       │
-//!            images  images  images                a loss of power in several ways, the death of the process
+//!            images  images  images          a loss of power in several ways, a killed process
 //!              │
-//!              ├─ open ── call ── call ── …        the same again during recovery, and during the recovery of that
-//!              ├─ is what is there a prefix of the commits, with everything owed?
+//!              ├─ open ── call ── call ── …  the same during recovery, and during its recovery
+//!              ├─ is the state a prefix of the commits, with everything durable?
 //!              ├─ commit something, crash: is it still right?
 //!              └─ verify
 //! ```
@@ -285,8 +285,8 @@ impl Examiner {
         let digest = lost.digest(recovered);
         let checkpoints = session.open_checkpoints()?;
         session.ledger.lock().check_checkpoints(&checkpoints)?;
-        // Now the lost commits are made again, so that their records fall onto the old ones, with other
-        // content.
+        // Now the lost commits are made again, so that their records fall onto the old ones, with
+        // other content.
         for number in 0..1 + random.below(3) {
             let salt = random.next();
             let commit = match lost.commit(recovered + number as usize) {

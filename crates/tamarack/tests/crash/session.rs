@@ -305,7 +305,7 @@ impl Session {
     /// Waits until no compaction is due.
     pub(crate) fn settle(&mut self) -> Outcome {
         let settled = self.db().wait_for_compactions();
-        self.unless_faulty("waiting for merges", settled)
+        self.unless_faulty("waiting for compactions", settled)
     }
 
     /// Reshapes the tree.
@@ -424,7 +424,7 @@ impl Session {
         let found = scan(self.db())?;
         match found == self.state {
             true => Ok(()),
-            false => Err(format!("after merges: {}", difference(&self.state, &found))),
+            false => Err(format!("after compactions: {}", difference(&self.state, &found))),
         }
     }
 

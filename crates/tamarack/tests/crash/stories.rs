@@ -78,7 +78,7 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.write(3, Buffered).flush().write(3, Buffered).flush().write(3, Buffered).compact().write(2, Sync);
         a.delete_all(Buffered).compact().write(2, Buffered).compact();
     }),
-    ("merges are cut short", |a| {
+    ("compactions are cut short", |a| {
         for _ in 0..3 {
             a.value_bytes_max = 200;
             a.write(3, Buffered).flush().write(3, Sync).compact().power_cut(DEFAULT()).background(2).die(DEFAULT());
@@ -117,7 +117,8 @@ const SCRIPTED: &[(&str, Script)] = &[
             a.write(6, Buffered).background(steps).die(DEFAULT()).background(steps);
         }
     }),
-    // Recovery of what recovery left; records of the same size, so that old ones could pass for new ones.
+    // Recovery from a crashed recovery; records of equal size, so that old ones could pass for new
+    // ones.
     ("power fails again and again", |a| {
         a.uniform = true;
         a.value_bytes_max = 24;
@@ -152,7 +153,7 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.write(2, Buffered).pass_ms(600).flush().write(2, Sync).pass_ms(600);
         a.fail(step::MANIFEST_APPEND, Failure::PartialWrite).write(3, Buffered).flush().pass_ms(600);
     }),
-    ("a sync of the log fails and drops pages", |a| {
+    ("a sync of the WAL fails and drops pages", |a| {
         a.write(2, Sync).write(3, Buffered).fail(step::LOG_SYNC, Failure::SyncDropsPages).sync().die(DEFAULT());
         a.write(2, Sync).power_cut(DEFAULT()).write(2, Buffered);
     }),
@@ -163,14 +164,14 @@ const SCRIPTED: &[(&str, Script)] = &[
     ("a flush fails once", |a| {
         a.write(3, Buffered).fail(step::TABLE_WRITE, Failure::Io).write(6, Buffered).pass_ms(600).flush();
     }),
-    // Compactions that are called for, in several parts on two workers.
+    // Requested compactions, in several parts on two workers.
     ("flushes take the active run along", |a| {
         a.begin_with("leveling:T=4").keys = 30;
         for _ in 0..5 {
             a.write(5, Buffered).flush();
         }
     }),
-    ("merges in parts", |a| {
+    ("compactions in parts", |a| {
         a.begin_with("custom:buffer 200; level 600 in 3 runs; level 3000 in 1 run").keys = 60;
         for _ in 0..6 {
             a.write(7, Buffered).flush();
@@ -206,7 +207,7 @@ const SCRIPTED: &[(&str, Script)] = &[
             a.write(9, Buffered).background(3).policy(words).write(3, Buffered).flush().settle();
         }
     }),
-    ("policies change while merges stand still", |a| {
+    ("policies change while compactions are paused", |a| {
         a.begin_with("custom:buffer 60; level 180 in 3 runs; level 2000 in 2 runs").keys = 40;
         for words in ["leveling:T=2", "tiering:T=5", "leveling:T=6", "dostoevsky:T=3,K=2,Z=2"] {
             a.write(8, Buffered).background(4).policy(words).background(2).die(DEFAULT()).write(4, Buffered);
@@ -248,7 +249,7 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.checkpoint().write(4, Buffered).checkpoint().write(3, Buffered).flush().write(1, Sync).checkpoint();
         a.compact().write(2, Buffered).power_cut(DEFAULT()).checkpoint();
     }),
-    ("checkpoints while merges go on", |a| {
+    ("checkpoints during compactions", |a| {
         a.begin_with("custom:buffer 100; level 400 in 2 runs; level 9000 in 2 runs").keys = 40;
         for _ in 0..4 {
             a.write(8, Buffered).background(3).checkpoint().background(2);
@@ -276,7 +277,7 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.fail(step::CURRENT_SYNC_DIRECTORY, Failure::Io).fail(step::CHECKPOINT_SYNC_REMOVED, Failure::Io).checkpoint();
         a.write(2, Buffered);
     }),
-    ("runs are ingested beside what the log has not synced", |a| {
+    ("runs are ingested beside unsynced records of the WAL", |a| {
         a.settings().table_bytes = 1 << 20;
         a.settings().memtable_bytes = 4096;
         for _ in 0..6 {

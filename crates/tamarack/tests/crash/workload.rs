@@ -24,9 +24,9 @@ pub(crate) enum Action {
     Ingest(Commit),
     Sync,
     Flush,
-    /// Merges all runs into one.
+    /// Compacts all runs into one.
     Compact,
-    /// Merges a range of keys.
+    /// Compacts a range of keys.
     CompactRange(Range<Vec<u8>>),
     /// Waits until no compaction is due.
     Settle,
@@ -216,7 +216,7 @@ impl Author {
         self.act(Action::Compact)
     }
 
-    /// Merges about a third of the keys.
+    /// Compacts about a third of the keys.
     pub(crate) fn compact_range(&mut self) -> &mut Self {
         let from = self.draw(self.keys);
         self.act(Action::CompactRange(key(from)..key(from + 1 + self.keys / 3)))

@@ -59,7 +59,7 @@ enum Values {
 enum Arrivals {
     /// Each when the one before has ended.
     AtOnce,
-    /// Each when so many raw bytes per second call for it, or when the one before has ended.
+    /// Each when it is due at so many raw bytes per second, or when the one before has ended.
     Rate(f64),
 }
 
@@ -84,7 +84,7 @@ struct Seen {
     left: Vec<usize>,
     /// After the last put.
     stats: Stats,
-    /// From the first put's call until everything was compacted that the puts called for.
+    /// From the first put's call until the puts' compactions have ended.
     rest: Duration,
 }
 
@@ -133,7 +133,7 @@ impl Case {
         env.set_device(Some(device));
         let db = self.open(&env);
         self.put(&env, &db, &Random::new(seed), self.grown, Arrivals::AtOnce);
-        db.wait_for_compactions().expect("merges");
+        db.wait_for_compactions().expect("compactions");
         db.close().expect("closing");
         env
     }
@@ -176,7 +176,7 @@ impl Case {
         let db = self.open(&env);
         let began = env.now();
         let mut seen = self.put(&env, &db, &Random::new(!seed), self.measured, arrivals);
-        db.wait_for_compactions().expect("merges");
+        db.wait_for_compactions().expect("compactions");
         seen.rest = env.now() - began;
         seen
     }
@@ -276,8 +276,8 @@ fn nine_tenths(case: Case) {
         // and soon over.
         let waits = most.stats.write_stall_seconds / most.time.as_secs_f64();
         assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
-        // A flush that fills level 1 is a run beyond its slots by rule.
-        // Growth makes all levels of some policies anew, and may leave more runs than slots anywhere.
+        // A flush that fills level 1 is a run beyond its slots by rule. Growth makes all levels of
+        // some policies anew, and may leave more runs than slots anywhere.
         let is_made_anew = ["garnering", "moose"].iter().any(|name| case.policy.starts_with(name));
         let above = if is_made_anew { &most.above_left } else { &most.above_slots };
         assert!(above[0] <= 1, "{name}: {above:?}");

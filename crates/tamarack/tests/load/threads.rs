@@ -337,7 +337,7 @@ impl Round {
         assert_eq!(stats.snapshots, 0, "all snapshots were dropped");
         assert!(stats.flushes > 10, "{stats:?}");
         println!(
-            "{} flushes, {} merges, {} stalls, {} groups of {} entries",
+            "{} flushes, {} compactions, {} stalls, {} groups of {} entries",
             stats.flushes, stats.compactions, stats.write_stalls, stats.commit_groups, stats.entries_written
         );
         assert!(db.get("of the checkpoint")?.is_none());
@@ -463,7 +463,7 @@ impl Replica {
         let youngest = view.values().map(|value| number_in(value)).max().unwrap_or(0);
         self.advance(youngest);
         let differences = differences(&self.state, view);
-        // A write is without trace if what it put is deleted again; that many in a row do not happen.
+        // A write leaves no trace if its entries are deleted again, but not for this many in a row.
         let most = (self.applied + 100).min(WRITES);
         while self.state != *view {
             assert!(

@@ -2,7 +2,7 @@
 //! answers, whatever happens to the process, the machine and its disk in between.
 //!
 //! ```text
-//!   seed ── generate ── history ── run ──┬── world: a database on memory, files, or a simulated machine with faults
+//!   seed ── generate ── history ── run ──┬── world: a database on memory, files, or the simulator
 //!                          ▲             └── model: the list of all states
 //!                          └── shrink ◄── first answer that differs ── print, write to a file
 //! ```

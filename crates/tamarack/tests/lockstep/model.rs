@@ -3,8 +3,8 @@
 //! ```text
 //!   states       0 ── 1 ── 2 ── 3 ── 4 ── 5
 //!                          ▲         ▲    └ a write whose fate is unknown
-//!                          │         └ visible: what reads see; every write up to here was acknowledged
-//!                          └ durable: what a loss of power must leave at least
+//!                          │         └ visible to reads; every write up to here was acknowledged
+//!                          └ durable: the least that a loss of power must leave
 //! ```
 //!
 //! After a crash the database must have one of these states: from `durable` on after a loss of

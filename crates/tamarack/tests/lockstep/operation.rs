@@ -2,7 +2,7 @@
 //! parsed from it.
 //!
 //! ```text
-//! setup environment=faulty seed=7 sealed=2 block=64 table=300 cache=0 buffer=200 threads=2 policy=tiering:T=4
+//! setup environment=faulty seed=7 immutable=2 block=64 table=300 cache=0 buffer=200 threads=2 …
 //! write buffered put "a" "v1" delete ""
 //! snapshot 1
 //! policy custom:buffer 100; level 400 in 2 runs
@@ -233,7 +233,10 @@ impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Setup { environment, seed, immutable_memtables_max, block_bytes, table_bytes, cache_bytes, tree } =
             &self.setup;
-        write!(f, "setup environment={environment} seed={seed} sealed={immutable_memtables_max} block={block_bytes} ")?;
+        write!(
+            f,
+            "setup environment={environment} seed={seed} immutable={immutable_memtables_max} block={block_bytes} "
+        )?;
         writeln!(f, "table={table_bytes} cache={cache_bytes} {tree}")?;
         self.operations.iter().try_for_each(|operation| writeln!(f, "{operation}"))
     }
@@ -412,7 +415,7 @@ impl<'a> Words<'a> {
                 ENVIRONMENTS.iter().find(|(other, _)| *other == name)?.1
             },
             seed: self.assignment("seed=")?,
-            immutable_memtables_max: self.assignment("sealed=")?,
+            immutable_memtables_max: self.assignment("immutable=")?,
             block_bytes: self.assignment("block=")?,
             table_bytes: self.assignment("table=")?,
             cache_bytes: self.assignment("cache=")?,

@@ -16,7 +16,7 @@ const HISTORIES_MAX: u64 = 300;
 
 /// The same for mistakes in the engine, which need a suitable tree.
 #[cfg(debug_assertions)]
-const HISTORIES_IN_MERGES_MAX: u64 = 2000;
+const HISTORIES_IN_COMPACTIONS_MAX: u64 = 2000;
 
 #[test]
 fn a_lost_write_is_noticed() {
@@ -57,65 +57,65 @@ fn a_swallowed_error_is_noticed() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_missing_cut_is_noticed() {
-    is_noticed_in_merges(Mistake::MissingCut);
+    is_noticed_in_compactions(Mistake::MissingCut);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_cut_between_versions_is_noticed() {
-    is_noticed_in_merges(Mistake::CutBetweenVersions);
+    is_noticed_in_compactions(Mistake::CutBetweenVersions);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_tombstone_that_is_dropped_early_is_noticed() {
-    is_noticed_in_merges(Mistake::TombstoneDroppedEarly);
+    is_noticed_in_compactions(Mistake::TombstoneDroppedEarly);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn an_overlooked_static_run_is_noticed() {
-    is_noticed_in_merges(Mistake::StaticRunOverlooked);
+    is_noticed_in_compactions(Mistake::StaticRunOverlooked);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_slice_that_is_left_behind_is_noticed() {
-    is_noticed_in_merges(Mistake::SliceLeftBehind);
+    is_noticed_in_compactions(Mistake::SliceLeftBehind);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_slice_that_is_moved_twice_is_noticed() {
-    is_noticed_in_merges(Mistake::SliceMovedTwice);
+    is_noticed_in_compactions(Mistake::SliceMovedTwice);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn inputs_that_keep_their_levels_are_noticed() {
-    is_noticed_in_merges(Mistake::InputsNotRelabelled);
+    is_noticed_in_compactions(Mistake::InputsNotRelabelled);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_run_that_comes_before_what_is_in_buffers_is_noticed() {
-    is_noticed_in_merges(Mistake::RunBelowMemtables);
+    is_noticed_in_compactions(Mistake::RunBelowMemtables);
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn a_run_that_others_have_overtaken_is_noticed() {
-    is_noticed_in_merges(Mistake::RunOvertaken);
+    is_noticed_in_compactions(Mistake::RunOvertaken);
 }
 
 /// Fails if no history notices a mistake that is not in the harness but in the engine itself. The
 /// simulator's workers run on this thread, and so make it.
 #[cfg(debug_assertions)]
-fn is_noticed_in_merges(mistake: Mistake) {
+fn is_noticed_in_compactions(mistake: Mistake) {
     let fails = |history: &History| mistake::with(mistake, || run(history, None, &mut Coverage::default())).err();
-    let (seed, what) = (0..HISTORIES_IN_MERGES_MAX)
+    let (seed, what) = (0..HISTORIES_IN_COMPACTIONS_MAX)
         .find_map(|seed| Some((seed, fails(&generate::history(Environment::Simulator, seed))?)))
-        .unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_IN_MERGES_MAX} histories"));
+        .unwrap_or_else(|| panic!("{mistake:?} is not noticed by {HISTORIES_IN_COMPACTIONS_MAX} histories"));
     let what = what.to_string();
     println!("{mistake:?} is noticed by history {seed}: {}", what.lines().next().unwrap_or_default());
     let outcome = run(&generate::history(Environment::Simulator, seed), None, &mut Coverage::default());

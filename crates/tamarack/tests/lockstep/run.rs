@@ -159,7 +159,7 @@ impl<'a> LockstepRun<'a> {
                     check_space(before, self.world.stats())?;
                 }
                 self.refused_while_paused(outcome, |run, outcome| {
-                    outcome.or_else(|error| run.excuse(error, "waiting for merges"))
+                    outcome.or_else(|error| run.excuse(error, "waiting for compactions"))
                 })
             }
             Operation::Reshape => {
@@ -296,7 +296,9 @@ impl<'a> LockstepRun<'a> {
     ) -> Result<(), String> {
         match outcome {
             Err(Error::InvalidArgument(_)) if self.world.is_paused() => Ok(()),
-            Ok(()) if self.world.is_paused() => Err("merges were waited for while they were paused".to_owned()),
+            Ok(()) if self.world.is_paused() => {
+                Err("waiting for compactions returned while they were paused".to_owned())
+            }
             outcome => otherwise(self, outcome),
         }
     }
@@ -653,7 +655,8 @@ impl<'a> LockstepRun<'a> {
         self.scan(Reader::Now, &all, &[Turn::Back], state.len() as u64 + 1)
     }
 
-    /// As [`LockstepRun::excuse`], for an error of another database, which says nothing of this one.
+    /// As [`LockstepRun::excuse`], for an error of another database, which says nothing of this
+    /// one.
     fn excuse_of_another(&mut self, error: Error, what: &str) -> Result<(), String> {
         let stopped = self.model.stopped;
         let outcome = self.excuse(error, what);

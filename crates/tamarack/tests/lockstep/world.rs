@@ -550,8 +550,8 @@ impl World {
     fn enter(&mut self, env: SimEnv, other_machine: bool, crashed: bool) {
         self.look_for_faults();
         if other_machine {
-            // Nothing is injected there, but a limit comes along, and may be one that was lifted here since the
-            // image was made.
+            // Nothing is injected there, but a limit comes along, and may be one that was lifted
+            // here since the image was made.
             env.set_capacity(None);
             self.failure = None;
             (self.faults_at_open, self.faults_at_last_look) = (0, 0);
@@ -627,8 +627,8 @@ impl Watch {
 /// Files in memory are real files too; only their syncs cost nothing, which leaves time for more
 /// histories.
 fn temporary_directory(on_disk: bool) -> std::io::Result<TempDir> {
-    // What is in memory is not read past the page cache, whatever is asked for; a few histories are on
-    // a disk for that.
+    // What is in memory is not read past the page cache, whatever is asked for; a few histories are
+    // on a disk for that.
     if on_disk { TempDir::new() } else { TempDir::below(Path::new("/dev/shm")).or_else(|_| TempDir::new()) }
 }
 

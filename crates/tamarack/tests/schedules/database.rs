@@ -41,7 +41,7 @@ fn lookups_while_buffers_are_flushed() {
 /// What a snapshot sees when it is taken, it sees until it is dropped: by lookups and scans, before
 /// and after a flush and a compaction.
 #[test]
-fn snapshots_against_flushes_and_merges() {
+fn snapshots_against_flushes_and_compactions() {
     explore(400, || {
         let env = WatchedEnv::new();
         let db = open(&env, 100);
@@ -53,7 +53,7 @@ fn snapshots_against_flushes_and_merges() {
         });
         let merger = spawn(&db, |db| db.compact().unwrap());
         let snapshot = db.snapshot();
-        // Many, so that what others do between the steps of taking one is likely to fall between those.
+        // Many, so that other threads' steps are likely to fall between the steps of taking one.
         let later = [(); 8].map(|()| db.snapshot());
         let seen = pair(&snapshot);
         let later = later.map(|snapshot| pair(&snapshot));

@@ -1,7 +1,7 @@
 //! [`WatchedEnv`]: files in memory that remember what was synced, and fail when they are told to.
 //!
 //! ```text
-//!   write_at ──► written ──sync──► durable        a sync makes durable what was written before it began
+//!   write_at ──► written ──sync──► durable      a sync makes earlier writes durable
 //! ```
 //!
 //! Everything else (names, clock, threads) is the environment's below.

@@ -1,6 +1,5 @@
-//! Filter memory shared out among runs, in real trees: full ones have the optimum; the bits keep to
-//! their budget while a tree grows. That lookups read what the filters promise is shown by
-//! `tests/suite/rates.rs`.
+//! Filter allocation in real trees: full ones have the optimum; the bits keep to their budget while
+//! a tree grows. `tests/suite/rates.rs` shows that lookups have the predicted false positive rates.
 
 use std::sync::Arc;
 
@@ -66,12 +65,12 @@ impl Grown {
     }
 }
 
-/// What the filters of these runs promise.
-fn promised(runs: &[RunStats]) -> f64 {
+/// Predicted false positives of a zero-result lookup, over these runs.
+fn predicted(runs: &[RunStats]) -> f64 {
     runs.iter().map(|run| run.filter_fpr).sum()
 }
 
-/// What the best allocation of so many bits would promise, and an equal one.
+/// Predicted false positives with the best allocation of so many bits, and with an equal one.
 fn best_and_equal(kind: FilterKind, runs: &[RunStats], bits_per_entry: f64) -> (f64, f64) {
     let curve = Curve::new(kind);
     let loads: Vec<Load> = runs.iter().map(|run| Load::new(run.entries)).collect();
@@ -81,8 +80,8 @@ fn best_and_equal(kind: FilterKind, runs: &[RunStats], bits_per_entry: f64) -> (
 }
 
 /// With T = 2, after 2^k - 1 buffers every level is full: then the runs have what the best
-/// allocation gives them, and lookups of absent keys read what that promises: much less than with
-/// equal bits. The bits never pass the budget, but for what rounds a filter up to whole cache
+/// allocation gives them, and zero-result lookups read as predicted: much less than with equal
+/// bits. The bits never pass the budget, but for what rounds a filter up to whole cache
 /// lines.
 #[test]
 fn full_trees_have_the_optimum() -> Result<()> {
@@ -100,12 +99,12 @@ fn full_trees_have_the_optimum() -> Result<()> {
                 // Filters of few lines are rounded up or down by much; what counts is how the bits
                 // are shared that they take.
                 let (best, equal) = best_and_equal(kind, &runs, used as f64 / tree.entries as f64);
-                let promised = promised(&runs);
-                assert!((promised / best - 1.0).abs() < 0.015, "{buffers} buffers: {promised} instead of {best}");
+                let predicted = predicted(&runs);
+                assert!((predicted / best - 1.0).abs() < 0.015, "{buffers} buffers: {predicted} instead of {best}");
                 let (of_budget, _) = best_and_equal(kind, &runs, bits);
                 // Of the smallest tree, ten lines more or fewer are much.
-                let is_as_promised = (promised / of_budget - 1.0).abs() < 0.03;
-                assert!(is_as_promised || buffers == 3, "{buffers} buffers: {promised} instead of {of_budget}");
+                let is_as_predicted = (predicted / of_budget - 1.0).abs() < 0.03;
+                assert!(is_as_predicted || buffers == 3, "{buffers} buffers: {predicted} instead of {of_budget}");
                 let measured = tree.measured(20_000)?;
                 println!(
                     "{}, {bits} bits, {buffers} buffers: {measured:.4} read, {best:.4} at best, {equal:.4} with equal bits",
@@ -118,8 +117,8 @@ fn full_trees_have_the_optimum() -> Result<()> {
     Ok(())
 }
 
-/// For lookups that find something, more bits go to the runs that they reach without a result: they read less
-/// than with bits shared out for absent keys.
+/// For lookups of existing keys, more bits go to the runs that they search before the key's own:
+/// they read less than with filters allocated for zero-result lookups.
 #[test]
 fn mixes_get_filters_of_their_own() -> Result<()> {
     let read = |filter: &str| -> Result<f64> {

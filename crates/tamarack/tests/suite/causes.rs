@@ -1,6 +1,5 @@
-//! Merges for other reasons than a full level: a range of keys that somebody wants compacted, a
-//! tree that is to take its form at once, tombstones that have waited long enough, and what a limit
-//! of the rate and a pause do to all of them.
+//! Compactions for other reasons than a full level: requests for a range of keys, reshaping at
+//! once, tombstones that are due; and the effect of a rate limit and a pause on all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,9 +69,9 @@ fn a_range_is_compacted() {
     }
 }
 
-/// A change of policy moves nothing by itself, and waiting for merges does not either; asking for
-/// the form of the new shape brings it about, whatever the policies, beside what is in progress,
-/// and after a reopening; what is read stays the same.
+/// A change of policy moves nothing by itself, and waiting for compactions does not either; a
+/// request to reshape brings the new shape about, whatever the policies, beside compactions in
+/// progress, and after reopening; reads return the same.
 #[test]
 fn a_tree_takes_the_form_of_its_shape() {
     let policies = [
@@ -122,8 +121,7 @@ fn a_tree_takes_the_form_of_its_shape() {
                     before
                 }
             };
-            // Beside flushes and merges a level may get a run too many, as always; at rest it does
-            // not.
+            // Beside flushes and compactions a level may get a run too many; at rest it does not.
             db.wait_for_compactions().unwrap();
             db.reshape().unwrap();
             merged += db.stats().compactions - stats.compactions;
@@ -140,7 +138,7 @@ fn a_tree_takes_the_form_of_its_shape() {
             assert_eq!(db.stats().compactions, before, "seed {seed}: it has its form");
         }
     }
-    assert!(merged > 60, "{merged} merges");
+    assert!(merged > 60, "{merged} compactions");
 }
 
 /// A compaction of a reshape reports that cause in its event; what a change costs is
@@ -201,8 +199,8 @@ fn tombstones_do_not_stay_for_ever() {
     assert_eq!(all(&db).len(), 20);
 }
 
-/// A snapshot that still needs what tombstones hide keeps them, and meanwhile no compaction
-/// begins for nothing.
+/// A snapshot that still needs the entries under tombstones keeps them, and no compaction is wasted
+/// on them meanwhile.
 #[test]
 fn tombstones_wait_for_snapshots() {
     let env = SimEnv::new(1);
@@ -220,9 +218,9 @@ fn tombstones_wait_for_snapshots() {
     assert!(snapshot.get("key").unwrap().is_some());
 }
 
-/// With a limit, merges take the time that it says; without work or without limit, none.
+/// Compactions keep to a rate limit; without work or without limit, they take no additional time.
 #[test]
-fn merges_keep_to_their_rate() {
+fn compactions_keep_to_their_rate() {
     let env = SimEnv::new(1);
     let db = open(&env, AdvancedOptions::new().policy("tiering:T=100").compaction_bytes_per_second(10_000));
     for number in 0..500 {
@@ -237,10 +235,9 @@ fn merges_keep_to_their_rate() {
     assert!(took <= expected && took > expected / 2, "{took:?} for {copies} bytes, not {expected:?}");
 }
 
-/// While merges are paused nothing is merged, and whoever asks for it is told; afterwards all goes
-/// on.
+/// A pause stops compactions, and requests for them return an error; afterwards all resume.
 #[test]
-fn a_pause_holds_merges() {
+fn a_pause_stops_compactions() {
     let env = SimEnv::new(1);
     let random = Random::new(1);
     let db = open(&env, AdvancedOptions::new().policy("tiering:T=3"));

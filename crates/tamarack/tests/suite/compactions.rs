@@ -11,7 +11,7 @@ use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 use tamarack_env::sync::thread;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 
-/// Tables of a few hundred bytes, so that a merge hands over dozens of times; and a level that
+/// Tables of a few hundred bytes, so that a compaction hands over dozens of times; and a level that
 /// takes all flushes as runs of their own.
 fn open(env: &SimEnv) -> Result<Db> {
     let env: Arc<dyn Env> = Arc::new(env.clone());
@@ -96,8 +96,8 @@ fn an_iterator_reads_on_through_a_merge() {
     assert_eq!(rest, model);
 }
 
-/// A crash before every call of a merge that changes storage: what was flushed is there, the merge
-/// goes on, and ends with one run.
+/// A crash before every call of a compaction that changes storage: flushed entries are there, the
+/// compaction resumes, and ends with one run.
 #[test]
 fn a_merge_goes_on_after_a_crash_at_any_call() {
     let env = SimEnv::new(3);
@@ -120,7 +120,7 @@ fn a_merge_goes_on_after_a_crash_at_any_call() {
     let mut in_progress = 0;
     for (call, image) in images {
         let db = open(&image).unwrap_or_else(|error| panic!("call {call}: {error}"));
-        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}, before the merge goes on");
+        assert_eq!(all(db.scan::<&str>(..)), model, "call {call}, before the compaction resumes");
         in_progress += usize::from(runs(&db) > 1);
         image.run_background_until_idle();
         assert_eq!(all(db.scan::<&str>(..).rev()), model, "call {call}, after it went on");
@@ -130,7 +130,7 @@ fn a_merge_goes_on_after_a_crash_at_any_call() {
         let report = db.verify(&mut |_, _| {}).unwrap();
         assert!(report.is_ok(), "call {call}: {report:?}");
     }
-    assert!(in_progress > 20, "{in_progress} images were of a merge in progress");
+    assert!(in_progress > 20, "{in_progress} images were of a compaction in progress");
 }
 
 /// What is handed over is given back at once. So the disk never holds more than the inputs, and a
@@ -166,8 +166,8 @@ fn a_merge_needs_little_extra_space() {
 /// meet, a table of each input that both need.
 ///
 /// ```text
-/// input a   │ ░░░░░░ │ ▒▒▒▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▒▒▒ │ ░░▒▒▓▓ │ ▓▓▓▓▓▓ │     ░ gone   ▒ handed over, in a table that is still needed   ▓ to be merged
-/// input b   │ ░░░░ │ ▒▒▒▒▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▒ │ ░░░░░░ │ ▒▒▓▓▓▓ │ ▓▓ │
+/// input a   │ ░░░░░░ │ ▒▒▒▓▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▒▒▒ │ ░░▒▒▓▓ │ ▓▓▓▓▓▓ │   ░ gone   ▓ not compacted yet
+/// input b   │ ░░░░ │ ▒▒▒▒▓▓ │ ▓▓▓▓▓▓ │ ▓▓▓▓▓▒ │ ░░░░░░ │ ▒▒▓▓▓▓ │ ▓▓ │   ▒ handed over, in use
 ///           │ first range ──▶                  │ second range ──▶
 /// ```
 ///
@@ -214,7 +214,7 @@ const TABLE_BYTES_MOST: u64 = 1000;
 fn open_for_space(env: Arc<dyn Env>, seed: u64, ranges: usize) -> Db {
     let advanced =
         AdvancedOptions::new().env(env).memtable_bytes(8000).block_bytes(128).table_bytes(400).policy("tiering:T=300");
-    // Filters as large in the output as in the inputs: what they grow by is no space that the merge
+    // Filters as large in the output as in the inputs: their growth is no space that the compaction
     // needs.
     let advanced = advanced.filter("blocked:bits=10,allocation=uniform");
     let db = Options::new().threads(ranges).advanced(advanced).open("/db").unwrap();

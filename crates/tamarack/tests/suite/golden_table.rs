@@ -95,8 +95,8 @@ fn assert_reads_back(bytes: &[u8], filter_kind: u8, digests: bool) {
     let counts = [special.merge_operands, special.range_deletes, special.value_pointers, special.expiring_puts];
     assert_eq!((counts, special.expiry_min, special.expiry_max), ([1; 4], 1_700_000_000_000, 1_700_000_000_000));
     assert_eq!((&special.deleted_from[..], &special.deleted_to[..]), (&b"basin"[..], &b"basis"[..]));
-    // Seven keys in one chunk: a header of 10 bytes, 12 of the list, 8 of its checksum; 7 + 2^3 bits,
-    // seven times 48 - 3 bits; 9 of the block.
+    // Seven keys in one chunk: a header of 10 bytes, 12 of the list, 8 of its checksum; 7 + 2^3
+    // bits, seven times 48 - 3 bits; 9 of the block.
     assert_eq!(meta.digest_bytes, if digests { 10 + 12 + 8 + 2 + 40 + 9 } else { 0 });
     let storage = TableStorage::buffered(env, 0);
     let table = Table::open(&storage, Path::new(""), DATABASE, &meta).expect("a table");

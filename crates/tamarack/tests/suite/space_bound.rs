@@ -1,5 +1,6 @@
-//! A bound on space: measured space within it, whatever is overwritten and deleted; merges that say
-//! why they take place; and no merges without end where a snapshot keeps what they would free.
+//! The bound on space amplification: measured space within it, under any overwrites and deletes;
+//! compactions that report their cause; and no endless compactions where a snapshot keeps what they
+//! would free.
 //!
 //! Entries are of one size here, for which the bound is exact: what runs hold, in raw bytes, is
 //! compared with what the entries that are there would take alone.
@@ -17,7 +18,7 @@ const POLICIES: [&str; 6] =
 /// Raw bytes of an entry: a key of 7, a value of 40, and 8.
 const ENTRY: u64 = 7 + 40 + 8;
 
-/// The causes of merges, and the raw bytes that they took.
+/// The causes of compactions, and their raw bytes.
 struct Causes(Mutex<Vec<(String, u64)>>);
 
 impl Default for Causes {
@@ -35,7 +36,7 @@ impl Listener for Causes {
 }
 
 impl Causes {
-    /// How many merges the bound called for, and how much they took.
+    /// The number of compactions for the bound, and their raw bytes.
     fn of_bound(&self) -> (usize, u64) {
         let all = self.0.lock();
         let of_bound = || all.iter().filter(|(cause, _)| cause == "space amplification exceeds its bound");
@@ -67,19 +68,19 @@ fn write(db: &Db, random: &Random, writes: u64, deletes_of_ten: u64, model: &mut
     db.wait_for_compactions().unwrap();
 }
 
-fn held(db: &Db) -> u64 {
+fn size(db: &Db) -> u64 {
     db.stats().levels.iter().map(|level| level.total().raw_bytes).sum()
 }
 
 fn check(db: &Db, model: &BTreeMap<String, String>, most: f64, context: &str) {
-    let (held, live, stats) = (held(db), model.len() as u64 * ENTRY, db.stats());
-    assert!(held as f64 <= most * live as f64, "{context}: {held} bytes for {live}: {:?}", stats.levels);
+    let (size, live, stats) = (size(db), model.len() as u64 * ENTRY, db.stats());
+    assert!(size as f64 <= most * live as f64, "{context}: {size} bytes for {live}: {:?}", stats.levels);
     assert!(stats.space_amplification_worst <= most, "{context}: {}", stats.space_amplification_worst);
     assert_eq!(stats.space_amplification_max, Some(most));
 }
 
-/// Random overwrites and deletes, from none to nothing but: after each round what the tree holds is
-/// within the bound, nothing is lost, and merges were called for by the bound.
+/// Random overwrites and deletes, from none to nothing but: after each round the tree's size is
+/// within the bound, nothing is lost, and some compactions were for the bound.
 #[test]
 fn measured_space_is_within_the_bound() {
     for (seed, policy) in (0..).zip(POLICIES) {
@@ -121,9 +122,9 @@ fn opening_with_a_bound_keeps_it() {
     assert_eq!(db.stats().compactions, 1);
 }
 
-/// A snapshot that needs all that is overwritten: merges free nothing, and yet there are only as
-/// many as what comes calls for; none once nothing comes. When the snapshot is gone, so is what it
-/// held, with the next of them.
+/// A snapshot that needs all overwritten entries: compactions free nothing, and yet there are only
+/// as many as the flushes cause; none without writes. When the snapshot is gone, the next
+/// compactions free what it pinned.
 #[test]
 fn a_snapshot_does_not_make_it_merge_for_ever() {
     let (env, causes) = (SimEnv::new(1), Arc::<Causes>::default());
@@ -143,17 +144,17 @@ fn a_snapshot_does_not_make_it_merge_for_ever() {
     env.run_background_until_idle();
     db.wait_for_compactions().unwrap();
     assert_eq!(db.stats().compactions, before, "nothing has come");
-    assert!(held(&db) > 3 * model.len() as u64 * ENTRY, "the snapshots hold something");
+    assert!(size(&db) > 3 * model.len() as u64 * ENTRY, "the snapshots pin something");
     drop(snapshots);
     for _ in 0..60 {
         write(&db, &random, 100, 1, &mut model);
     }
     let live = model.len() as u64 * ENTRY;
-    assert!(held(&db) as f64 <= 1.5 * live as f64, "{} bytes for {live}", held(&db));
+    assert!(size(&db) as f64 <= 1.5 * live as f64, "{} bytes for {live}", size(&db));
 }
 
-/// Writers are not held up by it for ever: in a tree that is written to without a pause, merges for
-/// the bound begin and end as well, and at rest it is kept.
+/// The bound does not stop writers for ever: in a tree that is written to without a pause,
+/// compactions for the bound begin and end as well, and at rest the bound is kept.
 #[test]
 fn a_busy_tree_comes_to_rest_within_its_bound() {
     for (seed, policy) in (0..).zip(POLICIES) {
@@ -171,7 +172,7 @@ fn a_busy_tree_comes_to_rest_within_its_bound() {
         db.flush().unwrap();
         db.wait_for_compactions().unwrap();
         check(&db, &model, 1.3, policy);
-        println!("{policy}: {} merges while busy, then {}", busy.compactions, db.stats().compactions);
+        println!("{policy}: {} compactions while busy, then {}", busy.compactions, db.stats().compactions);
         db.close().unwrap();
         assert!(causes.of_bound().0 > 5, "{policy}: {:?}", causes.of_bound());
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! set_policy ──► take_shape: one edit, runs get other levels ─┬─► as data arrives
-//!                                                             └─► reshape: every level, small to large; blocks
+//!                                                             └─► reshape: all levels; blocks
 //! ```
 //!
 //! The agenda decides the next level and its compaction. A reshape waits for a level whose runs are

@@ -49,7 +49,7 @@ pub(super) struct ModelRun {
     sequences: (u64, u64),
 }
 
-/// A merge of the model.
+/// A compaction of the model.
 #[derive(Clone, Debug)]
 struct ModelCompaction {
     id: CompactionId,
@@ -239,7 +239,7 @@ impl Model {
         changes
     }
 
-    /// Hands over a random range, or the rest and ends the merge.
+    /// Hands over a random range, or the rest and ends the compaction.
     fn advance_compaction(&mut self, random: &Random) -> Vec<Change> {
         if self.compactions.is_empty() {
             return self.begin_compaction(random);
@@ -309,7 +309,7 @@ impl Model {
         vec![Change::Relabelled { tree: TREE, levels }]
     }
 
-    /// Some run that no merge names loses a range, and ends if nothing is left.
+    /// Cuts a range from some run that no compaction names; the run ends if nothing is left.
     fn cut(&mut self, random: &Random) -> Vec<Change> {
         let free: Vec<RunId> =
             self.runs.iter().map(|(_, run)| run.id).filter(|run| !self.is_compacting(*run)).collect();

@@ -121,10 +121,9 @@ fn a_cursor_walks_like_one_over_a_sorted_list() {
     }
 }
 
-/// Shows that cursors that wait at cuts, over parts of a run that have their keys in different
-/// ranges, as those of a merge's inputs and output, stand together where one over the sorted list
-/// does; whatever mixture of steps and seeks leads there, and also if reading behind a cut has
-/// failed.
+/// Shows that lazy cursors over slices with keys in different ranges, such as those of a
+/// compaction's inputs and output, have the same position as one over the sorted list, after any
+/// mixture of steps and seeks, also when reading behind a cut has failed.
 #[test]
 fn cursors_that_wait_at_cuts_walk_like_one_over_a_sorted_list() {
     let mut waited = 0;

@@ -14,7 +14,7 @@ fn open_error(env: &SimEnv) -> Error {
 /// So a WAL that had lost its last records was taken for a torn one, or even for whole, and what
 /// had been durable was gone without a word.
 #[test]
-fn a_closed_log_has_a_known_end() {
+fn a_closed_wal_has_a_known_end() {
     let scene = Scene::closed();
     let env = scene.machine();
     let last = scene.records.last().expect("there are several");

@@ -73,7 +73,7 @@ fn every_call_beneath_snapshots() {
 }
 
 #[test]
-fn every_call_of_merges() {
+fn every_call_of_compactions() {
     try_all(&[workload::merging()]);
 }
 

@@ -168,7 +168,7 @@ impl Case<'_> {
                 None if is(path, "sst") => named.contains(&**path) || !structure_is_whole,
                 // Cut between two records, it is whole in itself.
                 _ if is(path, "manifest") => named.contains(&**path) || is_cut,
-                // What is shorter than a header may be one that was being written when a crash came.
+                // A file shorter than a header may be one that a crash interrupted.
                 _ if is(path, "wal") && now.is_none_or(|now| now.len() < 64) => true,
                 _ if is(path, "wal") => any_wal || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
                 _ => named.contains(&**path),
