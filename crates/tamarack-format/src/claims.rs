@@ -7,8 +7,8 @@
 //!
 //! Total: any bytes give a claim or none. Tests: here, and `tamarack inspect`, which uses it.
 
+use crate::checksum::FileKind;
 use crate::coding::Reader;
-use crate::manifest;
 use crate::record;
 use crate::stored::TRAILER_BYTES;
 use crate::table::{self, FOOTER_BYTES, Footer};
@@ -24,23 +24,17 @@ pub struct Claim {
     pub is_marked: bool,
 }
 
-/// The claim of the WAL segment that begins with `head`; `None` if that is too short.
-pub fn of_wal(head: &[u8]) -> Option<Claim> {
+/// What the journal file that begins with `head`, a WAL segment or a manifest, says it is; `None`
+/// if that is too short.
+pub fn of_journal(head: &[u8], kind: FileKind) -> Option<Claim> {
     let mut reader = Reader::new(head);
-    let is_marked = reader.take(8)? == record::MAGIC;
-    reader.take(8)?;
+    let magic = reader.take(8)?;
+    reader.take(4)?;
+    let is_marked = reader.u32()? == kind as u32 && magic == record::MAGIC;
     Some(Claim { database: reader.u64()?, number: reader.u64()?, is_marked })
 }
 
-/// The claim of the manifest that begins with `head`; `None` if that is too short.
-pub fn of_manifest(head: &[u8]) -> Option<Claim> {
-    let mut reader = Reader::new(head);
-    let is_marked = reader.take(8)? == manifest::MAGIC;
-    reader.take(8)?;
-    Some(Claim { number: reader.u64()?, database: reader.u64()?, is_marked })
-}
-
-/// The claim of the table that ends with `tail`; `None` if that is too short.
+/// What the table that ends with `tail` says it is; `None` if that is too short.
 pub fn of_table(tail: &[u8]) -> Option<Claim> {
     let footer: &[u8; FOOTER_BYTES] = tail.last_chunk()?;
     let mut reader = Reader::new(&footer[Footer::NUMBERS..]);
@@ -66,18 +60,19 @@ pub fn compression(stored: &[u8]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Sequence;
     use crate::meta::{EditNumber, TableId};
-    use crate::record::{Position, SegmentHeader};
+    use crate::record::{FileHeader, Position};
     use crate::stored::{BlockEncoder, BlockHandle, Compression};
 
     /// Each kind of file claims what its writer was given, and a shorter one claims nothing.
     #[test]
     fn files_say_what_they_are() {
         let expected = Some(Claim { database: 5, number: 7, is_marked: true });
-        let (base, first_sequence, created_after) = (Position(0), Sequence(1), EditNumber(1));
-        let wal = SegmentHeader { number: 7, base, first_sequence, created_after }.encode(5);
-        let manifest = manifest::Header { number: 7, database: 5 }.encode();
+        let (base, created_after) = (Position(0), EditNumber(1));
+        let journal = |kind| FileHeader { kind, database: 5, number: 7, base, first: 1, created_after }.encode();
+        let (wal, manifest) = (journal(FileKind::Wal), journal(FileKind::Manifest));
+        let of_wal = |head| of_journal(head, FileKind::Wal);
+        let of_manifest = |head| of_journal(head, FileKind::Manifest);
         let handle = BlockHandle { offset: 0, bytes: 20, checksum: 3 };
         let footer = Footer {
             top_index: handle,

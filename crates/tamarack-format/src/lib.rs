@@ -10,14 +10,14 @@
 //! | [`version`], [`names`] | the format version; names of files |
 //! | [`checksum`] | checksums, bound to file and offset |
 //! | [`stored`] | a stored block: payload, compression, checksum |
-//! | [`block`], [`fences`] | entries in a block; a decoded index block |
-//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; its record in the manifest |
-//! | [`record`] | segments and records of the WAL |
-//! | [`manifest`], [`edit`], [`shape`] | records of the manifest; edits; design and shape as text |
-//! | [`claims`] | the unchecked identity of a damaged file |
-//! | [`checksum_repair`], [`fuzz`] | corrected checksums of altered files, and targets, for fuzzing |
-//! | [`coding`], [`fields`] | varints and byte strings; extensible records |
-//! | [`prefixes`] | the position of a key among sorted keys |
+//! | [`block`], [`fences`] | entries in a block; an index block as it is searched |
+//! | [`table`], [`properties`], [`meta`] | footer and properties of a table; what the manifest knows of it |
+//! | [`record`] | files and records of a journal: of the WAL, and manifests |
+//! | [`group`] | what the WAL's records hold: entries of a commit group |
+//! | [`edit`], [`shape`] | what the manifest's records hold: edits; policy and shape as text |
+//! | [`current`] | the file that names the manifest in charge |
+//! | [`claims`], [`checksum_repair`], [`fuzz`] | what damaged files say of themselves; checksums of altered files made to fit; fuzz targets |
+//! | [`coding`], [`fields`], [`prefixes`] | varints and byte strings; extensible records; where a key stands among sorted keys |
 //!
 //! Integers are little-endian unless a module says otherwise; `varint` is LEB128 of at most ten
 //! bytes.
@@ -44,12 +44,13 @@ pub mod checksum;
 pub mod checksum_repair;
 pub mod claims;
 pub mod coding;
+pub mod current;
 pub mod edit;
 pub mod entry;
 pub mod fences;
 pub mod fields;
 pub mod fuzz;
-pub mod manifest;
+pub mod group;
 pub mod meta;
 pub mod names;
 pub mod prefixes;

@@ -16,12 +16,13 @@ use crate::compaction::Scheduler;
 use crate::database::{Activity, Database};
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
+use crate::journal::Dropped;
 use crate::memory::Account;
 use crate::stats::Counters;
 use crate::tree::manifest::Manifest;
 use crate::tree::state::Tree;
 use crate::tree::table_file::TableFiles;
-use crate::wal::{Dropped, Wal};
+use crate::wal::Wal;
 use crate::write::{CommitQueue, Durability, IntervalSync};
 
 /// The parts of an open database.

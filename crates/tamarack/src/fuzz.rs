@@ -17,13 +17,15 @@ use tamarack_format::fuzz::block;
 
 use crate::entry::{Entry, EntryKind, Query, Sequence};
 use crate::error::Result;
+use crate::format::checksum::FileKind;
 use crate::format::checksum_repair::repair_checksums;
 use crate::format::coding::Reader;
+use crate::format::current::encode_current;
 use crate::format::edit::Edit;
-use crate::format::manifest;
 use crate::format::meta::{EditNumber, TableId};
 use crate::format::names::FileName;
-use crate::format::record;
+use crate::format::record::{self, FileHeader, RecordBuffer};
+use crate::journal::{Position, Tail};
 use crate::merge::Source;
 use crate::stats::LookupTally;
 use crate::step;
@@ -31,44 +33,71 @@ use crate::table::{ReadPolicy, Table, TableStorage};
 use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{self, Position, RecoverySettings, Tail};
+use crate::wal::{self, RecoverySettings};
 
 /// The function of a target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the name is also that of the program and of the directory of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("block", block), ("log", wal), ("manifest", manifest), ("table", table)];
+pub const TARGETS: &[(&str, Target)] = &[("block", block), ("journal", journal), ("table", table)];
 
 /// The database and table that inputs of [`table`] belong to.
 pub const TABLE_PLACE: (u64, TableId) = (0xDA7A_BA5E, TableId(7));
 
-/// The database and segment that inputs of [`wal`] belong to.
-pub const WAL_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
+/// The database and the number of the files that inputs of [`journal`] are or become.
+pub const JOURNAL_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
+
+/// What an input of [`journal`] is, by its first byte.
+pub mod journal_input {
+    /// A segment of the WAL.
+    pub const SEGMENT: u8 = 0;
+    /// A manifest.
+    pub const MANIFEST: u8 = 1;
+    /// The edits of a manifest after its base: for each two bytes with its length, and its bytes.
+    pub const EDITS: u8 = 2;
+}
 
 /// An owned entry.
 type Owned = (Vec<u8>, Sequence, EntryKind, Vec<u8>);
 
-/// A WAL segment. Its checksums are corrected first, so that inputs get past them; the second of
-/// two recoveries finds what the first left.
-pub fn wal(input: &[u8]) {
-    let mut bytes = input.to_vec();
-    record::reseal(&mut bytes, WAL_PLACE.0, WAL_PLACE.1);
+/// A segment of the WAL, a manifest, or a manifest's edits, as the first byte says. Checksums are
+/// made to fit first, so that inputs get past them. What was recovered can be recovered, and says
+/// the same.
+pub fn journal(input: &[u8]) {
+    let Some((kind, bytes)) = input.split_first() else { return };
+    let (database, number) = JOURNAL_PLACE;
+    let mut file = bytes.to_vec();
+    match *kind {
+        journal_input::SEGMENT => {
+            record::repair_checksums(&mut file, FileKind::Wal, database, number);
+            recover_segment_twice(&file);
+        }
+        journal_input::MANIFEST => {
+            record::repair_checksums(&mut file, FileKind::Manifest, database, number);
+            let _ = recover_manifest_twice(&file);
+        }
+        journal_input::EDITS => edits(bytes),
+        _ => {}
+    }
+}
+
+/// The second of two recoveries finds what the first left.
+fn recover_segment_twice(bytes: &[u8]) {
     let env = MemoryEnv::new(0);
-    let file = env.create(&FileName::Wal(WAL_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
-    file.write_all_at(&bytes, 0, step::LOG_APPEND).expect("memory");
-    let first = recover_wal(env.clone());
-    if let Ok(first) = first {
-        let second = recover_wal(env).expect("what was recovered can be recovered");
+    let file = env.create(&FileName::Wal(JOURNAL_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
+    file.write_all_at(bytes, 0, step::LOG_APPEND).expect("memory");
+    if let Ok(first) = recover_segment(env.clone()) {
+        let second = recover_segment(env).expect("what was recovered can be recovered");
         assert_eq!(first, second);
     }
 }
 
-/// The entries that a recovery of the WAL yields, and where it ends.
-fn recover_wal(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
+/// The entries that a recovery of the WAL gives, and where it ends.
+fn recover_segment(env: Arc<dyn Env>) -> Result<(Vec<Owned>, u64)> {
     let settings = RecoverySettings {
         env,
         dir: PathBuf::new(),
-        database: WAL_PLACE.0,
+        database: JOURNAL_PLACE.0,
         flushed_through: Sequence(0),
         last_edit: EditNumber(u64::MAX),
         durable: Position(0),
@@ -102,20 +131,21 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// The database and the number of the manifests that inputs of [`manifest()`] become.
-pub const MANIFEST_PLACE: (u64, u64) = (0xDA7A_BA5E, 1);
-
-/// The edits of a manifest after its base: for each two bytes with its length, and its bytes. They
-/// are put into records with correct checksums, and recovered.
-pub fn manifest(input: &[u8]) {
-    let (database, number) = MANIFEST_PLACE;
-    let header = manifest::Header { number, database };
-    let files = || TableFiles::new(TableStorage::buffered(MemoryEnv::new(0), 1), Path::new(""));
-    let mut version = Version::new(database, files());
-    let mut bytes = header.encode();
+/// The edits are put into records, and recovered: they lead to the version that applying them leads
+/// to.
+fn edits(input: &[u8]) {
+    let (database, number) = JOURNAL_PLACE;
+    let (base, created_after) = (Position(0), EditNumber(1));
+    let header = FileHeader { kind: FileKind::Manifest, database, number, base, first: 1, created_after };
+    let mut version = Version::new(database, no_tables());
+    let mut bytes = header.encode().to_vec();
+    let mut edits = 0;
     let mut add = |edit: &[u8]| {
         let end = bytes.len() as u64;
-        bytes.extend(manifest::encode_record(header.place(), end, 0, edit));
+        let mut record = RecordBuffer::with_payload(edit);
+        edits += u64::from(!edit.is_empty());
+        let (items, first) = if edit.is_empty() { (0, edits + 1) } else { (1, edits) };
+        bytes.extend(record.finish(header.place(), end, items, first, base).expect("it is short"));
     };
     add(&version.state_edit().encode());
     let mut fits = true;
@@ -142,25 +172,36 @@ pub fn manifest(input: &[u8]) {
         }
     }
     let state = version.state_edit();
-    let again = Version::from_base(&state, files()).expect("a version describes itself");
+    let again = Version::from_base(&state, no_tables()).expect("a version describes itself");
     assert_eq!((again.check(), again.state_edit()), (Ok(()), state.clone()));
-    match recover_manifest(&bytes) {
+    match recover_manifest_twice(&bytes) {
         Ok(found) => assert!(!fits || found.version().state_edit() == state),
         Err(error) => assert!(!fits, "{error}"),
     }
 }
 
-fn recover_manifest(bytes: &[u8]) -> Result<Manifest> {
+fn no_tables() -> Arc<TableFiles> {
+    TableFiles::new(TableStorage::buffered(MemoryEnv::new(0), 1), Path::new(""))
+}
+
+/// The second of two recoveries finds what the first left.
+fn recover_manifest_twice(bytes: &[u8]) -> Result<Manifest> {
     let env = MemoryEnv::new(0);
     let dir = Path::new("/db");
     env.create_dir(dir, step::DATABASE_CREATE).expect("an empty environment");
-    let current = manifest::encode_current(MANIFEST_PLACE.1);
-    for (name, content) in [(FileName::Manifest(MANIFEST_PLACE.1), bytes), (FileName::Current, current.as_bytes())] {
+    let (number, current) = (JOURNAL_PLACE.1, encode_current(JOURNAL_PLACE.1));
+    for (name, content) in [(FileName::Manifest(number), bytes), (FileName::Current, current.as_bytes())] {
         let file = env.create(&name.path(dir), step::MANIFEST_CREATE).expect("an empty environment");
         file.write_all_at(content, 0, step::MANIFEST_WRITE_BASE).expect("memory takes all");
     }
-    let files = TableFiles::new(TableStorage::buffered(env.clone(), 1), dir);
-    Ok(Manifest::recover(&env, dir, Tail::MayBeTorn, files)?.expect("CURRENT names it").manifest)
+    let recover = |tail| {
+        let found = Manifest::recover(&env, dir, tail, no_tables());
+        found.map(|found| found.expect("CURRENT names it").manifest)
+    };
+    let first = recover(Tail::MayBeTorn)?;
+    let second = recover(Tail::Strict).expect("what was recovered can be recovered");
+    assert_eq!(first.version().state_edit(), second.version().state_edit());
+    Ok(first)
 }
 
 fn open_table(bytes: &[u8]) -> Result<Arc<Table>> {

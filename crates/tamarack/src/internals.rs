@@ -6,6 +6,7 @@
 pub use crate::cache::Holder;
 pub use crate::database::{Database, Sequences};
 pub use crate::entry::Query;
+pub use crate::journal::{Profile, Record as JournalRecord, RecordScan};
 pub use crate::memory::Budget;
 pub use crate::memtable::Memtable;
 pub use crate::merge::{MergedSource, Retain, Source};
@@ -14,10 +15,12 @@ pub use crate::stats::LookupTally;
 pub use crate::table::{
     FilterKind, FilterSettings, ReadPolicy, Salvage, Table, TableBuilder, TableCursor, TableSettings, TableStorage,
 };
-pub use crate::tree::manifest::Manifest;
-pub use crate::tree::manifest::survey::Survey;
+pub use crate::tree::manifest::survey::ManifestSurvey;
+pub use crate::tree::manifest::{Manifest, PROFILE as MANIFEST_PROFILE};
 pub use crate::tree::state::Tree;
 pub use crate::tree::table_file::TableFiles;
 pub use crate::tree::version::{TreeVersion, Version};
-pub use crate::wal::{Findings, Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover};
+pub use crate::wal::{
+    Findings, PROFILE as WAL_PROFILE, Position, Recovered, RecoverySettings, Tail, Wal, WalSettings, recover,
+};
 pub use crate::write::{CommitQueue, CommitSettings, IntervalSync, Write};

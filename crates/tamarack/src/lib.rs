@@ -54,6 +54,7 @@
 //! | `read` | lookups, scans, [`Snapshot`] |
 //! | `tree` | the state readers pin, versions, runs, the manifest |
 //! | `wal` | the write-ahead log |
+//! | `journal` | what is under both, WAL and manifest: records appended, made durable, recovered |
 //! | `table`, `cache` | immutable files of sorted blocks; the cache of blocks and single entries |
 //! | `buffer` | the memtable |
 //! | `merge` | sorted sources brought together |
@@ -94,6 +95,7 @@ mod ingest;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
+mod journal;
 #[cfg(not(feature = "measure"))]
 mod measure;
 #[cfg(feature = "measure")]
@@ -127,6 +129,7 @@ pub use engine::RecoveryReport;
 pub use error::{Error, Result};
 pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
+pub use journal::Dropped;
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced};
@@ -136,7 +139,6 @@ pub use stats::{
 };
 pub use tamarack_format::block::Compression;
 pub use verify::VerifyReport;
-pub use wal::Dropped;
 pub use write::{Batch, Durability};
 
 /// The program in the README, compiled with the documentation's examples.

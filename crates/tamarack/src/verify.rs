@@ -26,9 +26,9 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::names::FileName;
+use crate::journal::Dropped;
 use crate::table::Salvage;
 use crate::tree::table_file::TableFile;
-use crate::wal::Dropped;
 
 /// What verification found.
 #[derive(Clone, Debug, Default)]

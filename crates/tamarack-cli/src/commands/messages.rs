@@ -150,8 +150,8 @@ fn a_newer_format() {
     let manifest = dir.join("db/0000000001.manifest");
     let mut bytes = fs::read(&manifest).expect("a new database has it");
     bytes[8] = 9;
-    let checksum = Place::new(0, FileKind::Manifest, 1).checksum(0, &bytes[..32]);
-    bytes[32..40].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = Place::new(0, FileKind::Manifest, 1).checksum(0, &bytes[..56]);
+    bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&manifest, bytes).expect("it can be written");
     for words in [&["get", db, "a"][..], &["put", db, "a", "1"], &["stats", db], &["verify", db]] {
         refused(words, 3, &["0000000001.manifest: ", "format version 9", "newer version of Tamarack"]);

@@ -18,8 +18,9 @@ use crate::error::{Error, Result};
 use crate::format::edit::{Change, Edit, KeyRange, RunId, ShapeBlob, SliceSpec};
 use crate::format::meta::{TableId, TableMeta};
 use crate::format::names::FileName;
-use crate::format::record::{Position, RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::record::{FILE_HEADER_BYTES, FileHeader, RECORD_ALIGNMENT};
 use crate::format::shape::{self, TreeDesign};
+use crate::journal::{Position, Segment};
 use crate::merge::Source;
 use crate::options::{DEFAULT_POLICY, Resolved, parse_policy};
 use crate::step;
@@ -32,6 +33,7 @@ use crate::tree::manifest::Manifest;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::{TreeVersion, Version};
 use crate::verify::Examination;
+use crate::wal;
 
 /// A table ends when its file has this many bytes, unless the options say something else.
 const TABLE_BYTES: u64 = 64 << 20;
@@ -165,26 +167,20 @@ impl Maker<'_> {
             return Ok(version.map_or(0, |version| version.wal_durable().max(version.wal_end().unwrap_or(0))));
         }
         let end = self.examination.wal.as_ref().map_or(0, |wal| wal.end.0);
-        let header = SegmentHeader {
+        let header = FileHeader {
+            kind: wal::PROFILE.kind,
+            database: self.plan.database,
             number: self.names.next_wal(),
             base: Position(end.next_multiple_of(RECORD_ALIGNMENT)),
-            first_sequence: self.plan.flushed_through.next(),
-            // As with tables: whoever finds it, left by a repair that was interrupted, shall not take it for a sign of
-            // lost edits.
+            first: self.plan.flushed_through.next().0,
+            // As with tables: whoever finds it, left by a repair that was interrupted, shall not
+            // take it for a sign of lost edits.
             created_after: MADE_BY_REPAIR,
         };
-        let path = FileName::Wal(header.number).path(self.dir);
-        let failed = |step: tamarack_env::Step| {
-            let path = path.clone();
-            move |error| Error::io(step.0, &path, error)
-        };
-        let file = self.env().create(&path, step::LOG_CREATE).map_err(failed(step::LOG_CREATE))?;
-        let bytes = header.encode(self.plan.database);
-        file.write_all_at(&bytes, 0, step::LOG_HEADER).map_err(failed(step::LOG_HEADER))?;
-        file.sync(step::LOG_SYNC_HEADER).map_err(failed(step::LOG_SYNC_HEADER))?;
+        Segment::create(&wal::PROFILE, self.env(), self.dir, header, 0)?.begin(None)?;
         self.sync_dir(step::LOG_SYNC_DIRECTORY)?;
         self.names.keep(FileName::Wal(header.number));
-        Ok(header.base.0 + SEGMENT_HEADER_BYTES)
+        Ok(header.base.0 + FILE_HEADER_BYTES)
     }
 
     /// Writes the manifest that describes all of this; gives the version and the manifest's number.

@@ -1,4 +1,5 @@
-//! [`Chunk`]: records of a log that cannot be read as a log any more, as entries to be written into tables.
+//! [`Chunk`]: records of a log that cannot be read as a log any more, as entries to be written into
+//! tables.
 //!
 //! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken
 //! in chunks that fit into memory; of two chunks, the later has the larger sequences.
@@ -43,39 +44,44 @@ pub(super) struct Left {
 pub(super) fn left(wal: &Findings, after: Sequence, from_first: bool) -> Left {
     let mut records: Vec<(usize, Record)> = Vec::new();
     for (segment, found) in wal.segments.iter().enumerate() {
-        records
-            .extend(found.records.iter().filter(|record| record.head.last() > after).map(|record| (segment, *record)));
+        records.extend(found.records.iter().filter(|record| last(record) > after).map(|record| (segment, *record)));
     }
     records.sort_by_key(|(segment, record)| (record.head.first, *segment, record.offset));
     let mut left = Left { last: after, ..Left::default() };
     let mut bytes = 0;
     for (segment, record) in records {
-        // Two records never have the same sequences, unless somebody put together files of different times;
-        // then the first counts.
-        if record.head.first <= left.last && !left.chunks.is_empty() {
+        // Two records never have the same sequences, unless somebody put together files of
+        // different times; then the first counts.
+        let first = Sequence(record.head.first);
+        if first <= left.last && !left.chunks.is_empty() {
             continue;
         }
         let expected = left.last.next();
-        if record.head.first > expected && !(from_first && left.chunks.is_empty()) {
-            left.missing.push((expected.0, record.head.first.0 - 1));
+        if first > expected && !(from_first && left.chunks.is_empty()) {
+            left.missing.push((expected.0, first.0 - 1));
         }
-        left.last = record.head.last();
-        bytes += u64::from(record.head.body_bytes);
+        left.last = last(&record);
+        bytes += u64::from(record.head.payload_bytes);
         if left.chunks.is_empty() || bytes > CHUNK_BYTES {
             left.chunks.push(Chunk { records: Vec::new(), after });
-            bytes = u64::from(record.head.body_bytes);
+            bytes = u64::from(record.head.payload_bytes);
         }
         left.chunks.last_mut().expect("there is one now").records.push((segment, record));
     }
     left
 }
 
+/// The sequence of a record's last entry.
+fn last(record: &Record) -> Sequence {
+    Sequence(record.head.next() - 1)
+}
+
 impl Chunk {
     /// How many of its entries stand in which file.
     pub(super) fn counts<'a>(&self, wal: &'a Findings) -> Vec<(&'a Path, u64)> {
         let count = |(segment, record): &(usize, Record)| {
-            let first = record.head.first.0.max(self.after.0 + 1);
-            (&*wal.segments[*segment].path, record.head.last().0 + 1 - first)
+            let first = record.head.first.max(self.after.0 + 1);
+            (&*wal.segments[*segment].path, record.head.next() - first)
         };
         self.records.iter().map(count).collect()
     }

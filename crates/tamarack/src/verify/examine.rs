@@ -25,14 +25,14 @@ use crate::format::names::FileName;
 use crate::format::shape::TreeDesign;
 use crate::table::{Salvage, Table, TableStorage};
 use crate::tree::broken::Broken;
-use crate::tree::manifest::survey::Survey;
+use crate::tree::manifest::survey::ManifestSurvey;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
 use crate::wal::{self, Findings, Position, RecoverySettings, Tail};
 
 /// A database at rest, examined. Holds the lock.
 pub(crate) struct Examination {
-    pub(crate) manifest: Survey,
+    pub(crate) manifest: ManifestSurvey,
     /// The database's id; `None` if no file names one.
     pub(crate) database: Option<u64>,
     /// All tables that are there or should be, by number.
@@ -77,13 +77,13 @@ impl Examination {
         let storage = TableStorage::buffered(env.clone(), 0);
         let files = TableFiles::new(storage.clone(), dir);
         // Before anything is made in a directory that is none of ours.
-        let found = Survey::of(&**env, dir, &files).map_err(|error| match error {
+        let found = ManifestSurvey::of(&**env, dir, &files).map_err(|error| match error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => not_a_directory(dir),
             other => other,
         });
         found?.ok_or_else(|| no_database(dir))?;
         let lock = if exclusively { take_lock(&**env, dir)? } else { share_lock(&**env, dir)? };
-        let manifest = Survey::of(&**env, dir, &files)?.ok_or_else(|| no_database(dir))?;
+        let manifest = ManifestSurvey::of(&**env, dir, &files)?.ok_or_else(|| no_database(dir))?;
         let database = match &manifest.version {
             Some(version) => Some(version.database()),
             None => identity::database_of(&**env, dir, &manifest.names)?,
@@ -296,7 +296,7 @@ impl Check<'_> {
 }
 
 /// What is wrong with the shapes of the trees, and with where their runs stand.
-fn check_standing(manifest: &Survey, version: &Version) -> Option<Error> {
+fn check_standing(manifest: &ManifestSurvey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
     version.trees().find_map(|(_, tree)| match tree.shape().map(TreeDesign::decode)? {
         Ok(design) => tree.check_levels(design.shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),

@@ -11,11 +11,12 @@ use tamarack_env::{Access, Env};
 
 use crate::error::{Error, Result};
 use crate::format::claims::{self, Claim};
-use crate::format::manifest::{HEADER_BYTES, Header};
 use crate::format::names::FileName;
-use crate::format::record::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::record::{FILE_HEADER_BYTES, FileHeader};
 use crate::format::table::FOOTER_BYTES;
 use crate::table::Table;
+use crate::tree::manifest;
+use crate::wal;
 
 /// The id that most files prove, or else that most of them claim; `None` if nobody names one.
 pub(super) fn database_of(env: &dyn Env, dir: &Path, names: &[FileName]) -> Result<Option<u64>> {
@@ -23,16 +24,10 @@ pub(super) fn database_of(env: &dyn Env, dir: &Path, names: &[FileName]) -> Resu
     for name in names {
         let path = name.path(dir);
         let (claim, is_proven) = match name {
-            FileName::Manifest(number) => {
-                let head = ends(env, &path, HEADER_BYTES as usize)?.0;
-                (claims::of_manifest(&head), Header::decode(&head, *number).is_ok())
-            }
-            FileName::Wal(number) => {
-                let head = ends(env, &path, SEGMENT_HEADER_BYTES as usize)?.0;
-                let claim = claims::of_wal(&head);
-                let is_proven =
-                    claim.is_some_and(|claim| SegmentHeader::decode(&head, claim.database, *number).is_ok());
-                (claim, is_proven)
+            FileName::Manifest(number) | FileName::Wal(number) => {
+                let kind = if name.wal().is_some() { wal::PROFILE.kind } else { manifest::PROFILE.kind };
+                let head = ends(env, &path, FILE_HEADER_BYTES as usize)?.0;
+                (claims::of_journal(&head, kind), FileHeader::decode(&head, kind, *number).is_ok())
             }
             FileName::Table(_) => {
                 let claim = claims::of_table(&ends(env, &path, FOOTER_BYTES)?.1);

@@ -1,35 +1,59 @@
-//! The write-ahead log: what is acknowledged stands here first.
+//! The write-ahead log (WAL): a write is appended to it before it is applied to the memtable.
 //!
 //! ```text
 //!  position   0            b2                    b3          durable        end
-//!             ├── 1.log ───┼────── 2.log ────────┼────── 3.log ──┼───────────┤ (reserved)
-//!             header, records     a new segment begins with a new buffer
+//!             ├── 1.wal ───┼────── 2.wal ────────┼────── 3.wal ──┼───────────┤ (reserved)
+//!             header, records     a new segment begins with a new memtable
 //! ```
 //!
-//! [`Wal`] appends commit groups, makes them durable when asked, begins a new segment when a buffer is sealed, and
-//! removes segments whose entries are all in tables. [`recover`] reads it back, and [`read`] does, too, without touching it.
+//! The WAL is a [journal](crate::journal) whose items are entries, numbered by their sequences, and
+//! whose files are its segments. [`Wal`] appends commit groups, syncs them on request, begins a
+//! segment for each new active memtable, and removes segments whose entries are all in tables.
+//! [`recover`] reads it back; [`read`] does so without changing it.
 //!
 //! # What holds
 //!
-//! * Positions are contiguous: a segment begins where the one before ends; so do sequences. A gap is damage.
-//! * A segment's header and name are durable before anything is appended to it.
+//! * What holds of every [journal](crate::journal): no gaps, durable marks, cuts after failed
+//!   appends, no sync tried twice.
 //! * Everything before a durable position is durable: older segments are synced before newer ones.
-//! * Every record says up to where the log was durable when it was written. The highest such mark that recovery finds, D, divides damage from a
-//!   torn end: what is damaged below D had been promised, what is damaged at or above it had not.
-//! * A failed append is cut off, and the cut is durable, before anything else is appended. A failed sync ends the log: nothing
-//!   is appended any more, and what was appended after the last successful sync has an unknown fate. But a new segment whose header found no space, also if that is
-//!   told by its sync, is thrown away: nobody was promised anything in it. Later syncs find the disk full only where space cannot be reserved: appends reserve first.
+//! * A segment's header and name are durable before anything is appended to it. A new segment whose
+//!   header found no space, even if only its sync reports that, is removed: no write in it was
+//!   acknowledged. Later syncs find the disk full only where space cannot be reserved: appends
+//!   reserve first.
 //!
-//! It knows neither tables nor levels; only the sequence up to which it is told that everything has been flushed.
-//!
-//! # Cost
-//!
-//! An append is one checksum and one write; no allocation. Space is reserved ahead in pieces, so that a sync seldom has to write metadata about the file's length.
+//! It knows neither tables nor levels, only the sequence number up to which everything has been
+//! flushed.
 
 mod recovery;
 mod writer;
 
-pub use crate::format::record::Position;
-pub use recovery::findings::{Findings, Record, last_edit_named};
-pub use recovery::{Dropped, Recovered, RecoverySettings, Tail, read, recover};
+use crate::format::checksum::FileKind;
+use crate::format::names::FileName;
+use crate::journal::{Growth, Profile, Steps};
+use crate::step;
+
+pub use crate::journal::{Dropped, Position, Record, Tail};
+pub use recovery::findings::{Findings, last_edit_named};
+pub use recovery::{Recovered, RecoverySettings, read, recover};
 pub use writer::{Wal, WalSettings};
+
+/// The journal that the WAL is. Space is reserved as zeros, since a sync that need not write the
+/// file's length is a faster one.
+pub static PROFILE: Profile = Profile {
+    kind: FileKind::Wal,
+    noun: "WAL segment",
+    name: FileName::Wal,
+    growth: Growth::Extends,
+    reading: "WAL: read segment",
+    steps: Steps {
+        create: step::LOG_CREATE,
+        begin: step::LOG_HEADER,
+        sync_begin: step::LOG_SYNC_HEADER,
+        reserve: step::LOG_ALLOCATE,
+        cut: step::LOG_CUT,
+        sync_cut: step::LOG_SYNC_CUT,
+        recovery_cut: step::LOG_RECOVERY_CUT,
+        recovery_write: step::LOG_RECOVERY_WRITE,
+        recovery_sync: step::LOG_RECOVERY_SYNC,
+    },
+};

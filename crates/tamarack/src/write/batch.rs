@@ -2,8 +2,8 @@
 
 use crate::entry::{Entry, EntryKind, Sequence, raw_bytes};
 use crate::error::{Error, Result};
+use crate::format::group::{Entries, Group, put_entry};
 use crate::format::meta::TreeId;
-use crate::format::record::{self, Entries};
 use crate::memtable::Memtable;
 
 /// Maximum length of a key, in bytes.
@@ -68,7 +68,7 @@ impl Batch {
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> &mut Self {
-        record::put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
+        put_entry(&mut self.body, TreeId::DEFAULT, kind, key, value);
         self.entries = self.entries.checked_add(1).expect("a batch holds fewer than 2^32 writes");
         self.raw_bytes += raw_bytes(key.len(), value.len());
         self.has_puts |= kind != EntryKind::Delete;
@@ -148,7 +148,7 @@ impl Write<'_> {
     }
 
     /// Appends the entries in the WAL's encoding.
-    pub fn encode(&self, group: &mut record::Group) {
+    pub fn encode(&self, group: &mut Group) {
         match self {
             Self::One { kind, key, value } => group.push_entry(TreeId::DEFAULT, *kind, key, value),
             Self::Many(batch) => group.push_batch(&batch.body, batch.entries),

@@ -53,7 +53,7 @@ use crate::database::{Activity, Database};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Event;
-use crate::format::record;
+use crate::format::group;
 use crate::memory::{Budget, Charge, MemoryPart};
 use crate::memtable::Memtable;
 use crate::mistake::{self, Mistake};
@@ -137,7 +137,7 @@ struct JoinQueue {
     /// True while a leader is between taking a group and having it logged.
     led: bool,
     /// The allocation of an earlier group, to be reused.
-    spare: Option<record::Group>,
+    spare: Option<group::Group>,
     /// The number of writers when the last group was logged: its members, and those of the next
     /// group.
     writers: u32,
@@ -150,7 +150,7 @@ struct JoinQueue {
 /// The group that is forming.
 struct Forming {
     group: Arc<Group>,
-    bytes: record::Group,
+    bytes: group::Group,
     members: u32,
     raw_bytes: u64,
     /// A member requested a sync.
@@ -243,7 +243,7 @@ impl CommitQueue {
             queue: Mutex::new(
                 Rank::CommitQueue,
                 JoinQueue {
-                    forming: Forming::new(record::Group::new()),
+                    forming: Forming::new(group::Group::new()),
                     led: false,
                     spare: None,
                     writers: 0,
@@ -644,7 +644,7 @@ fn work_memory_bytes(memtable: &Memtable) -> u64 {
 }
 
 impl Forming {
-    fn new(bytes: record::Group) -> Self {
+    fn new(bytes: group::Group) -> Self {
         Self { group: Arc::new(Group::new()), bytes, members: 0, raw_bytes: 0, sync: false, rotates: false }
     }
 

@@ -16,10 +16,11 @@ use std::sync::Arc;
 use tamarack::step;
 use tamarack_env::Step;
 use tamarack_env::sim::{Call, Moment};
+use tamarack_format::checksum::FileKind;
 use tamarack_format::edit::{Change, Edit};
-use tamarack_format::manifest::{Header, decode_record};
 use tamarack_format::meta::TableId;
 use tamarack_format::names::FileName;
+use tamarack_format::record::{FileHeader, record_at};
 
 /// Images by the purpose of an edit, and by the step towards it.
 pub(crate) type ByEdit = BTreeMap<(Purpose, &'static str), u64>;
@@ -147,8 +148,8 @@ impl Follower {
 fn sum_up(moment: &Moment<'_>, path: &Path, offset: u64) -> Option<Edit> {
     let Some(FileName::Manifest(number)) = name_of(path) else { return None };
     let content = moment.process_image().content(path).ok()?;
-    let place = Header::decode(&content, number).ok()?.place();
-    Edit::decode(decode_record(place, &content, offset)?.edit).ok()
+    let place = FileHeader::decode(&content, FileKind::Manifest, number).ok()?.place();
+    Edit::decode(record_at(&content, offset, place)?.1).ok()
 }
 
 fn purposes(edit: &Edit) -> Vec<Purpose> {

@@ -16,8 +16,8 @@ use tamarack::{Error, Result};
 use tamarack_env::Env;
 use tamarack_env::sync::{Mutex, Rank, thread};
 use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
-use tamarack_format::record::Group;
 
 use crate::commits::new_wal;
 use crate::explore;

@@ -7,14 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::fuzz::{TABLE_PLACE, TARGETS, WAL_PLACE};
+use tamarack::fuzz::{JOURNAL_PLACE, TABLE_PLACE, TARGETS, journal_input};
 use tamarack::internals::{FilterKind, FilterSettings, TableBuilder, TableSettings};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
 use tamarack_format::block::{BlockBuilder, Compression};
+use tamarack_format::checksum::FileKind;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
+use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
-use tamarack_format::record::{Group, Position, SegmentHeader, segment_place};
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
 
 const STEP: Step = Step("test: write a file");
 
@@ -86,28 +88,53 @@ fn block_seeds() -> Vec<Seed> {
     vec![seed(1), seed(4), seed(16)]
 }
 
+/// The bytes of a journal's file so far.
+struct JournalFile {
+    header: FileHeader,
+    bytes: Vec<u8>,
+}
+
+impl JournalFile {
+    fn new(kind: FileKind) -> Self {
+        let (database, number) = JOURNAL_PLACE;
+        let (base, created_after) = (Position(0), EditNumber(3));
+        let header = FileHeader { kind, database, number, base, first: 1, created_after };
+        Self { header, bytes: header.encode().to_vec() }
+    }
+
+    /// Adds a record that says that the first half of what is there is durable.
+    fn add(&mut self, record: &mut RecordBuffer, items: u32, first: u64) {
+        let (offset, durable) = (self.bytes.len() as u64, Position(self.bytes.len() as u64 / 2));
+        let record = record.finish(self.header.place(), offset, items, first, durable);
+        self.bytes.extend_from_slice(record.expect("it is small"));
+    }
+
+    /// As it is, and torn.
+    fn seeds(&self, kind: u8, name: &str) -> [Seed; 2] {
+        let seed = |end: usize, how: &str| {
+            let input = [&[kind], &self.bytes[..end]].concat();
+            ("journal", format!("seed-{name}-{how}"), input)
+        };
+        [seed(self.bytes.len(), "whole"), seed(self.bytes.len() - 9, "torn")]
+    }
+}
+
 fn wal_seeds() -> Vec<Seed> {
-    let (database, number) = WAL_PLACE;
-    let header = SegmentHeader { number, base: Position(0), first_sequence: Sequence(1), created_after: EditNumber(3) };
-    let mut bytes = header.encode(database).to_vec();
-    let mut next = Sequence(1);
+    let mut segment = JournalFile::new(FileKind::Wal);
+    let mut next = 1;
     for part in entries().chunks(5) {
         let mut group = Group::new();
         for (key, _, kind, value) in part {
             group.push_entry(TreeId::DEFAULT, *kind, key, value);
         }
-        let (offset, durable) = (bytes.len() as u64, Position(bytes.len() as u64 / 2));
-        bytes.extend_from_slice(
-            group.seal(segment_place(database, number), offset, next, durable).expect("it is small"),
-        );
-        next = Sequence(next.0 + part.len() as u64);
+        segment.add(group.record(), part.len() as u32, next);
+        next += part.len() as u64;
     }
-    let torn = bytes[..bytes.len() - 9].to_vec();
-    vec![("log", "seed-whole".to_owned(), bytes), ("log", "seed-torn".to_owned(), torn)]
+    segment.seeds(journal_input::SEGMENT, "segment").to_vec()
 }
 
-/// One input per stored edit, numbered so that it comes first, and one with all edits that can
-/// follow one another.
+/// One input per stored edit, numbered so that it comes first, one with all that can follow one
+/// another, and a manifest as a file.
 fn manifest_seeds() -> Vec<Seed> {
     let changes: Vec<(String, Vec<u8>)> = include_str!("../golden/v2/edit.txt")
         .lines()
@@ -119,9 +146,24 @@ fn manifest_seeds() -> Vec<Seed> {
         let length = (change.len() + 1) as u16;
         [&length.to_le_bytes()[..], &[number], change].concat()
     };
+    let input = |edits: Vec<u8>| [vec![journal_input::EDITS], edits].concat();
     let all = changes.iter().enumerate().flat_map(|(n, (_, change))| edit(n as u8 + 2, change)).collect();
-    let mut seeds = vec![("manifest", "seed-all".to_owned(), all)];
-    seeds.extend(changes.iter().map(|(name, change)| ("manifest", format!("seed-{name}"), edit(2, change))));
+    let mut seeds = vec![("journal", "seed-all-edits".to_owned(), input(all))];
+    seeds.extend(changes.iter().map(|(name, change)| ("journal", format!("seed-edit-{name}"), input(edit(2, change)))));
+    let mut manifest = JournalFile::new(FileKind::Manifest);
+    let golden: Vec<(&str, &str)> =
+        include_str!("../golden/v2/manifest.txt").lines().filter_map(|line| line.split_once(": ")).collect();
+    let file: Vec<u8> = ["header", "base", "edit", "mark"]
+        .iter()
+        .flat_map(|part| bytes_of(golden.iter().find(|(name, _)| name == part).expect("it is stored").1))
+        .collect();
+    let header = FileHeader::decode(&file, FileKind::Manifest, 7).expect("it is whole");
+    let mut offset = FILE_HEADER_BYTES;
+    while let Some((head, payload)) = record_at(&file, offset, header.place()) {
+        manifest.add(&mut RecordBuffer::with_payload(payload), head.items, head.first);
+        offset += head.stride();
+    }
+    seeds.extend(manifest.seeds(journal_input::MANIFEST, "manifest"));
     seeds
 }
 

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Db, Options};
 use tamarack_env::{Access, Env, MemoryEnv};
+use tamarack_format::checksum::FileKind;
+use tamarack_format::current::decode_current;
 use tamarack_format::edit::{Change, Edit};
-use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record};
 use tamarack_format::names::FileName;
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, record_at};
 use tamarack_format::shape::TreeDesign;
 
 const DIR: &str = "/db";
@@ -27,15 +29,15 @@ fn recorded(env: &dyn Env) -> (String, String, Option<f64>, u64) {
     let dir = Path::new(DIR);
     let number = decode_current(&read(env, &FileName::Current.path(dir))).expect("CURRENT");
     let bytes = read(env, &FileName::Manifest(number).path(dir));
-    let place = Header::decode(&bytes, number).expect("a header").place();
-    let (mut at, mut found) = (HEADER_BYTES, None);
-    while let Some(record) = decode_record(place, &bytes, at) {
-        let changes = Edit::decode(record.edit).map(|edit| edit.changes).unwrap_or_default();
+    let place = FileHeader::decode(&bytes, FileKind::Manifest, number).expect("a header").place();
+    let (mut at, mut found) = (FILE_HEADER_BYTES, None);
+    while let Some((head, payload)) = record_at(&bytes, at, place) {
+        let changes = Edit::decode(payload).map(|edit| edit.changes).unwrap_or_default();
         found = changes.into_iter().fold(found, |found, change| match change {
             Change::ShapeSet { shape, .. } => Some(shape),
             _ => found,
         });
-        at = record.end;
+        at += head.stride();
     }
     let TreeDesign { policy, filter, space_bound, shape } =
         TreeDesign::decode(&found.expect("a design")).expect("a sound design");

@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use tamarack_env::{Access, OsEnv, Step};
 use tamarack_format::block::Compression;
+use tamarack_format::checksum::FileKind;
+use tamarack_format::current::{decode_current, encode_current};
 use tamarack_format::edit::{Change, CompactionId, Edit, EditError, KeyRange, RunId, ShapeBlob, SliceSpec};
 use tamarack_format::entry::Sequence;
-use tamarack_format::manifest::{HEADER_BYTES, Header, decode_current, decode_record, encode_current, encode_record};
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
 use tamarack_format::properties::{Properties, Special};
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
 
 const STEP: Step = Step("test: write a file");
 
@@ -168,7 +170,8 @@ fn every_kind_of_change_has_its_bytes() {
 /// the stored bytes.
 #[test]
 fn a_manifest_has_its_bytes() {
-    let header = Header { number: 7, database: 0xFEDC_BA98_7654_3210 };
+    let (database, base, created_after) = (0xFEDC_BA98_7654_3210, Position(0), EditNumber(1));
+    let header = FileHeader { kind: FileKind::Manifest, database, number: 7, base, first: 1, created_after };
     let base = Edit {
         number: EditNumber(1),
         changes: vec![
@@ -179,12 +182,16 @@ fn a_manifest_has_its_bytes() {
     };
     let edit = Edit { number: EditNumber(2), changes: vec![Change::WalDurable { position: 4096 }] };
     let place = header.place();
-    let mut file = header.encode();
+    let mut file = header.encode().to_vec();
     let mut parts = vec![("header", hex(&file))];
-    for (name, payload) in [("base", base.encode()), ("edit", edit.encode()), ("mark", Vec::new())] {
+    for (name, payload, items, first) in
+        [("base", base.encode(), 1, 1), ("edit", edit.encode(), 1, 2), ("mark", Vec::new(), 0, 3)]
+    {
         let end = file.len() as u64;
-        let record = encode_record(place, end, if name == "base" { 0 } else { end }, &payload);
-        parts.push((name, hex(&record)));
+        let mut record = RecordBuffer::with_payload(&payload);
+        let durable = Position(if name == "base" { 0 } else { end });
+        let record = record.finish(place, end, items, first, durable).expect("it is short");
+        parts.push((name, hex(record)));
         file.extend(record);
     }
     parts.push(("current", encode_current(header.number).trim_end().to_owned()));
@@ -197,13 +204,16 @@ fn a_manifest_has_its_bytes() {
         line.unwrap_or_else(|| panic!("there is no {name}"))
     };
     let bytes = ["header", "base", "edit", "mark"].map(|name| bytes_of(part(name))).concat();
-    assert_eq!(Header::decode(&bytes, 7), Ok(header));
-    let record = |offset| decode_record(place, &bytes, offset).expect("a whole record");
-    let first = record(HEADER_BYTES);
-    assert_eq!(Edit::decode(first.edit), Ok(base));
-    let second = record(first.end);
-    assert_eq!((Edit::decode(second.edit), second.durable), (Ok(edit), first.end));
-    let mark = record(second.end);
-    assert_eq!((mark.is_mark(), mark.durable, mark.end), (true, second.end, bytes.len() as u64));
+    assert_eq!(FileHeader::decode(&bytes, FileKind::Manifest, 7), Ok(header));
+    let record = |offset| record_at(&bytes, offset, place).expect("a whole record");
+    let (first, payload) = record(FILE_HEADER_BYTES);
+    assert_eq!((Edit::decode(payload), first.next()), (Ok(base), 2));
+    let first_end = FILE_HEADER_BYTES + first.stride();
+    let (second, payload) = record(first_end);
+    assert_eq!((Edit::decode(payload), second.durable, second.next()), (Ok(edit), Position(first_end), 3));
+    let second_end = first_end + second.stride();
+    let (mark, _) = record(second_end);
+    assert_eq!((mark.is_mark(), mark.durable, mark.next()), (true, Position(second_end), 3));
+    assert_eq!(second_end + mark.stride(), bytes.len() as u64);
     assert_eq!(decode_current(format!("{}\n", part("current")).as_bytes()), Some(7));
 }

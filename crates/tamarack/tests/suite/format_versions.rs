@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use tamarack::{AdvancedOptions, Error, Options};
 use tamarack_env::{Access, Env, MemoryEnv, OsEnv, Step};
-use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::checksum::FileKind;
+use tamarack_format::entry::EntryKind;
+use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
-use tamarack_format::record::{Group, Position, SegmentHeader, segment_place};
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position};
 
 const STEP: Step = Step("test: write a file");
 
@@ -80,14 +82,13 @@ fn kinds_that_are_not_served_are_refused_by_name() {
         let path = FileName::Wal(1).path(dir);
         let segment = read(&*env, &path);
         let database = u64::from_le_bytes(segment[16..24].try_into().expect("eight bytes"));
-        let header =
-            SegmentHeader { number: 1, base: Position(0), first_sequence: Sequence(1), created_after: EditNumber(1) };
-        let mut bytes = header.encode(database).to_vec();
+        let (base, created_after) = (Position(0), EditNumber(1));
+        let header = FileHeader { kind: FileKind::Wal, database, number: 1, base, first: 1, created_after };
+        let mut bytes = header.encode().to_vec();
         let mut group = Group::new();
         group.push_entry(TreeId(0), kind, b"a", b"12345678value");
-        bytes.extend_from_slice(
-            group.seal(segment_place(database, 1), 64, Sequence(1), Position(0)).expect("a small group"),
-        );
+        let record = group.record().finish(header.place(), FILE_HEADER_BYTES, 1, 1, base);
+        bytes.extend_from_slice(record.expect("a small group"));
         env.remove(&path, STEP).expect("it is there");
         write(&*env, &path, &bytes);
         let error = options(&env).open(dir).map(drop).expect_err("a kind that is not served");

@@ -22,6 +22,7 @@ mod entries;
 mod events;
 mod filter_rebuild;
 mod filters;
+mod format_document;
 mod format_versions;
 mod golden_table;
 mod ingest;

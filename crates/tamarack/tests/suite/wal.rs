@@ -12,9 +12,9 @@ use tamarack::{Error, Result};
 use tamarack_env::sim::{Crash, Failure, Fault};
 use tamarack_env::{Access, Env, MemoryEnv, Random, SimEnv, Step};
 use tamarack_format::entry::{EntryKind, Sequence};
+use tamarack_format::group::Group;
 use tamarack_format::meta::{EditNumber, TreeId};
 use tamarack_format::names::FileName;
-use tamarack_format::record::Group;
 
 const DATABASE: u64 = 0xDA7A;
 const DIR: &str = "/log";
@@ -358,6 +358,23 @@ fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
     let image: Arc<dyn Env> = Arc::new(sim.image(Crash::LoseAll));
     let (items, _) = read_back(&recovery(&image)).unwrap();
     assert_eq!(items.iter().map(|item| &item.3[..]).collect::<Vec<_>>(), [&b"a"[..], b"b"]);
+}
+
+/// An append that failed may have written all of its record. No crash brings back what the caller
+/// was told is not written.
+#[test]
+fn a_failed_append_never_comes_back() {
+    let sim = new_simulator(7);
+    let env: Arc<dyn Env> = Arc::new(sim.clone());
+    let mut writer = Writer::new(&env);
+    writer.append(&["a"]).unwrap();
+    writer.wal.sync_to(writer.wal.end()).unwrap();
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::LOG_APPEND));
+    assert!(matches!(writer.append(&["ghost"]), Err(Error::Io { .. })));
+    for crash in [Crash::KeepAll, Crash::LoseAll] {
+        let image: Arc<dyn Env> = Arc::new(sim.image(crash));
+        assert_eq!(read_back(&recovery(&image)).unwrap().0, writer.written);
+    }
 }
 
 /// A failed sync may leave pages in the cache that count as clean: reads show them, but no later

@@ -1,18 +1,15 @@
 //! A manifest: its edits, and the version that they lead to.
 //!
-//! Where something stands that is no whole record, the next one is looked for by its marker. The
-//! edits behind a lost one are shown, but no version can be made of them: the last one is then that
-//! before the damage.
+//! The edits behind a lost one are shown, but no version can be made of them: the last one is then
+//! that before the damage.
 
-use tamarack::internals::TableFiles;
-use tamarack::internals::TableStorage;
-use tamarack::internals::{TreeVersion, Version};
-use tamarack_format::claims::{self, Claim};
+use tamarack::internals::{MANIFEST_PROFILE as PROFILE, TableFiles, TableStorage, TreeVersion, Version};
 use tamarack_format::edit::{Change, Edit};
-use tamarack_format::manifest::{HEADER_BYTES, Header, HeaderError, Record, decode_record};
+use tamarack_format::record::FILE_HEADER_BYTES;
 
 use super::changes;
 use super::input::Input;
+use super::journal::Journal;
 use super::report::{Cell, Fault, Report};
 use crate::outcome::Failure;
 use crate::show::table::grouped;
@@ -21,22 +18,20 @@ use crate::show::table::grouped;
 pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Result<(), Failure> {
     let bytes = input.read_all()?;
     report.facts(vec![Cell::words("kind", "manifest"), Cell::size("file_bytes", input.bytes)])?;
-    let Some(claim) = claims::of_manifest(&bytes) else {
-        report.damaged(0, format!("a manifest begins with a header of {HEADER_BYTES} bytes; there is no room for it"));
-        return Ok(());
-    };
-    let header = header(input, &bytes, claim, named, report)?;
-    let records = Records::find(&bytes, header);
-    records.tell_gaps(report);
-    let edits = records.edits(report);
-    let version = version(input, header, &records, &edits, report);
-    let durable = records.durable();
+    let Some(manifest) = Journal::of(input, &bytes, &PROFILE, named, report)? else { return Ok(()) };
+    manifest.tell_gaps(report);
+    manifest.tell_unknown(report);
+    if manifest.scan.records.first().is_none_or(|record| record.head.is_mark()) {
+        report.damaged(FILE_HEADER_BYTES, "the base, which describes the tree, is lost");
+    }
+    let edits = edits(&manifest, report);
+    let version = version(input, &manifest, &edits, report);
     report.facts(vec![
-        Cell::number("manifest", header.number),
-        Cell::bits("database", header.database),
+        Cell::number("manifest", manifest.header.number),
+        Cell::bits("database", manifest.header.database),
         Cell::count("edit_count", edits.len() as u64),
-        Cell::count("marks", records.found.iter().filter(|(_, record)| record.is_mark()).count() as u64),
-        Cell::number("durable_up_to", durable),
+        Cell::count("marks", manifest.scan.all().filter(|record| record.head.is_mark()).count() as u64),
+        Cell::number("durable_up_to", manifest.scan.durable.0),
     ])?;
     let rows = edits.iter().flat_map(|edit| rows(edit, report.wanted.entries)).collect();
     report.list("edits", rows)?;
@@ -46,39 +41,6 @@ pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_,
     Ok(())
 }
 
-/// The header; if it is damaged, what it says all the same.
-fn header(
-    input: &Input,
-    bytes: &[u8],
-    claim: Claim,
-    named: Option<u64>,
-    report: &mut Report<'_, '_>,
-) -> Result<Header, Failure> {
-    let number = named.unwrap_or(claim.number);
-    match (Header::decode(bytes, number), Header::decode(bytes, claim.number)) {
-        (Ok(header), _) => Ok(header),
-        (Err(HeaderError::OtherVersion(version)), _) | (_, Err(HeaderError::OtherVersion(version))) => {
-            Err(input.other_version(version))
-        }
-        (_, Ok(header)) => {
-            report
-                .damaged(0, format!("by its name this is manifest {number}, by its header manifest {}", claim.number));
-            Ok(header)
-        }
-        (Err(HeaderError::Damaged(what)), _) => {
-            report.damaged(0, what);
-            Ok(Header { number, database: claim.database })
-        }
-    }
-}
-
-/// The whole records of a manifest, and what lies between.
-struct Records<'b> {
-    found: Vec<(u64, Record<'b>)>,
-    /// From where to where nothing is whole.
-    gaps: Vec<(u64, u64)>,
-}
-
 /// An edit, with the place of its record.
 struct Found {
     offset: u64,
@@ -86,71 +48,32 @@ struct Found {
     edit: Edit,
 }
 
-impl<'b> Records<'b> {
-    fn find(bytes: &'b [u8], header: Header) -> Self {
-        let (place, length) = (header.place(), bytes.len() as u64);
-        let (mut found, mut gaps) = (Vec::new(), Vec::new());
-        let (mut offset, mut end) = (HEADER_BYTES, HEADER_BYTES);
-        while offset < length {
-            let Some(record) = decode_record(place, bytes, offset) else {
-                offset += 1;
-                continue;
-            };
-            if offset > end {
-                gaps.push((end, offset));
+/// The edits that can be read, wherever they are.
+fn edits(manifest: &Journal<'_>, report: &mut Report<'_, '_>) -> Vec<Found> {
+    let mut edits = Vec::new();
+    for record in manifest.scan.all().filter(|record| !record.head.is_mark()) {
+        let Some(payload) = manifest.payload(record) else { continue };
+        match Edit::decode(payload) {
+            Ok(edit) => {
+                if (record.head.first, record.head.items) != (edit.number.0, 1) {
+                    let what =
+                        format!("the record of edit {} says that it holds edit {}", edit.number.0, record.head.first);
+                    report.damaged(record.offset, what);
+                }
+                edits.push(Found { offset: record.offset, end: record.end(), edit });
             }
-            found.push((offset, record));
-            (offset, end) = (record.end, record.end);
-        }
-        if end < length || found.is_empty() {
-            gaps.push((end, length));
-        }
-        Self { found, gaps }
-    }
-
-    /// Up to where the file was durable, as far as it says.
-    fn durable(&self) -> u64 {
-        self.found.iter().map(|(_, record)| record.durable).max().unwrap_or(0)
-    }
-
-    fn tell_gaps(&self, report: &mut Report<'_, '_>) {
-        let durable = self.durable();
-        for &(from, to) in &self.gaps {
-            let what = format!("{} bytes up to byte {to} are not whole edits", grouped(to.saturating_sub(from)));
-            if from == HEADER_BYTES {
-                report.damaged(from, format!("{what}; the base, which describes the tree, is lost"));
-            } else if from < durable {
-                report.damaged(from, format!("{what}, though the file was durable up to byte {durable}"));
-            } else {
-                report.problem(from, Fault::Torn, format!("{what}; nothing says that they were durable"));
-            }
+            Err(error) => report.problem(record.offset, Fault::Unreadable, format!("the edit cannot be read: {error}")),
         }
     }
-
-    fn edits(&self, report: &mut Report<'_, '_>) -> Vec<Found> {
-        let mut edits = Vec::new();
-        for (offset, record) in self.found.iter().filter(|(_, record)| !record.is_mark()) {
-            match Edit::decode(record.edit) {
-                Ok(edit) => edits.push(Found { offset: *offset, end: record.end, edit }),
-                Err(error) => report.problem(*offset, Fault::Unreadable, format!("the edit cannot be read: {error}")),
-            }
-        }
-        edits
-    }
+    edits
 }
 
 /// The version that the edits lead to, up to the first one that is lost or does not fit; `None` if
 /// the base is lost.
-fn version(
-    input: &Input,
-    header: Header,
-    records: &Records<'_>,
-    edits: &[Found],
-    report: &mut Report<'_, '_>,
-) -> Option<Version> {
+fn version(input: &Input, manifest: &Journal<'_>, edits: &[Found], report: &mut Report<'_, '_>) -> Option<Version> {
     // The tables are only named, never opened.
     let files = TableFiles::new(TableStorage::buffered(input.env.clone(), 0), &input.path);
-    let (base, later) = edits.split_first().filter(|(base, _)| base.offset == HEADER_BYTES)?;
+    let (base, later) = edits.split_first().filter(|(base, _)| base.offset == FILE_HEADER_BYTES)?;
     let mut version = match Version::from_base(&base.edit, files) {
         Ok(version) => version,
         Err(broken) => {
@@ -158,11 +81,10 @@ fn version(
             return None;
         }
     };
-    if version.database() != header.database {
+    if version.database() != manifest.header.database {
         report.damaged(base.offset, "header and base name different databases");
     }
-    let lost_from = records.gaps.first().map_or(u64::MAX, |&(from, _)| from);
-    for found in later.iter().take_while(|found| found.offset < lost_from) {
+    for found in later.iter().take_while(|found| found.offset < manifest.scan.end) {
         match version.apply(&found.edit) {
             Ok(applied) => version = applied.version,
             Err(broken) => {

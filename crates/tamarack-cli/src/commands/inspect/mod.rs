@@ -10,6 +10,7 @@
 
 mod changes;
 mod input;
+mod journal;
 mod manifest;
 mod range;
 mod report;
@@ -21,8 +22,9 @@ mod wal;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
+use tamarack_format::checksum::FileKind;
 use tamarack_format::claims;
-use tamarack_format::manifest::decode_current;
+use tamarack_format::current::decode_current;
 use tamarack_format::names::FileName;
 
 use self::input::Input;
@@ -107,9 +109,9 @@ fn recognise(input: &Input) -> Result<Recognised, Failure> {
     let is_marked = |claim: Option<claims::Claim>| claim.is_some_and(|claim| claim.is_marked);
     if is_marked(claims::of_table(&tail)) {
         Ok(Recognised::Table(None))
-    } else if is_marked(claims::of_wal(&head)) {
+    } else if is_marked(claims::of_journal(&head, FileKind::Wal)) {
         Ok(Recognised::Wal(None))
-    } else if is_marked(claims::of_manifest(&head)) {
+    } else if is_marked(claims::of_journal(&head, FileKind::Manifest)) {
         Ok(Recognised::Manifest(None))
     } else if decode_current(&head).is_some() {
         Ok(Recognised::Current)

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use tamarack::Db;
+use tamarack_format::checksum::FileKind;
 use tamarack_format::checksum_repair::repair_checksums;
 use tamarack_format::claims;
-use tamarack_format::manifest::{self, HEADER_BYTES, Header};
 use tamarack_format::meta::TableId;
 use tamarack_format::record;
 
@@ -353,27 +353,22 @@ fn every_byte_that_leads_somewhere() {
 }
 
 /// Makes the checksums of an altered file fit again.
-fn fit_checksums(name: &str, bytes: &mut Vec<u8>) {
+fn fit_checksums(name: &str, bytes: &mut [u8]) {
     if name.ends_with(".sst") {
         if let Some(claim) = claims::of_table(bytes) {
             repair_checksums(bytes, claim.database, TableId(claim.number));
         }
-    } else if name.ends_with(".wal") {
-        if let Some(claim) = claims::of_wal(bytes) {
-            record::reseal(bytes, claim.database, claim.number);
-        }
-    } else if name.ends_with(".manifest")
-        && let Some(claim) = claims::of_manifest(bytes)
+    } else if let Some(kind) = journal_kind(name)
+        && let Some(claim) = claims::of_journal(bytes, kind)
     {
-        // All that follows becomes one edit, behind the base if that is whole.
-        let header = Header { number: claim.number, database: claim.database };
-        let base =
-            manifest::decode_record(header.place(), bytes, HEADER_BYTES).map_or(HEADER_BYTES, |record| record.end);
-        let at = (base as usize).min(bytes.len());
-        let rest = bytes.split_off(at);
-        let edit = rest.get(manifest::RECORD_HEADER_BYTES..).unwrap_or_default();
-        bytes.extend(manifest::encode_record(header.place(), at as u64, 0, edit));
-        let fresh = header.encode();
-        bytes.splice(..fresh.len().min(bytes.len()), fresh);
+        record::repair_checksums(bytes, kind, claim.database, claim.number);
+    }
+}
+
+fn journal_kind(name: &str) -> Option<FileKind> {
+    match name.rsplit_once('.')?.1 {
+        "wal" => Some(FileKind::Wal),
+        "manifest" => Some(FileKind::Manifest),
+        _ => None,
     }
 }

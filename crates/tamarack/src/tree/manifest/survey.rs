@@ -1,30 +1,32 @@
-//! [`Survey`]: what can be read of manifests that may be damaged, and all that is wrong with them. Changes nothing.
+//! [`ManifestSurvey`]: what can be read of manifests that may be damaged, and all that is wrong
+//! with them. Changes nothing.
 //!
-//! Opening a database refuses the first damage that it meets. Who verifies wants all of it, and who repairs wants what is left: the version after the last
-//! edit that can be read, and whether that is all there was.
+//! Opening a database refuses the first damage that it meets. Who verifies wants all of it, and who
+//! repairs wants what is left: the version after the last edit that can be read, and whether that
+//! is all there was.
 //!
-//! Where `CURRENT` does not say which manifest counts, it is the one that knows the latest edit: a manifest is only replaced by one whose base says the
-//! same, and the old one gets no edit after that.
+//! Where `CURRENT` does not say which manifest counts, it is the one that knows the latest edit: a
+//! manifest is only replaced by one whose base says the same, and the old one gets no edit after
+//! that.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack_env::Env;
+use tamarack_env::{Access, Env};
 
 use super::{Content, list, read_current, refuse_finished};
 use crate::error::{Error, Result};
-use crate::format::manifest::decode_record;
 use crate::format::meta::TableId;
 use crate::format::names::FileName;
+use crate::journal::{Dropped, Tail};
 use crate::tree::broken::Broken;
 use crate::tree::table_file::TableFiles;
 use crate::tree::version::Version;
-use crate::wal::{Dropped, Tail};
 
 /// What the manifests of a database say. See the module's documentation.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct ManifestSurvey {
     /// The manifest that counts, if one can be read at all.
     pub path: Option<PathBuf>,
     /// What it says, as far as it can be read.
@@ -41,11 +43,13 @@ pub struct Survey {
     pub names: Vec<FileName>,
 }
 
-impl Survey {
-    /// Reads what is in `dir`; `None` if no database is there, or one of which nothing but the making was begun.
+impl ManifestSurvey {
+    /// Reads what is in `dir`; `None` if no database is there, or one of which nothing but the
+    /// making was begun.
     ///
     /// # Errors
-    /// [`Error::Io`] if storage fails; [`Error::Unsupported`] if a newer version wrote the manifest. Damage is no error.
+    /// [`Error::Io`] if storage fails; [`Error::Unsupported`] if a newer version wrote the
+    /// manifest. Damage is no error.
     pub fn of(env: &dyn Env, dir: &Path, files: &Arc<TableFiles>) -> Result<Option<Self>> {
         let Some(names) = list(env, dir)? else { return Ok(None) };
         let mut survey = Self { names, ..Self::default() };
@@ -57,14 +61,15 @@ impl Survey {
         }
         let knows = current.is_none();
         if let Some(number) = current {
-            let content = Content::read_base(env, dir, number, files.clone());
+            let content = Content::read_base(env, dir, number, files.clone(), Access::Read);
             if let Some(content) = survey.note(content)? {
                 survey.take(content)?;
                 return Ok(Some(survey));
             }
         }
         survey.take_latest(env, dir, files, current)?;
-        // If the one that counts is there and cannot be read, another one says what was, not what is.
+        // If the one that counts is there and cannot be read, another one says what was, not what
+        // is.
         survey.is_complete &= knows;
         Ok(Some(survey))
     }
@@ -75,7 +80,7 @@ impl Survey {
         let mut found = Vec::new();
         for number in numbers {
             let mut one = Self::default();
-            match one.note(Content::read_base(env, dir, number, files.clone()))? {
+            match one.note(Content::read_base(env, dir, number, files.clone(), Access::Read))? {
                 Some(content) => one.take(content)?,
                 // It is of no use, and nothing says that it should be.
                 None if but.is_some() => continue,
@@ -99,20 +104,20 @@ impl Survey {
         let read = content.read_edits();
         let mut is_complete = self.note(read)?.is_some();
         if is_complete {
-            match self.note(content.torn_tail(Tail::MayBeTorn))? {
+            match self.note(content.torn_end(Tail::MayBeTorn))? {
                 Some(torn) => self.torn = torn,
                 None => {
                     is_complete = false;
-                    self.problems.extend(later_damage(&content));
+                    self.problems.extend(content.later_damage());
                 }
             }
         }
         if let Err(Broken(why)) = content.version.check() {
-            self.problems.push(Error::corruption(&content.path, 0, why));
+            self.problems.push(Error::corruption(&content.survey.path, 0, why));
             is_complete = false;
         }
         self.is_complete = is_complete;
-        self.path = Some(content.path);
+        self.path = Some(content.survey.path);
         self.version = Some(content.version);
         self.named = content.named;
         Ok(())
@@ -129,24 +134,4 @@ impl Survey {
             Err(error) => Err(error),
         }
     }
-}
-
-/// What is damaged behind the first place, and below what was durable: between whole records.
-fn later_damage(content: &Content) -> Vec<Error> {
-    let (mut damaged, mut gap, mut at, mut durable) = (Vec::new(), content.end, content.end, content.durable);
-    while at < content.bytes.len() as u64 {
-        let Some(record) = decode_record(content.place, &content.bytes, at) else {
-            at += 1;
-            continue;
-        };
-        if gap < at {
-            damaged.push((gap, at));
-        }
-        durable = durable.max(record.durable);
-        (gap, at) = (record.end, record.end);
-    }
-    let later = damaged.into_iter().skip(1).filter(|(from, _)| *from < durable);
-    later
-        .map(|(from, to)| Error::corruption(&content.path, from, format!("what stands up to byte {to} is damaged")))
-        .collect()
 }

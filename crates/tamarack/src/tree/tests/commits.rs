@@ -13,10 +13,10 @@ use crate::format::edit::{Change, KeyRange, RunId, SliceSpec};
 use crate::format::meta::TableId;
 use crate::format::names::FileName;
 use crate::format::properties::Special;
+use crate::journal::Tail;
 use crate::step;
 use crate::tree::manifest::{Manifest, Recovered};
 use crate::tree::version::Version;
-use crate::wal::Tail;
 
 fn dir() -> &'static Path {
     Path::new("/db")
@@ -196,31 +196,35 @@ fn a_manifest_with_edits_without_current_is_an_error() {
 /// refused as such.
 #[test]
 fn what_a_newer_version_wrote_is_not_called_damage() {
-    use crate::format::manifest::{HEADER_BYTES, Header, encode_record};
-    let recover = |header: Vec<u8>, edit: &[u8]| {
+    use crate::format::checksum::FileKind;
+    use crate::format::meta::EditNumber;
+    use crate::format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer};
+    let created_after = EditNumber(1);
+    let (kind, base) = (FileKind::Manifest, Position(0));
+    let header = FileHeader { kind, database: 7, number: 1, base, first: 1, created_after };
+    let recover = |edit: &[u8]| {
         let env = new_dir();
         drop(Manifest::create(&env, dir(), no_files()).expect("memory takes it"));
         let path = FileName::Manifest(1).path(dir());
         let file = env.open(&path, tamarack_env::Access::ReadWrite).expect("it is there");
         file.set_len(0, step::MANIFEST_CUT).expect("memory takes it");
-        let place = Header { number: 1, database: 7 }.place();
-        file.write_all_at(&header, 0, step::MANIFEST_WRITE_BASE).expect("memory takes it");
-        let record = encode_record(place, HEADER_BYTES, 0, edit);
-        file.write_all_at(&record, HEADER_BYTES, step::MANIFEST_WRITE_BASE).expect("memory takes it");
+        file.write_all_at(&header.encode(), 0, step::MANIFEST_WRITE_BASE).expect("memory takes it");
+        let mut record = RecordBuffer::with_payload(edit);
+        let record = record.finish(header.place(), FILE_HEADER_BYTES, 1, 1, base).expect("it is short");
+        file.write_all_at(record, FILE_HEADER_BYTES, step::MANIFEST_WRITE_BASE).expect("memory takes it");
         Manifest::recover(&env, dir(), Tail::MayBeTorn, no_files())
     };
-    let header = Header { number: 1, database: 7 }.encode();
     let base = Version::new(7, no_files()).state_edit().encode();
-    assert!(recover(header.clone(), &base).is_ok_and(|found| found.is_some()));
+    assert!(recover(&base).is_ok_and(|found| found.is_some()));
     let unknown: Vec<u8> = base.iter().copied().chain([100, 1, 2]).collect();
-    assert!(matches!(recover(header.clone(), &unknown), Err(Error::Unsupported { .. })));
+    assert!(matches!(recover(&unknown), Err(Error::Unsupported { .. })));
     let optional: Vec<u8> = base.iter().copied().chain([200, 1, 2]).collect();
-    assert!(recover(header.clone(), &optional).is_ok_and(|found| found.is_some()));
+    assert!(recover(&optional).is_ok_and(|found| found.is_some()));
     // A table with a kind of entry that this version does not serve is refused by that name.
     let mut meta = meta(TableId(1), 0, 1, (1, 1));
     meta.properties.special = Some(Box::new(Special { merge_operands: 1, ..Special::default() }));
     let mut edit = Version::new(7, no_files()).state_edit();
     edit.changes.push(Change::TableAdded { tree: TREE, meta: Arc::new(meta) });
-    let refused = recover(header, &edit.encode()).map(drop);
+    let refused = recover(&edit.encode()).map(drop);
     assert!(matches!(&refused, Err(Error::Unsupported { what, .. }) if what.contains("merge operands")), "{refused:?}");
 }

@@ -21,9 +21,9 @@ use tamarack_env::{Env, Random, SimEnv, Step};
 use super::model::{Model, no_files};
 use crate::error::Error;
 use crate::format::edit::{Change, Edit};
+use crate::journal::Tail;
 use crate::step;
 use crate::tree::manifest::{Manifest, Recovered};
-use crate::wal::Tail;
 
 const COMMITS: u64 = 24;
 const IMAGES_PER_CALL: u64 = 6;

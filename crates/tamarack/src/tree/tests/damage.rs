@@ -7,21 +7,24 @@ use tamarack_env::{Env, Random, SimEnv};
 
 use super::model::{Model, no_files};
 use crate::error::Error;
+use crate::format::checksum::FileKind;
 use crate::format::edit::{Change, Edit};
 use crate::format::names::FileName;
+use crate::format::record::{FileHeader, RECORD_HEAD_BYTES};
+use crate::journal::Tail;
+use crate::journal::{Growth, Record, RecordScan};
 use crate::step;
 use crate::tree::manifest::{Manifest, Recovered};
-use crate::wal::Tail;
 
 fn dir() -> &'static Path {
     Path::new("/db")
 }
 
-/// A small database and the states it went through, and where its manifest ended after each.
+/// A small database and the states it went through, and the records of its manifest.
 struct Small {
     env: SimEnv,
     states: Vec<Edit>,
-    ends: Vec<usize>,
+    records: Vec<Record>,
 }
 
 fn small() -> Small {
@@ -31,14 +34,25 @@ fn small() -> Small {
     let manifest = Manifest::create(&env, dir(), no_files()).expect("no faults");
     let (mut model, random) = (Model::new(), Random::new(11));
     let mut states = vec![manifest.version().state_edit()];
-    let mut ends = vec![manifest_bytes(&sim).len()];
     for number in 0..7 {
         let changes = if number == 6 { vec![Change::WalEnd { position: 77 }] } else { model.change(&random) };
         let version = manifest.commit(changes).expect("no faults");
         states.push(version.state_edit());
-        ends.push(manifest_bytes(&sim).len());
     }
-    Small { env: sim, states, ends }
+    let bytes = manifest_bytes(&sim);
+    let header = FileHeader::decode(&bytes, FileKind::Manifest, 1).expect("no faults");
+    let records = RecordScan::of(&bytes, header.place(), Growth::Keeps).records;
+    Small { env: sim, states, records }
+}
+
+impl Small {
+    /// From where to where the padding of each edit's record goes, the base's included.
+    fn paddings(&self) -> Vec<std::ops::RangeInclusive<usize>> {
+        let edits = self.records.iter().filter(|record| !record.head.is_mark());
+        let payload_end =
+            |record: &Record| record.offset as usize + RECORD_HEAD_BYTES + record.head.payload_bytes as usize;
+        edits.map(|record| payload_end(record)..=record.end() as usize).collect()
+    }
 }
 
 fn manifest_bytes(env: &SimEnv) -> Vec<u8> {
@@ -63,20 +77,20 @@ fn assert_names(error: &Error, name: FileName) {
 #[test]
 fn every_truncation_leaves_a_prefix_or_an_error() {
     let small = small();
+    let paddings = small.paddings();
+    assert_eq!(paddings.len(), small.states.len());
     for length in 0..manifest_bytes(&small.env).len() {
         for tail in [Tail::MayBeTorn, Tail::Strict] {
             let env = small.env.process_image();
             env.truncate(FileName::Manifest(1).path(dir()), length as u64).expect("it is there");
             let found = recover(&env, tail);
-            let mark = crate::format::manifest::RECORD_HEADER_BYTES;
-            // Each edit ends before the mark that follows it; the base has no mark.
-            let whole =
-                small.ends.iter().enumerate().rev().find(|(n, end)| **end - mark * usize::from(*n > 0) <= length);
-            let Some((last, end)) = whole else {
+            let Some(last) = paddings.iter().rposition(|padding| *padding.start() <= length) else {
                 assert_names(&found.expect_err("the base is damaged"), FileName::Manifest(1));
                 continue;
             };
-            let is_clean = length == *end || length == *end - mark * usize::from(last > 0);
+            // Each edit ends before the mark that follows it; the base has no mark.
+            let mark_end = paddings[last].end() + RECORD_HEAD_BYTES;
+            let is_clean = paddings[last].contains(&length) || last > 0 && length == mark_end;
             if tail == Tail::Strict && !is_clean {
                 assert_names(&found.expect_err("the tail is torn"), FileName::Manifest(1));
                 assert_eq!(manifest_bytes(&env).len(), length, "and nothing was changed");
@@ -100,7 +114,7 @@ fn every_truncation_leaves_a_prefix_or_an_error() {
 fn every_flipped_bit_is_an_error_or_changes_nothing() {
     let small = small();
     let length = manifest_bytes(&small.env).len() as u64;
-    let mark_start = length - crate::format::manifest::RECORD_HEADER_BYTES as u64;
+    let mark_start = length - RECORD_HEAD_BYTES as u64;
     let all = small.states.last().expect("there are states");
     for bit in 0..length * 8 {
         let env = small.env.process_image();

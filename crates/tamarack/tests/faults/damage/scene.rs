@@ -12,9 +12,9 @@ use tamarack::internals::Tail;
 use tamarack::{AdvancedOptions, Batch, Db, Durability, Options};
 use tamarack_env::sim::Crash;
 use tamarack_env::{Env, SimEnv};
-use tamarack_format::manifest::Header;
+use tamarack_format::checksum::FileKind;
 use tamarack_format::meta::TreeId;
-use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at, segment_place};
+use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, RECORD_HEAD_BYTES, record_at};
 
 use crate::history::{History, KeyWrite};
 
@@ -22,10 +22,7 @@ use crate::history::{History, KeyWrite};
 pub(crate) const DIR: &str = "/db";
 
 /// The bytes of a segment's header.
-pub(crate) const HEADER_BYTES: u64 = SEGMENT_HEADER_BYTES;
-
-/// The one manifest.
-const MANIFEST: &str = "/db/0000000001.manifest";
+pub(crate) const HEADER_BYTES: u64 = FILE_HEADER_BYTES;
 
 /// Memtables for a handful of writes, tables of a few blocks, and each flush a run of its own.
 pub(crate) fn options(env: &SimEnv) -> Options {
@@ -127,8 +124,6 @@ impl Scene {
     }
 
     fn read_records(&self) -> Vec<Record> {
-        let manifest = self.env.content(MANIFEST).expect("the manifest");
-        let database = Header::decode(&manifest, 1).expect("the manifest's header").database;
         let mut records = Vec::new();
         for (path, _) in &self.files {
             let Some(number) = path.to_str().and_then(|path| path.strip_prefix("/db/")?.strip_suffix(".wal")) else {
@@ -136,16 +131,16 @@ impl Scene {
             };
             let number = number.parse().expect("a segment's number");
             let bytes = self.env.content(path).expect("a segment");
-            let header = SegmentHeader::decode(&bytes, database, number).expect("a segment's header");
+            let header = FileHeader::decode(&bytes, FileKind::Wal, number).expect("a segment's header");
             let mut start = HEADER_BYTES;
-            while let Some((head, body)) = record_at(&bytes, start, segment_place(database, number)) {
+            while let Some((head, body)) = record_at(&bytes, start, header.place()) {
                 records.push(Record {
                     path: path.clone(),
                     start,
                     end: start + (RECORD_HEAD_BYTES + body.len()) as u64,
                     position: header.base.0 + start + head.stride(),
                     durable: head.durable.0,
-                    commits: self.commits_through(head.last().0),
+                    commits: self.commits_through(head.next() - 1),
                 });
                 start += head.stride();
             }

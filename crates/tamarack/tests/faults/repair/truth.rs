@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tamarack::internals::Survey;
+use tamarack::internals::ManifestSurvey;
 use tamarack::internals::TableFiles;
 use tamarack::internals::{Findings, Position, RecoverySettings, Tail};
 use tamarack::internals::{Salvage, TableStorage};
@@ -13,7 +13,7 @@ use tamarack_env::Env;
 use tamarack_format::entry::{Entry, EntryKind, Sequence};
 use tamarack_format::meta::TreeId;
 use tamarack_format::names::FileName;
-use tamarack_format::record::{RECORD_HEAD_BYTES, SEGMENT_HEADER_BYTES};
+use tamarack_format::record::{FILE_HEADER_BYTES, RECORD_HEAD_BYTES};
 
 use super::scene::{DIR, Scene};
 
@@ -56,7 +56,7 @@ impl Truth {
         let env = scene.env.process_image();
         let shared: Arc<dyn Env> = Arc::new(env.clone());
         let files = TableFiles::new(TableStorage::buffered(shared.clone(), 0), dir);
-        let survey = Survey::of(&env, dir, &files).expect("nothing fails").expect("there is a database");
+        let survey = ManifestSurvey::of(&env, dir, &files).expect("nothing fails").expect("there is a database");
         assert!(survey.is_complete && survey.problems.is_empty(), "{survey:?}");
         let version = survey.version.expect("it is complete");
         let tree = version.tree(TreeId::DEFAULT).expect("there is one tree");
@@ -100,7 +100,7 @@ impl Truth {
         assert!(wal.is_sound, "{:?}", wal.problems);
         let (mut records, mut wal_ends) = (Vec::new(), BTreeMap::new());
         'segments: for (index, segment) in wal.segments.iter().enumerate() {
-            let mut end = SEGMENT_HEADER_BYTES as usize;
+            let mut end = FILE_HEADER_BYTES as usize;
             for record in &segment.records {
                 let is_torn = |torn: &tamarack::Dropped| torn.path == segment.path && record.offset >= torn.offset;
                 if wal.torn.as_ref().is_some_and(is_torn) {
@@ -117,7 +117,7 @@ impl Truth {
                 };
                 wal.visit(index, &[*record], add).expect("it is whole");
                 let start = record.offset as usize;
-                end = start + RECORD_HEAD_BYTES + record.head.body_bytes as usize;
+                end = start + RECORD_HEAD_BYTES + record.head.payload_bytes as usize;
                 records.push(Piece {
                     path: segment.path.clone(),
                     start,
