@@ -262,7 +262,7 @@ fn blocks_over(met: &[Met], live: u64, entries: u64) -> f64 {
 /// Gives the simulation these flushes; the compactions of each end before the next.
 pub fn flush_all(tree: &mut Tree<'_>, flushes: &[u64]) {
     for bytes in flushes {
-        tree.switch_memtable(Bytes(*bytes));
+        tree.rotate_memtable(Bytes(*bytes));
         tree.settle();
     }
 }

@@ -49,8 +49,12 @@ fn text(error: &tamarack::Error) -> String {
             let path = path.display();
             format!("{path}: damaged at byte {offset}: {what}; `tamarack verify` lists all damage")
         }
-        tamarack::Error::OldFormat { .. } => {
-            format!("{error} (`tamarack export` and `tamarack import` of these programs)")
+        tamarack::Error::OldFormat { path, version } => {
+            format!(
+                "{}: format version {version}, older than this program reads; nothing was changed. Use `tamarack export` of \
+                 the program that wrote the database, then `tamarack import` of this one into a new database",
+                path.display()
+            )
         }
         _ => error.to_string(),
     }

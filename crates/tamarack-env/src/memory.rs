@@ -45,7 +45,7 @@ const CORES: usize = 2;
 /// closed and opened again.
 #[derive(Debug)]
 pub struct MemoryEnv {
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<MemoryNames>>,
     workers: Workers,
     random: Random,
 }
@@ -55,7 +55,7 @@ impl MemoryEnv {
     #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
     pub fn new(seed: u64) -> Arc<dyn Env> {
         Arc::new(Self {
-            names: Arc::new(Mutex::new(Rank::MemoryNames, Names::default())),
+            names: Arc::new(Mutex::new(Rank::MemoryNames, MemoryNames::default())),
             workers: Workers::new(),
             random: Random::new(seed),
         })
@@ -64,14 +64,14 @@ impl MemoryEnv {
 
 /// What exists.
 #[derive(Debug, Default)]
-struct Names {
-    nodes: BTreeMap<PathBuf, Node>,
+struct MemoryNames {
+    nodes: BTreeMap<PathBuf, MemoryNode>,
     /// Locks that are held, with the number of sharers; 0 is an exclusive holder.
     locked: BTreeMap<PathBuf, usize>,
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum MemoryNode {
     Dir,
     File(Arc<Mutex<Contents>>),
 }
@@ -99,13 +99,13 @@ struct MemoryFile {
 /// A held lock.
 #[derive(Debug)]
 struct MemoryLock {
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<MemoryNames>>,
     path: PathBuf,
 }
 
 impl Env for MemoryEnv {
     fn create_dir(&self, dir: &Path, _step: Step) -> io::Result<()> {
-        self.names.lock().insert_new(dir, Node::Dir)
+        self.names.lock().insert_new(dir, MemoryNode::Dir)
     }
 
     fn sync_dir(&self, dir: &Path, _step: Step) -> io::Result<()> {
@@ -125,7 +125,7 @@ impl Env for MemoryEnv {
         assert_ne!(from.parent(), to.parent(), "links {from:?} as {to:?}, in the same directory");
         let mut names = self.names.lock();
         let contents = names.file(from)?;
-        names.insert_new(to, Node::File(contents))
+        names.insert_new(to, MemoryNode::File(contents))
     }
 
     fn remove(&self, path: &Path, _step: Step) -> io::Result<()> {
@@ -137,7 +137,7 @@ impl Env for MemoryEnv {
 
     fn create(&self, path: &Path, _step: Step) -> io::Result<Arc<dyn File>> {
         let contents = Contents::empty();
-        self.names.lock().insert_new(path, Node::File(Arc::clone(&contents)))?;
+        self.names.lock().insert_new(path, MemoryNode::File(Arc::clone(&contents)))?;
         Ok(Arc::new(MemoryFile { contents, writable: true }))
     }
 
@@ -234,30 +234,30 @@ impl Drop for MemoryLock {
     }
 }
 
-impl Names {
+impl MemoryNames {
     /// What `path` names. The root and the empty path (the current directory) need no entry.
-    fn node(&self, path: &Path) -> io::Result<Node> {
+    fn node(&self, path: &Path) -> io::Result<MemoryNode> {
         if path.parent().is_none() {
-            return Ok(Node::Dir);
+            return Ok(MemoryNode::Dir);
         }
         self.nodes.get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<Mutex<Contents>>> {
         match self.node(path)? {
-            Node::File(contents) => Ok(contents),
-            Node::Dir => Err(ErrorKind::IsADirectory.into()),
+            MemoryNode::File(contents) => Ok(contents),
+            MemoryNode::Dir => Err(ErrorKind::IsADirectory.into()),
         }
     }
 
     fn expect_dir(&self, path: &Path) -> io::Result<()> {
         match self.node(path)? {
-            Node::Dir => Ok(()),
-            Node::File(_) => Err(ErrorKind::NotADirectory.into()),
+            MemoryNode::Dir => Ok(()),
+            MemoryNode::File(_) => Err(ErrorKind::NotADirectory.into()),
         }
     }
 
-    fn insert_new(&mut self, path: &Path, node: Node) -> io::Result<()> {
+    fn insert_new(&mut self, path: &Path, node: MemoryNode) -> io::Result<()> {
         if path.parent().is_none() || self.nodes.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -277,16 +277,16 @@ impl Names {
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let contents = self.file(from)?;
-        if let Some(Node::Dir) = self.nodes.get(to) {
+        if let Some(MemoryNode::Dir) = self.nodes.get(to) {
             return Err(ErrorKind::IsADirectory.into());
         }
         self.nodes.remove(from);
-        self.nodes.insert(to.into(), Node::File(contents));
+        self.nodes.insert(to.into(), MemoryNode::File(contents));
         Ok(())
     }
 
     fn take_lock(&mut self, path: &Path) -> io::Result<()> {
-        match self.insert_new(path, Node::File(Contents::empty())) {
+        match self.insert_new(path, MemoryNode::File(Contents::empty())) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -267,7 +267,7 @@ impl<'a> Tree<'a> {
     pub fn run(mut self, flushes: &[Bytes], pace: Pace) -> Report {
         let every = flushes.len().div_ceil(SAMPLES).max(1);
         for (number, bytes) in (1..).zip(flushes) {
-            self.switch_memtable(*bytes);
+            self.rotate_memtable(*bytes);
             match pace {
                 Pace::Settled => self.settle(),
                 Pace::Concurrent { speed } => self.pass(speed * self.shape.buffer().as_f64()),
@@ -339,7 +339,7 @@ impl<'a> Tree<'a> {
 
     /// Switches a full memtable of this size. Its flush begins at once, unless another one is in
     /// progress.
-    pub fn switch_memtable(&mut self, bytes: Bytes) {
+    pub fn rotate_memtable(&mut self, bytes: Bytes) {
         self.report.flushed += bytes;
         self.waiting.push_back(bytes);
         self.follow();

@@ -202,7 +202,7 @@ fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
         let bytes = writer.fill(&db, setting, most)?;
         db.flush()?;
         db.wait_for_compactions()?;
-        tree.switch_memtable(bytes);
+        tree.rotate_memtable(bytes);
         tree.settle();
         flushed += bytes;
         let (shape, occupancy, _) = db.planned();
@@ -425,7 +425,7 @@ fn changes_of_policy() -> Result<()> {
             let bytes = writer.fill(&db, &setting, setting.memtable_bytes)?;
             db.flush()?;
             db.wait_for_compactions()?;
-            tree.switch_memtable(bytes);
+            tree.rotate_memtable(bytes);
             tree.settle();
             let (shape, occupancy, _) = db.planned();
             let context = format!(

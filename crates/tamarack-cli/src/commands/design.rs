@@ -25,10 +25,11 @@ level's runs, their memory, and the cost of operations, as the engine's models p
 them.
 
 Costs are those of a tree that is as full as its shape allows, where they are highest,
-and without a block cache:
+and without a block cache. Read amplification is given for three operations:
   zero-result lookup  block reads of a lookup whose key does not exist
   existing lookup     block reads of a lookup whose key exists
   range seek          block reads up to the first entry of a scan
+Then follow:
   update              write amplification: how often an entry is written on its way
                       through all levels; `tamarack bench` simulates a given load
   space               space amplification, if every entry of a younger level replaces

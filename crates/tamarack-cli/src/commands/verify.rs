@@ -16,10 +16,10 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "verify",
     summary: "Check every checksum and every invariant of the files",
     help: "\
-Reads all files of the database and checks every checksum, the order of entries, the
-index and filter of each SSTable, the manifest against the files in the directory, and
-the WAL. The command changes nothing and does not need a database that can be opened.
-It lists all damage with file and offset; the exit status is then 1.",
+Reads all files of the database and checks every checksum, the keys and sequence numbers
+of entries, the index and filter of each SSTable, the manifest against the files in the
+directory, and the WAL. The command changes nothing and does not need a database that
+can be opened. It lists all damage with file and offset; the exit status is then 1.",
     examples: "\
 tamarack verify names.db
 tamarack verify names.db --json",

@@ -40,7 +40,7 @@ bars: length is the logarithm of the capacity, filled with runs to scale, old to
 
 /// A run in a bar.
 #[derive(Clone, Copy)]
-struct Segment {
+struct BarSegment {
     bytes: u64,
     is_compacting: bool,
 }
@@ -76,11 +76,11 @@ fn drop_column(rows: &mut [Vec<String>], column: usize) {
 }
 
 fn buffer_row(stats: &Stats) -> Vec<String> {
-    let segments: Vec<Segment> = stats
+    let segments: Vec<BarSegment> = stats
         .memtables
         .iter()
         .rev()
-        .map(|memtable| Segment { bytes: memtable.raw_bytes, is_compacting: false })
+        .map(|memtable| BarSegment { bytes: memtable.raw_bytes, is_compacting: false })
         .collect();
     let size_bytes: u64 = stats.memtables.iter().map(|memtable| memtable.raw_bytes).sum();
     let capacity = stats.memtable_capacity_bytes;
@@ -97,8 +97,12 @@ fn buffer_row(stats: &Stats) -> Vec<String> {
 
 fn level_row(stats: &Stats, number: usize, level: &LevelStats) -> Vec<String> {
     let total = level.total();
-    let segments: Vec<Segment> =
-        level.runs.iter().rev().map(|run| Segment { bytes: run.raw_bytes, is_compacting: run.in_compaction }).collect();
+    let segments: Vec<BarSegment> = level
+        .runs
+        .iter()
+        .rev()
+        .map(|run| BarSegment { bytes: run.raw_bytes, is_compacting: run.in_compaction })
+        .collect();
     vec![
         format!("level {number}"),
         bar(cells(stats, level.capacity_bytes), level.capacity_bytes, &segments),
@@ -166,7 +170,7 @@ pub(crate) fn runs(stats: &Stats) -> String {
 pub(crate) fn jobs(stats: &Stats) -> Option<String> {
     let row = |job: &JobStats| {
         let all = job.done_bytes + job.left_bytes;
-        let done = Segment { bytes: job.done_bytes, is_compacting: false };
+        let done = BarSegment { bytes: job.done_bytes, is_compacting: false };
         let inputs = plural(job.inputs.len() as u64, "run");
         vec![
             format!("{} into level {}", if job.is_flush { "flush" } else { "compaction" }, job.target_level),
@@ -241,7 +245,7 @@ fn cells(stats: &Stats, capacity: u64) -> usize {
 }
 
 /// A bar of `cells` cells for `capacity`, filled from the left.
-fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
+fn bar(cells: usize, capacity: u64, segments: &[BarSegment]) -> String {
     let size_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let mut drawn: Vec<char> = (0..cells)
         .map(|cell| {
@@ -270,7 +274,7 @@ fn bar(cells: usize, capacity: u64, segments: &[Segment]) -> String {
     drawn.into_iter().collect()
 }
 
-fn shade(segment: Segment, index: usize) -> char {
+fn shade(segment: BarSegment, index: usize) -> char {
     if segment.is_compacting { COMPACTING } else { RUNS[index % RUNS.len()] }
 }
 
@@ -401,12 +405,12 @@ mod tests {
     fn bars_keep_their_length() {
         for cells in 1..60 {
             for count in 0..50 {
-                let segments: Vec<Segment> =
-                    (0..count).map(|i| Segment { bytes: i * 37 % 11, is_compacting: i % 5 == 0 }).collect();
+                let segments: Vec<BarSegment> =
+                    (0..count).map(|i| BarSegment { bytes: i * 37 % 11, is_compacting: i % 5 == 0 }).collect();
                 assert_eq!(bar(cells, 100, &segments).chars().count(), cells);
             }
         }
-        let thirds = [1, 1, 1].map(|bytes| Segment { bytes, is_compacting: false });
+        let thirds = [1, 1, 1].map(|bytes| BarSegment { bytes, is_compacting: false });
         assert_eq!(bar(6, 3, &thirds), "██▓▓██");
         assert_eq!(bar(6, 6, &thirds), "█▓█···");
         assert_eq!(bar(6, 2, &thirds), "███▓▓▶");

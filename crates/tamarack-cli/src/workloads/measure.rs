@@ -169,7 +169,7 @@ impl Measurement<'_> {
     /// Runs all clients, and the concurrent writer if there is one.
     fn clients(&self, workload: &Workload, progress: &mut dyn FnMut(f64)) -> Result<(Rate, Option<Rate>)> {
         let zipfian = Zipfian::new(self.data.entries);
-        let run = Run {
+        let run = WorkloadRun {
             measurement: self,
             zipfian: &zipfian,
             began: self.env.now(),
@@ -230,7 +230,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const OPERATIONS_PER_NEWS: u64 = 64;
 
 /// A workload that is going on.
-struct Run<'a> {
+struct WorkloadRun<'a> {
     measurement: &'a Measurement<'a>,
     zipfian: &'a Zipfian,
     began: Duration,
@@ -254,7 +254,7 @@ struct Tally {
     ended: Duration,
 }
 
-impl Run<'_> {
+impl WorkloadRun<'_> {
     /// Waits a little; true if all clients have ended, or `are_gone`, which is true even after a
     /// panic.
     fn wait(&self, are_gone: impl Fn() -> bool) -> bool {
@@ -375,8 +375,8 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(run: &'a Run<'_>, number: u64) -> Self {
-        let Run { measurement, zipfian, .. } = run;
+    fn new(run: &'a WorkloadRun<'_>, number: u64) -> Self {
+        let WorkloadRun { measurement, zipfian, .. } = run;
         Self { measurement, zipfian, random: Random::for_purpose(measurement.seed, number + 1) }
     }
 

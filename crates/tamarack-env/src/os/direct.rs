@@ -44,12 +44,12 @@ const ALIGNMENTS: &[usize] = &[512, 4096];
 pub(super) struct DirectFiles {
     bounces: Arc<Bounces>,
     /// What trial reads showed: the alignment, or `None` where direct reads do not work.
-    proved: Mutex<BTreeMap<Device, Option<usize>>>,
+    proved: Mutex<BTreeMap<DeviceKey, Option<usize>>>,
 }
 
 /// What decides whether and how files are read directly: the device's number, and the alignment
 /// that the kernel names.
-type Device = (u64, Option<usize>);
+type DeviceKey = (u64, Option<usize>);
 
 /// An open file whose reads bypass the page cache.
 #[derive(Debug)]

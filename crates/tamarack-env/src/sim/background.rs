@@ -36,12 +36,13 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// What ends when a process ends: its workers and the validity of its handles.
 pub(super) struct Process {
     pub(super) life: Life,
-    state: Mutex<State>,
+    state: Mutex<WorkerTable>,
     /// A step has returned.
     stepped: Condvar,
 }
 
-struct State {
+/// The workers that have not ended, and the order of their steps.
+struct WorkerTable {
     workers: BTreeMap<u64, Slot>,
     workers_started: u64,
     order: Random,
@@ -85,7 +86,7 @@ impl Process {
             life: Life::default(),
             state: Mutex::new(
                 Rank::SimWorkers,
-                State {
+                WorkerTable {
                     workers: BTreeMap::new(),
                     workers_started: 0,
                     order: Random::for_purpose(seed, 0x0BAC_69B0),
@@ -257,7 +258,7 @@ impl fmt::Debug for Process {
     }
 }
 
-impl State {
+impl WorkerTable {
     /// Who may be the next to take a step, and when it begins: all who can begin now, or if steps
     /// have their own times, only those who begin first.
     fn runnable(&self, now: Duration, own_times: bool) -> (Duration, Vec<u64>) {

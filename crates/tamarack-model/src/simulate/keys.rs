@@ -164,7 +164,7 @@ mod tests {
                         (sums.partition_point(|sum| *sum < drawn) as u64).min(ENTRIES - 1)
                     })
                     .collect();
-                tree.switch_memtable(Bytes(BUFFER));
+                tree.rotate_memtable(Bytes(BUFFER));
                 while let Some(plan) = tree.in_progress().first().cloned() {
                     let before: BTreeSet<RunId> = tree.occupancy().runs().map(|(_, run)| run.id).collect();
                     let mut output = if plan.buffer > Bytes::ZERO { buffer.clone() } else { BTreeSet::new() };

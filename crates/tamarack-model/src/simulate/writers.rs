@@ -95,7 +95,7 @@ impl Tree<'_> {
             let full = size.ratio(self.shape.buffer());
             if scene.active >= full {
                 scene.active -= full;
-                self.switch_memtable(*size);
+                self.rotate_memtable(*size);
                 self.record();
                 switched += 1;
             }

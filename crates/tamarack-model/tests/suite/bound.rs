@@ -55,7 +55,7 @@ impl<'a> World<'a> {
 
     fn flush(&mut self, bytes: u64) {
         self.came += bytes;
-        self.tree.switch_memtable(Bytes(bytes));
+        self.tree.rotate_memtable(Bytes(bytes));
         self.look();
     }
 

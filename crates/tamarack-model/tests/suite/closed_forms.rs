@@ -116,7 +116,7 @@ fn check_space(shape: &Shape) {
     let policy = Custom::new(shape.clone());
     let mut tree = Tree::resume(&policy, shape.clone(), tamarack_model::Occupancy::default());
     for _ in 1..shape.holds().0 / shape.buffer().0 {
-        tree.switch_memtable(shape.buffer());
+        tree.rotate_memtable(shape.buffer());
         tree.settle();
     }
     let last = shape.last();
@@ -288,7 +288,7 @@ fn change_after_growth(from: &str, to: &str) -> ChangeCost {
     let [old, new] = [from, to].map(named);
     let (buffer, mut tree) = (Bytes(1000), Tree::new(old.as_ref(), Bytes(1000)));
     for _ in 0..600 {
-        tree.switch_memtable(buffer);
+        tree.rotate_memtable(buffer);
         tree.settle();
     }
     let new_shape = new.shape(tree.occupancy().bytes(), buffer);

@@ -193,7 +193,7 @@ fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut Str
                 for at in 1..=times {
                     let mut scratch = String::new();
                     let told = if at == times { &mut *out } else { &mut scratch };
-                    tree.switch_memtable(size.parse().expect("a size"));
+                    tree.rotate_memtable(size.parse().expect("a size"));
                     tell_decided(tree, told);
                     while !tree.in_progress().is_empty() {
                         end(tree, 0, told);
@@ -202,7 +202,7 @@ fn act(tree: &mut Tree<'_>, command: &str, name: &str, rest: &str, out: &mut Str
             }
         }
         "fill" => {
-            tree.switch_memtable(rest.parse().expect("a size"));
+            tree.rotate_memtable(rest.parse().expect("a size"));
             tell_decided(tree, out);
             if tree.decided().is_empty() {
                 writeln!(out, "  waits behind the flush in progress").expect("a string");

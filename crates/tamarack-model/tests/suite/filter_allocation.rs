@@ -40,7 +40,7 @@ fn grow(words: &str, bits_per_entry: f64, flushes: u64) -> Seen {
     let mut filters: HashMap<RunId, f64> = HashMap::new();
     let mut seen = Seen::default();
     for _ in 0..flushes {
-        tree.switch_memtable(Bytes(BUFFER * ENTRY));
+        tree.rotate_memtable(Bytes(BUFFER * ENTRY));
         while !tree.in_progress().is_empty() {
             tree.end(0);
             give(bits_per_entry, &tree, &mut filters);

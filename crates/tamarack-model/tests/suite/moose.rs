@@ -447,8 +447,8 @@ fn growth_may_take_levels_away() {
                 match random.below(8) {
                     0 => tree.change_policy([&*leveling, &*moose][random.below(2) as usize]),
                     1 => drop(tree.ingest(Bytes(500 + random.below(20_000)))),
-                    2 => tree.switch_memtable(Bytes(5000 + random.below(5000))),
-                    _ => tree.switch_memtable(Bytes(500 + random.below(1000))),
+                    2 => tree.rotate_memtable(Bytes(5000 + random.below(5000))),
+                    _ => tree.rotate_memtable(Bytes(500 + random.below(1000))),
                 }
                 tree.settle();
                 fewer += usize::from(tree.shape().last() < levels);

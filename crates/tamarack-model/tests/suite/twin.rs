@@ -130,7 +130,7 @@ fn agrees_with_the_twin() {
             if count == 0 {
                 continue;
             }
-            tree.switch_memtable(Bytes(count));
+            tree.rotate_memtable(Bytes(count));
             tree.settle();
             twin.flush(count);
             twin.check();

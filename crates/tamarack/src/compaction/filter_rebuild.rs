@@ -80,7 +80,7 @@ pub struct FilterRebuild {
     /// over together.
     chosen: Mutex<Chosen>,
     /// Held for a step.
-    state: Mutex<State>,
+    state: Mutex<RebuildState>,
 }
 
 /// A choice of filters.
@@ -96,7 +96,7 @@ type Moment = (EditNumber, u64);
 
 /// How far the loop is.
 #[derive(Default)]
-struct State {
+struct RebuildState {
     /// The moment that was decided for.
     decided: Option<Moment>,
     /// The number of sampled lookups at which to decide again.
@@ -128,7 +128,7 @@ impl FilterRebuild {
         counters: Arc<Counters>,
     ) -> Self {
         let chosen = Mutex::new(Rank::FilterChoice, Chosen { filter, number: 0 });
-        let (worker, state) = (OnceLock::new(), Mutex::new(Rank::FilterRebuild, State::default()));
+        let (worker, state) = (OnceLock::new(), Mutex::new(Rank::FilterRebuild, RebuildState::default()));
         Self { env, tree, tables, output_context, counters, worker, chosen, state }
     }
 
@@ -210,7 +210,7 @@ impl FilterRebuild {
     }
 
     /// Decides for the tables that exist.
-    fn decide(&self, state: &mut State, view: &View) {
+    fn decide(&self, state: &mut RebuildState, view: &View) {
         let chosen = *self.chosen.lock();
         let tree = self.tree.of(&view.version);
         let allocation = match chosen.filter {
@@ -245,7 +245,7 @@ impl FilterRebuild {
     }
 
     /// Carries out a few of the changes that are left. True if there are more.
-    fn carry_out_some(&self, state: &mut State) -> Result<bool> {
+    fn carry_out_some(&self, state: &mut RebuildState) -> Result<bool> {
         for _ in 0..TABLES_PER_STEP {
             let Some((table, target)) = state.changes.pop_front() else { return Ok(false) };
             let Some(file) = table.upgrade() else { continue };

@@ -191,7 +191,7 @@ impl<'a> Pair<'a> {
         self.entries.0.borrow_mut().memtables.push_back(memtable);
         self.db.flush()?;
         self.db.wait_for_compactions()?;
-        self.tree.switch_memtable(Bytes(raw));
+        self.tree.rotate_memtable(Bytes(raw));
         self.settle();
         Ok(())
     }
