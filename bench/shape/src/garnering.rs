@@ -122,7 +122,7 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
     let reads = words.positive("reads", 2000);
     let all = buffer_bytes / RAW_BYTES * BUFFERS;
     let mut store = setting.open(0, false)?;
-    let (mut writing, mut tree) = (Writing::default(), Tree::new(&*parsed, Bytes(buffer_bytes)));
+    let (mut writing, mut tree) = (Writing::default(), Tree::new(&parsed, Bytes(buffer_bytes)));
     let (mut load_seconds, mut settle_seconds, mut points) = (0.0, 0.0, Vec::new());
     // Runs after each flush from half the size on, summed up, and how many flushes these were.
     let (mut fed, mut always) = (0, (0.0, 0.0));
@@ -174,7 +174,7 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
         "stalls": writing.stalls,
         "file_bytes_per_raw": file_bytes / (all * RAW_BYTES) as f64,
     });
-    let overwriting = overwrite(&store, &*parsed, all)?;
+    let overwriting = overwrite(&store, &parsed, all)?;
     eprintln!("{name}: {load} {overwriting}");
     Ok(json!({ "points": points, "load": load, "overwriting": overwriting }))
 }
@@ -214,7 +214,7 @@ fn time(store: &Store, reads: u64) -> Result<Value> {
 }
 
 /// Gives entries other values, beside the simulation of the tree from there on.
-fn overwrite(store: &Store, policy: &dyn Policy, all: u64) -> Result<Value> {
+fn overwrite(store: &Store, policy: &Policy, all: u64) -> Result<Value> {
     let (shape, occupancy, _) = store.db.planned();
     let mut tree = Tree::resume(policy, shape, occupancy).drawing(Keys::drawn(all, RAW_BYTES, 0.0));
     let mut writing = Writing::default();

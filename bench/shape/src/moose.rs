@@ -35,7 +35,8 @@ use tamarack_model::design::{Design, price};
 use tamarack_model::device::Device;
 use tamarack_model::simulate::{Keys, Tree};
 use tamarack_model::workload::Workload;
-use tamarack_model::{Bytes, policy};
+use tamarack_model::policy::{self, Policy};
+use tamarack_model::Bytes;
 
 const HELP: &str = "\
 usage: moose [--dir DIR] [--mib N] [--only LIST] [--scans N] [--results FILE] [--from FILE] [--json] [--write] [--report FILE] [--notes FILE] [--conditions TEXT]
@@ -132,7 +133,7 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
     let settling = store.settle(true)?.as_secs_f64();
     let stats = store.db.stats();
     let flushes = store.flushes();
-    let mut tree = Tree::new(&*parsed, Bytes(buffer_bytes));
+    let mut tree = Tree::new(&parsed, Bytes(buffer_bytes));
     flush_all(&mut tree, &flushes);
     let runs: Vec<usize> = stats.levels.iter().map(|level| level.runs.len()).collect();
     let full = price(
@@ -140,7 +141,7 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
             entries: all,
             entry_bytes: RAW_BYTES,
             buffer: Bytes(buffer_bytes),
-            policy: &*parsed,
+            policy: &parsed,
             filter: FILTER.parse().expect("a filter"),
             block_bytes: BLOCK_BYTES,
         },
@@ -165,7 +166,7 @@ fn measure(words: &Words, name: &str, buffer_bytes: u64) -> Result<Value> {
     assert_eq!(store.warm()?, all, "all entries are there");
     let mut mixes = serde_json::Map::new();
     for mix in ORDER.map(|name| MIXES.iter().find(|mix| mix.name == name).expect("it is in the list")) {
-        let figures = run(&store, &*parsed, mix, words.positive("scans", 12_000))?;
+        let figures = run(&store, &parsed, mix, words.positive("scans", 12_000))?;
         eprintln!("{name} {}: {figures}", mix.name);
         mixes.insert(mix.name.to_owned(), figures);
     }
@@ -180,7 +181,7 @@ fn operations(mix: &Mix, scans: u64) -> u64 {
     mix.shares.iter().zip(bounds).map(|(share, bound)| bound * whole / share).min().expect("three kinds")
 }
 
-fn run(store: &Store, policy: &dyn policy::Policy, mix: &Mix, scans: u64) -> Result<Value> {
+fn run(store: &Store, policy: &Policy, mix: &Mix, scans: u64) -> Result<Value> {
     let whole: u64 = mix.shares.iter().sum();
     let operations = operations(mix, scans);
     let (shape, occupancy, _) = store.db.planned();

@@ -32,7 +32,7 @@ const KIND_TEXT: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct TreeDesign {
     /// The policy, which computes the tree's shapes.
-    pub policy: Arc<dyn Policy>,
+    pub policy: Arc<Policy>,
     /// The filters of its tables.
     pub filter: FilterChoice,
     /// The upper bound on space amplification, if there is one.
@@ -107,7 +107,7 @@ mod tests {
             ("moose:last=0.8,k=1", "elastic:bits=10", Some(1e9)),
             ("qlsm-bush:T=2,X=2", "none", None),
         ] {
-            let policy: Arc<dyn Policy> = Arc::from(policy::parse(specification).expect(specification));
+            let policy: Arc<Policy> = Arc::new(policy::parse(specification).expect(specification));
             let shape = policy.shape(Bytes(1 << 30), Bytes(1 << 20));
             let (filter, space_bound) = (filter.parse().expect(filter), space.and_then(SpaceBound::new));
             let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();

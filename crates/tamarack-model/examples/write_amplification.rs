@@ -35,10 +35,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "moose:last=0.8,k=1",
     ] {
         let policy = policy::parse(words)?;
-        let settled = simulate(policy.as_ref(), buffer, &flushes, Pace::Settled);
+        let settled = simulate(&policy, buffer, &flushes, Pace::Settled);
         let at = |factor: f64| {
             let speed = factor * settled.write_amplification();
-            simulate(policy.as_ref(), buffer, &flushes, Pace::Concurrent { speed })
+            simulate(&policy, buffer, &flushes, Pace::Concurrent { speed })
         };
         let more = |report: &Report| 100.0 * (report.written_total().ratio(settled.written_total()) - 1.0);
         let (slow, medium, fast) = (at(1.1), at(1.5), at(3.0));

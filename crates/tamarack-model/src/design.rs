@@ -20,7 +20,7 @@ use crate::allocate::{Curve, Load};
 use crate::cost::{lookup, range, space, update};
 use crate::device::Device;
 use crate::filter::{Allocation, FilterChoice, predict};
-use crate::policy::Policy;
+use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 use crate::workload::Workload;
@@ -35,7 +35,7 @@ pub struct Design<'a> {
     /// The memtable size. A custom shape has its own.
     pub buffer: Bytes,
     /// The source of the shape.
-    pub policy: &'a dyn Policy,
+    pub policy: &'a dyn ShapeFamily,
     /// The filters of the tables.
     pub filter: FilterChoice,
     /// Bytes of a block, at least 1.

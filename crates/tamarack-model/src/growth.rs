@@ -16,20 +16,20 @@
 //! Either way the tree is [relabelled](crate::planner::relabel), and the planner moves its data
 //! over time.
 
-use crate::policy::Policy;
+use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
 /// Returns the next shape for a tree of `data` bytes that has outgrown this one; `None` if the
 /// policy has no larger one.
-pub fn grown(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
+pub fn grown(policy: &dyn ShapeFamily, shape: &Shape, data: Bytes) -> Option<Shape> {
     let next = policy.shape(data.max(shape.holds()), shape.buffer());
     (next.holds() > shape.holds()).then_some(next)
 }
 
 /// Returns the smaller shape to which a tree of `data` bytes should return; `None` if it should
 /// keep this one.
-pub fn shrunk(policy: &dyn Policy, shape: &Shape, data: Bytes) -> Option<Shape> {
+pub fn shrunk(policy: &dyn ShapeFamily, shape: &Shape, data: Bytes) -> Option<Shape> {
     let smaller = policy.shape(data * 2, shape.buffer());
     (smaller.holds() < shape.holds()).then_some(smaller)
 }

@@ -61,7 +61,7 @@
 //! let flushes = vec![Bytes(1); 1000];
 //! let amplification = |specification| {
 //!     let policy = policy::parse(specification)?;
-//!     let report = simulate(policy.as_ref(), Bytes(1), &flushes, Pace::Settled);
+//!     let report = simulate(&policy, Bytes(1), &flushes, Pace::Settled);
 //!     Ok::<_, policy::PolicyError>(report.write_amplification())
 //! };
 //! assert!(amplification("leveling:T=10")? > 3.0 * amplification("tiering:T=10")?);

@@ -28,7 +28,7 @@ use crate::bound::SpaceBound;
 use crate::cost::space;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, Cause, CompactionPlan, Occasion};
-use crate::policy::Policy;
+use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::Bytes;
 
@@ -99,7 +99,7 @@ pub struct OccupancySample {
 pub const SAMPLES: usize = 256;
 
 /// Simulates these flushes from an empty tree on.
-pub fn simulate(policy: &dyn Policy, buffer: Bytes, flushes: &[Bytes], pace: Pace) -> Report {
+pub fn simulate(policy: &dyn ShapeFamily, buffer: Bytes, flushes: &[Bytes], pace: Pace) -> Report {
     Tree::new(policy, buffer).run(flushes, pace)
 }
 
@@ -136,8 +136,8 @@ impl ChangeCost {
 /// data, or [at once](Tree::reshape). `flushes` returns what a tree of a given shape will flush,
 /// `bound` is the upper bound on space amplification.
 pub fn change(
-    (from, shape): (&dyn Policy, &Shape),
-    (to, new_shape): (&dyn Policy, &Shape),
+    (from, shape): (&dyn ShapeFamily, &Shape),
+    (to, new_shape): (&dyn ShapeFamily, &Shape),
     occupancy: &Occupancy,
     bound: Option<SpaceBound>,
     flushes: impl Fn(&Shape) -> Vec<Bytes>,
@@ -175,7 +175,7 @@ pub fn ended(mut occupancy: Occupancy, in_progress: &[CompactionPlan]) -> Occupa
 /// A simulated tree, and the compactions in progress on it.
 #[derive(Debug)]
 pub struct Tree<'a> {
-    policy: &'a dyn Policy,
+    policy: &'a dyn ShapeFamily,
     shape: Shape,
     occupancy: Occupancy,
     agenda: Agenda,
@@ -206,7 +206,7 @@ struct Unfinished {
 
 impl<'a> Tree<'a> {
     /// Creates an empty tree in the policy's smallest shape.
-    pub fn new(policy: &'a dyn Policy, buffer: Bytes) -> Self {
+    pub fn new(policy: &'a dyn ShapeFamily, buffer: Bytes) -> Self {
         Self::resume(policy, policy.shape(Bytes::ZERO, buffer), Occupancy::default())
     }
 
@@ -214,7 +214,7 @@ impl<'a> Tree<'a> {
     ///
     /// # Panics
     /// If it has runs in levels that the shape lacks.
-    pub fn resume(policy: &'a dyn Policy, shape: Shape, occupancy: Occupancy) -> Self {
+    pub fn resume(policy: &'a dyn ShapeFamily, shape: Shape, occupancy: Occupancy) -> Self {
         assert!(occupancy.deepest() <= shape.last(), "a tree is relabelled when its shape changes");
         let next_run = occupancy.runs().map(|(_, run)| run.id.0).max().unwrap_or(0) + 1;
         Self {
@@ -283,7 +283,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The source of its next shapes.
-    pub fn policy(&self) -> &'a dyn Policy {
+    pub fn policy(&self) -> &'a dyn ShapeFamily {
         self.policy
     }
 
@@ -324,7 +324,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Changes the policy, to its shape for the present data.
-    pub fn change_policy(&mut self, policy: &'a dyn Policy) {
+    pub fn change_policy(&mut self, policy: &'a dyn ShapeFamily) {
         self.policy = policy;
         let data = self.occupancy.bytes();
         self.take_shape(policy.shape(data, self.shape.buffer()));

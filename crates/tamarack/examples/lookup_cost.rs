@@ -49,7 +49,7 @@ fn tree(runs: u64, entries_per_run: u64, filter: &str) -> Result<Db> {
     let advanced = AdvancedOptions::new()
         .env(MemoryEnv::new(1))
         .memtable_bytes(entries_per_run * 124)
-        .policy(&format!("tiering:T={}", runs + 1))
+        .policy(format!("tiering:T={}", runs + 1))
         .filter(filter)
         .cache_bytes(1 << 30);
     let db = Options::new().advanced(advanced).open("/lookup_cost")?;

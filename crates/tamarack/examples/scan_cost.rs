@@ -73,7 +73,7 @@ fn tree(runs: u64, size: Size) -> Result<Db> {
     let advanced = AdvancedOptions::new()
         .env(MemoryEnv::new(1))
         .memtable_bytes(BYTES_PER_RUN + 10_000)
-        .policy(&format!("tiering:T={}", runs + 1))
+        .policy(format!("tiering:T={}", runs + 1))
         .cache_bytes(1 << 30);
     let db = Options::new().advanced(advanced).open("/scan_cost")?;
     let mut run_of: Vec<_> = (0..runs * entries).map(|at| at % runs).collect();

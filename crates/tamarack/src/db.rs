@@ -363,8 +363,9 @@ impl Db {
         }
     }
 
-    /// Changes the compaction policy, and with it the tree's shape, from now on. `specification` is
-    /// as for [`AdvancedOptions::policy`](crate::AdvancedOptions::policy). Reads and writes go on.
+    /// Changes the compaction policy, and with it the tree's shape, from now on. `policy` is a
+    /// specification or a [`Policy`](crate::Policy), as for
+    /// [`AdvancedOptions::policy`](crate::AdvancedOptions::policy). Reads and writes go on.
     ///
     /// The change itself writes one record: runs are assigned to the levels of the new shape, and
     /// no data is moved. The tree then takes its new form in one of two ways:
@@ -397,8 +398,8 @@ impl Db {
     /// # Errors
     /// [`Error::InvalidArgument`] for an invalid specification; [`Error::Io`] if storage fails, and
     /// nothing has changed; [`Error::Stopped`] if writing has stopped.
-    pub fn set_policy(&self, specification: &str) -> Result<()> {
-        let policy = parse_policy(specification)?;
+    pub fn set_policy(&self, policy: impl Into<String>) -> Result<()> {
+        let policy = parse_policy(&policy.into())?;
         let _changing = self.engine.design.lock();
         let shape = self.engine.scheduler.set_policy(policy)?;
         self.engine.commits.set_memtable_bytes(shape.buffer().0);
@@ -442,8 +443,8 @@ impl Db {
     /// # Errors
     /// [`Error::InvalidArgument`] for an invalid specification, and for more bytes than a million
     /// memtables.
-    pub fn estimate_reshape(&self, specification: &str, arriving_bytes: u64) -> Result<ReshapeEstimate> {
-        self.engine.scheduler.estimate_reshape(&*parse_policy(specification)?, Bytes(arriving_bytes))
+    pub fn estimate_reshape(&self, policy: impl Into<String>, arriving_bytes: u64) -> Result<ReshapeEstimate> {
+        self.engine.scheduler.estimate_reshape(&*parse_policy(&policy.into())?, Bytes(arriving_bytes))
     }
 
     /// Changes the filters of tables until the database is closed. `specification` is as for

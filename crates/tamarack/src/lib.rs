@@ -111,6 +111,24 @@ mod mistake;
 pub mod mistake;
 mod open;
 mod options;
+pub mod policy {
+    //! Compaction policies as values, to be built and matched on: [`Policy`].
+    //!
+    //! ```
+    //! use tamarack::AdvancedOptions;
+    //! use tamarack::policy::{Garnering, Policy};
+    //!
+    //! let options = AdvancedOptions::new().policy(Policy::from(Garnering::new(2, 0.8, 4)?));
+    //! let same = AdvancedOptions::new().policy("garnering:T=2,c=0.8,first=4");
+    //! # assert_eq!(format!("{options:?}"), format!("{same:?}"));
+    //! # Ok::<(), tamarack::policy::PolicyError>(())
+    //! ```
+
+    pub use tamarack_model::policy::{
+        Custom, Dostoevsky, Garnering, LazyLeveling, Leveling, Moose, Policy, PolicyError, QlsmBush, Tiering,
+    };
+    pub use tamarack_model::{Bytes, Level, Shape, ShapeError};
+}
 mod read;
 mod repair;
 mod stats;
@@ -131,6 +149,7 @@ pub use events::{EVENTS_MAX, Event, Listener};
 pub use ingest::{Ingest, IngestReport};
 pub use journal::Dropped;
 pub use options::{AdvancedOptions, MEMORY_BYTES_MIN, Options};
+pub use policy::Policy;
 pub use read::{Scan, Snapshot, Value};
 pub use repair::{Lost, RepairReport, Replaced};
 pub use stats::{

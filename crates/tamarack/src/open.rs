@@ -542,10 +542,9 @@ fn settle_shape(
         (None, None) => parse_policy(DEFAULT_POLICY)?,
     };
     let occupancy = tree.occupancy();
-    let wanted = design::shape_of(&*policy, occupancy.bytes(), options.memtable_bytes, options.memtable_bytes_max)?;
+    let wanted = design::shape_of(&policy, occupancy.bytes(), options.memtable_bytes, options.memtable_bytes_max)?;
     // A shape that the tree has grown into stays.
-    let kept = stored
-        .filter(|design| design.policy.to_string() == policy.to_string() && design.shape.buffer() == wanted.buffer());
+    let kept = stored.filter(|design| design.policy == policy && design.shape.buffer() == wanted.buffer());
     let shape = kept.as_ref().map_or(wanted, |design| design.shape.clone());
     let design = TreeDesign { policy, filter: options.filter, space_bound: options.space_bound, shape: shape.clone() };
     let blob = design.encode();

@@ -160,8 +160,9 @@ options! {
         /// Compaction policy, which gives the tree its shape: the number of levels, their
         /// capacities, and the number of runs in each. More runs per level lower write
         /// amplification, and raise read and space amplification. Opening a database with another
-        /// policy than it has changes its shape, as [`crate::Db::set_policy`] does.
-        policy(specification: &str) -> String,
+        /// policy than it has changes its shape, as [`crate::Db::set_policy`] does. Takes a
+        /// specification or a [`crate::Policy`].
+        policy(policy: impl Into<String>) -> String,
             default "what the database has; `leveling:T=10` for a new one",
             range "`leveling:T=10`, `tiering:T=4`, `lazy-leveling:T=5`, `dostoevsky:T=5,K=4,Z=1`, `garnering:T=2,c=0.8` (with a first level of four runs \
                    `garnering:T=2,c=0.8,first=4`), `moose:last=0.8,k=1`, `qlsm-bush:T=2,X=2` (the last three with these numbers where some or all are left out, as in `moose`), or a shape of your own as \
@@ -347,9 +348,9 @@ impl Options {
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] that lists the valid specifications.
-pub(crate) fn parse_policy(specification: &str) -> Result<Arc<dyn Policy>> {
+pub(crate) fn parse_policy(specification: &str) -> Result<Arc<Policy>> {
     let policy = policy::parse(specification).map_err(|error| Error::InvalidArgument(error.to_string()))?;
-    Ok(Arc::from(policy))
+    Ok(Arc::new(policy))
 }
 
 /// Parses the specification of a filter.
@@ -405,7 +406,7 @@ pub(crate) struct Resolved {
     pub(crate) compaction_rate: Option<u64>,
     pub(crate) space_bound: Option<SpaceBound>,
     pub(crate) threads: usize,
-    pub(crate) policy: Option<Arc<dyn Policy>>,
+    pub(crate) policy: Option<Arc<Policy>>,
     pub(crate) filter: FilterChoice,
     pub(crate) filter_digests: bool,
     pub(crate) budget: Budget,

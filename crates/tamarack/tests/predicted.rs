@@ -53,7 +53,7 @@ use tamarack_env::sim::Device;
 use tamarack_env::{Env, MemoryEnv, Random, SimEnv};
 use tamarack_model::bound::SpaceBound;
 use tamarack_model::planner::{self, CompactionPlan};
-use tamarack_model::policy::{self, Policy};
+use tamarack_model::policy::{self, Policy, ShapeFamily};
 use tamarack_model::simulate::{self, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Occupancy, Shape};
 
@@ -131,7 +131,7 @@ impl Setting {
         self.space_amplification_max.map_or(options.clone(), bounded).open("/db")
     }
 
-    fn policy(&self) -> Box<dyn Policy> {
+    fn policy(&self) -> Policy {
         policy::parse(&self.words).expect("a policy")
     }
 
@@ -189,7 +189,7 @@ fn unique(number: u64) -> u64 {
 fn grow(setting: &Setting, buffers: u64) -> Result<(Stats, Report)> {
     let db = setting.open(Arc::new(SimEnv::new(7)))?;
     let policy = setting.policy();
-    let mut tree = Tree::new(&*policy, setting.buffer());
+    let mut tree = Tree::new(&policy, setting.buffer());
     if let Some(most) = setting.space_amplification_max {
         tree = tree.bounded(SpaceBound::new(most).expect("a bound"));
     }
@@ -324,7 +324,7 @@ const SLOW: Device = Device {
 /// Printed beside it: the bytes of compactions that are 1.1 times as fast as they must be to keep
 /// up on average.
 fn compare(setting: &Setting, stats: &Stats, flushes: &[Bytes]) -> f64 {
-    let simulated = |pace| simulate(&*setting.policy(), setting.buffer(), flushes, pace);
+    let simulated = |pace| simulate(&setting.policy(), setting.buffer(), flushes, pace);
     let settled = simulated(Pace::Settled);
     let concurrent = simulated(Pace::Concurrent { speed: 1.1 * settled.write_amplification() });
     let written = Bytes(stats.written_raw_bytes());
@@ -397,8 +397,8 @@ fn changes_of_policy() -> Result<()> {
         let random = Random::for_purpose(seed, 0xc4a9);
         let draw = || all[random.below(all.len() as u64) as usize].as_str();
         let mut setting = Setting::tiny(draw());
-        let parsed: Vec<Box<dyn Policy>> = all.iter().map(|words| policy::parse(words).expect("a policy")).collect();
-        let find = |words: &str| &*parsed[all.iter().position(|one| one == words).expect("one of the list")];
+        let parsed: Vec<Policy> = all.iter().map(|words| policy::parse(words).expect("a policy")).collect();
+        let find = |words: &str| &parsed[all.iter().position(|one| one == words).expect("one of the list")];
         let db = setting.open(Arc::new(SimEnv::new(seed)))?;
         let (mut tree, mut writer) = (Tree::new(find(&setting.words), setting.buffer()), Writer::new());
         for number in 0..100 + random.below(200) {
@@ -503,5 +503,12 @@ fn predict(planned: (Shape, Occupancy, Vec<CompactionPlan>), words: &str, then: 
     let occupancy = simulate::ended(occupancy, &compactions);
     let [old, new] = [words, then].map(|words| policy::parse(words).expect("a policy"));
     let new_shape = new.shape(occupancy.bytes(), shape.buffer());
-    simulate::change((&*old, &shape), (&*new, &new_shape), &occupancy, None, |_| flushes.to_vec()).lazily
+    simulate::change(
+        (&old as &dyn ShapeFamily, &shape),
+        (&new as &dyn ShapeFamily, &new_shape),
+        &occupancy,
+        None,
+        |_| flushes.to_vec(),
+    )
+    .lazily
 }

@@ -124,7 +124,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     }
     let parts: Weights = *matches.get_one("workload").expect("it has a default");
     let workload = workload(parts, number("range-entries")).expect("the parser checks it");
-    let design = Design { entries, entry_bytes, buffer, policy: policy.as_ref(), filter, block_bytes };
+    let design = Design { entries, entry_bytes, buffer, policy: &policy, filter, block_bytes };
     let priced = price(&design, &workload, &Device::default());
     let heading = format!(
         "{policy}, {filter_specification}: {} entries of {}, {}",

@@ -87,7 +87,7 @@ pub(super) fn write_amplification(workload: &Workload, before: &Stats, after: &S
     let shape = Shape::new(Bytes(buffer), before.levels.iter().map(level).collect()).ok()?;
     let run = |run: &RunStats| Run { id: RunId(run.id), bytes: Bytes(run.raw_bytes), entries: None };
     let occupancy = before.levels.iter().map(|level| level.runs.iter().map(run).collect()).collect();
-    let mut tree = Tree::resume(policy.as_ref(), shape, Occupancy::new(occupancy));
+    let mut tree = Tree::resume(&policy, shape, Occupancy::new(occupancy));
     if let Some(bound) = before.space_amplification_max.and_then(SpaceBound::new) {
         tree = tree.bounded(bound);
     }

@@ -5,7 +5,7 @@ use crate::cost::space::RunContent;
 use crate::growth;
 use crate::occupancy::{Occupancy, Run, RunId};
 use crate::planner::{self, CompactionPlan, Occasion};
-use crate::policy::Policy;
+use crate::policy::ShapeFamily;
 use crate::shape::Shape;
 use crate::units::{Bytes, Entries};
 
@@ -13,7 +13,7 @@ use crate::units::{Bytes, Entries};
 #[derive(Clone, Copy, Debug)]
 pub struct Design<'a> {
     /// The source of its next shapes.
-    pub policy: &'a dyn Policy,
+    pub policy: &'a dyn ShapeFamily,
     /// Its present shape.
     pub shape: &'a Shape,
     /// The upper bound on its space amplification, if any.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, enlarge, enough};
+use super::steps::{ShapeFamily, enlarge, enough};
 use super::words::PolicyError;
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -20,6 +20,11 @@ impl Custom {
         Self { shape }
     }
 
+    /// Returns the given shape.
+    pub fn given(&self) -> &Shape {
+        &self.shape
+    }
+
     /// Parses a shape's text form, its lines separated by `;`.
     pub(super) fn read(text: &str) -> Result<Self, PolicyError> {
         let shape = text.replace(';', "\n").parse::<Shape>();
@@ -27,7 +32,7 @@ impl Custom {
     }
 }
 
-impl Policy for Custom {
+impl ShapeFamily for Custom {
     /// Returns the given shape, whatever the memtable size: the shape contains its own. Its last
     /// level is doubled as often as needed.
     fn shape(&self, data: Bytes, _buffer: Bytes) -> Shape {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, geometric};
+use super::steps::{ShapeFamily, geometric};
 use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -29,6 +29,21 @@ impl Dostoevsky {
         Ok(Self { ratio, inner, last })
     }
 
+    /// Returns the size ratio `T`.
+    pub fn ratio(&self) -> u32 {
+        self.ratio
+    }
+
+    /// Returns the number of runs `K` of all levels but the last.
+    pub fn inner(&self) -> u32 {
+        self.inner
+    }
+
+    /// Returns the number of runs `Z` of the last level.
+    pub fn last(&self) -> u32 {
+        self.last
+    }
+
     /// The number of slots for this many visible runs. T slots show T-1 runs, since the batch that
     /// would take the last slot moves the level down. For fewer, slots and visible runs are the
     /// same.
@@ -37,7 +52,7 @@ impl Dostoevsky {
     }
 }
 
-impl Policy for Dostoevsky {
+impl ShapeFamily for Dostoevsky {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
         // T = 2 has at most one visible run; leveling and tiering are then the same tree, and its
         // levels get one slot.

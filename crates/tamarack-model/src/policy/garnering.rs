@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, by_number_of_levels};
+use super::steps::{ShapeFamily, by_number_of_levels};
 use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
@@ -52,6 +52,21 @@ impl Garnering {
         Ok(Self { ratio, scaling, first })
     }
 
+    /// Returns the size ratio `T` of the last two levels.
+    pub fn ratio(&self) -> u32 {
+        self.ratio
+    }
+
+    /// Returns the factor `c` between neighbouring size ratios.
+    pub fn scaling(&self) -> f64 {
+        self.scaling
+    }
+
+    /// Returns the maximum number of run slots of level 1.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
     /// The levels of a tree with `count` of them: Eq. 5, `C_i = F · T^i / c^(i(2L-1-i)/2)`. `None`
     /// if their capacities do not fit 64 bits.
     fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
@@ -78,7 +93,7 @@ impl Garnering {
     }
 }
 
-impl Policy for Garnering {
+impl ShapeFamily for Garnering {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
         by_number_of_levels(data, buffer, |count| self.levels(buffer, count))
     }

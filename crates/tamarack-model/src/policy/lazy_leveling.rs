@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, geometric};
+use super::steps::{ShapeFamily, geometric};
 use super::words::{PolicyError, check_ratio};
 use crate::shape::Shape;
 use crate::units::Bytes;
@@ -23,9 +23,14 @@ impl LazyLeveling {
         check_ratio(ratio)?;
         Ok(Self { ratio })
     }
+
+    /// Returns the size ratio `T`.
+    pub fn ratio(&self) -> u32 {
+        self.ratio
+    }
 }
 
-impl Policy for LazyLeveling {
+impl ShapeFamily for LazyLeveling {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
         geometric(data, buffer, self.ratio, |last| if last { 1 } else { self.ratio })
     }

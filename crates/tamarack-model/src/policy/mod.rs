@@ -25,8 +25,8 @@
 //! choose one level fewer, because they sum all capacities; a tree that moves full levels straight
 //! down is never that full.
 //!
-//! To add a policy: a file with a type that implements [`Policy`], a line in [`parse`],
-//! expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
+//! To add a policy: a file with a type that implements [`ShapeFamily`], a line in `policies!` and
+//! in [`parse`], expectations in `tests/expectations/`, a row in `docs/FORMULAS.md`.
 
 mod custom;
 mod dostoevsky;
@@ -47,11 +47,125 @@ pub use lazy_leveling::LazyLeveling;
 pub use leveling::Leveling;
 pub use moose::Moose;
 pub use qlsm_bush::QlsmBush;
-pub use steps::{DATA_MAX, Policy};
+pub use steps::{DATA_MAX, ShapeFamily};
 pub use tiering::Tiering;
 pub use words::PolicyError;
 
+use std::fmt;
+use std::str::FromStr;
+
 use words::Words;
+
+use crate::shape::Shape;
+use crate::units::Bytes;
+
+/// Expands a list of types into [`Policy`], with a variant and a conversion for each.
+macro_rules! policies {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// A compaction policy: which shape a tree of some size has.
+        ///
+        /// Each variant has the parameters, which its constructor has checked. The
+        /// [`Display`](fmt::Display) form is the specification, which [`FromStr`] and [`parse`]
+        /// read back.
+        ///
+        /// ```
+        /// use tamarack_model::policy::{Garnering, Policy};
+        ///
+        /// let policy = Policy::from(Garnering::new(2, 0.8, 1)?);
+        /// assert_eq!(policy.to_string(), "garnering:T=2,c=0.8");
+        /// assert_eq!("garnering".parse::<Policy>()?, policy);
+        /// if let Policy::Garnering(garnering) = &policy {
+        ///     assert_eq!(garnering.scaling(), 0.8);
+        /// }
+        /// # Ok::<(), tamarack_model::policy::PolicyError>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Policy {
+            $($(#[$about])* $name($name),)*
+        }
+
+        impl Policy {
+            fn family(&self) -> &dyn ShapeFamily {
+                match self {
+                    $(Self::$name(family) => family,)*
+                }
+            }
+        }
+
+        $(
+            impl From<$name> for Policy {
+                fn from(family: $name) -> Self {
+                    Self::$name(family)
+                }
+            }
+        )*
+    };
+}
+
+policies! {
+    /// One run per level: `leveling:T=10`.
+    Leveling,
+    /// As many runs per level as the size ratio: `tiering:T=4`.
+    Tiering,
+    /// Tiering with one run in the last level: `lazy-leveling:T=5`.
+    LazyLeveling,
+    /// Any number of runs per level, and another one in the last: `dostoevsky:T=5,K=4,Z=1`.
+    Dostoevsky,
+    /// Size ratios that grow towards the small levels (Autumn): `garnering:T=2,c=0.8`.
+    Garnering,
+    /// Capacities from a dynamic program: `moose:last=0.8,k=1`.
+    Moose,
+    /// Size ratios that are squared towards the small levels: `qlsm-bush:T=2,X=2`.
+    QlsmBush,
+    /// A given shape: `custom:buffer 4MiB; level 16MiB in 4 runs`.
+    Custom,
+}
+
+impl Policy {
+    /// Returns the smallest shape of this policy that holds more than `data` bytes (at most
+    /// [`DATA_MAX`]).
+    ///
+    /// # Panics
+    /// If the buffer is empty, or larger than [`BUFFER_MAX`](crate::BUFFER_MAX).
+    pub fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        self.family().shape(data, buffer)
+    }
+}
+
+impl ShapeFamily for Policy {
+    fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
+        Self::shape(self, data, buffer)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.family(), f)
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(specification: &str) -> Result<Self, PolicyError> {
+        parse(specification)
+    }
+}
+
+impl From<Policy> for String {
+    /// Returns the specification.
+    fn from(policy: Policy) -> Self {
+        policy.to_string()
+    }
+}
+
+impl From<&Policy> for String {
+    /// Returns the specification.
+    fn from(policy: &Policy) -> Self {
+        policy.to_string()
+    }
+}
 
 /// Parses a policy specification.
 ///
@@ -69,30 +183,30 @@ use words::Words;
 /// If there is no such policy, or a parameter is missing, unknown or out of range, or `custom:` is
 /// not followed by a shape in one line. This function reads no files: for a shape in a file, read
 /// it and use [`Custom`].
-pub fn parse(words: &str) -> Result<Box<dyn Policy>, PolicyError> {
+pub fn parse(words: &str) -> Result<Policy, PolicyError> {
     if let Some(shape) = words.strip_prefix("custom:") {
-        return Ok(Box::new(Custom::read(shape)?));
+        return Ok(Custom::read(shape)?.into());
     }
     let words = Words::read(words)?;
     Ok(match words.name() {
-        "leveling" => Box::new(Leveling::new(words.only(["T"])?[0])?),
-        "tiering" => Box::new(Tiering::new(words.only(["T"])?[0])?),
-        "lazy-leveling" => Box::new(LazyLeveling::new(words.only(["T"])?[0])?),
+        "leveling" => Leveling::new(words.only(["T"])?[0])?.into(),
+        "tiering" => Tiering::new(words.only(["T"])?[0])?.into(),
+        "lazy-leveling" => LazyLeveling::new(words.only(["T"])?[0])?.into(),
         "dostoevsky" => {
             let [ratio, inner, last] = words.only(["T", "K", "Z"])?;
-            Box::new(Dostoevsky::new(ratio, inner, last)?)
+            Dostoevsky::new(ratio, inner, last)?.into()
         }
         "garnering" => {
             words.check(&[], &["T", "c", "first"])?;
-            Box::new(Garnering::new(words.whole_or("T", 2)?, words.number_or("c", 0.8)?, words.whole_or("first", 1)?)?)
+            Garnering::new(words.whole_or("T", 2)?, words.number_or("c", 0.8)?, words.whole_or("first", 1)?)?.into()
         }
         "moose" => {
             words.check(&[], &["last", "k"])?;
-            Box::new(Moose::new(words.number_or("last", 0.8)?, words.number_or("k", 1.0)?)?)
+            Moose::new(words.number_or("last", 0.8)?, words.number_or("k", 1.0)?)?.into()
         }
         "qlsm-bush" => {
             words.check(&[], &["T", "X"])?;
-            Box::new(QlsmBush::new(words.whole_or("T", 2)?, words.whole_or("X", 2)?)?)
+            QlsmBush::new(words.whole_or("T", 2)?, words.whole_or("X", 2)?)?.into()
         }
         other => {
             let known = "leveling:T=10, tiering:T=4, lazy-leveling:T=5, dostoevsky:T=5,K=4,Z=1, garnering:T=2,c=0.8, \

@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, enough};
+use super::steps::{ShapeFamily, enough};
 use super::structure::{self, LevelCost};
 use super::words::PolicyError;
 use crate::shape::{Level, Shape};
@@ -45,6 +45,16 @@ impl Moose {
         Ok(Self { last, runs })
     }
 
+    /// Returns the last level's share of the tree.
+    pub fn last(&self) -> f64 {
+        self.last
+    }
+
+    /// Returns the factor `k` of the number of run slots.
+    pub fn runs(&self) -> f64 {
+        self.runs
+    }
+
     /// The shape with a last level of this many memtables.
     pub fn with_last(&self, last: u64, buffer: Bytes) -> Shape {
         // A whole number must not be rounded down for its last digit.
@@ -65,7 +75,7 @@ impl Moose {
     }
 }
 
-impl Policy for Moose {
+impl ShapeFamily for Moose {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
         let enough = enough(data);
         let mut last = 2;

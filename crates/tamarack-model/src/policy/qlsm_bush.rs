@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use super::steps::{Policy, by_number_of_levels};
+use super::steps::{ShapeFamily, by_number_of_levels};
 use super::words::{PolicyError, check_ratio};
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
@@ -38,6 +38,16 @@ impl QlsmBush {
         Ok(Self { ratio, exponent })
     }
 
+    /// Returns the size ratio `T` of the last two levels.
+    pub fn ratio(&self) -> u32 {
+        self.ratio
+    }
+
+    /// Returns the exponent `X` between neighbouring size ratios.
+    pub fn exponent(&self) -> u32 {
+        self.exponent
+    }
+
     /// The levels of a tree with `count` of them. `None` if their capacities do not fit 64 bits.
     fn levels(&self, buffer: Bytes, count: u32) -> Option<Vec<Level>> {
         // From the last level up; run slots are counted in 32 bits.
@@ -56,7 +66,7 @@ impl QlsmBush {
     }
 }
 
-impl Policy for QlsmBush {
+impl ShapeFamily for QlsmBush {
     fn shape(&self, data: Bytes, buffer: Bytes) -> Shape {
         by_number_of_levels(data, buffer, |count| self.levels(buffer, count))
     }

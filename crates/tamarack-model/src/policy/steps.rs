@@ -1,13 +1,13 @@
-//! [`Policy`], and the size steps of a family of shapes.
+//! [`ShapeFamily`], and the size steps of a family of shapes.
 
 use std::fmt;
 
 use crate::shape::{Level, Shape};
 use crate::units::Bytes;
 
-/// A family of shapes. [`parse`](super::parse) reads back its [`Display`](fmt::Display) form, the
-/// specification. It is a few numbers that never change, and can be shared between threads.
-pub trait Policy: fmt::Debug + fmt::Display + Send + Sync {
+/// A family of shapes: what planner, agenda and simulator ask a [`Policy`](super::Policy) for. They
+/// simulate any family, also one that has no specification and cannot be stored.
+pub trait ShapeFamily: fmt::Debug + fmt::Display + Send + Sync {
     /// The smallest shape of this family that holds more than `data` bytes (at most [`DATA_MAX`]).
     ///
     /// # Panics

@@ -135,7 +135,7 @@ mod tests {
         ] {
             let mut state = seed;
             let policy = policy::parse(words).expect("a policy");
-            let mut tree = Tree::new(policy.as_ref(), Bytes(BUFFER));
+            let mut tree = Tree::new(&policy, Bytes(BUFFER));
             let mut sets: BTreeMap<RunId, BTreeSet<u64>> = BTreeMap::new();
             let shares: Vec<f64> = (1..=ENTRIES).map(|rank| (rank as f64).powf(-theta)).collect();
             let all: f64 = shares.iter().sum();

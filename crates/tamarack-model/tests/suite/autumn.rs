@@ -5,7 +5,7 @@ use tamarack_model::allocate::{self, Load};
 use tamarack_model::cost::autumn::AutumnTree;
 use tamarack_model::cost::{space, update};
 use tamarack_model::planner;
-use tamarack_model::policy::{Custom, DATA_MAX, Garnering, Leveling, Policy};
+use tamarack_model::policy::{Custom, DATA_MAX, Garnering, Leveling, ShapeFamily};
 use tamarack_model::simulate::{Pace, simulate};
 use tamarack_model::{Bytes, Level, Occupancy, Run, RunId, Shape};
 

@@ -8,7 +8,7 @@ use tamarack_model::Bytes;
 use tamarack_model::bound::{SPACE_BOUND_MIN, SpaceBound};
 use tamarack_model::cost::space::worst_now;
 use tamarack_model::planner::{Cause, Occasion};
-use tamarack_model::policy::{self, Policy};
+use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::simulate::Tree;
 
 use crate::random::{Random, seeds};
@@ -36,7 +36,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(policy: &'a dyn Policy, bound: SpaceBound) -> Self {
+    fn new(policy: &'a dyn ShapeFamily, bound: SpaceBound) -> Self {
         let tree = Tree::new(policy, Bytes(BUFFER)).bounded(bound);
         Self { tree, seen: Vec::new(), written: 0, came: 0 }
     }
@@ -87,11 +87,11 @@ fn a_settled_tree_is_within_its_bound() {
         let mut random = Random::new(seed);
         let bound = random_bound(&mut random);
         let most = bound.most();
-        let mut world = World::new(&*policies[random.below(9) as usize], bound);
+        let mut world = World::new(&policies[random.below(9) as usize], bound);
         println!("TAMARACK_SEED={seed}");
         for _ in 0..200 {
             match random.below(60) {
-                0 => world.tree.change_policy(&*policies[random.below(9) as usize]),
+                0 => world.tree.change_policy(&policies[random.below(9) as usize]),
                 1 => _ = world.tree.ask(Occasion::Compact),
                 2 => {
                     let bytes = 1 + random.below(20 * BUFFER);
@@ -126,12 +126,12 @@ fn a_busy_tree_comes_to_rest_within_its_bound() {
         let mut random = Random::new(seed);
         let bound = random_bound(&mut random);
         let most = bound.most();
-        let mut world = World::new(&*policies[random.below(9) as usize], bound);
+        let mut world = World::new(&policies[random.below(9) as usize], bound);
         println!("TAMARACK_SEED={seed}");
         for _ in 0..300 {
             let going_on = world.tree.in_progress().len() as u64;
             match random.below(80) {
-                0 => world.tree.change_policy(&*policies[random.below(9) as usize]),
+                0 => world.tree.change_policy(&policies[random.below(9) as usize]),
                 1 => _ = world.tree.ask(Occasion::Compact),
                 2..40 if going_on > 0 => world.end(random.below(going_on) as usize),
                 _ => world.flush(1 + random.below(2 * BUFFER)),
@@ -152,9 +152,9 @@ fn without_a_bound_trees_take_more() {
     for words in POLICIES {
         let policy = policy::parse(words).expect("a policy");
         let run = |tree: Tree<'_>| tree.run(&flushes, tamarack_model::simulate::Pace::Settled);
-        let free = run(Tree::new(&*policy, Bytes(BUFFER)));
+        let free = run(Tree::new(&policy, Bytes(BUFFER)));
         let bound = SpaceBound::new(1.5).expect("a bound");
-        let bounded = run(Tree::new(&*policy, Bytes(BUFFER)).bounded(bound));
+        let bounded = run(Tree::new(&policy, Bytes(BUFFER)).bounded(bound));
         assert!(free.space_worst.most > 1.5, "{words}: {}", free.space_worst.most);
         assert!(bounded.space_worst.most <= 1.5, "{words}: {}", bounded.space_worst.most);
         let (more, less) = (bounded.write_amplification(), free.write_amplification());

@@ -10,7 +10,7 @@
 //! tolerance.
 
 use tamarack_model::cost::{space, update};
-use tamarack_model::policy::{self, Custom, Policy};
+use tamarack_model::policy::{self, Custom, Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost, Pace, Report, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
@@ -41,7 +41,7 @@ const UNEVEN: [&str; 5] = [
     "qlsm-bush:T=2,X=2",
 ];
 
-fn named(words: &str) -> Box<dyn Policy> {
+fn named(words: &str) -> Policy {
     policy::parse(words).expect(words)
 }
 
@@ -187,13 +187,13 @@ fn batches_may_vary() {
         let policy = named(words);
         for count in [1_usize, 2, 5, 10, 20, 50, 99, 100, 101, 1000, 2222, 3000] {
             let buffer = 1000;
-            let nominal = simulate(policy.as_ref(), Bytes(buffer), &vec![Bytes(buffer); count], Pace::Settled);
+            let nominal = simulate(&policy, Bytes(buffer), &vec![Bytes(buffer); count], Pace::Settled);
             let rounds = if count < 20 { 20 } else { 4 };
             let mut sum = 0.0;
             for seed in seeds(rounds) {
                 let mut random = Random::new(seed);
                 let varied: Vec<Bytes> = (0..count).map(|_| Bytes(950 + random.below(101))).collect();
-                let report = simulate(policy.as_ref(), Bytes(buffer), &varied, Pace::Settled);
+                let report = simulate(&policy, Bytes(buffer), &varied, Pace::Settled);
                 let off: f64 = report.write_amplification() / nominal.write_amplification() - 1.0;
                 assert!(count < 20 || off.abs() < 0.03, "{words}, {count} flushes, seed {seed}: {off}");
                 sum += off.abs();
@@ -214,11 +214,11 @@ fn batches_may_vary_with_uneven_ratios() {
         let (mut sum, mut tried) = (0.0, 0.0);
         for count in [300, 1000, 2222, 3000, 5000] {
             let buffer = 1000;
-            let nominal = simulate(policy.as_ref(), Bytes(buffer), &vec![Bytes(buffer); count], Pace::Settled);
+            let nominal = simulate(&policy, Bytes(buffer), &vec![Bytes(buffer); count], Pace::Settled);
             for seed in seeds(4) {
                 let mut random = Random::new(seed);
                 let varied: Vec<Bytes> = (0..count).map(|_| Bytes(950 + random.below(101))).collect();
-                let report = simulate(policy.as_ref(), Bytes(buffer), &varied, Pace::Settled);
+                let report = simulate(&policy, Bytes(buffer), &varied, Pace::Settled);
                 let off: f64 = report.write_amplification() / nominal.write_amplification() - 1.0;
                 assert!(off.abs() < 0.12, "{words}, {count} flushes, seed {seed}: {off}");
                 (sum, tried) = (sum + off.abs(), tried + 1.0);
@@ -236,7 +236,7 @@ fn batches_may_all_be_off() {
     for words in POLICIES {
         let policy = named(words);
         let amplification = |bytes: u64, count: usize| {
-            simulate(policy.as_ref(), Bytes(1000), &vec![Bytes(bytes); count], Pace::Settled).write_amplification()
+            simulate(&policy, Bytes(1000), &vec![Bytes(bytes); count], Pace::Settled).write_amplification()
         };
         let shape = policy.shape(Bytes(900_000), Bytes(1000));
         let is_whole = (1..=shape.last()).all(|level| shape.magnification(level).fract() == 0.0);
@@ -255,7 +255,7 @@ fn batches_may_all_be_off() {
 /// the writes can be found by hand.
 #[test]
 fn a_report_adds_up() {
-    let report = simulate(named("tiering:T=4").as_ref(), Bytes(1), &[Bytes(1); 63], Pace::Settled);
+    let report = simulate(&named("tiering:T=4"), Bytes(1), &[Bytes(1); 63], Pace::Settled);
     for sample in &report.samples {
         assert_eq!(sample.levels.iter().map(|(_, bytes)| bytes.0).sum::<u64>(), sample.flushes);
     }
@@ -273,12 +273,12 @@ fn concurrent_compactions_write_about_as_much() {
     for words in POLICIES.into_iter().chain(UNEVEN) {
         let policy = named(words);
         let flushes = vec![Bytes(1000); 3000];
-        let settled = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Settled);
+        let settled = simulate(&policy, Bytes(1000), &flushes, Pace::Settled);
         let speed = 1.5 * settled.write_amplification();
-        let concurrent = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed });
+        let concurrent = simulate(&policy, Bytes(1000), &flushes, Pace::Concurrent { speed });
         let off = concurrent.written_total().ratio(settled.written_total()) - 1.0;
         assert!(off.abs() < 0.15, "{words}: {off}");
-        let at_once = simulate(policy.as_ref(), Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
+        let at_once = simulate(&policy, Bytes(1000), &flushes, Pace::Concurrent { speed: 1e9 });
         assert_eq!(at_once, settled, "{words}: compactions that take no time end before the next flush");
     }
 }
@@ -286,13 +286,13 @@ fn concurrent_compactions_write_about_as_much() {
 /// What a change of policy costs a tree of 600 buffers over 600 more.
 fn change_after_growth(from: &str, to: &str) -> ChangeCost {
     let [old, new] = [from, to].map(named);
-    let (buffer, mut tree) = (Bytes(1000), Tree::new(old.as_ref(), Bytes(1000)));
+    let (buffer, mut tree) = (Bytes(1000), Tree::new(&old, Bytes(1000)));
     for _ in 0..600 {
         tree.rotate_memtable(buffer);
         tree.settle();
     }
     let new_shape = new.shape(tree.occupancy().bytes(), buffer);
-    let (now, then) = ((old.as_ref(), tree.shape()), (new.as_ref(), &new_shape));
+    let (now, then) = ((&old as &dyn ShapeFamily, tree.shape()), (&new as &dyn ShapeFamily, &new_shape));
     simulate::change(now, then, tree.occupancy(), None, |_| vec![buffer; 600])
 }
 
@@ -304,9 +304,8 @@ fn change_after_growth(from: &str, to: &str) -> ChangeCost {
 fn changes_write_everything_once_more_at_most() {
     let all = || POLICIES.into_iter().chain(UNEVEN);
     for to in all() {
-        let written = |buffers| {
-            simulate(named(to).as_ref(), Bytes(1000), &vec![Bytes(1000); buffers], Pace::Settled).written_total()
-        };
+        let written =
+            |buffers| simulate(&named(to), Bytes(1000), &vec![Bytes(1000); buffers], Pace::Settled).written_total();
         let most = written(1200).as_f64() - written(600).as_f64() + 600_000.0;
         for from in all() {
             let change = change_after_growth(from, to);

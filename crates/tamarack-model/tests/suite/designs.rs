@@ -6,7 +6,7 @@ use tamarack_model::cost::{autumn, lookup, monkey, space, update};
 use tamarack_model::design::{Design, Priced, price};
 use tamarack_model::device::Device;
 use tamarack_model::filter::{FilterChoice, FilterKind, fpr};
-use tamarack_model::policy::{self, Policy};
+use tamarack_model::policy::{self, ShapeFamily};
 use tamarack_model::workload::Workload;
 use tamarack_model::{Bytes, Shape};
 
@@ -35,7 +35,7 @@ fn filter(words: &str) -> FilterChoice {
     words.parse().expect(words)
 }
 
-fn priced(policy: &dyn Policy, filter_specification: &str, workload: Workload, device: &Device) -> Priced {
+fn priced(policy: &dyn ShapeFamily, filter_specification: &str, workload: Workload, device: &Device) -> Priced {
     let design = Design {
         entries: 10_000_000,
         entry_bytes: ENTRY,
@@ -61,7 +61,7 @@ fn costs_are_sums_over_runs() {
     for (words, filter_specification) in POLICIES.into_iter().flat_map(|words| FILTERS.map(|filter| (words, filter))) {
         let context = format!("{words}, {filter_specification}");
         let policy = policy::parse(words).expect(words);
-        let priced = priced(policy.as_ref(), filter_specification, even(), &Device::default());
+        let priced = priced(&policy, filter_specification, even(), &Device::default());
         assert_eq!(priced.shape, policy.shape(Bytes(1_000_000_000), Bytes(1 << 20)), "{context}");
         let (mut rates, mut entries) = (Vec::new(), Vec::new());
         for (number, level) in (1..).zip(&priced.levels) {
@@ -98,7 +98,7 @@ fn costs_are_sums_over_runs() {
 fn filters_are_as_good_as_can_be() {
     for words in POLICIES {
         let policy = policy::parse(words).expect(words);
-        let of = |filter_specification| priced(policy.as_ref(), filter_specification, even(), &Device::default());
+        let of = |filter_specification| priced(&policy, filter_specification, even(), &Device::default());
         let best = of("bloom:bits=10,allocation=monkey");
         let bound = 2_f64.powf(best.shape.entropy()) * (-10.0 * std::f64::consts::LN_2.powi(2)).exp();
         near(best.cost.zero_result_reads, bound, 0.04, words);
@@ -115,12 +115,12 @@ fn closed_forms_agree() {
     let filter = "bloom:bits=10,allocation=monkey";
     for ratio in [3_u32, 4, 6, 10] {
         let policy = policy::parse(&format!("leveling:T={ratio}")).expect("a policy");
-        let found = priced(policy.as_ref(), filter, even(), &Device::default());
+        let found = priced(&policy, filter, even(), &Device::default());
         let tree = monkey::MonkeyTree { ratio: f64::from(ratio), merging: monkey::Merging::Leveling };
         near(found.cost.zero_result_reads, tree.zero_result(10.0, found.shape.last() as u32), 0.05, "Monkey");
     }
     let policy = policy::parse("garnering:T=3,c=0.7").expect("a policy");
-    let found = priced(policy.as_ref(), filter, even(), &Device::default());
+    let found = priced(&policy, filter, even(), &Device::default());
     let tree = autumn::AutumnTree { ratio: 3.0, scaling: 0.7, levels: found.shape.last() as u32 };
     for (level, rate) in found.levels.iter().zip(tree.rates(found.cost.zero_result_reads)) {
         // Whole probes make steps in a curve that the formula takes for smooth.

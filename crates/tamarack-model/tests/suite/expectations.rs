@@ -143,7 +143,7 @@ impl Stage {
             "shape" => {
                 let shape: Shape = rest.replace("; ", "\n").parse().expect("a shape");
                 let buffer = shape.buffer();
-                self.take(Box::new(Custom::new(shape)), buffer, out);
+                self.take(Custom::new(shape).into(), buffer, out);
             }
             "tree" => {
                 let runs: Occupancy = rest.replace("; ", "\n").parse().expect("a tree");
@@ -170,9 +170,9 @@ impl Stage {
         show(self.tree.as_ref().expect("a tree"), out);
     }
 
-    fn take(&mut self, policy: Box<dyn Policy>, buffer: Bytes, out: &mut String) {
+    fn take(&mut self, policy: Policy, buffer: Bytes, out: &mut String) {
         // Policies live as long as the test: they are few.
-        let policy = Box::leak(policy);
+        let policy = Box::leak(Box::new(policy));
         match &mut self.tree {
             None => self.tree = Some(Tree::new(policy, buffer).holding(self.told.clone())),
             Some(tree) => {

@@ -36,7 +36,7 @@ struct Seen {
 fn grow(words: &str, bits_per_entry: f64, flushes: u64) -> Seen {
     let policy = policy::parse(words).expect("a policy");
     let curve = Curve::new(FilterKind::Bloom);
-    let mut tree = Tree::new(policy.as_ref(), Bytes(BUFFER * ENTRY));
+    let mut tree = Tree::new(&policy, Bytes(BUFFER * ENTRY));
     let mut filters: HashMap<RunId, f64> = HashMap::new();
     let mut seen = Seen::default();
     for _ in 0..flushes {

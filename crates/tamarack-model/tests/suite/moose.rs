@@ -3,7 +3,7 @@
 use tamarack_model::allocate::{self, Load};
 use tamarack_model::cost::{range, space, update};
 use tamarack_model::policy::structure::{self, LevelCost};
-use tamarack_model::policy::{self, Custom, Moose, Policy};
+use tamarack_model::policy::{self, Custom, Moose, ShapeFamily};
 use tamarack_model::simulate::{Pace, Tree, simulate};
 use tamarack_model::{Bytes, Level, Shape};
 
@@ -441,11 +441,11 @@ fn growth_may_take_levels_away() {
         let moose = policy::parse(&format!("moose:last={last},k={k}")).expect("a policy");
         for seed in seeds(20) {
             let mut random = Random::new(seed);
-            let mut tree = Tree::new(&*leveling, Bytes(1000));
+            let mut tree = Tree::new(&leveling, Bytes(1000));
             for _ in 0..60 {
                 let levels = tree.shape().last();
                 match random.below(8) {
-                    0 => tree.change_policy([&*leveling, &*moose][random.below(2) as usize]),
+                    0 => tree.change_policy([&leveling, &moose][random.below(2) as usize]),
                     1 => drop(tree.ingest(Bytes(500 + random.below(20_000)))),
                     2 => tree.rotate_memtable(Bytes(5000 + random.below(5000))),
                     _ => tree.rotate_memtable(Bytes(500 + random.below(1000))),

@@ -38,10 +38,10 @@ impl Story {
     /// Writers that offer `load` of what the tree digests on average; throttled, with this many
     /// workers, or let in at will beside one.
     fn new(words: &str, sizes: &[Bytes], load: f64, buffers: u64, pace: Option<usize>) -> Self {
-        let policy: Box<dyn Policy> = policy::parse(words).expect(words);
-        let settled = simulate(policy.as_ref(), BUFFER, sizes, Pace::Settled).write_amplification();
+        let policy: Policy = policy::parse(words).expect(words);
+        let settled = simulate(&policy, BUFFER, sizes, Pace::Settled).write_amplification();
         let offered = (load / settled).min(1.0);
-        let mut tree = Tree::new(policy.as_ref(), BUFFER);
+        let mut tree = Tree::new(&policy, BUFFER);
         let writing =
             tree.write(&Writers { offered, buffers, workers: pace.unwrap_or(1), throttled: pace.is_some() }, sizes);
         let shape = tree.shape().clone();

@@ -186,7 +186,7 @@ fn reports_agree_with_the_twin() {
 #[derive(Debug)]
 struct Endless(Shape);
 
-impl tamarack_model::policy::Policy for Endless {
+impl tamarack_model::policy::ShapeFamily for Endless {
     fn shape(&self, _data: Bytes, _buffer: Bytes) -> Shape {
         self.0.clone()
     }

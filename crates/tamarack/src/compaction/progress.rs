@@ -20,7 +20,7 @@ use crate::tree::version::TreeVersion;
 #[derive(Debug)]
 pub struct BackgroundSnapshot {
     /// The compaction policy.
-    pub policy: Arc<dyn Policy>,
+    pub policy: Arc<Policy>,
     /// The shape of the tree.
     pub shape: Shape,
     /// Memtables and runs.

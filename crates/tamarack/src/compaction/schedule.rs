@@ -41,7 +41,7 @@ pub(super) struct Schedule {
 
 /// Design of the tree.
 struct TreeDesign {
-    policy: Arc<dyn Policy>,
+    policy: Arc<Policy>,
     shape: Shape,
     bound: Option<SpaceBound>,
     pacer: Pacer,
@@ -75,7 +75,7 @@ pub(super) struct Pace {
 
 impl Schedule {
     /// Makes the state of a tree that was opened, without jobs.
-    pub(super) fn new((policy, shape): (Arc<dyn Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
+    pub(super) fn new((policy, shape): (Arc<Policy>, Shape), bound: Option<SpaceBound>, speed: CopySpeed) -> Self {
         Self {
             design: TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound },
             agenda: Agenda::of_opened(),
@@ -86,7 +86,7 @@ impl Schedule {
         }
     }
 
-    pub(super) fn policy(&self) -> &Arc<dyn Policy> {
+    pub(super) fn policy(&self) -> &Arc<Policy> {
         &self.design.policy
     }
 
@@ -95,7 +95,7 @@ impl Schedule {
     }
 
     /// Changes the policy and the shape.
-    pub(super) fn set_design(&mut self, policy: Arc<dyn Policy>, shape: Shape) {
+    pub(super) fn set_design(&mut self, policy: Arc<Policy>, shape: Shape) {
         self.design = TreeDesign { policy, pacer: Pacer::new(&shape), shape, bound: self.design.bound };
         self.agenda.design_changed();
     }

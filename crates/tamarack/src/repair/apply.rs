@@ -245,7 +245,7 @@ impl Maker<'_> {
         }
         let policy = self.options.policy.clone().map_or_else(|| parse_policy(DEFAULT_POLICY), Ok)?;
         let Resolved { memtable_bytes, memtable_bytes_max, filter, space_bound, .. } = *self.options;
-        let shape = design::shape_of(&*policy, tree.occupancy().bytes(), memtable_bytes, memtable_bytes_max)?;
+        let shape = design::shape_of(&policy, tree.occupancy().bytes(), memtable_bytes, memtable_bytes_max)?;
         let blob = TreeDesign { policy, filter, space_bound, shape: shape.clone() }.encode();
         Ok((blob, shape))
     }

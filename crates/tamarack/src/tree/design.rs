@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::InvalidArgument`] if the shape's memtable size exceeds both `memtable_bytes` and
 /// `memtable_bytes_max`.
-pub fn shape_of(policy: &dyn Policy, data: Bytes, memtable_bytes: u64, memtable_bytes_max: u64) -> Result<Shape> {
+pub fn shape_of(policy: &Policy, data: Bytes, memtable_bytes: u64, memtable_bytes_max: u64) -> Result<Shape> {
     let shape = policy.shape(data, Bytes(memtable_bytes));
     let buffer = shape.buffer();
     if buffer.0 > memtable_bytes.max(memtable_bytes_max) {

@@ -145,7 +145,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn new(setting: &Setting, policy: &'a dyn Policy, seed: u64) -> Result<Self> {
+    fn new(setting: &Setting, policy: &'a Policy, seed: u64) -> Result<Self> {
         let db = setting.open(Arc::new(SimEnv::new(seed)))?;
         let entries = Entries::default();
         let mut tree = Tree::new(policy, setting.buffer()).holding(entries.clone());
@@ -235,7 +235,7 @@ impl<'a> Pair<'a> {
 #[test]
 fn settled_with_deletes() -> Result<()> {
     let all = policies(1000);
-    let parsed: Vec<Box<dyn Policy>> = all.iter().map(|words| policy::parse(words).expect("a policy")).collect();
+    let parsed: Vec<Policy> = all.iter().map(|words| policy::parse(words).expect("a policy")).collect();
     let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut shrunk, mut grown) = (0, 0);
     for seed in 0..HISTORIES {
@@ -243,7 +243,7 @@ fn settled_with_deletes() -> Result<()> {
         let mut chosen = random.below(all.len() as u64) as usize;
         let bound = (random.below(4) == 0).then(|| [1.3, 2.0, 3.0][random.below(3) as usize]);
         let setting = Setting { space_amplification_max: bound, ..Setting::tiny(&all[chosen]) };
-        let mut pair = Pair::new(&setting, &*parsed[chosen], seed)?;
+        let mut pair = Pair::new(&setting, &parsed[chosen], seed)?;
         let mut deletes = 0;
         for number in 0..400 {
             // Growing, about as large as before, or shrinking, for a while each.
@@ -266,7 +266,7 @@ fn settled_with_deletes() -> Result<()> {
                 1..5 => {
                     chosen = random.below(all.len() as u64) as usize;
                     pair.db.set_policy(&all[chosen])?;
-                    pair.tree.change_policy(&*parsed[chosen]);
+                    pair.tree.change_policy(&parsed[chosen]);
                     pair.check(&format!("seed {seed}, changed to {}", all[chosen]));
                     if random.eighths(4) {
                         pair.db.reshape()?;

@@ -234,7 +234,7 @@ impl Scheduler {
     }
 
     /// Returns the present policy and shape.
-    pub fn shape(&self) -> (Arc<dyn Policy>, Shape) {
+    pub fn shape(&self) -> (Arc<Policy>, Shape) {
         let schedule = self.schedule.lock();
         (schedule.policy().clone(), schedule.shape().clone())
     }

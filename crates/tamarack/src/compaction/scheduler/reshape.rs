@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use tamarack_model::filter::FilterChoice;
-use tamarack_model::policy::Policy;
+use tamarack_model::policy::{Policy, ShapeFamily};
 use tamarack_model::simulate::{self, ChangeCost as PredictedChange};
 use tamarack_model::{Bytes, Shape};
 
@@ -78,7 +78,7 @@ impl Scheduler {
     /// # Errors
     /// [`Error::InvalidArgument`] if the policy's memtable is too large for this database, or more
     /// than a million memtables would arrive.
-    pub fn estimate_reshape(&self, policy: &dyn Policy, arriving: Bytes) -> Result<ReshapeEstimate> {
+    pub fn estimate_reshape(&self, policy: &Policy, arriving: Bytes) -> Result<ReshapeEstimate> {
         let (from, (shape, occupancy, in_progress), left): (_, _, u64) = {
             let schedule = self.schedule.lock();
             let left = schedule.jobs.compactions().map(|job| job.left).sum();
@@ -86,7 +86,7 @@ impl Scheduler {
         };
         // Compactions in progress are completed under either policy.
         let occupancy = simulate::ended(occupancy, &in_progress);
-        let is_kept = policy.to_string() == from.to_string();
+        let is_kept = *policy == *from;
         let new_shape = if is_kept { shape.clone() } else { self.shape_for(policy, occupancy.bytes())? };
         let most = Bytes(shape.buffer().min(new_shape.buffer()).0.saturating_mul(BUFFERS_MAX));
         if arriving > most {
@@ -94,7 +94,7 @@ impl Scheduler {
             return Err(Error::InvalidArgument(what));
         }
         let flushes = |shape: &Shape| flushes(arriving, shape.buffer());
-        let (now, then) = ((&*from, &shape), (policy, &new_shape));
+        let (now, then): ((&dyn ShapeFamily, _), (&dyn ShapeFamily, _)) = ((&*from, &shape), (policy, &new_shape));
         let predicted = simulate::change(now, then, &occupancy, self.settings.space_bound, flushes);
         let PredictedChange { kept, lazily, at_once, reshaped } = predicted;
         Ok(ReshapeEstimate {
@@ -112,11 +112,11 @@ impl Scheduler {
     ///
     /// # Errors
     /// As [`Manifest::commit`](crate::tree::manifest::Manifest::commit).
-    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Result<Shape> {
+    pub fn set_policy(&self, policy: Arc<Policy>) -> Result<Shape> {
         let mut schedule = self.schedule.lock();
         self.database.health.check_running()?;
         let data = self.tree.of(&self.manifest.version()).occupancy().bytes();
-        let shape = self.shape_for(&*policy, data)?;
+        let shape = self.shape_for(&policy, data)?;
         self.take_shape(&mut schedule, policy, shape.clone()).inspect_err(|error| {
             if let Error::Stopped { .. } = error {
                 self.database.health.report_stop(error.clone());
@@ -146,7 +146,7 @@ impl Scheduler {
     }
 
     /// Encodes a design.
-    fn design(&self, policy: Arc<dyn Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
+    fn design(&self, policy: Arc<Policy>, shape: Shape, filter: FilterChoice) -> ShapeBlob {
         TreeDesign { policy, filter, space_bound: self.settings.space_bound, shape }.encode()
     }
 
@@ -172,7 +172,7 @@ impl Scheduler {
     }
 
     /// Installs another policy and shape.
-    pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<dyn Policy>, shape: Shape) -> Result<()> {
+    pub(super) fn take_shape(&self, schedule: &mut Schedule, policy: Arc<Policy>, shape: Shape) -> Result<()> {
         let version = self.manifest.version();
         let blob = self.design(policy.clone(), shape.clone(), self.filters.chosen());
         self.install(edits::reshaped(self.tree.of(&version), blob, &shape), Activity::Compaction)?;
@@ -181,7 +181,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn shape_for(&self, policy: &dyn Policy, data: Bytes) -> Result<Shape> {
+    fn shape_for(&self, policy: &Policy, data: Bytes) -> Result<Shape> {
         design::shape_of(policy, data, self.settings.memtable_bytes, self.settings.memtable_bytes_max)
     }
 }

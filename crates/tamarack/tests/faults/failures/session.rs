@@ -149,7 +149,7 @@ impl Session {
                 self.end(outcome)
             }
             Op::Policy(words) => {
-                let outcome = db.set_policy(words);
+                let outcome = db.set_policy(*words);
                 self.end(outcome)
             }
             Op::Checkpoint => {
