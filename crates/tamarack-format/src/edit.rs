@@ -223,16 +223,6 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
     },
-    /// Sequence numbers were skipped, so that a run could be built ahead under one that no other
-    /// write gets: `count` of those up to `through` belong to no write.
-    SequencesSkipped {
-        /// The tree.
-        tree: TreeId,
-        /// The last sequence that was skipped to; larger than that of the previous such change.
-        through: Sequence,
-        /// How many belong to no write, of those after the previous such change; at least 1.
-        count: u64,
-    },
 }
 
 /// The reason why bytes are not an edit.
@@ -353,8 +343,7 @@ mod tag {
     pub(super) const AGES_MIXED: u8 = 18;
     pub(super) const TREE_NAMED: u8 = 19;
     pub(super) const TREE_DROPPED: u8 = 20;
-    pub(super) const SEQUENCES_SKIPPED: u8 = 21;
-    pub(super) const LAST: u8 = SEQUENCES_SKIPPED;
+    pub(super) const LAST: u8 = TREE_DROPPED;
     /// The first tag of optional changes, which a reader skips if it does not know them.
     pub(super) const OPTIONAL: u8 = 128;
 }
@@ -431,9 +420,6 @@ impl Change {
             Self::WalReopened => put_numbers(out, tag::WAL_REOPENED, &[]),
             Self::WalDurable { position } => put_numbers(out, tag::WAL_DURABLE, &[*position]),
             Self::AgesMixed { tree } => put_numbers(out, tag::AGES_MIXED, &[tree.0.into()]),
-            Self::SequencesSkipped { tree, through, count } => {
-                put_numbers(out, tag::SEQUENCES_SKIPPED, &[tree.0.into(), through.0, *count])
-            }
         }
     }
 
@@ -495,9 +481,6 @@ impl Change {
             tag::WAL_REOPENED => Self::WalReopened,
             tag::WAL_DURABLE => Self::WalDurable { position: number(reader)? },
             tag::AGES_MIXED => Self::AgesMixed { tree: tree(reader)? },
-            tag::SEQUENCES_SKIPPED => {
-                Self::SequencesSkipped { tree: tree(reader)?, through: sequence(reader)?, count: number(reader)? }
-            }
             tag::OPTIONAL.. => return Ok(None),
             unknown => return Err(EditError::UnknownChange(unknown)),
         };

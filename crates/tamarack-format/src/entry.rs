@@ -19,6 +19,22 @@ impl Sequence {
     /// a million writes per second it lasts 2,284 years.
     pub const MAX: Self = Self((1 << 56) - 1);
 
+    /// The sequence number of an entry with this one in the file of a table with that
+    /// [`sequence_base`](crate::properties::Properties::sequence_base).
+    #[inline]
+    #[must_use]
+    pub fn with_base(self, base: Self) -> Self {
+        Self(self.0 + base.0)
+    }
+
+    /// The sequence number in the file of a table with that base; 0, which no entry has, if it is
+    /// before all entries of the table.
+    #[inline]
+    #[must_use]
+    pub fn without_base(self, base: Self) -> Self {
+        Self(self.0.saturating_sub(base.0))
+    }
+
     /// The next sequence number.
     #[must_use]
     pub fn next(self) -> Self {

@@ -2,9 +2,8 @@
 
 use std::ops::Deref;
 
-use crate::entry::Sequence;
 use crate::fields::{FieldError, FieldReader, FieldWriter};
-use crate::properties::{Properties, number, sequence};
+use crate::properties::{Properties, number};
 
 /// The number of a table; also in its file's name. Never reused in a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,9 +38,6 @@ pub struct TableMeta {
     /// The last durable edit when the file was created: an orphan that names a later edit than the
     /// manifest contains shows that the manifest has lost edits.
     pub created_after: EditNumber,
-    /// The number added to the sequence of each entry in the file: 0 except for ingested tables.
-    /// The sequences in `properties` include it.
-    pub sequence_base: Sequence,
     /// Its properties.
     pub properties: Properties,
 }
@@ -59,7 +55,6 @@ impl TableMeta {
         fields.bytes(number::ROOT_CHECKSUM, &self.root_checksum.to_le_bytes());
         fields.number(number::DIGEST_BYTES, self.digest_bytes);
         fields.number(number::CREATED_AFTER, self.created_after.0);
-        fields.number(number::SEQUENCE_BASE, self.sequence_base.0);
         self.properties.put(fields);
     }
 
@@ -72,7 +67,6 @@ impl TableMeta {
             root_checksum: u64::from_le_bytes(root_checksum),
             digest_bytes: fields.number(number::DIGEST_BYTES)?,
             created_after: EditNumber(fields.number(number::CREATED_AFTER)?),
-            sequence_base: sequence(fields.number(number::SEQUENCE_BASE)?)?,
             properties: Properties::take(fields)?,
         })
     }

@@ -22,10 +22,16 @@ pub struct Properties {
     pub smallest_key: Vec<u8>,
     /// The largest key.
     pub largest_key: Vec<u8>,
-    /// The smallest sequence.
+    /// The smallest sequence, `sequence_base` included.
     pub smallest_sequence: Sequence,
-    /// The largest sequence.
+    /// The largest sequence, `sequence_base` included.
     pub largest_sequence: Sequence,
+    /// The number that is added to the sequence of each entry in the file: 0 except for ingested
+    /// tables, which are built before their place in the history is known. The manifest's copy is
+    /// exact. So is that in the file of the last table of an ingest; the others have a lower bound.
+    pub sequence_base: Sequence,
+    /// The ingest that wrote the table, if one did.
+    pub ingest: Option<IngestPart>,
     /// The kind of its Bloom filter; 0 is none.
     pub filter_kind: u8,
     /// The size of its filter in bits.
@@ -35,6 +41,16 @@ pub struct Properties {
     pub compression: Compression,
     /// Counts of other entries than puts and point tombstones, if any.
     pub special: Option<Box<Special>>,
+}
+
+/// The place of a table among those of one ingest, which all have the same sequence base. Without a
+/// manifest, it tells which tables belong together, and which of them knows the base.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IngestPart {
+    /// The number of the first table of the ingest.
+    pub first_table: u64,
+    /// True for the last table.
+    pub is_last: bool,
 }
 
 /// Counts and bounds of entries that are neither puts nor point tombstones.
@@ -79,13 +95,15 @@ pub mod number {
     pub const EXPIRING_PUTS: u64 = 20;
     pub const DELETED_FROM: u64 = 22;
     pub const DELETED_TO: u64 = 24;
+    pub const INGEST_FIRST_TABLE: u64 = 26;
+    pub const INGEST_IS_LAST: u64 = 27;
+    pub const SEQUENCE_BASE: u64 = 40;
     // Fields that only the manifest has.
     pub const DIGEST_BYTES: u64 = 33;
     pub const ID: u64 = 34;
     pub const FILE_BYTES: u64 = 36;
     pub const CREATED_AFTER: u64 = 37;
     pub const ROOT_CHECKSUM: u64 = 38;
-    pub const SEQUENCE_BASE: u64 = 40;
 }
 
 impl Properties {
@@ -104,6 +122,14 @@ impl Properties {
         self.largest_sequence = self.largest_sequence.max(entry.sequence);
         if !matches!(entry.kind, EntryKind::Put | EntryKind::Delete) {
             self.special.get_or_insert_default().count(entry);
+        }
+    }
+
+    /// Sets the sequence base, and moves the bounds of sequences with it.
+    pub fn set_sequence_base(&mut self, base: Sequence) {
+        let old = std::mem::replace(&mut self.sequence_base, base);
+        for bound in [&mut self.smallest_sequence, &mut self.largest_sequence] {
+            *bound = bound.without_base(old).with_base(base);
         }
     }
 
@@ -139,6 +165,11 @@ impl Properties {
         fields.bytes(number::LARGEST_KEY, &self.largest_key);
         fields.number(number::SMALLEST_SEQUENCE, self.smallest_sequence.0);
         fields.number(number::LARGEST_SEQUENCE, self.largest_sequence.0);
+        fields.number(number::SEQUENCE_BASE, self.sequence_base.0);
+        if let Some(IngestPart { first_table, is_last }) = self.ingest {
+            fields.number(number::INGEST_FIRST_TABLE, first_table);
+            fields.number(number::INGEST_IS_LAST, is_last.into());
+        }
         fields.number(number::FILTER_KIND, self.filter_kind.into());
         fields.number(number::FILTER_BITS, self.filter_bits);
         fields.bytes(number::COMPRESSION, &compression_bytes(self.compression));
@@ -166,6 +197,12 @@ impl Properties {
             expiry_min: fields.number(number::EXPIRY_MIN)?,
             expiry_max: fields.number(number::EXPIRY_MAX)?,
         };
+        let first_table = fields.number(number::INGEST_FIRST_TABLE)?;
+        let is_last = match fields.number(number::INGEST_IS_LAST)? {
+            0 => false,
+            1 if first_table != 0 => true,
+            _ => return Err(FieldError::Malformed),
+        };
         let compression = fields.bytes(number::COMPRESSION);
         let this = Self {
             entries: fields.number(number::ENTRIES)?,
@@ -175,11 +212,16 @@ impl Properties {
             largest_key: fields.bytes(number::LARGEST_KEY).to_vec(),
             smallest_sequence: sequence(fields.number(number::SMALLEST_SEQUENCE)?)?,
             largest_sequence: sequence(fields.number(number::LARGEST_SEQUENCE)?)?,
+            sequence_base: sequence(fields.number(number::SEQUENCE_BASE)?)?,
+            ingest: (first_table != 0).then_some(IngestPart { first_table, is_last }),
             filter_kind: u8::try_from(fields.number(number::FILTER_KIND)?).map_err(|_| FieldError::Malformed)?,
             filter_bits: fields.number(number::FILTER_BITS)?,
             compression: compression_of(compression).ok_or(FieldError::Malformed)?,
             special: (special != Special::default()).then(|| Box::new(special)),
         };
+        if this.sequence_base > this.smallest_sequence.min(this.largest_sequence) {
+            return Err(FieldError::Malformed);
+        }
         Ok(this)
     }
 
@@ -229,7 +271,7 @@ impl Special {
     }
 }
 
-pub(crate) fn sequence(number: u64) -> Result<Sequence, FieldError> {
+fn sequence(number: u64) -> Result<Sequence, FieldError> {
     Some(Sequence(number)).filter(|&sequence| sequence <= Sequence::MAX).ok_or(FieldError::Malformed)
 }
 

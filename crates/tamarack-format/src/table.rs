@@ -45,7 +45,7 @@ use crate::coding::Reader;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::meta::{EditNumber, TableId, TableMeta};
 use crate::prefixes::common_prefix;
-pub use crate::properties::Properties;
+pub use crate::properties::{IngestPart, Properties};
 use crate::stored::{BlockHandle, Flaw};
 use crate::version::VERSION;
 
@@ -279,7 +279,7 @@ pub fn fence_entry<'a>(key: &'a [u8], sequence: Sequence, handle: &'a [u8]) -> E
 }
 
 impl Properties {
-    /// The manifest's record of the table with these properties, whose sequences are its own.
+    /// The manifest's record of the table with these properties.
     pub fn into_meta(self, footer: &Footer, root_checksum: u64, file_bytes: u64) -> TableMeta {
         TableMeta {
             id: footer.table,
@@ -287,7 +287,6 @@ impl Properties {
             root_checksum,
             digest_bytes: footer.digests.map_or(0, |handle| handle.bytes as u64),
             created_after: footer.created_after,
-            sequence_base: Sequence::ZERO,
             properties: self,
         }
     }

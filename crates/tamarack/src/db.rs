@@ -307,9 +307,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Stopped`] if writing has stopped. [`Error::InvalidArgument`] after eight million
-    /// ingests: each takes 2^32 of the 2^56 sequence numbers, half of which are reserved for other
-    /// writes.
+    /// [`Error::Stopped`] if writing has stopped; [`Error::Io`] if no thread can be started.
     pub fn ingest(&self) -> Result<Ingest> {
         Ingest::new(&self.engine)
     }

@@ -1,25 +1,28 @@
-//! [`Ingest`]: sorted data straight into tables, past the log and the buffers; in the end it
+//! [`Ingest`]: sorted data straight into tables, past the WAL and the memtables; in the end it
 //! arrives as the youngest run.
 //!
 //! ```text
-//!   reserve S ──▶ put, put, … ──▶ tables, not part of the tree ──▶ finish: flush │ writers held: flush the rest │ one edit │ S visible │ writers go on at S+1
-//!      writers go on below S, readers see nothing of it ────────────────────────▶│                              atomic: all of it or nothing
+//! put, put, … ──▶ tables ──▶ finish: flush │ flush the rest │ one edit │ visible
+//!    writers go on ───────────────────────▶│ writers wait             │ writers go on ──▶
+//!    readers see nothing of it ───────────────────────────▶│ all of it or nothing
 //! ```
 //!
-//! All entries have one sequence, **S**, which lies 2^32 beyond the last one when it is reserved,
-//! so that writers who go on meanwhile stay below it. When the run is installed, what they wrote is
-//! in older runs, and writing goes on after S. So the order of commits is: all that was
-//! acknowledged before, the run, all that comes after, as if the run were one large batch; and its
-//! edit in the manifest is what the batch's record in the log would be.
+//! While the tables are built, nobody knows the sequence number that their entries will have. So
+//! all of them have the sequence number 1 in the files, and the tables get a **sequence base** that
+//! readers add, between two commit groups: the run takes as many sequence numbers as it has
+//! entries, as if it were one large batch, and all its entries have the last of these. Its edit in
+//! the manifest is what the batch's record in the WAL would be. Everything acknowledged before is
+//! in older runs by then, and later writes are younger. Several ingests at a time take part in the
+//! order of commits in the order in which they finish.
+//!
+//! **Where the base is recorded.** In the manifest, with each table; and for a repair without a
+//! manifest also in the last table's own properties, whose end is written when the base is known.
+//! ([Decision 0010](../../../docs/decisions/0010-a-sequence-base-per-table.md).)
 //!
 //! **Crash.** Before the edit is durable, the tables are orphans, which the next open removes.
-//! After it, everything up to S is in tables. The log has a gap there, and so the next record
-//! begins a segment of its own, before which nothing is needed any more; a crash in between leaves
-//! a log that ends before S, and opening begins that segment.
-//!
-//! **Several at a time** get sequences of their own. One that was reserved later but is installed
-//! earlier moves the others' sequence into the past: these write their tables again under a new one
-//! when they finish.
+//! After it, everything up to the run is in tables. The sequence numbers of the WAL have a gap
+//! there, and so the next record begins a segment of its own, before which nothing is needed any
+//! more; a crash in between leaves a WAL that ends before the run, and opening begins that segment.
 //!
 //! **Cost.** The order of keys is compared once, a key is hashed once; nothing else stands between
 //! an entry and the table's builder. Files are written and synced by a worker of their own
@@ -35,14 +38,15 @@ use crate::compaction::CompactionOutput;
 use crate::engine::Engine;
 use crate::entry::{Entry, EntryKind, Sequence};
 use crate::error::{Error, Result};
-use crate::merge::Source;
-use crate::table::ReadPolicy;
-use crate::write::{Overtaken, Write};
+use crate::write::Write;
 
-/// Before writers are held, buffers are flushed until no more than this part of one is filled, or
-/// as often as `FLUSHES_MAX`: writers may be fast.
+/// Before writers are stopped, memtables are flushed until no more than this part of one is filled,
+/// or as often as `FLUSHES_MAX`: writers may be fast.
 const FILLED_SHARE: u64 = 16;
 const FLUSHES_MAX: usize = 4;
+
+/// The sequence number of all entries in the files of ingested tables, to which the base is added.
+const SEQUENCE_IN_FILE: Sequence = Sequence(1);
 
 /// Sorted data on its way into the database: see [`crate::Db::ingest`]. Dropped before
 /// [`Ingest::finish`], it leaves nothing behind.
@@ -51,8 +55,6 @@ pub struct Ingest {
     engine: Arc<Engine>,
     /// `None` once something has failed.
     output: Option<CompactionOutput>,
-    /// What all entries get.
-    sequence: Sequence,
     entries: u64,
     raw_bytes: u64,
 }
@@ -72,19 +74,15 @@ pub struct IngestReport {
     /// The level where it arrived; 0 if there was nothing to ingest. Merges may carry it on from
     /// there.
     pub level: usize,
-    /// How long writers were held while the run became part of the tree.
+    /// How long writers were stopped while the run became part of the tree.
     pub writers_delayed: Duration,
-    /// Whether the tables had to be written again, since another ingest that was begun later had
-    /// finished before.
-    pub written_again: bool,
 }
 
 impl Ingest {
     pub(crate) fn new(engine: &Arc<Engine>) -> Result<Self> {
         engine.database.health.check_running()?;
-        let sequence = engine.commits.reserve()?;
         let output = Some(engine.scheduler.ingest_output(0, 0)?);
-        Ok(Self { engine: engine.clone(), output, sequence, entries: 0, raw_bytes: 0 })
+        Ok(Self { engine: engine.clone(), output, entries: 0, raw_bytes: 0 })
     }
 
     /// Adds an entry, whose key must be larger than the one before.
@@ -100,8 +98,9 @@ impl Ingest {
             return Err(not_ascending(output.last_key(), key));
         }
         self.engine.commits.check(&Write::One { kind: EntryKind::Put, key, value })?;
-        let entry = Entry { key, sequence: self.sequence, kind: EntryKind::Put, value };
+        let entry = Entry { key, sequence: SEQUENCE_IN_FILE, kind: EntryKind::Put, value };
         if output.is_full_before(key) {
+            output.set_sequence_base(self.engine.database.sequences.visible());
             if let Err(error) = output.finish_table() {
                 return Err(self.fail(error));
             }
@@ -129,17 +128,10 @@ impl Ingest {
         self.raw_bytes
     }
 
-    /// The sequence that the entries will have, unless another ingest that was begun later finishes
-    /// before.
-    #[doc(hidden)]
-    pub fn sequence(&self) -> u64 {
-        self.sequence.0
-    }
-
     /// Makes all entries part of the database at once: durable, and visible to all reads that begin
     /// afterwards. They are younger than everything written before this is called, and older than
-    /// what is written after it returns. Writers are held for as long as it takes to flush what
-    /// they wrote during the flush before: milliseconds where syncs are fast.
+    /// what is written after it returns. Writers wait for as long as it takes to flush what they
+    /// wrote during the flush before: milliseconds where syncs are fast.
     ///
     /// # Errors
     /// [`Error::Io`] if storage refused: nothing has changed, and the files are gone.
@@ -157,73 +149,21 @@ impl Ingest {
     }
 
     fn install(&mut self) -> Result<IngestReport> {
-        let engine = self.engine.clone();
-        self.make_durable()?;
-        let mut written_again = false;
+        let Self { engine, output, entries, raw_bytes } = self;
+        let output = output.as_mut().expect("it has not failed");
+        output.write_body()?;
         let _expected = engine.scheduler.expect_run();
-        let (level, writers_delayed, file_bytes, tables) = loop {
-            self.flush()?;
-            let output = self.output.as_mut().expect("it has not failed");
-            let (file_bytes, tables) =
-                (output.finished().iter().map(|table| table.file_bytes).sum(), output.finished().len());
-            let (through, mut level) = (self.sequence, 0);
-            let installed = engine.commits.install_run(through, |last| {
-                level = engine.scheduler.install_run(output, last, through)?;
-                Ok(())
-            })?;
-            match installed {
-                Ok(held) => break (level, held, file_bytes, tables),
-                Err(Overtaken) => self.write_again()?,
-            }
-            written_again = true;
+        flush(engine)?;
+        let end =
+            |output: &mut CompactionOutput, last: Sequence| output.end_ingest(last.without_base(SEQUENCE_IN_FILE));
+        let install = |output: &mut CompactionOutput, last| {
+            let of_files = output.finished().iter().map(|table| table.file_bytes).sum::<u64>();
+            let tables = output.finished().len();
+            Ok((engine.scheduler.install_run(output, last)?, of_files, tables))
         };
-        let Self { entries, raw_bytes, .. } = *self;
-        Ok(IngestReport { entries, raw_bytes, file_bytes, tables, level, writers_delayed, written_again })
-    }
-
-    /// The tables and their names.
-    fn make_durable(&mut self) -> Result<()> {
-        let output = self.output.as_mut().expect("it has not failed");
-        output.finish_all()?;
-        output.ready().map(drop)
-    }
-
-    /// Flushes until there is little in buffers.
-    fn flush(&self) -> Result<()> {
-        let Engine { commits, scheduler, tree, .. } = &*self.engine;
-        let little = scheduler.shape().1.buffer().0 / FILLED_SHARE;
-        for _ in 0..FLUSHES_MAX {
-            if commits.filled_bytes() <= little && tree.pin().immutable.is_empty() {
-                break;
-            }
-            self.engine.flush()?;
-        }
-        Ok(())
-    }
-
-    /// The same entries under a later sequence.
-    fn write_again(&mut self) -> Result<()> {
-        let engine = &self.engine;
-        let sequence = engine.commits.reserve()?;
-        let mut again = engine.scheduler.ingest_output(self.raw_bytes, self.entries)?;
-        let tables = self.output.as_ref().expect("it has not failed").finished();
-        let database = engine.manifest.version().database();
-        let copied = tables.iter().try_for_each(|meta| {
-            let mut entries = engine.tables.open_unnamed(database, meta)?.cursor(ReadPolicy::Sequential);
-            entries.seek_first()?;
-            while let Some(entry) = entries.entry() {
-                if again.is_full_before(entry.key) {
-                    again.finish_table()?;
-                }
-                again.add(Entry { sequence, ..entry })?;
-                entries.next()?;
-            }
-            Ok(())
-        });
-        let before = self.output.replace(again);
-        self.sequence = sequence;
-        before.into_iter().for_each(CompactionOutput::discard);
-        copied.and_then(|()| self.make_durable())
+        let ((level, file_bytes, tables), writers_delayed) =
+            engine.commits.install_run(output, *entries, end, install)?;
+        Ok(IngestReport { entries: *entries, raw_bytes: *raw_bytes, file_bytes, tables, level, writers_delayed })
     }
 
     /// Nothing more comes of it.
@@ -238,6 +178,19 @@ impl Ingest {
         }
         error
     }
+}
+
+/// Flushes until there is little in memtables.
+fn flush(engine: &Engine) -> Result<()> {
+    let Engine { commits, scheduler, tree, .. } = engine;
+    let little = scheduler.shape().1.buffer().0 / FILLED_SHARE;
+    for _ in 0..FLUSHES_MAX {
+        if commits.filled_bytes() <= little && tree.pin().immutable.is_empty() {
+            break;
+        }
+        engine.flush()?;
+    }
+    Ok(())
 }
 
 impl Drop for Ingest {

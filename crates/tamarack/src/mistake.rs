@@ -26,8 +26,8 @@ pub enum Mistake {
     InputsNotRelabelled,
     /// A run is ingested although the memtables are older.
     RunBelowMemtables,
-    /// A run is ingested although writers, or another run, have passed its sequence.
-    RunOvertaken,
+    /// Lookups take the sequence numbers in the file of an ingested table for real ones.
+    SequenceBaseForgotten,
     /// A memtable is flushed although writers still add to it.
     IncompleteBuffer,
     /// Of keys with equal digests, of which there are many here, the cached entry of one answers

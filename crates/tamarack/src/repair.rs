@@ -22,7 +22,9 @@
 //!   still counts: what it says to be cut off or removed stays so. Without it, nobody can know
 //!   which tables a compaction had already replaced: keys that it had removed for good may come
 //!   back. The report says so. An ingest that was interrupted when its tables were finished may
-//!   pass for one that ended.
+//!   pass for one that ended. The sequence numbers of an ingest's entries follow from its last
+//!   table; without that, they count as written right after the last sequence number known to be
+//!   older, and the report says so.
 //! * **A WAL that opening would refuse** becomes tables: each record that is whole, in the order of
 //!   sequence numbers. A record is a commit group, so that a batch is there whole or not at all.
 //!   Entries that tables have already are not taken from the WAL.

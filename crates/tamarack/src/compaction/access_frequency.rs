@@ -136,7 +136,6 @@ mod tests {
             root_checksum: 0,
             digest_bytes: 0,
             created_after: EditNumber(0),
-            sequence_base: Sequence::ZERO,
             properties: Properties {
                 entries,
                 raw_bytes: 1000,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tamarack_env::Env;
 use tamarack_env::sync::atomic::{AtomicBool, Ordering};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::Compression;
 use crate::format::meta::{TableId, TableMeta};
@@ -65,6 +65,8 @@ pub struct CompactionOutput {
     unsynced: VecDeque<UnsyncedTable>,
     /// Maximum number of them.
     unsynced_max: usize,
+    /// True if the tables are those of an ingest.
+    is_ingest: bool,
     /// Writes and syncs the files, if the thread that builds them does not.
     writer: Option<Arc<WriteBehind>>,
     /// Tables that no edit names yet, finished or not.
@@ -94,7 +96,7 @@ impl OutputContext {
     pub fn output(self: &Arc<Self>, table_bytes: u64, filter: Option<FilterSettings>) -> CompactionOutput {
         let (last_key, finished, made) = (Vec::new(), Vec::new(), Vec::new());
         let (output_context, unsynced) = (self.clone(), VecDeque::new());
-        let (open, writer, unsynced_max) = (None, None, 0);
+        let (open, writer, unsynced_max, is_ingest) = (None, None, 0, false);
         CompactionOutput {
             output_context,
             table_bytes,
@@ -104,6 +106,7 @@ impl OutputContext {
             finished,
             unsynced,
             unsynced_max,
+            is_ingest,
             writer,
             made,
         }
@@ -151,6 +154,42 @@ impl CompactionOutput {
         Ok(self)
     }
 
+    /// Makes the tables those of an ingest, whose sequence base is set in the end.
+    #[must_use]
+    pub fn of_ingest(mut self) -> Self {
+        self.is_ingest = true;
+        self
+    }
+
+    /// Sets a lower bound on the sequence base of an ingest, for the properties of the table being
+    /// built.
+    pub fn set_sequence_base(&mut self, base: Sequence) {
+        self.open.iter_mut().for_each(|table| table.set_sequence_base(base));
+    }
+
+    /// Makes all that was added durable, names included, but for the end of the table being built.
+    ///
+    /// # Errors
+    /// As [`CompactionOutput::finish_table`] and [`CompactionOutput::ready`].
+    pub fn write_body(&mut self) -> Result<()> {
+        if let Some(table) = &mut self.open {
+            self.unsynced.push_back(table.write_body()?);
+        }
+        self.sync_all()?;
+        self.sync_names()
+    }
+
+    /// Ends an ingest after [`CompactionOutput::write_body`]: all of its tables get the sequence
+    /// base, the last one also in the file, and are durable then.
+    ///
+    /// # Errors
+    /// As [`CompactionOutput::finish_table`].
+    pub fn end_ingest(&mut self, base: Sequence) -> Result<()> {
+        self.finished.iter_mut().for_each(|table| table.properties.set_sequence_base(base));
+        self.open.as_mut().expect("the last table of an ingest is open until the end").end_ingest(base);
+        self.finish_all()
+    }
+
     /// Sets the size and the filter of tables that begin from now on.
     pub fn set_tables(&mut self, table_bytes: u64, filter: Option<FilterSettings>) {
         (self.table_bytes, self.filter) = (table_bytes, filter);
@@ -167,6 +206,7 @@ impl CompactionOutput {
         if self.open.is_none() {
             let (id, table) = self.output_context.create_table(self.filter)?;
             self.made.push(id);
+            let table = if self.is_ingest { table.ingested(self.made[0]) } else { table };
             self.open = Some(match &self.writer {
                 Some(writer) => table.behind(writer),
                 None => table,
@@ -198,6 +238,11 @@ impl CompactionOutput {
     /// As [`CompactionOutput::finish_table`].
     pub fn finish_all(&mut self) -> Result<()> {
         self.finish_table()?;
+        self.sync_all()
+    }
+
+    /// Syncs all tables that wait for it.
+    fn sync_all(&mut self) -> Result<()> {
         self.sync_to(0)?;
         self.writer.as_ref().map_or(Ok(()), |writer| writer.finish())
     }
@@ -223,14 +268,19 @@ impl CompactionOutput {
     /// [`Error::Stopped`] if the names could not be made durable.
     pub fn ready(&self) -> Result<&[TableMeta]> {
         assert!(self.unsynced.is_empty(), "no edit names a table that is not durable: {:?}", self.unsynced);
-        let dir = &self.output_context.settings.dir;
         if !self.finished.is_empty() {
-            let synced = self.output_context.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
-            // The directory cannot be thrown away, and which of its names are durable now is
-            // unknown; also of tables that others are making.
-            synced.map_err(|error| Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
+            self.sync_names()?;
         }
         Ok(&self.finished)
+    }
+
+    /// Makes the names of all tables durable.
+    fn sync_names(&self) -> Result<()> {
+        let dir = &self.output_context.settings.dir;
+        let synced = self.output_context.env.sync_dir(dir, step::TABLE_SYNC_DIRECTORY);
+        // The directory cannot be thrown away, and which of its names are durable now is unknown;
+        // also of tables that others are making.
+        synced.map_err(|error| Error::io(step::TABLE_SYNC_DIRECTORY.0, dir, error).ends_writing())
     }
 
     /// Returns the finished tables.

@@ -196,9 +196,6 @@ impl Maker<'_> {
         }
         changes.push(Change::TreeCreated { tree: TREE });
         changes.extend(self.plan.ages_mixed.then_some(Change::AgesMixed { tree: TREE }));
-        let described = known.map(|version| version.state_edit().changes).unwrap_or_default();
-        let is_of_skip = |change: &Change| matches!(change, Change::SequencesSkipped { tree: TREE, .. });
-        changes.extend(described.into_iter().filter(is_of_skip));
         let mut named = BTreeSet::new();
         for (meta, _) in runs.iter().flat_map(|(_, slices)| slices) {
             if named.insert(meta.id) {

@@ -23,7 +23,7 @@ use crate::format::block::{BlockBuilder, EntryPlan};
 use crate::format::meta::{EditNumber, TableId, TableMeta};
 use crate::format::names::FileName;
 use crate::format::stored::{BlockEncoder, BlockHandle, Compression, TRAILER_BYTES};
-use crate::format::table::{Footer, Properties, Units, fence, fence_entry, place};
+use crate::format::table::{Footer, IngestPart, Properties, Units, fence, fence_entry, place};
 use crate::memory::{Account, Charge, MemoryPart};
 use crate::step;
 use crate::table::FilterSettings;
@@ -91,6 +91,17 @@ pub struct TableBuilder {
     handle: Vec<u8>,
     /// The memory of the builder, as of the last block.
     charge: Charge,
+    /// The parts of the body behind the data, once that is written.
+    body: Option<TableBody>,
+}
+
+/// The body of a table, all of it before the properties; and the top index, which comes after them.
+#[derive(Debug)]
+struct TableBody {
+    digests: Option<BlockHandle>,
+    filter: Option<BlockHandle>,
+    has_units: bool,
+    top: Vec<u8>,
 }
 
 impl TableBuilder {
@@ -115,6 +126,7 @@ impl TableBuilder {
             payload: Vec::new(),
             handle: Vec::new(),
             charge: Charge::default(),
+            body: None,
         })
     }
 
@@ -134,11 +146,37 @@ impl TableBuilder {
         self
     }
 
+    /// Notes that an ingest writes the table; `first` is the first table of that. Its entries have
+    /// the sequence base of [`TableBuilder::set_sequence_base`].
+    #[must_use]
+    pub fn ingested(mut self, first: TableId) -> Self {
+        self.properties.ingest = Some(IngestPart { first_table: first.0, is_last: false });
+        self
+    }
+
+    /// Sets the sequence base of an ingested table: in its own properties a lower bound, until
+    /// [`TableBuilder::end_ingest`].
+    pub fn set_sequence_base(&mut self, base: Sequence) {
+        self.properties.set_sequence_base(base);
+    }
+
+    /// Sets the exact sequence base of the last table of an ingest.
+    pub fn end_ingest(&mut self, base: Sequence) {
+        let part = self.properties.ingest.as_mut().expect("an ingest ends with a table of its own");
+        part.is_last = true;
+        self.properties.set_sequence_base(base);
+    }
+
     /// Adds an entry. After an error the table cannot be finished.
     ///
     /// # Panics
     /// If the entry does not follow the last one in entry order.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        debug_assert!(
+            self.body.is_none(),
+            "the body of {:?} is complete, and gets the entry {entry:?}",
+            self.settings.id
+        );
         let plan = self.data.plan(&entry);
         let is_new_key = self.assert_in_order(&plan, &entry);
         if !self.data.is_empty() && !fits(&plan, self.settings.block_bytes) {
@@ -201,22 +239,15 @@ impl TableBuilder {
     /// # Panics
     /// If no entry was added.
     pub fn finish_unsynced(mut self) -> Result<(TableMeta, UnsyncedTable)> {
-        assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
-        self.end_data_block()?;
-        self.end_lower_block();
-        let top = self.write_lower_blocks()?;
-        self.properties.largest_key = self.data.last_key().to_vec();
-        let place = place(self.settings.database, self.settings.id);
-        let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests(place));
-        let filter_bytes = filter.as_ref().map_or(0, |filter| filter.memory_bytes() + filter.encoded_bytes());
-        self.lower_bytes = digests.as_ref().map_or(0, Vec::capacity) + filter_bytes;
-        self.count_memory();
-        self.properties.compression = self.settings.compression;
+        let TableBody { digests, filter, has_units, top } = match self.body.take() {
+            Some(body) => body,
+            None => self.end_body()?,
+        };
         let properties = self.properties.encode();
         let footer = Footer {
-            digests: digests.map(|digests| self.write_block(digests)).transpose()?,
-            has_units: filter.as_ref().is_some_and(|filter| filter.kind() == FilterKind::Elastic),
-            filter: filter.map(|filter| self.write_filter(&filter)).transpose()?,
+            digests,
+            has_units,
+            filter,
             properties: self.write_block(properties)?,
             top_index: self.write_block(top)?,
             database: self.settings.database,
@@ -229,6 +260,39 @@ impl TableBuilder {
         self.output.write_pending()?;
         let TableOutput { file, path, written_bytes, .. } = self.output;
         Ok((self.properties.into_meta(&footer, root_checksum, written_bytes), UnsyncedTable::new(file, path)))
+    }
+
+    /// Writes all but the last few blocks, of which the properties are one, after the last entry.
+    /// Returns the file, to be synced early: finishing the table then leaves little to sync.
+    ///
+    /// # Panics
+    /// If no entry was added.
+    pub fn write_body(&mut self) -> Result<UnsyncedTable> {
+        if self.body.is_none() {
+            self.body = Some(self.end_body()?);
+        }
+        self.output.write_pending()?;
+        Ok(UnsyncedTable::new(self.output.file.clone(), self.output.path.clone()))
+    }
+
+    fn end_body(&mut self) -> Result<TableBody> {
+        assert!(!self.is_empty(), "table {:?} has no entries", self.settings.id);
+        self.end_data_block()?;
+        self.end_lower_block();
+        let top = self.write_lower_blocks()?;
+        self.properties.largest_key = self.data.last_key().to_vec();
+        let place = place(self.settings.database, self.settings.id);
+        let (filter, digests) = (self.filter.finish(&mut self.properties), self.filter.take_digests(place));
+        let filter_bytes = filter.as_ref().map_or(0, |filter| filter.memory_bytes() + filter.encoded_bytes());
+        self.lower_bytes = digests.as_ref().map_or(0, Vec::capacity) + filter_bytes;
+        self.count_memory();
+        self.properties.compression = self.settings.compression;
+        Ok(TableBody {
+            digests: digests.map(|digests| self.write_block(digests)).transpose()?,
+            has_units: filter.as_ref().is_some_and(|filter| filter.kind() == FilterKind::Elastic),
+            filter: filter.map(|filter| self.write_filter(&filter)).transpose()?,
+            top,
+        })
     }
 
     /// Panics on an entry out of order. Returns false for another version of the previous key.

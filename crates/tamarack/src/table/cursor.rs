@@ -42,6 +42,8 @@ pub enum ReadPolicy {
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
+    /// The sequence base of the table.
+    base: Sequence,
     pieces: Pieces,
     /// The position in the index; `None` if there is none.
     lower: Option<IndexPosition>,
@@ -182,6 +184,7 @@ impl IndexPosition {
             Direction::Backward => scan.from(),
         };
         // Of what is below other index blocks, nothing is known here.
+        let end = end.map(|place| table.place_in_file(place));
         let Some((key, sequence)) = end.filter(|end| table.index.top().floor(end.0, end.1) == self.top) else {
             return usize::MAX;
         };
@@ -243,6 +246,11 @@ impl DataPosition {
 }
 
 impl Table {
+    /// The place in the file, whose sequences are without the base, for a place in the table.
+    fn place_in_file<'a>(&self, (key, sequence): (&'a [u8], Sequence)) -> (&'a [u8], Sequence) {
+        (key, sequence.without_base(self.meta.sequence_base))
+    }
+
     /// Returns a cursor over all entries.
     pub fn cursor(self: &Arc<Self>, read: ReadPolicy) -> TableCursor {
         self.cursor_with(Pieces::new(read, Arc::default(), false))
@@ -253,6 +261,7 @@ impl Table {
         pieces.window.clear();
         let table = Arc::clone(self);
         TableCursor {
+            base: table.meta.sequence_base,
             table,
             pieces,
             lower: None,
@@ -292,6 +301,11 @@ impl TableCursor {
     pub fn prepare(&mut self, place: SeekTarget<'_>) -> Result<bool> {
         self.data.leave();
         self.is_prepared = false;
+        let place = match place {
+            SeekTarget::From(key, sequence) => SeekTarget::From(key, sequence.without_base(self.base)),
+            SeekTarget::Before(key, sequence) => SeekTarget::Before(key, sequence.without_base(self.base)),
+            end => end,
+        };
         let (top, direction) = match place {
             SeekTarget::First => (0, Direction::Forward),
             SeekTarget::Last => (self.table.index.top().len() - 1, Direction::Backward),
@@ -428,7 +442,7 @@ impl TableCursor {
 
     /// Moves to the next fence; false if there is none, or it is past the range of the scan.
     fn next_fence(&mut self) -> Result<bool> {
-        let to = self.pieces.volume.to();
+        let to = self.pieces.volume.to().map(|place| self.table.place_in_file(place));
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
         let next_top = lower.top + 1;
         if lower.at + 1 < lower.fences.len() {
@@ -447,7 +461,7 @@ impl TableCursor {
     fn previous_fence(&mut self) -> Result<bool> {
         let lower = self.lower.as_mut().expect("a cursor that leaves a data block stands in the index");
         if let Some(from) = self.pieces.volume.from()
-            && lower.is_at_or_before(&self.table, from)
+            && lower.is_at_or_before(&self.table, self.table.place_in_file(from))
         {
             return Ok(false);
         }
@@ -512,12 +526,14 @@ impl TableCursor {
     }
 
     fn try_seek(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        let sequence = sequence.without_base(self.base);
         self.descend(key, sequence, Direction::Forward)?;
         self.data.go(&self.table, |cursor, block| cursor.seek(block, key, sequence))?;
         self.first_of_next_block()
     }
 
     fn try_seek_before(&mut self, key: &[u8], sequence: Sequence) -> Result<()> {
+        let sequence = sequence.without_base(self.base);
         self.descend(key, sequence, Direction::Backward)?;
         self.data.go(&self.table, |cursor, block| cursor.seek_before(block, key, sequence))?;
         self.last_of_previous_block()
@@ -577,7 +593,8 @@ impl Source for TableCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.data.entry()
+        let entry = self.data.entry()?;
+        Some(Entry { sequence: entry.sequence.with_base(self.base), ..entry })
     }
 
     #[inline]

@@ -23,7 +23,7 @@ use super::index::{DataBlockPosition, Index, Lower};
 use super::open_files::PooledFile;
 use super::storage::TableStorage;
 use crate::cache::{Finding, Holder};
-use crate::entry::{Entry, Query};
+use crate::entry::{Entry, Query, Sequence};
 use crate::error::{Error, Result};
 use crate::format::block::{Block, Versions};
 use crate::format::checksum::Place;
@@ -404,9 +404,12 @@ impl Table {
         is_filtered: bool,
         visit: &mut dyn FnMut(Entry<'_>, Holder<'_>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>> {
-        let mut sequence = query.sequence();
+        let is_forgotten = mistake::is_planted(Mistake::SequenceBaseForgotten);
+        let base = if is_forgotten { Sequence::ZERO } else { self.meta.sequence_base };
+        let mut sequence = query.sequence().without_base(base);
         // The first version is the youngest in the table if none is out of sight.
-        let sees_all = sequence >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
+        let sees_all =
+            query.sequence() >= self.meta.largest_sequence || mistake::is_planted(Mistake::CachedFromThePast);
         let mut visited = false;
         loop {
             let finding = measure::begin(measure::LookupPart::Index);
@@ -418,7 +421,8 @@ impl Table {
             let Some((block, origin)) = fetch.data_block(self, &handle)? else { return Ok(None) };
             let mut youngest = None;
             let ended = block
-                .versions(query.key(), sequence, &mut |entry| {
+                .versions(query.key(), sequence, &mut |mut entry| {
+                    entry.sequence = entry.sequence.with_base(base);
                     if !std::mem::replace(&mut visited, true) && sees_all {
                         youngest = Some(entry);
                     }

@@ -42,6 +42,8 @@ pub struct Salvage {
     path: PathBuf,
     place: Place,
     file: Arc<[u8]>,
+    /// The table's sequence base, as far as it is known.
+    base: Sequence,
     /// The whole data blocks, in order.
     blocks: Vec<BlockHandle>,
     /// The properties of their entries.
@@ -81,6 +83,7 @@ impl Salvage {
             path: path.to_owned(),
             place: place(database, id),
             file: file.into(),
+            base: Sequence::ZERO,
             blocks: Vec::new(),
             counted: Properties::default(),
             problems: Vec::new(),
@@ -96,6 +99,8 @@ impl Salvage {
             None => meta.cloned(),
         };
         salvage.walk(&index)?;
+        salvage.base = expected.as_ref().map_or(Sequence::ZERO, |meta| meta.sequence_base);
+        salvage.counted.set_sequence_base(salvage.base);
         salvage.compare(expected.as_ref());
         Ok(salvage)
     }
@@ -132,7 +137,7 @@ impl Salvage {
         let mut cursor = BlockCursor::default();
         cursor.seek_first(&block).map_err(flaw)?;
         while let Some(entry) = cursor.entry(&block) {
-            visit(entry)?;
+            visit(Entry { sequence: entry.sequence.with_base(self.base), ..entry })?;
             cursor.next(&block).map_err(flaw)?;
         }
         Ok(())

@@ -182,11 +182,16 @@ impl Walk<'_> {
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
         let tail = file.read_tail(0)?;
         let recorded = file.properties(footer, &tail)?;
-        self.counted.compression = recorded.compression;
+        (self.counted.compression, self.counted.ingest) = (recorded.compression, recorded.ingest);
+        self.counted.set_sequence_base(recorded.sequence_base);
         if self.counted != recorded {
             return Err(file.corruption(footer.properties.offset, "the properties are not those of the entries"));
         }
-        let from_file = recorded.into_meta(footer, meta.root_checksum, file.bytes);
+        let mut from_file = recorded.into_meta(footer, meta.root_checksum, file.bytes);
+        if from_file.ingest.is_some_and(|part| !part.is_last) && from_file.sequence_base <= meta.sequence_base {
+            // The file has a lower bound: it was finished before the ingest.
+            from_file.properties.set_sequence_base(meta.sequence_base);
+        }
         if from_file != *meta {
             return Err(file.corruption(footer.properties.offset, "the properties are not those in the manifest"));
         }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use super::broken::{Broken, broken};
 use super::run::{Cut, Run};
-use super::skips::Skip;
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use super::version::{Compaction, Level, TableUse, TreeVersion, Version};
@@ -89,10 +88,6 @@ impl Draft {
             if tree.ages_mixed && tree.runs().count() <= 1 {
                 Arc::make_mut(tree).ages_mixed = false;
             }
-            if !tree.skips.is_empty() {
-                let oldest = tree.tables().map(|table| table.meta().smallest_sequence).min();
-                Arc::make_mut(tree).skips.forget_before(oldest.unwrap_or(Sequence::MAX));
-            }
         }
         self.check_touched()?;
         self.check_new_tables()?;
@@ -167,9 +162,6 @@ impl Draft {
                 self.tree_mut(*tree)?.ages_mixed = true;
                 Ok(())
             }
-            Change::SequencesSkipped { tree, through, count } => {
-                self.tree_mut(*tree)?.skips.add(Skip { through: *through, count: *count })
-            }
             Change::WalDurable { position } => {
                 self.version.wal_durable = self.version.wal_durable.max(*position);
                 Ok(())
@@ -201,6 +193,10 @@ impl Draft {
         }
         if meta.smallest_key > meta.largest_key || meta.smallest_sequence > meta.largest_sequence {
             return broken(format!("the bounds of a table are the wrong way round: {meta:?}"));
+        }
+        let is_of_ingest = meta.ingest.is_some() && meta.sequence_base < meta.smallest_sequence;
+        if meta.sequence_base > Sequence::ZERO && !is_of_ingest {
+            return broken(format!("a table cannot have this sequence base: {meta:?}"));
         }
         if meta.created_after > edit {
             return broken(format!("a table is from the future of edit {edit:?}: {meta:?}"));

@@ -36,8 +36,6 @@ mod directory;
 
 pub mod slice;
 
-mod skips;
-
 pub mod table_file;
 
 pub mod chunks;

@@ -122,7 +122,7 @@ impl Contents for RunContents<'_> {
         let age = |slice: &Slice| {
             let meta = slice.table().meta();
             let is_garbage = meta.tombstones > 0 && meta.largest_sequence <= oldest;
-            is_garbage.then(|| self.tree.writes_since(meta.smallest_sequence, visible))
+            is_garbage.then(|| visible.0.saturating_sub(meta.smallest_sequence.0))
         };
         let garbage = |run: &Arc<Run>| {
             let age = run.slices().iter().filter_map(age).max()?;

@@ -76,11 +76,6 @@ impl TableFiles {
         &self.storage
     }
 
-    /// Opens a table that no version references yet.
-    pub fn open_unnamed(&self, database: u64, meta: &TableMeta) -> Result<Arc<Table>> {
-        Table::open_with(&self.storage, &self.dir, database, meta, FilterTarget::Units(0))
-    }
-
     /// Takes the garbage: tables that neither a slice of the current version nor a reader
     /// references. The caller may remove their files, and then calls [`TableFiles::removed`].
     pub fn take_garbage(&self) -> Vec<Arc<TableMeta>> {

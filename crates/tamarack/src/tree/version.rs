@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use super::chunks::Chunks;
 use super::run::Run;
-use super::skips::{Skip, Skips};
 use super::slice::Slice;
 use super::table_file::{TableFile, TableFiles};
 use crate::entry::Sequence;
@@ -77,7 +76,6 @@ pub struct TreeVersion {
     pub(super) flushed_through: Sequence,
     pub(super) shape: Option<ShapeBlob>,
     pub(super) ages_mixed: bool,
-    pub(super) skips: Skips,
     /// Ordered by id.
     pub(super) tables: Chunks<TableUse>,
 }
@@ -228,7 +226,6 @@ impl TreeVersion {
             flushed_through: Sequence::ZERO,
             shape: None,
             ages_mixed: false,
-            skips: Skips::default(),
             tables: Chunks::default(),
         }
     }
@@ -281,12 +278,6 @@ impl TreeVersion {
         self.ages_mixed
     }
 
-    /// Returns the number of writes after sequence `from` if the last one has sequence `now`; never
-    /// more than there were.
-    pub fn writes_since(&self, from: Sequence, now: Sequence) -> u64 {
-        self.skips.writes_since(from, now)
-    }
-
     /// Returns the range deletes, which lookups, scans and compactions consult before any run and
     /// its filters: a range delete can hide an entry although filters rightly exclude its key from
     /// all younger runs.
@@ -337,11 +328,6 @@ impl TreeVersion {
         if self.ages_mixed {
             changes.push(Change::AgesMixed { tree });
         }
-        changes.extend(self.skips.iter().map(|&Skip { through, count }| Change::SequencesSkipped {
-            tree,
-            through,
-            count,
-        }));
         changes.extend(self.tables().map(|file| Change::TableAdded { tree, meta: file.meta().clone() }));
         for (level, runs) in self.levels.iter().enumerate() {
             for (index, run) in runs.runs.iter().enumerate() {

@@ -149,6 +149,7 @@ impl Examination {
             self.check_unnamed(&path, meta.as_ref());
             unnamed.insert(number, meta);
         }
+        let undated = date_ingests(&named, &mut unnamed);
         let all_bytes: u64 = named.values().chain(unnamed.values().flatten()).map(|meta| meta.file_bytes).sum();
         let is_incomplete = !self.manifest.is_complete;
         let check = Check { env, dir, storage, database, all_bytes, is_incomplete };
@@ -169,6 +170,13 @@ impl Examination {
         self.wal(env, dir, database)?;
         let needs_all = self.lost_edits || self.wal.as_ref().is_some_and(|wal| !wal.is_sound);
         for (number, meta) in unnamed {
+            if let Some(meta) = meta.as_ref().filter(|_| needs_all && undated.contains(&number)) {
+                let what = format!(
+                    "the table is one of an ingest whose last table is missing, so that nothing says when its entries were written: they count as written after sequence {}",
+                    meta.sequence_base.0
+                );
+                self.report.problems.push(Error::corruption(&FileName::Table(number).path(dir), 0, what));
+            }
             let found = match meta {
                 Some(meta) if needs_all => check.named(meta, true, &mut self.report, progress)?,
                 Some(meta) => Found::Unnamed(meta),
@@ -177,6 +185,11 @@ impl Examination {
                     let path = FileName::Table(number).path(dir);
                     let salvage = Salvage::read(&**env, &path, database, TableId(number), None)?;
                     self.report.problems.extend_from_slice(salvage.problems());
+                    // Outside of ingested tables, one entry has the first sequence number.
+                    if salvage.counted().entries > 1 && salvage.counted().largest_sequence == Sequence(1) {
+                        let what = "the table is one of an ingest, but nothing says when its entries were written: they count as the oldest";
+                        self.report.problems.push(Error::corruption(&path, 0, what));
+                    }
                     Found::Damaged(None)
                 }
                 None => Found::Unfinished,
@@ -243,6 +256,28 @@ impl Examination {
         });
         self.report.unnamed = paths.collect::<Vec<PathBuf>>();
     }
+}
+
+/// Gives tables that the manifest does not name the sequence base of their ingest, which its last
+/// table knows. Returns the tables of other ingests, which have the largest lower bound.
+fn date_ingests(named: &BTreeMap<u64, TableMeta>, unnamed: &mut BTreeMap<u64, Option<TableMeta>>) -> BTreeSet<u64> {
+    let mut bases: BTreeMap<u64, (bool, Sequence)> = BTreeMap::new();
+    let of_manifest = named.values().map(|meta| (true, meta));
+    for (is_exact, meta) in of_manifest.chain(unnamed.values().flatten().map(|meta| (false, meta))) {
+        let Some(part) = meta.ingest else { continue };
+        let base = bases.entry(part.first_table).or_default();
+        *base = (*base).max((is_exact || part.is_last, meta.sequence_base));
+    }
+    let mut undated = BTreeSet::new();
+    for meta in unnamed.values_mut().flatten() {
+        let Some(part) = meta.ingest else { continue };
+        let (is_exact, base) = bases[&part.first_table];
+        meta.properties.set_sequence_base(base);
+        if !is_exact {
+            undated.insert(meta.id.0);
+        }
+    }
+    undated
 }
 
 /// What tables are checked with.

@@ -65,15 +65,6 @@ use crate::write::interval::IntervalSync;
 use crate::write::reserve::Reserve;
 use crate::write::throttle::Throttle;
 
-/// Error: writers reached the sequence that was reserved for a run, which would no longer be
-/// younger than their entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Overtaken;
-
-/// Minimum distance between the last sequence and a reserved one: an hour at a million writes per
-/// second. Of 2^55 sequences, this allows eight million ingested runs.
-pub const RESERVED: u64 = 1 << 32;
-
 /// When a write is acknowledged, and which failures it then survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
@@ -169,9 +160,7 @@ struct Lead {
     filled_bytes: u64,
     /// The number of the next group, for the publisher.
     number: u64,
-    /// The last sequence that was reserved for an ingested run.
-    reserved: Sequence,
-    /// Sequences were skipped since the last entry, so the next one begins a new WAL segment.
+    /// A run took sequence numbers since the last entry, so the next one begins a new WAL segment.
     skipped: bool,
 }
 
@@ -253,7 +242,7 @@ impl CommitQueue {
             ),
             lead: Mutex::new(
                 Rank::CommitLead,
-                Lead { next: last.next(), memtable, filled_bytes, number: 0, reserved: last, skipped: false },
+                Lead { next: last.next(), memtable, filled_bytes, number: 0, skipped: false },
             ),
             publisher: Mutex::new(Rank::CommitPublisher, Publisher { next: 0, applied: VecDeque::new() }),
             interval,
@@ -303,68 +292,57 @@ impl CommitQueue {
         write.check(self.settings.write_bytes_max)
     }
 
-    /// Reserves a sequence for all entries of a run that is built beside writers. Writers stay
-    /// below it for at least [`RESERVED`] entries, and no other run gets it.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] if half of all sequences are used; the rest is for writers.
-    pub fn reserve(&self) -> Result<Sequence> {
-        let mut lead = self.lead.lock();
-        let reserved = lead.next.0.max(lead.reserved.0) + RESERVED;
-        if reserved > Sequence::MAX.0 / 2 {
-            let what = "half of all sequence numbers are used, so no more runs can be ingested; write the entries instead, or copy them to a new database";
-            return Err(Error::InvalidArgument(what.to_owned()));
-        }
-        lead.reserved = Sequence(reserved);
-        Ok(lead.reserved)
-    }
-
     /// Returns the raw bytes written since the last rotation of the memtable.
     pub fn filled_bytes(&self) -> u64 {
         self.lead.lock().filled_bytes
     }
 
-    /// Installs a run that was built under `reserved` as the youngest of the tree, between two
-    /// groups: everything acknowledged before is in older runs, and later writes get later
-    /// sequences. `install` commits the edit, given the last sequence of a write; the run is
-    /// durable then, and this makes it visible.
+    /// Installs `run`, which has so many entries, as the youngest of the tree, between two groups.
+    /// As a batch would, it takes as many sequence numbers as it has entries; all of its entries
+    /// get the last of these. So everything acknowledged before is older, and later writes are
+    /// younger.
     ///
     /// Writers are stopped meanwhile: the memtable is rotated, and its flush is waited for. So
-    /// memtables should have been flushed right before. Returns how long writers were stopped.
+    /// memtables should have been flushed right before. While the flush runs, `end` gives the run
+    /// its sequence number; then `install` commits the edit. The run is durable then, and this
+    /// makes it visible. Returns what `install` does, and how long writers were stopped.
     ///
     /// # Errors
-    /// [`Overtaken`] if writers have reached `reserved`. Otherwise as
-    /// [`CommitQueue::rotate_memtable`] and `install`; nothing has changed, unless the error is
-    /// [`Error::Stopped`].
-    pub fn install_run(
+    /// As [`CommitQueue::rotate_memtable`], `end` and `install`; nothing has changed, unless the
+    /// error is [`Error::Stopped`].
+    pub fn install_run<R, T>(
         &self,
-        reserved: Sequence,
-        install: impl FnOnce(Sequence) -> Result<()>,
-    ) -> Result<Result<Duration, Overtaken>> {
+        run: &mut R,
+        entries: u64,
+        end: impl FnOnce(&mut R, Sequence) -> Result<()>,
+        install: impl FnOnce(&mut R, Sequence) -> Result<T>,
+    ) -> Result<(T, Duration)> {
         let mut lead = self.lead.lock();
         let began = self.env.now();
         self.database.health.check_running()?;
-        if lead.next > reserved && !mistake::is_planted(Mistake::RunOvertaken) {
-            return Ok(Err(Overtaken));
+        let last = Sequence(lead.next.0 - 1);
+        let sequence = Sequence(last.0 + entries);
+        assert!(sequence < Sequence::MAX, "sequence numbers are used up: {entries} entries after {last:?}");
+        let flushes = !mistake::is_planted(Mistake::RunBelowMemtables);
+        if flushes && lead.filled_bytes > 0 {
+            self.rotate_under_lead(&mut lead)?;
         }
-        if !mistake::is_planted(Mistake::RunBelowMemtables) {
-            if lead.filled_bytes > 0 {
-                self.rotate_under_lead(&mut lead)?;
-            }
+        end(run, sequence)?;
+        if flushes {
             self.wait_for_flushes()?;
         }
-        install(Sequence(lead.next.0 - 1))?;
-        self.wal.skip_to(reserved);
-        (lead.next, lead.skipped) = (reserved.next(), true);
+        let installed = install(run, sequence)?;
+        self.wal.skip_to(sequence);
+        (lead.next, lead.skipped) = (sequence.next(), true);
         let number = lead.number;
         lead.number += 1;
         let (group, memtable) = (Arc::new(Group::new()), lead.memtable.clone());
         drop(lead);
         let stopped_for = self.env.now() - began;
-        group.finish(Ok(Logged { first: reserved, last: reserved, number, memtable }));
+        group.finish(Ok(Logged { first: sequence, last: sequence, number, memtable }));
         self.publish(&group, number);
         group.wait(|phase| phase == PUBLISHED);
-        Ok(Ok(stopped_for))
+        Ok((installed, stopped_for))
     }
 
     /// Blocks until no immutable memtable is left.

@@ -9,6 +9,6 @@ pub mod reserve;
 pub mod throttle;
 
 pub use batch::{Batch, KEY_BYTES_MAX, Write};
-pub use commit::{CommitQueue, CommitSettings, Durability, Overtaken};
+pub use commit::{CommitQueue, CommitSettings, Durability};
 pub use interval::IntervalSync;
 pub use reserve::{Reserve, ReserveBytes};

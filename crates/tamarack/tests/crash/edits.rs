@@ -155,14 +155,14 @@ fn sum_up(moment: &Moment<'_>, path: &Path, offset: u64) -> Option<Edit> {
 fn purposes(edit: &Edit) -> Vec<Purpose> {
     let has = |is: fn(&Change) -> bool| edit.changes.iter().any(is);
     let adds_tables = has(|change| matches!(change, Change::TableAdded { .. }));
-    let skips = has(|change| matches!(change, Change::SequencesSkipped { .. }));
+    let ingests = has(|change| matches!(change, Change::TableAdded { meta, .. } if meta.ingest.is_some()));
     let removes_runs = has(|change| matches!(change, Change::RunRemoved { .. }));
     let flushes = has(|change| matches!(change, Change::FlushedThrough { .. }));
     let advances = has(|change| matches!(change, Change::CompactionAdvanced { .. }));
     let moves = has(|change| matches!(change, Change::CompactionAdvanced { outputs, .. } if !outputs.is_empty()));
     [
-        (skips, Purpose::RunIsIngested),
-        (flushes && !removes_runs && !skips, Purpose::FlushIntoNewRun),
+        (ingests, Purpose::RunIsIngested),
+        (flushes && !removes_runs && !ingests, Purpose::FlushIntoNewRun),
         (flushes && removes_runs, Purpose::FlushIntoActiveRun),
         (has(|change| matches!(change, Change::CompactionBegun { .. })), Purpose::CompactionBegins),
         (advances && adds_tables, Purpose::CompactionAdvancesByTables),

@@ -121,13 +121,6 @@ impl Timeline {
         self.commits.push(commit);
     }
 
-    /// Appends a run that is ingested under this sequence.
-    pub(crate) fn push_ingest(&mut self, commit: Arc<Commit>, change: u64, sequence: u64) {
-        let Point { digest, .. } = self.points[self.commits.len()];
-        self.points.push(Point { written: sequence, digest: digest.wrapping_add(change) });
-        self.commits.push(commit);
-    }
-
     /// Forgets all but the first `len` commits.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.commits.truncate(len);

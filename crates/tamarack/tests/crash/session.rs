@@ -258,7 +258,7 @@ impl Session {
         let commit = Arc::new(commit);
         let before = if self.faulty { Some(self.state.clone()) } else { None };
         let change = commit.apply(&mut self.state);
-        Arc::make_mut(&mut self.ledger.lock().line).push_ingest(commit.clone(), change, ingest.sequence());
+        Arc::make_mut(&mut self.ledger.lock().line).push(commit.clone(), change);
         let put = |change: &crate::history::KeyChange| {
             ingest.put(&change.key, change.value.as_ref().expect("only puts are ingested"))
         };

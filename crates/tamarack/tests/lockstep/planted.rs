@@ -104,8 +104,8 @@ fn a_run_that_comes_before_what_is_in_buffers_is_noticed() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn a_run_that_others_have_overtaken_is_noticed() {
-    is_noticed_in_compactions(Mistake::RunOvertaken);
+fn a_forgotten_sequence_base_is_noticed() {
+    is_noticed_in_compactions(Mistake::SequenceBaseForgotten);
 }
 
 /// Fails if no history notices a mistake that is not in the harness but in the engine itself. The

@@ -42,8 +42,8 @@ pub(crate) struct Coverage {
     pub(crate) stops: u64,
     pub(crate) items_scanned: u64,
     pub(crate) ingests: u64,
-    /// Ingests that were overtaken.
-    pub(crate) ingested_again: u64,
+    /// Ingests that were finished while another was open.
+    pub(crate) ingests_beside: u64,
     pub(crate) flushes: u64,
     pub(crate) compactions: u64,
     /// Runs that were moved without rewriting.
@@ -259,10 +259,10 @@ impl<'a> LockstepRun<'a> {
     fn finish_ingest(&mut self, slot: u8) -> Result<(), String> {
         let Some(writes) = self.model.ingests.remove(&slot) else { return Ok(()) };
         match self.world.finish_ingest(slot) {
-            Ok(_) if self.model.stopped => Err("something was ingested after writing had ended".to_owned()),
-            Ok(again) => {
+            Ok(()) if self.model.stopped => Err("something was ingested after writing had ended".to_owned()),
+            Ok(()) => {
                 self.coverage.ingests += 1;
-                self.coverage.ingested_again += u64::from(again);
+                self.coverage.ingests_beside += u64::from(!self.model.ingests.is_empty());
                 if !writes.is_empty() {
                     self.model.acknowledge(&writes, Level::Sync, self.world.now());
                 }

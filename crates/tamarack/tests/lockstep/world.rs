@@ -369,10 +369,9 @@ impl World {
         Ok(())
     }
 
-    /// Whether another that was finished made this one write its tables again.
-    pub(crate) fn finish_ingest(&mut self, slot: u8) -> Result<bool> {
+    pub(crate) fn finish_ingest(&mut self, slot: u8) -> Result<()> {
         let ingest = self.ingests.remove(&slot).expect("the world has the ingests that the model has");
-        Ok(ingest.finish()?.written_again)
+        ingest.finish().map(drop)
     }
 
     pub(crate) fn drop_ingest(&mut self, slot: u8) {

@@ -16,7 +16,7 @@ use tamarack_format::current::{decode_current, encode_current};
 use tamarack_format::edit::{Change, CompactionId, Edit, EditError, KeyRange, RunId, ShapeBlob, SliceSpec};
 use tamarack_format::entry::Sequence;
 use tamarack_format::meta::{EditNumber, TableId, TableMeta, TreeId};
-use tamarack_format::properties::{Properties, Special};
+use tamarack_format::properties::{IngestPart, Properties, Special};
 use tamarack_format::record::{FILE_HEADER_BYTES, FileHeader, Position, RecordBuffer, record_at};
 
 const STEP: Step = Step("test: write a file");
@@ -34,7 +34,6 @@ fn changes() -> Vec<(&'static str, Change)> {
         root_checksum: 0x0123_4567_89AB_CDEF,
         digest_bytes: 3300,
         created_after: EditNumber(6),
-        sequence_base: Sequence(1 << 20),
         properties: Properties {
             entries: 1000,
             tombstones: 3,
@@ -43,6 +42,8 @@ fn changes() -> Vec<(&'static str, Change)> {
             largest_key: b"pear".to_vec(),
             smallest_sequence: Sequence(5),
             largest_sequence: Sequence::MAX,
+            sequence_base: Sequence(4),
+            ingest: Some(IngestPart { first_table: 30, is_last: true }),
             filter_kind: 1,
             filter_bits: 10_000,
             compression: Compression::Zstd { level: -3 },
@@ -95,7 +96,6 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("ages mixed", Change::AgesMixed { tree: TreeId::DEFAULT }),
         ("tree named", Change::TreeNamed { tree: TreeId(1), name: "prices".into() }),
         ("tree dropped", Change::TreeDropped { tree: TreeId(1) }),
-        ("sequences skipped", Change::SequencesSkipped { tree, through: Sequence(5 << 32), count: 4_294_000_000 }),
     ]
 }
 

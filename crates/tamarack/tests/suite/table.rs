@@ -128,10 +128,20 @@ fn memory() -> Arc<dyn Env> {
     env
 }
 
-fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned]) -> TableMeta {
+/// Builds a table whose file has the sequences of the entries without `base`, as an ingest does.
+fn build(env: &dyn Env, settings: TableSettings, entries: &[Owned], base: Sequence) -> TableMeta {
     let mut builder = TableBuilder::create(env, Path::new("db"), settings).expect("a new file");
+    if base > Sequence::ZERO {
+        builder = builder.ingested(settings.id);
+    }
     for entry in entries {
-        builder.add(entry.as_entry()).expect("space on the disk");
+        let sequence = entry.sequence.without_base(base);
+        builder.add(Entry { sequence, ..entry.as_entry() }).expect("space on the disk");
+    }
+    if base > Sequence::ZERO {
+        // Finished in two steps, as the last table of an ingest.
+        builder.write_body().expect("space on the disk").sync().expect("space on the disk");
+        builder.end_ingest(base);
     }
     builder.finish().expect("space on the disk")
 }
@@ -244,9 +254,19 @@ fn check_walks(
 }
 
 fn check_everything(random: &mut Random, style: &Style, settings: TableSettings, steps: u64) {
-    let entries = random_entries(random, style);
+    let mut entries = random_entries(random, style);
     let env = memory();
-    let meta = build(&*env, settings, &entries);
+    let mut base = Sequence::ZERO;
+    let of_ingest = |entry: &Owned| (1..Sequence::MAX.0 / 2).contains(&entry.sequence.0);
+    if random.one_in(2) && entries.iter().any(of_ingest) {
+        // Somewhere among the sequences that are looked up.
+        base = Sequence(1 + random.below(style.sequence_max.min(Sequence::MAX.0 / 2) + 1));
+        entries.retain(of_ingest);
+        entries.iter_mut().for_each(|entry| entry.sequence = entry.sequence.with_base(base));
+    }
+    let meta = build(&*env, settings, &entries, base);
+    assert_eq!(meta.sequence_base, base);
+    assert_eq!(Some(meta.smallest_sequence), entries.iter().map(|entry| entry.sequence).min());
     assert_eq!(meta.entries, entries.len() as u64);
     assert_eq!(meta.raw_bytes, entries.iter().map(|e| e.as_entry().raw_bytes()).sum::<u64>());
     let path = FileName::Table(7).path(Path::new("db"));

@@ -54,7 +54,6 @@ fn kind(change: &Change) -> &'static str {
         Change::WalReopened => "log reopened",
         Change::WalDurable { .. } => "log durable",
         Change::AgesMixed { .. } => "ages mixed",
-        Change::SequencesSkipped { .. } => "sequences skipped",
     }
 }
 
@@ -90,9 +89,6 @@ pub(super) fn words(change: &Change) -> String {
         Change::WalReopened => "log reopened".to_owned(),
         Change::WalDurable { position } => format!("log durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
-        Change::SequencesSkipped { through, count, .. } => {
-            format!("{count} of the sequences up to {} skipped", through.0)
-        }
     }
 }
 
@@ -110,8 +106,11 @@ pub(super) fn shape_words(blob: &ShapeBlob) -> String {
 }
 
 fn table(meta: &TableMeta) -> String {
+    let ingest = meta.ingest.map_or_else(String::new, |part| {
+        format!(", of the ingest that began with table {}, sequence base {}", part.first_table, meta.sequence_base.0)
+    });
     format!(
-        "table {} added: {}, {}, keys {} to {}, sequences {} to {}",
+        "table {} added: {}, {}, keys {} to {}, sequences {} to {}{ingest}",
         meta.id.0,
         plural(meta.entries, "entry"),
         show_bytes(meta.file_bytes),

@@ -92,7 +92,11 @@ fn footer(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Res
 }
 
 fn facts_of(properties: &Properties) -> Vec<Cell> {
-    vec![
+    let ingest = properties.ingest.map(|part| {
+        let base = if part.is_last { "sequence_base" } else { "sequence_base_at_least" };
+        [Cell::number("ingest", part.first_table), Cell::number(base, properties.sequence_base.0)]
+    });
+    let facts = vec![
         Cell::count("entries", properties.entries),
         Cell::count("tombstones", properties.tombstones),
         Cell::size("raw_bytes", properties.raw_bytes),
@@ -100,7 +104,8 @@ fn facts_of(properties: &Properties) -> Vec<Cell> {
         Cell::number("largest_sequence", properties.largest_sequence.0),
         Cell::bytes("smallest_key", &properties.smallest_key),
         Cell::bytes("largest_key", &properties.largest_key),
-    ]
+    ];
+    facts.into_iter().chain(ingest.into_iter().flatten()).collect()
 }
 
 fn filter_facts(filter: Option<&Filter>, footer: &Footer) -> Vec<Cell> {
@@ -460,7 +465,8 @@ impl<'w, 'a, 'o> Walk<'w, 'a, 'o> {
         let Some(properties) = properties else { return };
         self.counted.largest_key = self.last.take().unwrap_or_default().0;
         (self.counted.filter_kind, self.counted.filter_bits) = (properties.filter_kind, properties.filter_bits);
-        self.counted.compression = properties.compression;
+        (self.counted.compression, self.counted.ingest) = (properties.compression, properties.ingest);
+        self.counted.set_sequence_base(properties.sequence_base);
         if self.counted != *properties {
             self.report.damaged(self.footer.properties.offset, "properties: they are not those of the entries");
         }

@@ -200,7 +200,13 @@ impl Scheduler {
         let rewrite = matches!(cause, Cause::Compact | Cause::CompactRange | Cause::TombstonesDue { .. });
         let pieces = inputs.pieces(ranges, self.settings.threads, table_bytes, rewrite)?;
         assert!(!pieces.is_empty(), "a job has something to do: {task:?} in {ranges:?}");
-        let grown = self.shape_after(schedule, version, &task);
+        // All other growth happens before its job begins.
+        let grown = match &task {
+            Task::Flush { immutable, .. } => {
+                self.shape_after_arrival(schedule, version, 1, Bytes(immutable.memtable.raw_bytes()))
+            }
+            Task::Compaction { .. } | Task::Range { .. } => None,
+        };
         let shape = grown.as_ref().unwrap_or(schedule.shape());
         let filter = self.filters.for_job(shape, tree, &task);
         let number = schedule.jobs.next_number();
@@ -229,13 +235,19 @@ impl Scheduler {
         Ok(number)
     }
 
-    /// Returns the shape after this flush if it fills the only level, and the tree grows. (All
-    /// other growth happens before its job begins.)
-    fn shape_after(&self, schedule: &mut Schedule, version: &Version, task: &Task) -> Option<Shape> {
-        let Task::Flush { immutable, .. } = task else { return None };
-        let data = schedule.counts(version.edit_number(), self.tree.of(version)).0.bytes();
-        let all = data + Bytes(immutable.memtable.raw_bytes());
-        if schedule.shape().last() > 1 || !planner::is_level_full(schedule.shape(), 1, all.0) {
+    /// Returns the shape that the tree takes if so much arrives at this level: a larger one if that
+    /// fills the last level.
+    pub(super) fn shape_after_arrival(
+        &self,
+        schedule: &mut Schedule,
+        version: &Version,
+        level: usize,
+        bytes: Bytes,
+    ) -> Option<Shape> {
+        let last = schedule.shape().last();
+        let occupancy = schedule.counts(version.edit_number(), self.tree.of(version)).0;
+        let (in_last, all) = (occupancy.level_bytes(last) + bytes, occupancy.bytes() + bytes);
+        if level < last || !planner::is_level_full(schedule.shape(), last, in_last.0) {
             return None;
         }
         growth::grown(&**schedule.policy(), schedule.shape(), all)

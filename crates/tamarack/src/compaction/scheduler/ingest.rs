@@ -1,16 +1,18 @@
-//! How a run that was built outside becomes part of the tree: one edit, under the scheduler's lock,
-//! while nobody writes and nothing is in buffers.
+//! How an ingested run becomes part of the tree: one edit, under the scheduler's lock, while nobody
+//! writes and no entry is in a memtable.
 
-use tamarack_model::{Bytes, RunId as RunName, growth, planner};
+use tamarack_model::{Bytes, RunId as RunName, Shape, planner};
 
 use super::{Scheduler, TABLE_BYTES_MAX, TABLE_BYTES_MIN};
 use crate::compaction::edits;
 use crate::compaction::output::CompactionOutput;
+use crate::compaction::schedule::Schedule;
 use crate::database::Activity;
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::format::edit::Change;
 use crate::table::FilterSettings;
+use crate::tree::version::Version;
 
 /// How many tables of a run that is ingested may wait for their sync: by then the device has
 /// written them.
@@ -39,7 +41,7 @@ impl Scheduler {
     /// [`Error::Io`] if there is no thread to write them.
     pub fn ingest_output(&self, raw_bytes: u64, entries: u64) -> Result<CompactionOutput> {
         let (table_bytes, filter) = self.ingest_tables(raw_bytes, entries);
-        self.output_context.output(table_bytes, filter).written_behind(SYNCED_BEHIND)
+        self.output_context.output(table_bytes, filter).of_ingest().written_behind(SYNCED_BEHIND)
     }
 
     /// The size of such a run's next table, and its filter, now that it has so much. A run that is
@@ -49,17 +51,21 @@ impl Scheduler {
         let table_bytes = self.settings.table_bytes.unwrap_or_else(derived);
         let mut schedule = self.schedule.lock();
         let version = self.manifest.version();
-        let (policy, present) = (schedule.policy().clone(), schedule.shape().clone());
-        let (occupancy, in_progress) = schedule.counts(version.edit_number(), self.tree.of(&version));
+        let shape = schedule.shape().clone();
         let bytes = Bytes(raw_bytes + table_bytes);
-        let all = occupancy.bytes() + bytes;
-        let grown = (all > present.holds()).then(|| growth::grown(&*policy, &present, all)).flatten();
-        let shape = &grown.unwrap_or(present);
-        let level = planner::entrance(shape, occupancy, &in_progress, bytes);
+        let level = self.entrance(&mut schedule, &version, &shape, bytes);
+        let shape = self.shape_after_arrival(&mut schedule, &version, level, bytes).unwrap_or(shape);
+        let level = self.entrance(&mut schedule, &version, &shape, bytes);
         // Of what comes, each entry is about as large as those that came.
         let entry_bytes = if entries == 0 { ENTRY_BYTES_GUESSED } else { raw_bytes as f64 / entries as f64 };
         let entries = ((bytes.as_f64() / entry_bytes) as u64).max(1);
-        (table_bytes, self.filters.for_youngest(shape, self.tree.of(&version), level, bytes, entries))
+        (table_bytes, self.filters.for_youngest(&shape, self.tree.of(&version), level, bytes, entries))
+    }
+
+    /// The level of `shape` where a run of so many bytes arrives.
+    fn entrance(&self, schedule: &mut Schedule, version: &Version, shape: &Shape, bytes: Bytes) -> usize {
+        let (occupancy, in_progress) = schedule.counts(version.edit_number(), self.tree.of(version));
+        planner::entrance(shape, occupancy, &in_progress, bytes)
     }
 
     /// Has flushes make runs of their own until the returned value is dropped, so that they take no
@@ -70,32 +76,30 @@ impl Scheduler {
         RunExpected(self)
     }
 
-    /// Makes the finished tables of `output`, whose entries all have the sequence `through`, the
-    /// youngest run of the tree. `last` is the last sequence of a write, and everything up to that
-    /// is in tables; writing goes on after `through`. Returns the level where the run arrives.
+    /// Makes the finished tables of `output`, all of whose entries have the sequence `through`, the
+    /// youngest run of the tree. All older writes are in tables; later ones get later sequences.
+    /// Returns the level where the run arrives.
     ///
     /// # Errors
     /// [`Error::Io`] if nothing has changed; [`Error::Stopped`] if that is unknown.
-    pub fn install_run(&self, output: &mut CompactionOutput, last: Sequence, through: Sequence) -> Result<usize> {
-        assert!(last < through, "writers and other runs stay below {through:?}, but {last:?} is written");
+    pub fn install_run(&self, output: &mut CompactionOutput, through: Sequence) -> Result<usize> {
         let mut schedule = self.schedule.lock();
         // Closing the database waits for this lock once it has ended writing.
         self.database.health.check_running()?;
         let version = self.manifest.version();
         let shape = schedule.shape().clone();
-        let (occupancy, in_progress) = schedule.counts(version.edit_number(), self.tree.of(&version));
         let tables = output.finished();
         let raw_bytes: u64 = tables.iter().map(|table| table.raw_bytes).sum();
-        let entries: u64 = tables.iter().map(|table| table.entries).sum();
-        let level = planner::entrance(&shape, occupancy, &in_progress, Bytes(raw_bytes));
+        for table in tables {
+            let bounds = (table.smallest_sequence, table.largest_sequence);
+            assert_eq!(bounds, (through, through), "a run with the sequence {through:?} has the table {table:?}");
+        }
+        let level = self.entrance(&mut schedule, &version, &shape, Bytes(raw_bytes));
         let run = self.manifest.new_run_id();
-        let skipped = (through.0 - last.0).saturating_sub(entries);
         let mut changes: Vec<Change> = edits::added(self.tree.id(), tables).collect();
         changes.push(Change::RunAdded { tree: self.tree.id(), run, level: level as u32, index: 0 });
         changes.push(Change::SlicesAdded { tree: self.tree.id(), run, slices: edits::whole(tables).collect() });
         changes.push(Change::FlushedThrough { tree: self.tree.id(), sequence: through });
-        let skip = Change::SequencesSkipped { tree: self.tree.id(), through, count: skipped };
-        changes.extend((skipped > 0).then_some(skip));
         self.install(changes, Activity::Flush)?;
         let tables = output.installed();
         self.counters.ingests.add(1);

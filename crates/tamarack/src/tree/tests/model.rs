@@ -350,7 +350,6 @@ pub(super) fn meta(id: TableId, from: usize, to: usize, sequences: (u64, u64)) -
         root_checksum: id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         digest_bytes: 0,
         created_after: EditNumber(0),
-        sequence_base: Sequence::ZERO,
         properties: Properties {
             entries: (to - from) as u64,
             raw_bytes: 100,
