@@ -157,7 +157,7 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
         /// The compaction.
-        merge: CompactionId,
+        compaction: CompactionId,
         /// Its input runs: neighbours, young to old, in no other compaction.
         inputs: Vec<RunId>,
         /// Its output run: next to the inputs, in no other compaction.
@@ -169,7 +169,7 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
         /// The compaction.
-        merge: CompactionId,
+        compaction: CompactionId,
         /// The range, which was not handed over before.
         range: KeyRange,
         /// The new slices of the output, in key order, within the range; none if no entry was kept.
@@ -181,7 +181,7 @@ pub enum Change {
         /// The tree.
         tree: TreeId,
         /// The compaction.
-        merge: CompactionId,
+        compaction: CompactionId,
     },
     /// Runs move to other levels without passing each other.
     Relabelled {
@@ -331,9 +331,9 @@ mod tag {
     pub(super) const SLICES_ADDED: u8 = 6;
     pub(super) const RUN_CUT: u8 = 7;
     pub(super) const RUN_REMOVED: u8 = 8;
-    pub(super) const MERGE_BEGUN: u8 = 9;
-    pub(super) const MERGE_ADVANCED: u8 = 10;
-    pub(super) const MERGE_ENDED: u8 = 11;
+    pub(super) const COMPACTION_BEGUN: u8 = 9;
+    pub(super) const COMPACTION_ADVANCED: u8 = 10;
+    pub(super) const COMPACTION_ENDED: u8 = 11;
     pub(super) const RELABELLED: u8 = 12;
     pub(super) const SHAPE_SET: u8 = 13;
     pub(super) const FLUSHED_THROUGH: u8 = 14;
@@ -390,19 +390,21 @@ impl Change {
                 tag
             }
             Self::RunRemoved { tree, run } => put_numbers(out, tag::RUN_REMOVED, &[tree.0.into(), run.0]),
-            Self::CompactionBegun { tree, merge, inputs, output } => {
-                let tag = put_numbers(out, tag::MERGE_BEGUN, &[tree.0.into(), merge.0]);
+            Self::CompactionBegun { tree, compaction, inputs, output } => {
+                let tag = put_numbers(out, tag::COMPACTION_BEGUN, &[tree.0.into(), compaction.0]);
                 put_list(out, inputs, put_run);
                 put_run(out, output);
                 tag
             }
-            Self::CompactionAdvanced { tree, merge, range, outputs } => {
-                let tag = put_numbers(out, tag::MERGE_ADVANCED, &[tree.0.into(), merge.0]);
+            Self::CompactionAdvanced { tree, compaction, range, outputs } => {
+                let tag = put_numbers(out, tag::COMPACTION_ADVANCED, &[tree.0.into(), compaction.0]);
                 put_range(out, range);
                 put_list(out, outputs, put_slice);
                 tag
             }
-            Self::CompactionEnded { tree, merge } => put_numbers(out, tag::MERGE_ENDED, &[tree.0.into(), merge.0]),
+            Self::CompactionEnded { tree, compaction } => {
+                put_numbers(out, tag::COMPACTION_ENDED, &[tree.0.into(), compaction.0])
+            }
             Self::Relabelled { tree, levels } => {
                 let tag = put_numbers(out, tag::RELABELLED, &[tree.0.into()]);
                 put_list(out, levels, |out, runs| put_list(out, runs, put_run));
@@ -456,19 +458,19 @@ impl Change {
             }
             tag::RUN_CUT => Self::RunCut { tree: tree(reader)?, run: run(reader)?, range: range(reader)? },
             tag::RUN_REMOVED => Self::RunRemoved { tree: tree(reader)?, run: run(reader)? },
-            tag::MERGE_BEGUN => Self::CompactionBegun {
+            tag::COMPACTION_BEGUN => Self::CompactionBegun {
                 tree: tree(reader)?,
-                merge: merge(reader)?,
+                compaction: compaction(reader)?,
                 inputs: list(reader, run)?,
                 output: run(reader)?,
             },
-            tag::MERGE_ADVANCED => Self::CompactionAdvanced {
+            tag::COMPACTION_ADVANCED => Self::CompactionAdvanced {
                 tree: tree(reader)?,
-                merge: merge(reader)?,
+                compaction: compaction(reader)?,
                 range: range(reader)?,
                 outputs: list(reader, slice)?,
             },
-            tag::MERGE_ENDED => Self::CompactionEnded { tree: tree(reader)?, merge: merge(reader)? },
+            tag::COMPACTION_ENDED => Self::CompactionEnded { tree: tree(reader)?, compaction: compaction(reader)? },
             tag::RELABELLED => {
                 Self::Relabelled { tree: tree(reader)?, levels: list(reader, |reader| list(reader, run))? }
             }
@@ -558,7 +560,7 @@ fn run(reader: &mut Reader<'_>) -> Result<RunId, EditError> {
     number(reader).map(RunId)
 }
 
-fn merge(reader: &mut Reader<'_>) -> Result<CompactionId, EditError> {
+fn compaction(reader: &mut Reader<'_>) -> Result<CompactionId, EditError> {
     number(reader).map(CompactionId)
 }
 

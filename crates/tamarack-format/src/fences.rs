@@ -1,5 +1,5 @@
-//! [`Fences`]: a decoded index block, ready to be searched: the top index of a table, or a lower index
-//! block.
+//! [`Fences`]: a decoded index block, ready to be searched: the top index of a table, or a lower
+//! index block.
 //!
 //! A search compares integers first ([`Prefixes`]), and allocates nothing.
 //!

@@ -1,7 +1,7 @@
 //! Numbered fields: the extensible form of a record.
 //!
 //! ```text
-//! fields   number varint │ length varint │ bytes │ number … │ …      numbers ascend, to the end of the record
+//! fields   number varint │ length varint │ bytes │ number … │ …     ascending, to the record's end
 //! ```
 //!
 //! A field that is zero or empty is left out, so that one value has one encoding. **The parity of a

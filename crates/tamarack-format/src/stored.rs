@@ -246,8 +246,8 @@ pub fn open_block(stored: Cow<'_, [u8]>, place: Place, handle: &BlockHandle) -> 
     }
 }
 
-/// As [`open_block`], but puts the payload into `payload`, in the place of what it holds: for readers
-/// of many blocks one after the other.
+/// As [`open_block`], but puts the payload into `payload`, in the place of what it holds: for
+/// readers of many blocks one after the other.
 pub fn open_block_into(stored: &[u8], place: Place, handle: &BlockHandle, payload: &mut Vec<u8>) -> Result<(), Flaw> {
     let (tag, body_bytes) = check(stored, place, handle)?;
     decompress(tag, &stored[..body_bytes], payload)
@@ -303,8 +303,8 @@ impl<'a> Search<'a> {
     pub fn block_at(&mut self, offset: u64, end: u64) -> Option<BlockHandle> {
         let end = usize::try_from(end).ok()?.min(self.file.len());
         let bytes = self.file.get(usize::try_from(offset).ok()?..end)?;
-        // No key of no bytes with a kind of 0, and no compressed payload of no bytes: so no block begins
-        // like this, but zeroed space does.
+        // No key of no bytes with a kind of 0, and no compressed payload of no bytes: so no block
+        // begins like this, but zeroed space does.
         if bytes.starts_with(&[0, 0, 0]) {
             return None;
         }

@@ -24,7 +24,7 @@ pub enum Error {
     /// A storage operation failed. Whether a retry can succeed depends on `source`: after "disk
     /// full" it can once space is freed; after an input/output error check the device.
     Io {
-        /// The operation that failed, such as "log: append".
+        /// The operation that failed, such as "wal: append".
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,

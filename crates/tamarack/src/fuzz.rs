@@ -84,8 +84,8 @@ pub fn journal(input: &[u8]) {
 /// The second of two recoveries finds what the first left.
 fn recover_segment_twice(bytes: &[u8]) {
     let env = MemoryEnv::new(0);
-    let file = env.create(&FileName::Wal(JOURNAL_PLACE.1).path(Path::new("")), step::LOG_CREATE).expect("a new name");
-    file.write_all_at(bytes, 0, step::LOG_APPEND).expect("memory");
+    let file = env.create(&FileName::Wal(JOURNAL_PLACE.1).path(Path::new("")), step::WAL_CREATE).expect("a new name");
+    file.write_all_at(bytes, 0, step::WAL_APPEND).expect("memory");
     if let Ok(first) = recover_segment(env.clone()) {
         let second = recover_segment(env).expect("what was recovered can be recovered");
         assert_eq!(first, second);

@@ -364,7 +364,7 @@ fn wal_settings(dir: &Path, options: &Resolved, version: &Version) -> WalSetting
         env: options.env.clone(),
         dir: dir.to_owned(),
         database: version.database(),
-        allocate_bytes: options.memtable_bytes.clamp(LOG_ALLOCATE_BYTES_MIN, LOG_ALLOCATE_BYTES_MAX),
+        allocate_bytes: options.memtable_bytes.clamp(WAL_ALLOCATE_BYTES_MIN, WAL_ALLOCATE_BYTES_MAX),
     }
 }
 
@@ -598,8 +598,8 @@ const RESERVED_BUFFERS: u64 = 4;
 
 /// The WAL reserves space in pieces between these sizes, in bytes: small enough that a tiny
 /// database stays small, large enough that reserving is rare.
-const LOG_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
-const LOG_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
+const WAL_ALLOCATE_BYTES_MIN: u64 = 64 << 10;
+const WAL_ALLOCATE_BYTES_MAX: u64 = 4 << 20;
 
 /// A commit group of several members has at most this many bytes: enough to share a sync among
 /// hundreds of small writes, small enough that nobody waits long for others' bytes.

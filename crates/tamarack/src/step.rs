@@ -20,39 +20,39 @@ steps! {
     DATABASE_SYNC_PARENT = "database: sync parent directory";
 
     /// Creates a WAL segment.
-    LOG_CREATE = "log: create segment";
+    WAL_CREATE = "wal: create segment";
     /// Preallocates a WAL segment.
-    LOG_ALLOCATE = "log: allocate";
+    WAL_ALLOCATE = "wal: allocate";
     /// Writes a segment's header.
-    LOG_HEADER = "log: write header";
+    WAL_HEADER = "wal: write header";
     /// Syncs a new segment's header before anything is appended to it.
-    LOG_SYNC_HEADER = "log: sync header";
+    WAL_SYNC_HEADER = "wal: sync header";
     /// Appends a commit group.
-    LOG_APPEND = "log: append";
+    WAL_APPEND = "wal: append";
     /// Syncs commit groups.
-    LOG_SYNC = "log: sync";
+    WAL_SYNC = "wal: sync";
     /// Syncs an older segment before a newer one may acknowledge anything.
-    LOG_SYNC_PREVIOUS = "log: sync previous segment";
+    WAL_SYNC_PREVIOUS = "wal: sync previous segment";
     /// Syncs the name of a new segment before anything is appended to it.
-    LOG_SYNC_DIRECTORY = "log: sync directory";
+    WAL_SYNC_DIRECTORY = "wal: sync directory";
     /// Truncates a failed append.
-    LOG_CUT = "log: cut failed append";
+    WAL_CUT = "wal: cut failed append";
     /// Syncs the truncation before anything else is appended.
-    LOG_SYNC_CUT = "log: sync cut";
+    WAL_SYNC_CUT = "wal: sync cut";
     /// Frees the unused rest of a closed segment.
-    LOG_TRIM = "log: trim";
+    WAL_TRIM = "wal: trim";
     /// Removes a segment that is no longer needed.
-    LOG_REMOVE = "log: remove segment";
+    WAL_REMOVE = "wal: remove segment";
     /// Writes again what recovery read, but does not know to be durable.
-    LOG_RECOVERY_WRITE = "log: write recovered again";
+    WAL_RECOVERY_WRITE = "wal: write recovered again";
     /// Syncs what recovery read before anything is built on it.
-    LOG_RECOVERY_SYNC = "log: sync recovered segment";
+    WAL_RECOVERY_SYNC = "wal: sync recovered segment";
     /// Truncates a torn tail at recovery.
-    LOG_RECOVERY_CUT = "log: cut torn tail";
+    WAL_RECOVERY_CUT = "wal: cut torn tail";
     /// Removes a segment past the WAL's end at recovery.
-    LOG_RECOVERY_REMOVE = "log: remove segment past the end";
+    WAL_RECOVERY_REMOVE = "wal: remove segment past the end";
     /// Syncs removals at recovery.
-    LOG_RECOVERY_SYNC_DIRECTORY = "log: sync directory after recovery";
+    WAL_RECOVERY_SYNC_DIRECTORY = "wal: sync directory after recovery";
 
     /// Creates a table file.
     TABLE_CREATE = "table: create";
@@ -73,7 +73,7 @@ steps! {
     MANIFEST_SYNC_BASE = "manifest: sync base";
     /// Syncs the name of a new manifest before `CURRENT` names it.
     MANIFEST_SYNC_DIRECTORY = "manifest: sync directory";
-    /// Space for edits is reserved, so that a disk that is full shows before an edit is written, and not in its sync.
+    /// Reserves space for edits, so that a full disk fails this call, and not the sync of an edit.
     MANIFEST_RESERVE = "manifest: reserve";
     /// Appends an edit.
     MANIFEST_APPEND = "manifest: append";
@@ -87,7 +87,8 @@ steps! {
     MANIFEST_SYNC_CUT = "manifest: sync cut";
     /// Truncates a torn tail at recovery.
     MANIFEST_CUT = "manifest: cut torn tail";
-    /// What recovery read and nothing says to be durable is written once more, so that the next sync carries it to the device.
+    /// Writes again what recovery read, but does not know to be durable, so that the next sync
+    /// carries it to the device.
     MANIFEST_RECOVERY_WRITE = "manifest: write recovered again";
     /// Syncs what recovery read before anything is built on it.
     MANIFEST_RECOVERY_SYNC = "manifest: sync recovered";
@@ -116,7 +117,8 @@ steps! {
     CHECKPOINT_COPY_WRITE = "checkpoint: write copy";
     /// Syncs the copy.
     CHECKPOINT_COPY_SYNC = "checkpoint: sync copy";
-    /// `CURRENT` of a checkpoint that failed in the end is removed, so that there is no database any more.
+    /// Removes `CURRENT` of a checkpoint that failed in the end, so that its directory is no
+    /// database.
     CHECKPOINT_REMOVE_CURRENT = "checkpoint: remove CURRENT";
     /// Syncs that removal before anything is removed that `CURRENT` leads to.
     CHECKPOINT_SYNC_REMOVED = "checkpoint: sync removal";
@@ -125,6 +127,7 @@ steps! {
 
     /// Renames a file that is damaged, or that repair replaces.
     REPAIR_SET_ASIDE = "repair: set aside";
-    /// Such names become durable: before anything else is set aside that of `CURRENT`, and all of them before there is a new one.
+    /// Syncs the new names: that of `CURRENT` before any other file is set aside, and all of them
+    /// before there is a new `CURRENT`.
     REPAIR_SYNC_DIRECTORY = "repair: sync directory";
 }

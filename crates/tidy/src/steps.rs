@@ -45,7 +45,7 @@ fn steps_are_made_only_in_the_list() {
     assert_none("steps are made only in their list", &complaints);
 }
 
-/// The names in lines such as `LOG_SYNC = "log: sync";`.
+/// The names in lines such as `WAL_SYNC = "wal: sync";`.
 fn step_names(list: &str) -> Vec<String> {
     list.lines()
         .filter_map(|line| line.trim().split_once(" = \""))

@@ -5,9 +5,10 @@
 //! up to its target, and keeps the keys:
 //!
 //! ```text
-//! block      │ restart  user:07  10 │ restart  user:12  3  5 │ …          a step back from user:15
-//! keys       user:15  user:07  user:10                                  the key it left, then those of the interval
-//! behind              user:07                                           the cursor is at user:10, the last of them
+//! block      │ restart  user:07  10 │ restart  user:12  3  5 │ …    a step back from user:15
+//! keys       user:15  user:07  user:10                            the key it left, then those
+//!                                                                 of the interval
+//! behind              user:07                                     the cursor is at the last
 //! ```
 //!
 //! The following steps take one key after the other from the end, and decode and copy nothing. So a

@@ -60,7 +60,7 @@ pub(super) fn begun(
         .into_iter()
         .chain([
             Change::RunAdded { tree: tree.id(), run: output, level: plan.target as u32, index },
-            Change::CompactionBegun { tree: tree.id(), merge: id, inputs, output },
+            Change::CompactionBegun { tree: tree.id(), compaction: id, inputs, output },
         ])
         .collect()
 }
@@ -68,18 +68,18 @@ pub(super) fn begun(
 /// Returns the changes of a handover of `range`: the output gets `moved`, or all new `tables`.
 pub(super) fn advanced(
     tree: TreeId,
-    merge: CompactionId,
+    compaction: CompactionId,
     range: KeyRange,
     moved: Vec<SliceSpec>,
     tables: &[TableMeta],
 ) -> Vec<Change> {
     let outputs = moved.into_iter().chain(whole(tables)).collect();
-    added(tree, tables).chain([Change::CompactionAdvanced { tree, merge, range, outputs }]).collect()
+    added(tree, tables).chain([Change::CompactionAdvanced { tree, compaction, range, outputs }]).collect()
 }
 
 /// Returns the change that ends a compaction after its last handover.
-pub(super) fn ended(tree: TreeId, merge: CompactionId) -> Change {
-    Change::CompactionEnded { tree, merge }
+pub(super) fn ended(tree: TreeId, compaction: CompactionId) -> Change {
+    Change::CompactionEnded { tree, compaction }
 }
 
 /// Returns the changes that replace a range of keys of several runs by new tables in the oldest of

@@ -83,9 +83,10 @@ impl FilterInputs {
             Task::Flush { immutable, input } => (input.as_slice().to_vec(), Some(&immutable.memtable)),
             Task::Range { inputs } => (inputs.to_vec(), None),
             Task::Compaction { id } => {
-                let merge = tree.compactions().iter().find(|merge| merge.id == *id);
-                let merge = merge.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
-                (merge.inputs.iter().copied().chain([merge.output]).collect(), None)
+                let compaction = tree.compactions().iter().find(|compaction| compaction.id == *id);
+                let compaction =
+                    compaction.unwrap_or_else(|| panic!("{id:?} is being carried out, but is not in progress"));
+                (compaction.inputs.iter().copied().chain([compaction.output]).collect(), None)
             }
         };
         let (mut level, mut bytes) = (1, buffer.map_or(0, |buffer| buffer.raw_bytes()));

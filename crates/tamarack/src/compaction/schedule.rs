@@ -176,7 +176,7 @@ impl Schedule {
     fn in_progress(&mut self, edit: EditNumber, tree: &TreeVersion) -> Vec<planner::CompactionPlan> {
         if self.counted.as_ref().is_none_or(|counted| counted.of != edit) {
             let compactions =
-                tree.compactions().iter().map(|merge| merge.id).zip(tree.compactions_in_progress()).collect();
+                tree.compactions().iter().map(|compaction| compaction.id).zip(tree.compactions_in_progress()).collect();
             self.counted = Some(Counted { of: edit, occupancy: tree.occupancy(), compactions });
         }
         self.jobs.plans(tree, &self.counted.as_ref().expect("just counted").compactions)

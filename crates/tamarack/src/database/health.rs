@@ -182,10 +182,10 @@ mod tests {
     fn the_first_reason_to_stop_is_kept() {
         let health = Health::new(Arc::default(), Arc::new(Progress::new()));
         assert!(health.check_running().is_ok());
-        health.report_stop(storage_fault("log: sync"));
+        health.report_stop(storage_fault("wal: sync"));
         health.report_stop(Error::Closed);
         let shown = health.check_running().expect_err("writing has ended").to_string();
-        assert!(shown.contains("log: sync"), "{shown}");
+        assert!(shown.contains("wal: sync"), "{shown}");
         assert!(!health.is_read_only());
         assert_eq!(health.last_error().map(|error| error.to_string()), Some(shown));
     }

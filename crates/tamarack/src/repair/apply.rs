@@ -115,7 +115,7 @@ impl Maker<'_> {
                 writer.finish()
             }
             Part::Wal(chunk) => {
-                let wal = self.examination.wal.as_ref().expect("a chunk is one of a log");
+                let wal = self.examination.wal.as_ref().expect("a chunk is one of a WAL");
                 let entries = chunk.entries(wal, &mut Vec::new())?;
                 let mut writer = Writer::new(self);
                 for ((key, Reverse(sequence)), (kind, value)) in &entries {
@@ -126,7 +126,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Merges slices of tables. What they have in common is there once.
+    /// Combines slices of tables. Entries that they share are written once.
     fn merge(&mut self, sources: &[(Arc<TableMeta>, KeyRange)]) -> Result<Vec<(Arc<TableMeta>, KeyRange)>> {
         let mut cursors: Vec<(TableCursor, &KeyRange)> = Vec::new();
         for (meta, range) in sources {
@@ -141,11 +141,11 @@ impl Maker<'_> {
         let mut writer = Writer::new(self);
         let mut last: Option<(Vec<u8>, Sequence)> = None;
         loop {
-            let standing = cursors.iter().enumerate().filter_map(|(at, (cursor, range))| {
+            let present = cursors.iter().enumerate().filter_map(|(at, (cursor, range))| {
                 let entry = cursor.entry().filter(|entry| holds(range, entry.key))?;
                 Some((at, entry))
             });
-            let next = standing.min_by(|(_, a), (_, b)| compare((a.key, a.sequence), (b.key, b.sequence)));
+            let next = present.min_by(|(_, a), (_, b)| compare((a.key, a.sequence), (b.key, b.sequence)));
             let Some((at, entry)) = next else { break };
             let is_new = last.as_ref().is_none_or(|(key, sequence)| (&**key, *sequence) != (entry.key, entry.sequence));
             if is_new {
@@ -160,7 +160,7 @@ impl Maker<'_> {
         writer.finish()
     }
 
-    /// Begins a log anew, unless it stays. Gives up to where it is durable then.
+    /// Begins a new WAL, unless it stays. Returns the position up to which it is durable then.
     fn wal(&mut self) -> Result<u64> {
         if self.plan.keeps_wal {
             let version = self.examination.version();
@@ -178,7 +178,7 @@ impl Maker<'_> {
             created_after: MADE_BY_REPAIR,
         };
         Segment::create(&wal::PROFILE, self.env(), self.dir, header, 0)?.begin(None)?;
-        self.sync_dir(step::LOG_SYNC_DIRECTORY)?;
+        self.sync_dir(step::WAL_SYNC_DIRECTORY)?;
         self.names.keep(FileName::Wal(header.number));
         Ok(header.base.0 + FILE_HEADER_BYTES)
     }
@@ -187,7 +187,7 @@ impl Maker<'_> {
     fn manifest(&mut self, runs: &[Made], wal_durable: u64) -> Result<(Version, u64)> {
         let known = self.examination.version();
         let next_run = known.map_or(1, |version| version.next_ids().run);
-        let compactions = known.map_or(1, |version| version.next_ids().merge);
+        let compactions = known.map_or(1, |version| version.next_ids().compaction);
         let ids = Change::IdsUsed { tables: self.names.next_table, runs: next_run + runs.len() as u64, compactions };
         let mut changes = vec![Change::Database { id: self.plan.database }, ids];
         changes.extend((wal_durable > 0).then_some(Change::WalDurable { position: wal_durable }));
@@ -295,7 +295,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         }
         if self.open.is_none() {
             let Resolved { block_bytes, compression, filter, .. } = *self.maker.options;
-            // As many bits as all runs have on average; merges share them out.
+            // As many bits as all runs have on average; compactions allocate them anew.
             let filter = match filter {
                 FilterChoice::Each { kind, bits_per_entry, .. } => Some(FilterSettings::stored(kind, bits_per_entry)),
                 FilterChoice::None => None,

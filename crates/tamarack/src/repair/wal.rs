@@ -1,4 +1,4 @@
-//! [`Chunk`]: records of a log that cannot be read as a log any more, as entries to be written into
+//! [`Chunk`]: records of a WAL that cannot be recovered as a whole, as entries to be written into
 //! tables.
 //!
 //! Every record that is whole counts, wherever it stands, in the order of sequences. They are taken
@@ -28,7 +28,7 @@ pub(super) struct Chunk {
 /// Entries by key, young to old.
 pub(super) type Sorted = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
 
-/// What is left of a log.
+/// The readable part of a WAL.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Old to young.
@@ -97,7 +97,7 @@ impl Chunk {
             let heads: Vec<Record> = records.iter().map(|(_, record)| *record).collect();
             let insert = &mut |tree, entry: Entry<'_>| {
                 if tree != TreeId::DEFAULT {
-                    let what = "the log has entries of several trees, and this program knows one; repair it with a newer version";
+                    let what = "the WAL has entries of several trees, and this version knows one; repair it with a newer version";
                     return Err(Error::Unsupported { path: path.clone(), what: what.to_owned() });
                 }
                 if entry.sequence > self.after {

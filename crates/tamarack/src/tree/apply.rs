@@ -127,13 +127,13 @@ impl Draft {
                 self.cut(*tree, *run, &KeyRange::ALL)?;
                 self.remove_run(*tree, *run)
             }
-            Change::CompactionBegun { tree, merge: compaction, inputs, output } => {
+            Change::CompactionBegun { tree, compaction, inputs, output } => {
                 self.begin_compaction(*tree, *compaction, inputs, *output)
             }
-            Change::CompactionAdvanced { tree, merge: compaction, range, outputs } => {
+            Change::CompactionAdvanced { tree, compaction, range, outputs } => {
                 self.advance_compaction(*tree, *compaction, range, outputs)
             }
-            Change::CompactionEnded { tree, merge: compaction } => self.end_compaction(*tree, *compaction),
+            Change::CompactionEnded { tree, compaction } => self.end_compaction(*tree, *compaction),
             Change::Relabelled { tree, levels } => relabel(self.tree_mut(*tree)?, levels),
             Change::ShapeSet { tree, shape } => {
                 self.tree_mut(*tree)?.shape = Some(shape.clone());
@@ -171,10 +171,10 @@ impl Draft {
 
     fn use_ids(&mut self, tables: u64, runs: u64, compactions: u64) -> Result<(), Broken> {
         let next = &mut self.version.next;
-        if tables < next.table || runs < next.run || compactions < next.merge {
+        if tables < next.table || runs < next.run || compactions < next.compaction {
             return broken(format!("ids {tables}, {runs}, {compactions} are taken back: {next:?}"));
         }
-        (next.table, next.run, next.merge) = (tables, runs, compactions);
+        (next.table, next.run, next.compaction) = (tables, runs, compactions);
         Ok(())
     }
 
@@ -283,7 +283,7 @@ impl Draft {
         inputs: &[RunId],
         output: RunId,
     ) -> Result<(), Broken> {
-        let next = self.version.next.merge;
+        let next = self.version.next.compaction;
         let version = self.tree_mut(tree)?;
         if id.0 >= next || version.compactions.iter().any(|compaction| compaction.id == id) {
             return broken(format!("{id:?} is not a new compaction: the next is {next}"));

@@ -73,7 +73,7 @@ impl TreeVersion {
                 || other.names(compaction.output)
                 || compaction.inputs.iter().any(|run| other.names(*run))
         });
-        if compaction.id.0 >= version.next.merge || sharing.count() != 1 {
+        if compaction.id.0 >= version.next.compaction || sharing.count() != 1 {
             return broken(format!("{compaction:?} shares a run or is not below {:?}", version.next));
         }
         check_neighbours(self, compaction)?;

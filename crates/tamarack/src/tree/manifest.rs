@@ -22,8 +22,8 @@
 //!
 //! A crash before the rename is durable leaves the old manifest in charge, one after it the new;
 //! both say the same. A new database is made by steps 1 and 2, and nothing else is put into its
-//! directory before: so a directory without `CURRENT`, tables and WAL is where making a database was
-//! cut short.
+//! directory before: so a directory without `CURRENT`, tables and WAL is one in which a crash
+//! interrupted that.
 //!
 //! **Failures.** An edit that could not be appended is as if it had never been tried: the caller
 //! may commit again. After a failed sync nothing may be built on either answer: all later commits
@@ -219,13 +219,13 @@ impl Manifest {
     }
 
     fn new(env: &Arc<dyn Env>, dir: &Path, journal: EditJournal) -> Self {
-        let NextIds { table, run, merge } = journal.version.next_ids();
+        let NextIds { table, run, compaction } = journal.version.next_ids();
         Self {
             env: env.clone(),
             dir: dir.to_owned(),
             next_table: AtomicU64::new(table),
             next_run: AtomicU64::new(run),
-            next_compaction: AtomicU64::new(merge),
+            next_compaction: AtomicU64::new(compaction),
             roll_bytes_min: ROLL_BYTES_MIN,
             journal: Mutex::new(Rank::Manifest, journal),
         }
@@ -342,10 +342,10 @@ impl Manifest {
         let next = NextIds {
             table: self.next_table.load(Ordering::Relaxed),
             run: self.next_run.load(Ordering::Relaxed),
-            merge: self.next_compaction.load(Ordering::Relaxed),
+            compaction: self.next_compaction.load(Ordering::Relaxed),
         };
         if next != journal.version.next_ids() {
-            changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, compactions: next.merge });
+            changes.insert(0, Change::IdsUsed { tables: next.table, runs: next.run, compactions: next.compaction });
         }
         changes
     }
@@ -441,7 +441,7 @@ fn remove_unfinished(env: &dyn Env, dir: &Path, names: &[FileName], new: &Versio
             FileName::Lock | FileName::Current => continue,
             FileName::CurrentNew => step::CURRENT_REMOVE,
             FileName::Manifest(_) => step::MANIFEST_REMOVE,
-            FileName::Wal(_) => step::LOG_RECOVERY_REMOVE,
+            FileName::Wal(_) => step::WAL_RECOVERY_REMOVE,
             FileName::Table(_) => step::TABLE_REMOVE,
         };
         remove(env, &name.path(dir), step)?;

@@ -61,7 +61,7 @@ pub struct NextIds {
     /// The next run's.
     pub run: u64,
     /// The next compaction's.
-    pub merge: u64,
+    pub compaction: u64,
 }
 
 /// One tree of a version.
@@ -127,7 +127,7 @@ impl Version {
         Self {
             database: 0,
             edit: EditNumber(0),
-            next: NextIds { table: 1, run: 1, merge: 1 },
+            next: NextIds { table: 1, run: 1, compaction: 1 },
             trees: BTreeMap::new(),
             wal_end: None,
             wal_durable: 0,
@@ -197,10 +197,10 @@ impl Version {
 
     /// Returns the edit that makes this version out of nothing: the base of a new manifest.
     pub fn state_edit(&self) -> Edit {
-        let NextIds { table, run, merge } = self.next;
+        let NextIds { table, run, compaction } = self.next;
         let mut changes = vec![
             Change::Database { id: self.database },
-            Change::IdsUsed { tables: table, runs: run, compactions: merge },
+            Change::IdsUsed { tables: table, runs: run, compactions: compaction },
         ];
         if self.wal_durable > 0 {
             changes.push(Change::WalDurable { position: self.wal_durable });
@@ -340,12 +340,12 @@ impl TreeVersion {
         }
         for compaction in &self.compactions {
             let Compaction { id, inputs, output, done } = &**compaction;
-            changes.push(Change::CompactionBegun { tree, merge: *id, inputs: inputs.clone(), output: *output });
+            changes.push(Change::CompactionBegun { tree, compaction: *id, inputs: inputs.clone(), output: *output });
             // Repeating that a range is done has no other effect: the inputs have nothing there any
             // more.
             changes.extend(done.iter().map(|range| Change::CompactionAdvanced {
                 tree,
-                merge: *id,
+                compaction: *id,
                 range: range.clone(),
                 outputs: Vec::new(),
             }));

@@ -1,9 +1,10 @@
-//! [`Examination`]: all files of a database that nobody has open, read and checked; what is damaged and what is whole. Changes nothing.
+//! [`Examination`]: all files of a closed database, read and checked; damaged and whole ones.
+//! Changes nothing.
 //!
 //! 1. `CURRENT` and the manifest, as far as they can be read: the version.
 //! 2. Every table that the version names.
-//! 3. The log from the first entry on that is not in tables.
-//! 4. If something may be missing from the version, or is missing from the log, every other table
+//! 3. The WAL from the first entry on that is not in tables.
+//! 4. If something may be missing from the version, or is missing from the WAL, every other table
 //!    as well.
 //!
 //! A table that the version does not name is what a crash left, or a sign that the manifest has
@@ -37,7 +38,7 @@ pub(crate) struct Examination {
     pub(crate) database: Option<u64>,
     /// All tables that are there or should be, by number.
     pub(crate) tables: BTreeMap<u64, Found>,
-    /// The log; `None` if the database's id is not known.
+    /// The WAL; `None` if the database's id is not known.
     pub(crate) wal: Option<Findings>,
     /// True if some file shows that the manifest has lost edits.
     pub(crate) lost_edits: bool,
@@ -66,8 +67,8 @@ impl Examination {
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open; [`Error::InvalidArgument`] if there is none;
-    /// [`Error::Unsupported`] if a newer version wrote the manifest or the log; [`Error::Io`]
-    /// if these cannot be read. What is wrong with tables is part of the report, whatever it is.
+    /// [`Error::Unsupported`] if a newer version wrote the manifest or the WAL; [`Error::Io`] if
+    /// these cannot be read. Faults of tables are part of the report.
     pub(crate) fn of(
         env: &Arc<dyn Env>,
         dir: &Path,
@@ -89,7 +90,7 @@ impl Examination {
             None => identity::database_of(&**env, dir, &manifest.names)?,
         };
         let mut report = VerifyReport { problems: manifest.problems.clone(), ..VerifyReport::default() };
-        report.problems.extend(manifest.version.as_ref().and_then(|version| check_standing(&manifest, version)));
+        report.problems.extend(manifest.version.as_ref().and_then(|version| check_levels(&manifest, version)));
         let (tables, lost_edits) = (BTreeMap::new(), !manifest.is_complete);
         let mut all = Self { manifest, database, tables, wal: None, lost_edits, report, _lock: lock };
         if let Some(database) = database {
@@ -157,8 +158,8 @@ impl Examination {
             let found = check.named(meta, there.contains(&number), &mut self.report, progress)?;
             self.tables.insert(number, found);
         }
-        // Where one is missing and there are others that nothing names, one may have taken the other's
-        // place.
+        // Where one is missing and there are others that nothing names, one may have taken the
+        // other's place.
         let is_missing = self.tables.values().any(|found| matches!(found, Found::Missing(_)));
         self.lost_edits |= is_missing && !unnamed.is_empty();
         let are_whole = self.tables.values().all(|found| !matches!(found, Found::Damaged(_) | Found::Missing(_)));
@@ -331,7 +332,7 @@ impl Check<'_> {
 }
 
 /// What is wrong with the shapes of the trees, and with where their runs stand.
-fn check_standing(manifest: &ManifestSurvey, version: &Version) -> Option<Error> {
+fn check_levels(manifest: &ManifestSurvey, version: &Version) -> Option<Error> {
     let path = manifest.path.as_deref()?;
     version.trees().find_map(|(_, tree)| match tree.shape().map(TreeDesign::decode)? {
         Ok(design) => tree.check_levels(design.shape.last()).err().map(|Broken(why)| Error::corruption(path, 0, why)),

@@ -109,8 +109,8 @@ fn carry_out(
     if access == Access::ReadWrite {
         remove(settings, surveys[chain.files..].iter().rev().chain(&unborn))?;
         chain.make_durable(&surveys)?;
-        let synced = settings.env.sync_dir(&settings.dir, step::LOG_RECOVERY_SYNC_DIRECTORY);
-        synced.map_err(|error| Error::io(step::LOG_RECOVERY_SYNC_DIRECTORY.0, &settings.dir, error))?;
+        let synced = settings.env.sync_dir(&settings.dir, step::WAL_RECOVERY_SYNC_DIRECTORY);
+        synced.map_err(|error| Error::io(step::WAL_RECOVERY_SYNC_DIRECTORY.0, &settings.dir, error))?;
         remove(settings, &stale)?;
     }
     let segments = chain.ends(&surveys).map(|(survey, end)| survey.segment(end)).collect::<Result<_>>()?;
@@ -222,7 +222,7 @@ fn drain_stale(flushed_through: Sequence, surveys: &mut Vec<Survey>) -> Vec<Surv
 /// Removes segments.
 fn remove<'a>(settings: &RecoverySettings, segments: impl IntoIterator<Item = &'a Survey>) -> Result<()> {
     segments.into_iter().try_for_each(|survey| {
-        let removed = settings.env.remove(&survey.path, step::LOG_RECOVERY_REMOVE);
-        removed.map_err(|error| Error::io(step::LOG_RECOVERY_REMOVE.0, &survey.path, error))
+        let removed = settings.env.remove(&survey.path, step::WAL_RECOVERY_REMOVE);
+        removed.map_err(|error| Error::io(step::WAL_RECOVERY_REMOVE.0, &survey.path, error))
     })
 }

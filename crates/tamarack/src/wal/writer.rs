@@ -185,7 +185,7 @@ impl Wal {
         let entries = group.entries();
         assert!(entries > 0, "a group without entries is not logged");
         let segment = segments.all.back_mut().expect("a WAL has a segment to append to");
-        let appended = segment.append(group.record(), entries, first.0, self.durable(), step::LOG_APPEND, 0);
+        let appended = segment.append(group.record(), entries, first.0, self.durable(), step::WAL_APPEND, 0);
         let position = segment.end_position();
         appended.map_err(|error| segments.ending.note(error))?;
         segments.last_sequence = Sequence(first.0 + u64::from(entries) - 1);
@@ -231,7 +231,7 @@ impl Wal {
         let youngest = unsynced.last().map(number);
         for segment in &unsynced {
             let is_youngest = Some(number(segment)) == youngest;
-            let step = if is_youngest { step::LOG_SYNC } else { step::LOG_SYNC_PREVIOUS };
+            let step = if is_youngest { step::WAL_SYNC } else { step::WAL_SYNC_PREVIOUS };
             segment.sync(step).map_err(|error| self.segments.lock().ending.note(error))?;
         }
         let mut segments = self.segments.lock();
@@ -293,12 +293,12 @@ impl Wal {
             // from now on. That the removal is durable is seen to by whoever makes the next
             // segment; until then it is the last, and recovery drops it.
             tracing::warn!(%error, path = %segment.path().display(), "a new segment could not be begun");
-            let removed = env.remove(segment.path(), step::LOG_REMOVE);
-            removed.map_err(|error| Error::io(step::LOG_REMOVE.0, segment.path(), error).ends_writing())?;
+            let removed = env.remove(segment.path(), step::WAL_REMOVE);
+            removed.map_err(|error| Error::io(step::WAL_REMOVE.0, segment.path(), error).ends_writing())?;
             return Err(error);
         }
-        let synced = env.sync_dir(dir, step::LOG_SYNC_DIRECTORY);
-        synced.map_err(|error| Error::io(step::LOG_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
+        let synced = env.sync_dir(dir, step::WAL_SYNC_DIRECTORY);
+        synced.map_err(|error| Error::io(step::WAL_SYNC_DIRECTORY.0, dir, error).ends_writing())?;
         Ok(segment)
     }
 
@@ -316,9 +316,9 @@ impl Wal {
                     _ => return Ok(()),
                 }
             };
-            match self.settings.env.remove(&path, step::LOG_REMOVE) {
+            match self.settings.env.remove(&path, step::WAL_REMOVE) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io(step::LOG_REMOVE.0, &path, error));
+                    return Err(Error::io(step::WAL_REMOVE.0, &path, error));
                 }
                 _ => {}
             }
@@ -329,8 +329,8 @@ impl Wal {
         }
     }
 
-    /// Makes everything durable, gives reserved space back, and ends appending. Returns where the
-    /// log ends.
+    /// Makes everything durable, frees reserved space, and ends appending. Returns the end of the
+    /// WAL.
     ///
     /// # Errors
     /// [`Error::Stopped`] if it cannot be made durable, now or before.
@@ -347,7 +347,7 @@ impl Wal {
         };
         segments.cut_rest()?;
         let segment = segments.all.back().expect("a WAL has a segment to append to");
-        let trimmed = segment.trim(step::LOG_TRIM).map_err(Error::ends_writing);
+        let trimmed = segment.trim(step::WAL_TRIM).map_err(Error::ends_writing);
         trimmed.map_err(|error| segments.ending.note(error))?;
         segments.ending = Ending::because(Error::Closed);
         Ok(self.end())

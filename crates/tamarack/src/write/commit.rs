@@ -372,7 +372,7 @@ impl CommitQueue {
     /// Syncs the WAL: everything acknowledged so far is durable then.
     pub fn sync(&self) -> Result<()> {
         self.database.health.check_running()?;
-        let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(self.wal.end()));
+        let synced = self.database.events.timed(&*self.env, "wal: sync", || self.wal.sync_to(self.wal.end()));
         synced.inspect_err(|error| self.database.health.report_stop(error.clone()))
     }
 
@@ -568,7 +568,7 @@ impl CommitQueue {
         if forming.sync {
             // Appended, but of unknown durability: no later group may build on it.
             let began = self.env.now();
-            let synced = self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(end));
+            let synced = self.database.events.timed(&*self.env, "wal: sync", || self.wal.sync_to(end));
             synced.inspect_err(|error| self.database.health.report_stop(error.clone()))?;
             *sync_time = Some(self.env.now() - began);
         }

@@ -72,7 +72,7 @@ impl Work for IntervalSync {
         // before. A swap also acquires what the last writer to see that deadline did; a store would
         // not.
         self.deadline_ns.swap(NONE, Ordering::AcqRel);
-        match self.database.events.timed(&*self.env, "log: sync", || self.wal.sync_to(self.wal.end())) {
+        match self.database.events.timed(&*self.env, "wal: sync", || self.wal.sync_to(self.wal.end())) {
             Ok(()) => Progress::More,
             Err(error) => {
                 self.database.health.report_stop(error);

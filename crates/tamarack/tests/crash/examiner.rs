@@ -431,15 +431,15 @@ pub(crate) fn kind(row: Row) -> &'static str {
     let Some(step) = row.step else { return "at rest" };
     match step {
         _ if row.recovering => "recovery",
-        step::LOG_APPEND | step::LOG_ALLOCATE | step::LOG_SYNC | step::LOG_CUT | step::LOG_SYNC_CUT => "log append",
-        step::LOG_CREATE | step::LOG_HEADER | step::LOG_SYNC_HEADER | step::LOG_SYNC_PREVIOUS => "rotation",
-        step::LOG_TRIM => "close",
+        step::WAL_APPEND | step::WAL_ALLOCATE | step::WAL_SYNC | step::WAL_CUT | step::WAL_SYNC_CUT => "WAL append",
+        step::WAL_CREATE | step::WAL_HEADER | step::WAL_SYNC_HEADER | step::WAL_SYNC_PREVIOUS => "rotation",
+        step::WAL_TRIM => "close",
         _ if step.0.starts_with("checkpoint") => "checkpoint",
         step::TABLE_CREATE | step::TABLE_WRITE | step::TABLE_SYNC => "table",
-        step::LOG_REMOVE | step::TABLE_REMOVE | step::MANIFEST_REMOVE | step::CURRENT_REMOVE => "deletion",
+        step::WAL_REMOVE | step::TABLE_REMOVE | step::MANIFEST_REMOVE | step::CURRENT_REMOVE => "deletion",
         step::DATABASE_CREATE
         | step::DATABASE_SYNC_PARENT
-        | step::LOG_SYNC_DIRECTORY
+        | step::WAL_SYNC_DIRECTORY
         | step::TABLE_SYNC_DIRECTORY
         | step::MANIFEST_SYNC_DIRECTORY
         | step::CURRENT_SYNC_DIRECTORY => "directory",

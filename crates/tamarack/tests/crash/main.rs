@@ -37,7 +37,7 @@ const IMAGES_PER_KIND: u64 = 500;
 const EFFORT: Effort = Effort { deaths: 12, deaths_in_recovery: 4, recoveries: 2 };
 
 /// Minimum coverage.
-const KINDS: [&str; 7] = ["log append", "rotation", "table", "directory", "manifest", "deletion", "recovery"];
+const KINDS: [&str; 7] = ["WAL append", "rotation", "table", "directory", "manifest", "deletion", "recovery"];
 
 /// Coverage of the half that ended first.
 static OTHER_HALF: Mutex<Option<Tally>> = Mutex::new(Rank::Test, None);

@@ -26,13 +26,13 @@ use crate::{say, stories};
 /// Every sync. The text says what it is for; the report says how its absence was noticed.
 const SYNCS: &[(Step, &str)] = &[
     (DATABASE_SYNC_PARENT, "a database that nobody finds has lost everything"),
-    (LOG_SYNC_HEADER, "records behind a header that is not there are damage"),
-    (LOG_SYNC, "acknowledged writes are durable"),
-    (LOG_SYNC_PREVIOUS, "what is durable is a prefix of the log"),
-    (LOG_SYNC_DIRECTORY, "records of a segment without a name are lost"),
-    (LOG_SYNC_CUT, "what an error called not written does not come back"),
-    (LOG_RECOVERY_SYNC, "what was read back and shown stays"),
-    (LOG_RECOVERY_SYNC_DIRECTORY, "a dropped segment does not come back behind newer records"),
+    (WAL_SYNC_HEADER, "records behind a header that is not there are damage"),
+    (WAL_SYNC, "acknowledged writes are durable"),
+    (WAL_SYNC_PREVIOUS, "what is durable is a prefix of the WAL"),
+    (WAL_SYNC_DIRECTORY, "records of a segment without a name are lost"),
+    (WAL_SYNC_CUT, "what an error called not written does not come back"),
+    (WAL_RECOVERY_SYNC, "what was read back and shown stays"),
+    (WAL_RECOVERY_SYNC_DIRECTORY, "a dropped segment does not come back behind newer records"),
     (TABLE_SYNC, "a table that the manifest names is whole"),
     (TABLE_SYNC_DIRECTORY, "a table that the manifest names is there"),
     (MANIFEST_SYNC_BASE, "a manifest that CURRENT names is whole"),
@@ -51,20 +51,20 @@ const SYNCS: &[(Step, &str)] = &[
 /// them if it has not.
 const ORDERED: &[(Step, Step, &str)] = &[
     // The WAL.
-    (LOG_SYNC, LOG_APPEND, "a write is acknowledged after its sync"),
-    (LOG_SYNC_PREVIOUS, LOG_APPEND, "and after the sync of all segments before its own"),
-    (LOG_SYNC_HEADER, LOG_APPEND, "no record without the header before it"),
-    (LOG_SYNC_DIRECTORY, TABLE_CREATE, "writes in a segment are acknowledged after its name is durable"),
-    (LOG_SYNC_CUT, LOG_APPEND, "a failed append is gone before anything takes its place"),
-    (LOG_SYNC, MANIFEST_APPEND, "the manifest says how far the log is durable"),
+    (WAL_SYNC, WAL_APPEND, "a write is acknowledged after its sync"),
+    (WAL_SYNC_PREVIOUS, WAL_APPEND, "and after the sync of all segments before its own"),
+    (WAL_SYNC_HEADER, WAL_APPEND, "no record without the header before it"),
+    (WAL_SYNC_DIRECTORY, TABLE_CREATE, "writes in a segment are acknowledged after its name is durable"),
+    (WAL_SYNC_CUT, WAL_APPEND, "a failed append is gone before anything takes its place"),
+    (WAL_SYNC, MANIFEST_APPEND, "the manifest says how far the WAL is durable"),
     (DATABASE_SYNC_PARENT, TABLE_CREATE, "writes are acknowledged after the directory's name is durable"),
     // Flushes and compactions.
     (TABLE_SYNC, MANIFEST_APPEND, "no edit names a table that is not whole"),
     (TABLE_SYNC_DIRECTORY, MANIFEST_APPEND, "no edit names a table that is not there"),
-    (MANIFEST_APPEND, LOG_REMOVE, "the log is needed until the edit says that tables have it"),
-    (MANIFEST_SYNC, LOG_REMOVE, "and until the edit is durable"),
-    (MANIFEST_SYNC, TABLE_REMOVE, "a merge's inputs are needed until the edit is durable"),
-    (MANIFEST_SYNC, LOG_HEADER, "a segment names the last durable edit"),
+    (MANIFEST_APPEND, WAL_REMOVE, "the WAL is needed until the edit says that tables have its entries"),
+    (MANIFEST_SYNC, WAL_REMOVE, "and until the edit is durable"),
+    (MANIFEST_SYNC, TABLE_REMOVE, "a compaction's inputs are needed until the edit is durable"),
+    (MANIFEST_SYNC, WAL_HEADER, "a segment names the last durable edit"),
     (MANIFEST_SYNC_CUT, MANIFEST_APPEND, "a failed edit is gone before another takes its place"),
     // The manifest's switch.
     (MANIFEST_WRITE_BASE, CURRENT_RENAME, "CURRENT names a manifest with a base"),
@@ -81,9 +81,9 @@ const ORDERED: &[(Step, Step, &str)] = &[
     (CHECKPOINT_REMOVE_CURRENT, CHECKPOINT_REMOVE, "nothing is removed that CURRENT leads to"),
     (CHECKPOINT_SYNC_REMOVED, CHECKPOINT_REMOVE, "or may lead to after a crash"),
     // Recovery.
-    (LOG_RECOVERY_SYNC, LOG_APPEND, "what was read back was shown, and records are built on it"),
-    (LOG_RECOVERY_SYNC_DIRECTORY, LOG_SYNC, "a dropped segment that comes back could pass for newer records"),
-    (MANIFEST_RECOVERY_SYNC, LOG_RECOVERY_REMOVE, "the log is needed until the edit that was read is durable"),
+    (WAL_RECOVERY_SYNC, WAL_APPEND, "what was read back was shown, and records are built on it"),
+    (WAL_RECOVERY_SYNC_DIRECTORY, WAL_SYNC, "a dropped segment that comes back could pass for newer records"),
+    (MANIFEST_RECOVERY_SYNC, WAL_RECOVERY_REMOVE, "the WAL is needed until the edit that was read is durable"),
     (MANIFEST_RECOVERY_SYNC_DIRECTORY, MANIFEST_REMOVE, "the old manifest is needed until CURRENT's name is durable"),
 ];
 
@@ -91,16 +91,16 @@ const ORDERED: &[(Step, Step, &str)] = &[
 /// comes late.
 const NEVER_LATE: &[(Step, Step, &str)] = &[
     // What a sync is for comes before it; else it is not durable when that counts.
-    (LOG_HEADER, LOG_SYNC_HEADER, "the sync is for the header"),
-    (LOG_APPEND, LOG_SYNC, "the sync is for the records"),
-    (LOG_CUT, LOG_SYNC_CUT, "the sync is for the cut"),
-    (LOG_RECOVERY_WRITE, LOG_RECOVERY_SYNC, "the sync is for what was written again"),
+    (WAL_HEADER, WAL_SYNC_HEADER, "the sync is for the header"),
+    (WAL_APPEND, WAL_SYNC, "the sync is for the records"),
+    (WAL_CUT, WAL_SYNC_CUT, "the sync is for the cut"),
+    (WAL_RECOVERY_WRITE, WAL_RECOVERY_SYNC, "the sync is for what was written again"),
     (
-        LOG_RECOVERY_CUT,
-        LOG_RECOVERY_SYNC,
+        WAL_RECOVERY_CUT,
+        WAL_RECOVERY_SYNC,
         "the sync is for the cut: a torn end could come back and pass for newer records",
     ),
-    (LOG_RECOVERY_REMOVE, LOG_RECOVERY_SYNC_DIRECTORY, "the sync is for the removals"),
+    (WAL_RECOVERY_REMOVE, WAL_RECOVERY_SYNC_DIRECTORY, "the sync is for the removals"),
     (TABLE_WRITE, TABLE_SYNC, "the sync is for the blocks"),
     (MANIFEST_WRITE_BASE, MANIFEST_SYNC_BASE, "the sync is for the base"),
     (MANIFEST_APPEND, MANIFEST_SYNC, "the sync is for the edit"),
@@ -111,9 +111,9 @@ const NEVER_LATE: &[(Step, Step, &str)] = &[
     (CHECKPOINT_LINK, MANIFEST_SYNC_DIRECTORY, "the sync is for the names"),
     (CHECKPOINT_COPY_WRITE, CHECKPOINT_COPY_SYNC, "the sync is for the copy"),
     // A late cut takes away what came after it was asked for.
-    (LOG_CUT, LOG_APPEND, "it would cut off newer records"),
-    (LOG_TRIM, LOG_APPEND, "it would cut off newer records"),
-    (LOG_RECOVERY_CUT, LOG_APPEND, "it would cut off newer records"),
+    (WAL_CUT, WAL_APPEND, "it would cut off newer records"),
+    (WAL_TRIM, WAL_APPEND, "it would cut off newer records"),
+    (WAL_RECOVERY_CUT, WAL_APPEND, "it would cut off newer records"),
     (MANIFEST_CUT, MANIFEST_APPEND, "it would cut off newer edits"),
     (MANIFEST_CUT_APPEND, MANIFEST_APPEND, "it would cut off newer edits"),
 ];

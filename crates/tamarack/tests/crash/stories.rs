@@ -140,13 +140,13 @@ const SCRIPTED: &[(&str, Script)] = &[
     }),
     // Calls fail, and what the database said about that stays true.
     ("an append fails after all", |a| {
-        a.write(2, Sync).fail(step::LOG_APPEND, Failure::ErrorAfterEffect).write(1, Buffered);
+        a.write(2, Sync).fail(step::WAL_APPEND, Failure::ErrorAfterEffect).write(1, Buffered);
         a.write(1, Buffered).write(1, Sync).write(2, Buffered).die(DEFAULT()).write(2, Buffered);
     }),
     ("an append fails half way", |a| {
         a.uniform = true;
-        a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Buffered);
-        a.write(2, Buffered).fail(step::LOG_APPEND, Failure::PartialWrite).batch(3, Sync).batch(3, Sync);
+        a.write(2, Buffered).fail(step::WAL_APPEND, Failure::PartialWrite).batch(3, Buffered);
+        a.write(2, Buffered).fail(step::WAL_APPEND, Failure::PartialWrite).batch(3, Sync).batch(3, Sync);
     }),
     ("an edit fails after all", |a| {
         a.write(3, Buffered).fail(step::MANIFEST_APPEND, Failure::ErrorAfterEffect).flush();
@@ -154,7 +154,7 @@ const SCRIPTED: &[(&str, Script)] = &[
         a.fail(step::MANIFEST_APPEND, Failure::PartialWrite).write(3, Buffered).flush().pass_ms(600);
     }),
     ("a sync of the WAL fails and drops pages", |a| {
-        a.write(2, Sync).write(3, Buffered).fail(step::LOG_SYNC, Failure::SyncDropsPages).sync().die(DEFAULT());
+        a.write(2, Sync).write(3, Buffered).fail(step::WAL_SYNC, Failure::SyncDropsPages).sync().die(DEFAULT());
         a.write(2, Sync).power_cut(DEFAULT()).write(2, Buffered);
     }),
     ("a sync of the manifest fails and drops pages", |a| {

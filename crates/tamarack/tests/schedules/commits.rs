@@ -77,7 +77,7 @@ fn memtables_rotate_between_groups() {
 fn a_failed_append() {
     explore(1500, || {
         let queue = TestQueue::new(settings());
-        queue.env.fail(step::LOG_APPEND, 2);
+        queue.env.fail(step::WAL_APPEND, 2);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -101,7 +101,7 @@ fn a_failed_append() {
 fn a_failed_sync() {
     explore(1500, || {
         let queue = TestQueue::new(settings());
-        queue.env.fail(step::LOG_SYNC, 1);
+        queue.env.fail(step::WAL_SYNC, 1);
         let writers = ["a", "b", "c"].map(|key| {
             let queue = queue.clone();
             thread::spawn(move || {

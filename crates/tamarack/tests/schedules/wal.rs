@@ -67,7 +67,7 @@ fn syncs_reach_older_segments() {
 fn a_failed_sync_is_told_to_all() {
     explore(2000, || {
         let wal = Watched::new();
-        wal.env.fail(step::LOG_SYNC, 2);
+        wal.env.fail(step::WAL_SYNC, 2);
         let threads = ["a", "b", "c"].map(|key| {
             let wal = wal.clone();
             thread::spawn(move || match wal.append_and_sync(key) {
@@ -82,7 +82,7 @@ fn a_failed_sync_is_told_to_all() {
 /// A WAL that is closed while others append and rotate is durable as a whole, up to the end that it
 /// tells.
 #[test]
-fn a_closed_log_is_durable() {
+fn a_closed_wal_is_durable() {
     explore(2000, || {
         let wal = Watched::new();
         let writer = {

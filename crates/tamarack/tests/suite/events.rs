@@ -138,12 +138,12 @@ fn failures_and_recoveries_have_events() -> Result<()> {
     assert!(stats.last_background_error.is_some_and(|error| error.contains("table: write")));
 
     db.put("another", "value")?;
-    sim.inject(Fault::new(Failure::SyncDropsPages).step(step::LOG_SYNC));
+    sim.inject(Fault::new(Failure::SyncDropsPages).step(step::WAL_SYNC));
     assert!(matches!(db.sync(), Err(Error::Stopped { .. })));
     sim.run_background_until_idle();
     let events = notes.take();
     assert!(matches!(&events[..], [Event::WritingStopped { error: Error::Stopped { .. } }]), "{events:?}");
-    assert!(db.stats().writing_stopped.is_some_and(|why| why.contains("log: sync")));
+    assert!(db.stats().writing_stopped.is_some_and(|why| why.contains("wal: sync")));
     Ok(())
 }
 
@@ -198,7 +198,7 @@ fn a_slow_disk_has_an_event() -> Result<()> {
             _ => None,
         })
         .collect();
-    for operation in ["log: sync", "table: finish", "manifest: commit"] {
+    for operation in ["wal: sync", "table: finish", "manifest: commit"] {
         assert!(slow.contains(&operation), "{slow:?}");
     }
     Ok(())

@@ -552,7 +552,7 @@ fn a_failure_changes_nothing() -> Result<()> {
         step::TABLE_WRITE,
         step::TABLE_SYNC,
         step::TABLE_SYNC_DIRECTORY,
-        step::LOG_CREATE,
+        step::WAL_CREATE,
         step::MANIFEST_APPEND,
         step::MANIFEST_SYNC,
     ];

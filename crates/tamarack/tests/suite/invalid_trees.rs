@@ -66,25 +66,25 @@ fn runs_below_the_shape_are_refused() {
 }
 
 fn begun(manifest: &Manifest, level: u32, index: u32, inputs: &[RunId]) -> (CompactionId, [Change; 2]) {
-    let (merge, output) = (manifest.new_compaction_id(), manifest.new_run_id());
+    let (compaction, output) = (manifest.new_compaction_id(), manifest.new_run_id());
     let added = Change::RunAdded { tree: TREE, run: output, level, index };
-    (merge, [added, Change::CompactionBegun { tree: TREE, merge, inputs: inputs.to_vec(), output }])
+    (compaction, [added, Change::CompactionBegun { tree: TREE, compaction, inputs: inputs.to_vec(), output }])
 }
 
 #[test]
 fn compactions_over_several_levels_are_refused() {
-    let merge = |level, index| {
+    let compaction = |level, index| {
         move |manifest: &Manifest, _: &Version, runs: [RunId; 3]| begun(manifest, level, index, &runs).1.to_vec()
     };
-    assert_eq!(refusal(merge(1, 3)), None, "a compaction within one level is resumed");
-    assert!(refusal(merge(2, 0)).is_some_and(|why| why.contains("several levels")));
+    assert_eq!(refusal(compaction(1, 3)), None, "a compaction within one level is resumed");
+    assert!(refusal(compaction(2, 0)).is_some_and(|why| why.contains("several levels")));
 }
 
 #[test]
 fn compactions_without_an_end_are_refused() {
     let why = refusal(|manifest, _, runs| {
-        let (merge, changes) = begun(manifest, 1, 3, &runs);
-        let advanced = Change::CompactionAdvanced { tree: TREE, merge, range: KeyRange::ALL, outputs: vec![] };
+        let (compaction, changes) = begun(manifest, 1, 3, &runs);
+        let advanced = Change::CompactionAdvanced { tree: TREE, compaction, range: KeyRange::ALL, outputs: vec![] };
         changes.into_iter().chain([advanced]).collect()
     });
     assert!(why.is_some_and(|why| why.contains("has not ended")));

@@ -267,8 +267,8 @@ fn damage_is_an_error() -> Result<()> {
     assert!(matches!(options(&shared(&image)).open_read_only(DIR), Err(Error::Corruption { .. })));
 
     let db = options(&shared(&env)).open(DIR)?;
-    env.inject(Fault::new(Failure::PartialWrite).step(step::LOG_APPEND));
-    env.inject(Fault::new(Failure::Io).step(step::LOG_CUT));
+    env.inject(Fault::new(Failure::PartialWrite).step(step::WAL_APPEND));
+    env.inject(Fault::new(Failure::Io).step(step::WAL_CUT));
     assert!(db.put("torn", "x".repeat(100)).is_err());
     let image = env.process_image();
     drop(db);

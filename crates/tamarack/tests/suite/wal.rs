@@ -1,8 +1,8 @@
-//! The log alone: what is appended comes back in order, up to where it must, and never more than
-//! that.
+//! The WAL by itself: appended groups come back in order, up to where they are durable, and never
+//! any others.
 //!
-//! The reference is a list of the groups that were appended. Logs are small and made on memory;
-//! damage is done to their bytes.
+//! The reference is a list of the appended groups. WALs are small and in memory; damage is done to
+//! their bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn read_back(settings: &RecoverySettings) -> Result<(Vec<Item>, Recovered)> {
     Ok((items, recovered))
 }
 
-/// A log that is written, and what was written to it.
+/// A WAL being written, and what was written to it.
 struct Writer {
     wal: Wal,
     written: Vec<Item>,
@@ -217,7 +217,7 @@ fn a_segment_made_after_an_edit_the_manifest_has_not_is_an_error() {
     assert!(error.contains("lost edits"), "{error}");
 }
 
-/// A log of two segments: three records, then two; and everything before the last record known
+/// A WAL of two segments: three records, then two; and everything before the last record known
 /// durable by the mark of the last.
 fn two_segments() -> (Arc<dyn Env>, Vec<Item>, [Vec<u8>; 2]) {
     let env = empty_dir();
@@ -280,8 +280,8 @@ fn every_truncation_is_harmless_or_noticed() {
             let what = format!("segment {} of {} bytes cut to {length}", index + 1, original.len());
             match read_back(&recovery(&env)) {
                 Ok((items, _)) if items == written => {}
-                // The cut took the only record with a mark, and with it all that says what was durable. What is left is
-                // a prefix, as after a crash.
+                // The cut took the only record with a mark, and so every sign of what was durable.
+                // The rest is a prefix, as after a crash.
                 Ok((items, _)) => {
                     assert!(index == 1 && items.len() >= 4 && written.starts_with(&items), "{what}: {items:?}")
                 }
@@ -340,16 +340,16 @@ fn a_dropped_record_never_comes_back() {
 }
 
 #[test]
-fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_log() {
+fn a_failed_append_leaves_no_trace_and_a_failed_sync_ends_the_wal() {
     let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::LOG_APPEND));
+    sim.inject(Fault::new(Failure::StorageFull).step(tamarack::step::WAL_APPEND));
     assert!(matches!(writer.append(&["full"]), Err(Error::Io { .. })));
     writer.append(&["b"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
-    sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_SYNC));
+    sim.inject(Fault::new(Failure::Io).step(tamarack::step::WAL_SYNC));
     writer.append(&["c"]).unwrap();
     assert!(matches!(writer.wal.sync_to(writer.wal.end()), Err(Error::Stopped { .. })));
     assert!(matches!(writer.append(&["d"]), Err(Error::Stopped { .. })));
@@ -369,7 +369,7 @@ fn a_failed_append_never_comes_back() {
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
     writer.wal.sync_to(writer.wal.end()).unwrap();
-    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::LOG_APPEND));
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_APPEND));
     assert!(matches!(writer.append(&["ghost"]), Err(Error::Io { .. })));
     for crash in [Crash::KeepAll, Crash::LoseAll] {
         let image: Arc<dyn Env> = Arc::new(sim.image(crash));
@@ -385,7 +385,7 @@ fn what_recovery_read_from_the_cache_becomes_durable() {
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::LOG_SYNC));
+    sim.inject(Fault::new(Failure::SyncDropsPages).step(tamarack::step::WAL_SYNC));
     writer.wal.sync_to(writer.wal.end()).unwrap_err();
     drop(writer);
     let shown = Writer::reopen(&env).written;
@@ -419,8 +419,8 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
     writer.append(&["a"]).unwrap();
-    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::LOG_HEADER));
-    sim.inject(Fault::new(Failure::Io).step(tamarack::step::LOG_REMOVE));
+    sim.inject(Fault::new(Failure::ErrorAfterEffect).step(tamarack::step::WAL_HEADER));
+    sim.inject(Fault::new(Failure::Io).step(tamarack::step::WAL_REMOVE));
     let error = writer.wal.rotate(Sequence(2), EDIT).unwrap_err();
     if let Error::Io { .. } = error {
         writer.append(&["b"]).unwrap();
@@ -431,10 +431,10 @@ fn a_segment_whose_header_seemed_to_fail_parts_nothing() {
     assert_eq!((items, recovered.dropped), (writer.written, None), "after {error}");
 }
 
-/// While a log is being closed, commits that were under way may append to segments and begin new
-/// ones. What stands before the end that closing answers with is durable all the same.
+/// While a WAL is being closed, commits in progress may append to segments and begin new ones.
+/// Everything before the end that closing returns is durable all the same.
 #[test]
-fn what_is_appended_while_the_log_is_being_closed_is_durable() {
+fn what_is_appended_while_the_wal_is_being_closed_is_durable() {
     let sim = new_simulator(7);
     let env: Arc<dyn Env> = Arc::new(sim.clone());
     let mut writer = Writer::new(&env);
@@ -442,7 +442,7 @@ fn what_is_appended_while_the_log_is_being_closed_is_durable() {
     let wal = Arc::new(writer.wal);
     let (late, mut group, mut comes_late) = (Arc::downgrade(&wal), Group::new(), true);
     sim.set_hook(move |moment| {
-        if moment.call.step == Some(tamarack::step::LOG_SYNC) && std::mem::take(&mut comes_late) {
+        if moment.call.step == Some(tamarack::step::WAL_SYNC) && std::mem::take(&mut comes_late) {
             let wal = late.upgrade().expect("it is being closed");
             for sequence in [2, 3] {
                 group.clear(usize::MAX);

@@ -44,15 +44,15 @@ fn kind(change: &Change) -> &'static str {
         Change::SlicesAdded { .. } => "slices added",
         Change::RunCut { .. } => "run cut",
         Change::RunRemoved { .. } => "run removed",
-        Change::CompactionBegun { .. } => "merge begun",
-        Change::CompactionAdvanced { .. } => "merge advanced",
-        Change::CompactionEnded { .. } => "merge ended",
+        Change::CompactionBegun { .. } => "compaction begun",
+        Change::CompactionAdvanced { .. } => "compaction advanced",
+        Change::CompactionEnded { .. } => "compaction ended",
         Change::Relabelled { .. } => "relabelled",
         Change::ShapeSet { .. } => "shape set",
         Change::FlushedThrough { .. } => "flushed through",
-        Change::WalEnd { .. } => "log ends",
-        Change::WalReopened => "log reopened",
-        Change::WalDurable { .. } => "log durable",
+        Change::WalEnd { .. } => "WAL ends",
+        Change::WalReopened => "WAL reopened",
+        Change::WalDurable { .. } => "WAL durable",
         Change::AgesMixed { .. } => "ages mixed",
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn words(change: &Change) -> String {
     match change {
         Change::Database { id } => format!("database {id:016x}"),
         Change::IdsUsed { tables, runs, compactions } => {
-            format!("next are table {tables}, run {runs}, merge {compactions}")
+            format!("next are table {tables}, run {runs}, compaction {compactions}")
         }
         Change::TreeCreated { tree } => format!("tree {} created", tree.0),
         Change::TreeNamed { tree, name } => format!("tree {} named {name:?}", tree.0),
@@ -72,22 +72,22 @@ pub(super) fn words(change: &Change) -> String {
         Change::SlicesAdded { run, slices: added, .. } => format!("run {} gets {}", run.0, slices(added)),
         Change::RunCut { run, range, .. } => format!("run {} loses {}", run.0, keys(range)),
         Change::RunRemoved { run, .. } => format!("run {} removed", run.0),
-        Change::CompactionBegun { merge, inputs, output, .. } => {
-            format!("merge {} begun: {} into run {}", merge.0, runs(inputs), output.0)
+        Change::CompactionBegun { compaction, inputs, output, .. } => {
+            format!("compaction {} begun: {} into run {}", compaction.0, runs(inputs), output.0)
         }
-        Change::CompactionAdvanced { merge, range, outputs, .. } => {
-            format!("merge {} has done {}: {}", merge.0, keys(range), slices(outputs))
+        Change::CompactionAdvanced { compaction, range, outputs, .. } => {
+            format!("compaction {} has done {}: {}", compaction.0, keys(range), slices(outputs))
         }
-        Change::CompactionEnded { merge, .. } => format!("merge {} ended", merge.0),
+        Change::CompactionEnded { compaction, .. } => format!("compaction {} ended", compaction.0),
         Change::Relabelled { levels, .. } => {
             let levels = (1..).zip(levels).map(|(level, of_level)| format!("level {level}: {}", runs(of_level)));
             format!("relabelled: {}", levels.collect::<Vec<_>>().join(", "))
         }
         Change::ShapeSet { shape, .. } => shape_words(shape),
         Change::FlushedThrough { sequence, .. } => format!("flushed through sequence {}", sequence.0),
-        Change::WalEnd { position } => format!("closed, the log ends at position {position}"),
-        Change::WalReopened => "log reopened".to_owned(),
-        Change::WalDurable { position } => format!("log durable up to position {position}"),
+        Change::WalEnd { position } => format!("closed, the WAL ends at position {position}"),
+        Change::WalReopened => "WAL reopened".to_owned(),
+        Change::WalDurable { position } => format!("WAL durable up to position {position}"),
         Change::AgesMixed { .. } => "ages of tables mixed".to_owned(),
     }
 }

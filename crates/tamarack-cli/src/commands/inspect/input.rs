@@ -10,8 +10,8 @@ use tamarack_format::VERSION;
 
 use crate::outcome::Failure;
 
-/// No log segment or manifest is larger: a log segment ends after the commit group that fills it,
-/// whose record has less than 4 GiB.
+/// Upper bound on WAL segments and manifests: a WAL segment ends after the commit group that fills
+/// it, whose record has less than 4 GiB.
 const WHOLE_BYTES_MAX: u64 = 8 << 30;
 
 /// The file that is looked at.

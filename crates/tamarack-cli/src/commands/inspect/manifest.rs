@@ -129,7 +129,7 @@ fn show_version(version: &Version, report: &mut Report<'_, '_>) -> Result<(), Fa
         Cell::number("version_after_edit", version.edit_number().0),
         Cell::number("next_table", next.table),
         Cell::number("next_run", next.run),
-        Cell::number("next_compaction", next.merge),
+        Cell::number("next_compaction", next.compaction),
         Cell::count("wal_durable", version.wal_durable()),
         wal_end,
         Cell::count("tables", version.tables().count() as u64),
@@ -140,7 +140,7 @@ fn show_version(version: &Version, report: &mut Report<'_, '_>) -> Result<(), Fa
             Cell::number("tree", u64::from(id.0)),
             Cell::number("flushed_through", tree.flushed_through().0),
             Cell::number("levels", tree.levels().len() as u64),
-            Cell::number("merges", tree.compactions().len() as u64),
+            Cell::number("compactions", tree.compactions().len() as u64),
             Cell::words("shape", shape),
         ]
     });
@@ -154,7 +154,7 @@ fn run_rows(tree: u64, version: &TreeVersion) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (level, of_level) in (1..).zip(version.levels()) {
         for run in of_level.runs() {
-            let merge = version.compaction_of(run.id()).map(|merge| merge.id.0);
+            let compaction = version.compaction_of(run.id()).map(|compaction| compaction.id.0);
             let ends = run.slices().iter().next().zip(run.slices().iter().next_back());
             let (first, last) = ends.map_or((&[][..], &[][..]), |(first, last)| (first.first_key(), last.end_bound()));
             rows.push(vec![
@@ -163,7 +163,11 @@ fn run_rows(tree: u64, version: &TreeVersion) -> Vec<Vec<Cell>> {
                 Cell::number("run", run.id().0),
                 Cell::number("slices", run.slices().len() as u64),
                 Cell::number("raw_bytes", run.raw_bytes()),
-                Cell::new("merge", merge.map_or_else(String::new, |merge| merge.to_string()), merge),
+                Cell::new(
+                    "compaction",
+                    compaction.map_or_else(String::new, |compaction| compaction.to_string()),
+                    compaction,
+                ),
                 Cell::bytes("first_key", first),
                 Cell::bytes("end", last),
             ]);

@@ -1,7 +1,7 @@
 //! `tamarack inspect`: prints and checks one file of a database.
 //!
 //! ```text
-//! name, or else content ──► kind of file ──► table, log, manifest ──► Report: facts, lists, problems
+//! name, or else content ──► kind of file ──► table, WAL, manifest ──► Report: facts, problems
 //! ```
 //!
 //! The command neither opens nor locks the database and changes nothing. Each kind of file has a

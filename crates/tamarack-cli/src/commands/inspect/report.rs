@@ -73,7 +73,7 @@ impl Cell {
         Self { name, text: text::escaped(bytes), member: json::bytes_member(name, bytes) }
     }
 
-    /// The same, with other words for people.
+    /// The same, with another text for people.
     #[must_use]
     pub(super) fn with_text(self, text: impl Into<String>) -> Self {
         Self { text: text.into(), ..self }

@@ -18,7 +18,7 @@ use crate::testing::{Ran, Random, TestDir, run, run_ok};
 /// How many damages of each kind of file.
 const DAMAGES: u64 = 300;
 
-/// Makes a database with several tables and a log, and gives its path.
+/// Makes a database with several tables and a WAL; returns its path.
 fn database(dir: &TestDir) -> String {
     let db = dir.join("db");
     let lines: String = (0..1200).map(|i| format!("key {:04}\tvalue {i} {}\n", i * 7 % 1200, "v".repeat(60))).collect();
@@ -320,7 +320,8 @@ fn any_bytes_are_survived() {
 }
 
 /// Each byte that leads somewhere, altered behind checksums that fit: of a table the footer, the
-/// other parts, and what filter and index begin with; of a log and a manifest what they begin with.
+/// other parts, and the first bytes of filter and index; of a WAL segment and a manifest the first
+/// bytes.
 #[test]
 fn every_byte_that_leads_somewhere() {
     let dir = TestDir::new("every_byte_that_leads_somewhere");

@@ -11,7 +11,7 @@ use super::report::{Cell, Fault, Report};
 use crate::outcome::Failure;
 use crate::show::table::grouped;
 
-/// Shows the log segment in `input`, whose number its name says, if it does.
+/// Shows the WAL segment in `input`, with the number in its name, if it has one.
 pub(super) fn inspect(input: &Input, named: Option<u64>, report: &mut Report<'_, '_>) -> Result<(), Failure> {
     let bytes = input.read_all()?;
     report.facts(vec![Cell::words("kind", "log"), Cell::size("file_bytes", input.bytes)])?;

@@ -39,12 +39,12 @@ impl Scheduler {
     /// Makes jobs for the compactions in progress of a version.
     pub(super) fn resume(&self, version: &Arc<Version>) -> Result<()> {
         let mut schedule = self.schedule.lock();
-        for merge in self.tree.of(version).compactions() {
-            let level = self.tree.of(version).run(merge.output).map_or(1, |(_, level, _)| level as usize);
+        for compaction in self.tree.of(version).compactions() {
+            let level = self.tree.of(version).run(compaction.output).map_or(1, |(_, level, _)| level as usize);
             let cause = Cause::Full { level: level.saturating_sub(1).max(1), through: level.saturating_sub(1).max(1) };
-            let ranges = edits::gaps(&merge.done);
+            let ranges = edits::gaps(&compaction.done);
             let job =
-                self.open_job(&mut schedule, version, Task::Compaction { id: merge.id }, (cause, None), &ranges)?;
+                self.open_job(&mut schedule, version, Task::Compaction { id: compaction.id }, (cause, None), &ranges)?;
             schedule.jobs.get(job).resumed = true;
         }
         Ok(())

@@ -63,7 +63,8 @@ impl OpenManifest {
             first: version.edit_number().0,
             created_after: version.edit_number(),
         };
-        // One to which nothing is ever appended, such as a checkpoint's, takes the space of its base.
+        // One to which nothing is ever appended, such as a checkpoint's, takes the space of its
+        // base.
         let mut segment = Segment::create(&PROFILE, env, dir, header, 0)?;
         segment.begin(Some(&version.state_edit().encode()))?;
         sync_dir(env, dir, step::MANIFEST_SYNC_DIRECTORY).map_err(Error::ends_writing)?;

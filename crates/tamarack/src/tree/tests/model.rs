@@ -126,12 +126,12 @@ impl Model {
         assert!(tree.tables().map(|table| table.id()).eq(named));
         assert_eq!(tree.flushed_through(), Sequence(self.sequence));
         assert_eq!(
-            tree.compactions().iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>(),
-            self.compactions.iter().map(|merge| (merge.id, merge.output)).collect::<Vec<_>>()
+            tree.compactions().iter().map(|compaction| (compaction.id, compaction.output)).collect::<Vec<_>>(),
+            self.compactions.iter().map(|compaction| (compaction.id, compaction.output)).collect::<Vec<_>>()
         );
-        for (merge, model) in tree.compactions().iter().zip(&self.compactions) {
+        for (compaction, model) in tree.compactions().iter().zip(&self.compactions) {
             for number in 0..KEYS {
-                let done = merge.done.iter().any(|range| range.contains(&key(number)));
+                let done = compaction.done.iter().any(|range| range.contains(&key(number)));
                 assert_eq!(done, model.done.contains(&number), "key {number} of {:?}", model.id);
             }
         }
@@ -223,7 +223,7 @@ impl Model {
         let index = self.runs[..at].iter().filter(|(other, _)| *other == level).count();
         let sequences = (inputs[inputs.len() - 1].sequences.0, inputs[0].sequences.1);
         let output = self.new_run(BTreeMap::new(), sequences);
-        let merge = ModelCompaction {
+        let compaction = ModelCompaction {
             id: CompactionId(self.next.2),
             inputs: inputs.iter().map(|run| run.id).collect(),
             output: output.id,
@@ -232,10 +232,15 @@ impl Model {
         self.next.2 += 1;
         let changes = vec![
             Change::RunAdded { tree: TREE, run: output.id, level, index: index as u32 },
-            Change::CompactionBegun { tree: TREE, merge: merge.id, inputs: merge.inputs.clone(), output: output.id },
+            Change::CompactionBegun {
+                tree: TREE,
+                compaction: compaction.id,
+                inputs: compaction.inputs.clone(),
+                output: output.id,
+            },
         ];
         self.runs.insert(at, (level, output));
-        self.compactions.push(merge);
+        self.compactions.push(compaction);
         changes
     }
 
@@ -260,29 +265,31 @@ impl Model {
             let free = (from..KEYS).take_while(|number| !self.compactions[at].done.contains(number)).count();
             self.hand_over(at, from, from + free, random, &mut changes);
         }
-        let merge = self.compactions.remove(at);
-        changes.push(Change::CompactionEnded { tree: TREE, merge: merge.id });
-        self.runs.retain(|(_, run)| !(merge.inputs.contains(&run.id) || run.id == merge.output && run.keys.is_empty()));
+        let compaction = self.compactions.remove(at);
+        changes.push(Change::CompactionEnded { tree: TREE, compaction: compaction.id });
+        self.runs.retain(|(_, run)| {
+            !(compaction.inputs.contains(&run.id) || run.id == compaction.output && run.keys.is_empty())
+        });
         changes
     }
 
     fn hand_over(&mut self, at: usize, from: usize, to: usize, random: &Random, changes: &mut Vec<Change>) {
-        let merge = self.compactions[at].clone();
-        let moved = (random.below(3) == 0).then(|| self.movable(&merge, from, to)).flatten();
-        let output = self.run(merge.output).sequences;
+        let compaction = self.compactions[at].clone();
+        let moved = (random.below(3) == 0).then(|| self.movable(&compaction, from, to)).flatten();
+        let output = self.run(compaction.output).sequences;
         let slices = match moved {
             Some(slice) => vec![slice],
             None if random.below(4) == 0 => Vec::new(),
             None => self.new_tables(random, (from, to), output, changes),
         };
-        for input in &merge.inputs {
+        for input in &compaction.inputs {
             self.run(*input).keys.retain(|number, _| !(from..to).contains(number));
         }
-        self.run(merge.output).keys.extend(keys_of(&slices));
+        self.run(compaction.output).keys.extend(keys_of(&slices));
         self.compactions[at].done.extend(from..to);
         changes.push(Change::CompactionAdvanced {
             tree: TREE,
-            merge: merge.id,
+            compaction: compaction.id,
             range: range(from, to),
             outputs: slices.into_iter().map(|(_, _, slice)| slice).collect(),
         });
@@ -290,8 +297,8 @@ impl Model {
 
     /// A slice of an input that holds the first key of the range: it can be moved instead of being
     /// written again.
-    fn movable(&mut self, merge: &ModelCompaction, from: usize, to: usize) -> Option<(usize, usize, SliceSpec)> {
-        let input = self.run(merge.inputs[0]).keys.clone();
+    fn movable(&mut self, compaction: &ModelCompaction, from: usize, to: usize) -> Option<(usize, usize, SliceSpec)> {
+        let input = self.run(compaction.inputs[0]).keys.clone();
         let table = *input.get(&from)?;
         let end = (from..to).take_while(|number| input.get(number) == Some(&table)).count() + from;
         Some((from, end, SliceSpec { table, range: KeyRange::new(Some(&key(from)), Some(&key(end))) }))
@@ -330,7 +337,7 @@ impl Model {
     }
 
     fn is_compacting(&self, run: RunId) -> bool {
-        self.compactions.iter().any(|merge| merge.output == run || merge.inputs.contains(&run))
+        self.compactions.iter().any(|compaction| compaction.output == run || compaction.inputs.contains(&run))
     }
 
     fn run(&mut self, id: RunId) -> &mut ModelRun {

@@ -99,7 +99,7 @@ fn begin(inputs: &[u64]) -> [Change; 2] {
         Change::RunAdded { tree: TREE, run: RunId(3), level: 2, index: 0 },
         Change::CompactionBegun {
             tree: TREE,
-            merge: CompactionId(1),
+            compaction: CompactionId(1),
             inputs: inputs.iter().map(|run| RunId(*run)).collect(),
             output: RunId(3),
         },
@@ -110,7 +110,7 @@ fn advance(from: usize, to: usize, outputs: &[(u64, KeyRange)]) -> Change {
     let outputs = outputs.iter().map(|(table, range)| SliceSpec { table: TableId(*table), range: range.clone() });
     Change::CompactionAdvanced {
         tree: TREE,
-        merge: CompactionId(1),
+        compaction: CompactionId(1),
         range: range(from, to),
         outputs: outputs.collect(),
     }
@@ -137,7 +137,7 @@ fn a_handover_cuts_every_input_and_releases_what_nothing_names() {
     let rest = vec![
         advance(0, 5, &[]),
         advance(25, super::model::KEYS, &[]),
-        Change::CompactionEnded { tree: TREE, merge: CompactionId(1) },
+        Change::CompactionEnded { tree: TREE, compaction: CompactionId(1) },
     ];
     let applied = version.apply(&Edit { number, changes: rest }).expect("it fits");
     assert_eq!(applied.released.iter().map(|table| table.id().0).collect::<Vec<_>>().len(), 4);
@@ -211,7 +211,7 @@ fn edits_that_break_a_rule_are_refused() {
         ("not within", &merging, vec![table(5, (1, 20)), advance(0, 19, &[(5, KeyRange::ALL)])]),
         ("handed over before", &advanced, vec![advance(19, 20, &[])]),
         ("not in progress", &version, vec![advance(0, 20, &[])]),
-        ("still has slices", &advanced, vec![Change::CompactionEnded { tree: TREE, merge: CompactionId(1) }]),
+        ("still has slices", &advanced, vec![Change::CompactionEnded { tree: TREE, compaction: CompactionId(1) }]),
         (
             "changes the runs",
             &version,

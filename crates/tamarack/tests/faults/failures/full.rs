@@ -58,7 +58,7 @@ impl Way {
             Self::Everything => env.inject(refused(&[])),
             Self::CutsToo => {
                 env.inject(Fault::new(Failure::ShortWrite).at_call(call));
-                env.inject(refused(&[step::LOG_CUT, step::MANIFEST_CUT_APPEND]));
+                env.inject(refused(&[step::WAL_CUT, step::MANIFEST_CUT_APPEND]));
             }
         }
     }
@@ -136,10 +136,10 @@ fn a_disk_that_becomes_full_at_any_call_and_is_freed_again() {
     }
     println!("refusals by the call at which the disk became full: {refused:#?}");
     for step in [
-        step::LOG_CREATE,
-        step::LOG_ALLOCATE,
-        step::LOG_APPEND,
-        step::LOG_SYNC,
+        step::WAL_CREATE,
+        step::WAL_ALLOCATE,
+        step::WAL_APPEND,
+        step::WAL_SYNC,
         step::TABLE_CREATE,
         step::TABLE_WRITE,
         step::TABLE_SYNC,

@@ -176,7 +176,7 @@ fn free(session: &mut Session) {
 }
 
 /// Syncs of files that nobody has built on.
-const OF_NEW_FILES: [Step; 4] = [step::TABLE_SYNC, step::LOG_SYNC_HEADER, step::MANIFEST_SYNC_BASE, step::CURRENT_SYNC];
+const OF_NEW_FILES: [Step; 4] = [step::TABLE_SYNC, step::WAL_SYNC_HEADER, step::MANIFEST_SYNC_BASE, step::CURRENT_SYNC];
 
 /// What the simulator counts space in.
 const PAGE_BYTES: u64 = 4096;
@@ -187,10 +187,10 @@ fn leaving_out_a_step_is_noticed() {
     let workloads = [workload::durability(), workload::rotation(), workload::snapshots(), workload::reopening()];
     for step in [
         step::DATABASE_SYNC_PARENT,
-        step::LOG_CUT,
-        step::LOG_SYNC,
-        step::LOG_RECOVERY_WRITE,
-        step::LOG_RECOVERY_SYNC,
+        step::WAL_CUT,
+        step::WAL_SYNC,
+        step::WAL_RECOVERY_WRITE,
+        step::WAL_RECOVERY_SYNC,
         step::TABLE_SYNC,
         step::MANIFEST_CUT_APPEND,
         step::MANIFEST_SYNC,

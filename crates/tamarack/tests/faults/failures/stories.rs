@@ -70,8 +70,8 @@ fn an_edit_of_unknown_fate_is_no_damage() -> tamarack::Result<()> {
 fn a_segment_that_failed_and_stayed() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
     let db = options(&env, false).open(DIR)?;
-    env.inject(Fault::new(Failure::ErrorAfterEffect).step(step::LOG_HEADER));
-    env.inject(Fault::new(Failure::Io).step(step::LOG_REMOVE));
+    env.inject(Fault::new(Failure::ErrorAfterEffect).step(step::WAL_HEADER));
+    env.inject(Fault::new(Failure::Io).step(step::WAL_REMOVE));
     let mut written = 0;
     while env.faults_shown() == 0 {
         written += usize::from(sync_put(&db, &format!("key {written:02}")).is_ok());
@@ -92,9 +92,9 @@ fn half_a_record_is_cut_off_before_the_next_segment_begins() -> tamarack::Result
     let env = SimEnv::new(1);
     let db = options(&env, false).open(DIR)?;
     db.put("a", "1")?;
-    env.inject(Fault::new(Failure::ShortWrite).step(step::LOG_APPEND));
-    env.inject(Fault::new(Failure::StorageFull).step(step::LOG_APPEND));
-    env.inject(Fault::new(Failure::StorageFull).step(step::LOG_CUT));
+    env.inject(Fault::new(Failure::ShortWrite).step(step::WAL_APPEND));
+    env.inject(Fault::new(Failure::StorageFull).step(step::WAL_APPEND));
+    env.inject(Fault::new(Failure::StorageFull).step(step::WAL_CUT));
     assert!(db.put("b", "1").expect_err("the disk is full").is_storage_full());
     assert_eq!(env.faults_shown(), 3);
     // The flush fails, so that both segments are needed.
@@ -154,17 +154,17 @@ fn a_manifest_that_cannot_be_rolled_goes_on_and_is_rolled_later() -> tamarack::R
 fn a_message_says_where_and_what_and_what_to_do() -> tamarack::Result<()> {
     let env = SimEnv::new(1);
     let db = options(&env, false).open(Path::new(DIR))?;
-    env.inject(Fault::new(Failure::StorageFull).step(step::LOG_APPEND));
+    env.inject(Fault::new(Failure::StorageFull).step(step::WAL_APPEND));
     let error = db.put("a", "1").expect_err("the disk is full");
     assert_eq!(
         error.to_string(),
-        "/db/0000000001.wal: log: append failed: no storage space; free some space, then try again"
+        "/db/0000000001.wal: wal: append failed: no storage space; free some space, then try again"
     );
-    env.inject(Fault::new(Failure::SyncKeepsPages).step(step::LOG_SYNC));
+    env.inject(Fault::new(Failure::SyncKeepsPages).step(step::WAL_SYNC));
     let error = sync_put(&db, "a").expect_err("the sync fails");
     assert_eq!(
         error.to_string(),
-        "/db/0000000001.wal: log: sync failed: simulated input/output error; writes have stopped, because it \
+        "/db/0000000001.wal: wal: sync failed: simulated input/output error; writes have stopped, because it \
          is unknown how much of the last one is durable; reads still work; check the device and the system's log, then reopen \
          the database"
     );

@@ -170,7 +170,7 @@ impl Case<'_> {
                 _ if is(path, "manifest") => named.contains(&**path) || is_cut,
                 // A file shorter than a header may be one that a crash interrupted.
                 _ if is(path, "wal") && now.is_none_or(|now| now.len() < 64) => true,
-                _ if is(path, "wal") => any_wal || is_cut || !structure_is_whole || !self.truth.log_means(path, now),
+                _ if is(path, "wal") => any_wal || is_cut || !structure_is_whole || !self.truth.wal_means(path, now),
                 _ => named.contains(&**path),
             };
             if !is_found {

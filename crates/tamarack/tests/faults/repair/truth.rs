@@ -178,7 +178,7 @@ impl Truth {
     }
 
     /// True if bytes of a segment that mean something are not what they were.
-    pub(crate) fn log_means(&self, path: &Path, now: Option<&Vec<u8>>) -> bool {
+    pub(crate) fn wal_means(&self, path: &Path, now: Option<&Vec<u8>>) -> bool {
         let end = self.wal_ends[path];
         let is_header_whole = now.is_some_and(|now| now.get(..64) == self.needed[path].get(..64));
         let mut records = self.records.iter().filter(|record| record.path == path && !record.entries.is_empty());
