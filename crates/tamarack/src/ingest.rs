@@ -71,8 +71,8 @@ pub struct IngestReport {
     pub file_bytes: u64,
     /// Tables of the new run.
     pub tables: usize,
-    /// The level where it arrived; 0 if there was nothing to ingest. Merges may carry it on from
-    /// there.
+    /// The level where it arrived; 0 if there was nothing to ingest. Compactions may move it
+    /// further from there.
     pub level: usize,
     /// How long writers were stopped while the run became part of the tree.
     pub writers_delayed: Duration,

@@ -133,12 +133,12 @@ fn allowances_fall_and_never_rise() {
         (0..number).for_each(|_| count.add("cli", Finding::at(&file, 0)));
         count
     };
-    let first = lowered(&Allowances::new(), &[count("desk", 3)]);
-    assert_eq!(render(&first), format!("{HEAD}desk = cli 3\n"));
+    let first = lowered(&Allowances::new(), &[count("rule", 3)]);
+    assert_eq!(render(&first), format!("{HEAD}rule = cli 3\n"));
     assert_eq!(parse(&render(&first)), first);
-    assert_eq!(complaints(&count("desk", 3), &first).len(), 0);
-    assert_eq!(complaints(&count("desk", 4), &first).len(), 1);
-    assert_eq!(lowered(&first, &[count("desk", 4)]), first);
-    assert_eq!(render(&lowered(&first, &[count("desk", 0)])), format!("{HEAD}desk =\n"));
-    assert_eq!(complaints(&count("desk", 1), &parse("desk =\n")).len(), 1);
+    assert_eq!(complaints(&count("rule", 3), &first).len(), 0);
+    assert_eq!(complaints(&count("rule", 4), &first).len(), 1);
+    assert_eq!(lowered(&first, &[count("rule", 4)]), first);
+    assert_eq!(render(&lowered(&first, &[count("rule", 0)])), format!("{HEAD}rule =\n"));
+    assert_eq!(complaints(&count("rule", 1), &parse("rule =\n")).len(), 1);
 }

@@ -2,10 +2,10 @@
 //! read the first blocks of all runs concurrently.
 //!
 //! ```text
-//! seek ──► run 1: its block is in the cache                           ┐
-//!          run 2: lacks a block ──┐                  ┌─► decoded      │
-//!          run 3: lacks a block ──┼─► read at once   ┼─► decoded      ├─► all cursors seek in memory
-//!          run 4: lacks a block ──┘                  └─► decoded      ┘
+//! seek ──► run 1: its block is in the cache                          ┐
+//!          run 2: lacks a block ──┐                  ┌─► decoded     │
+//!          run 3: lacks a block ──┼─► read at once   ┼─► decoded     ├─► all cursors seek in memory
+//!          run 4: lacks a block ──┘                  └─► decoded     ┘
 //! ```
 //!
 //! So a seek takes about as long as one read, however many runs there are. A lower index block that

@@ -1,6 +1,8 @@
-//! Sorted data that goes straight into tables: who sees it when, beside what is written before and after, what a crash leaves of it, and where it comes to stand.
+//! Ingests of sorted data: when readers see the run, its order among earlier and later writes,
+//! crashes at every step, and the level where it arrives.
 //!
-//! Random histories in lockstep with a model, images of crashes at every step, and failures of every call have their own suites, in which ingests take part.
+//! Ingests also take part in the suites of random histories in lockstep with a model, of images of
+//! crashes at every step, and of failures of every call.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -61,8 +63,9 @@ fn runs(stats: &Stats) -> Vec<usize> {
     stats.levels.iter().map(|level| level.runs.len()).collect()
 }
 
-/// What was written before loses, deletes too; what is written after wins; who has a snapshot sees nothing of it; and it is all there when the database is opened again,
-/// by the next process or after a crash.
+/// An ingested run wins over earlier writes, deletes included, and loses to later ones; a snapshot
+/// taken before does not see it; and it is there when the database is opened again, by the next
+/// process or after a crash.
 #[test]
 fn it_is_younger_than_what_came_before_and_older_than_what_comes_after() -> Result<()> {
     for compact in [false, true] {
@@ -150,7 +153,8 @@ fn what_is_out_of_order_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Several may be open. They count in the order in which they finish, whatever the order in which they began.
+/// Several ingests may be open. They count in the order in which they finish, whatever the order in
+/// which they began.
 #[test]
 fn several_at_a_time_count_as_they_finish() -> Result<()> {
     let env = SimEnv::new(4);
@@ -206,8 +210,8 @@ fn it_takes_sequence_numbers_as_a_batch_does() -> Result<()> {
     Ok(())
 }
 
-/// There is no limit to the number of ingests: each of ten thousand is seen by readers after it, and
-/// by no snapshot before it; some pass each other, and writes come between.
+/// There is no limit to the number of ingests: each of ten thousand is seen by readers after it,
+/// and by no snapshot before it; some pass each other, and writes come between.
 #[test]
 fn ten_thousand_small_ones() -> Result<()> {
     let env = SimEnv::new(12);
@@ -255,8 +259,8 @@ fn ten_thousand_small_ones() -> Result<()> {
     Ok(())
 }
 
-/// Without the manifest, a repair still knows what came first: the last table of each ingest tells
-/// the sequence base of all of its tables. Without that table, the report says that this is unknown.
+/// Without the manifest, a repair still knows the order: the last table of each ingest records the
+/// sequence base of all of its tables. Without that table, the report says that it is unknown.
 #[test]
 fn a_repair_without_the_manifest_knows_the_order() -> Result<()> {
     for loses_last in [false, true] {
@@ -316,9 +320,10 @@ fn last_table_of_an_ingest(env: &SimEnv) -> PathBuf {
     tables.into_iter().filter(is_last).nth(1).expect("there are several ingests")
 }
 
-/// In an empty tree a run is written once: it takes the smallest level that holds it, and if none does, the tree grows. Above older data rule 1 holds.
+/// In an empty tree a run is written once: it arrives at the smallest level that can take it, and
+/// if none can, the tree grows. Above older data rule 1 holds.
 #[test]
-fn it_arrives_where_the_shape_has_room() -> Result<()> {
+fn it_arrives_at_the_smallest_level_that_can_take_it() -> Result<()> {
     for policy in ["leveling:T=4", "tiering:T=4", "lazy-leveling:T=3", "dostoevsky:T=5,K=3,Z=2"] {
         for count in [3, 50, 400, 3000] {
             let env = SimEnv::new(5);
@@ -395,7 +400,8 @@ fn tombstones_are_not_due_because_of_it() -> Result<()> {
     Ok(())
 }
 
-/// A checkpoint has what was ingested before it, and nothing of what is being ingested; both databases go on.
+/// A checkpoint has the runs ingested before it, and nothing of an unfinished ingest; both
+/// databases can be written to afterwards.
 #[test]
 fn checkpoints_have_what_was_finished() -> Result<()> {
     let env = SimEnv::new(10);
@@ -419,9 +425,9 @@ fn checkpoints_have_what_was_finished() -> Result<()> {
     Ok(())
 }
 
-/// Merges that are paused stay so; the run arrives all the same.
+/// Paused compactions stay paused; the run arrives all the same.
 #[test]
-fn it_works_while_merges_are_paused() -> Result<()> {
+fn it_works_while_compactions_are_paused() -> Result<()> {
     let db = open(&SimEnv::new(7));
     let mut model = Entries::new();
     let pause = db.pause_compactions();
@@ -438,8 +444,9 @@ fn it_works_while_merges_are_paused() -> Result<()> {
     Ok(())
 }
 
-/// A crash at any call between the first and the last: the next process finds all of it or nothing, and all that was synced before; it goes on, ingests again, and the one
-/// after that finds that, too.
+/// A crash at any call between the first and the last: the next process finds all of the run or
+/// nothing, and all earlier synced writes; it writes and ingests again, and the process after that
+/// finds that, too.
 #[test]
 fn a_crash_leaves_all_or_nothing() -> Result<()> {
     let (mut with, mut without) = (0, 0);
@@ -510,10 +517,11 @@ fn a_crash_leaves_all_or_nothing() -> Result<()> {
     Ok(())
 }
 
-/// After an ingest the log goes on in a segment of its own, which is begun when the database is opened, if the process ended before. The process that begins it may end in the
-/// midst of that, and the machine while the next one opens the database: what is older may be thrown away only when that segment is durable.
+/// After an ingest the WAL continues in a new segment, which opening begins if the process ended
+/// before. The process that begins it may be killed while it does, and the machine may crash while
+/// the next one opens the database: older segments may be removed only when that one is durable.
 #[test]
-fn crashes_while_the_log_goes_on_lose_nothing() -> Result<()> {
+fn crashes_while_the_wal_begins_a_segment_lose_nothing() -> Result<()> {
     let images = |env: &SimEnv, take: fn(&tamarack_env::sim::Moment<'_>) -> Vec<SimEnv>| {
         let images = Arc::new(Mutex::new(Rank::Test, Vec::new()));
         let taken = images.clone();
@@ -544,7 +552,8 @@ fn crashes_while_the_log_goes_on_lose_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A call that fails: nothing has changed, no file is left, and the next attempt succeeds; or, if a sync failed, no more is written.
+/// A call that fails: nothing has changed, no file is left, and the next attempt succeeds; or, if a
+/// sync failed, writing ends.
 #[test]
 fn a_failure_changes_nothing() -> Result<()> {
     let failing = [
@@ -598,7 +607,8 @@ fn a_failure_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A run that is moved as soon as it has come arrives where it is moved to, and that is looked at, too: nobody who waits for merges waits for ever.
+/// A run that moves as soon as it has arrived is also examined where it moves to: waiting for
+/// compactions ends.
 #[test]
 fn a_run_that_is_moved_at_once_arrives_once_more() -> Result<()> {
     let env = SimEnv::new(1347);
