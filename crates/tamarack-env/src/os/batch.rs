@@ -1,4 +1,4 @@
-//! Many reads at a time, in the best way that the machine has.
+//! Concurrent reads, by the best method that the machine supports.
 //!
 //! ```text
 //! queue ──┬── Rings:    io_uring, many reads in one system call   ┐
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The first queue finds out whether io_uring works here; containers often forbid it. A read that a
-//! ring did not do, that failed, or that stopped early is done again as a single one, whose result
-//! counts: so every error, interruption and oddity of a method ends in the one way that is well
-//! understood, and an error is still reported only if the plain read fails too.
+//! ring did not carry out, that failed, or that stopped early is repeated as a single read, whose
+//! result counts: so every error, interruption and oddity of a method ends in the one
+//! well-understood way, and an error is reported only if the plain read fails too.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,9 +25,9 @@ use crate::workers::Workers;
 pub enum Batching {
     /// One after the other.
     OneByOne,
-    /// By a pool of threads, if the files bypass the page cache; else one after the other.
+    /// By a thread pool, for files that bypass the page cache; else one after the other.
     Threads,
-    /// Through io_uring; where that is not to be had, one after the other.
+    /// Through io_uring; one after the other where that is not available.
     Rings,
 }
 
@@ -42,12 +42,12 @@ impl Batching {
     }
 }
 
-/// Carries out the queues of one environment.
+/// Carries out the read queues of one environment.
 #[derive(Debug)]
 pub(super) struct Batches {
     /// `None` for the best.
     wanted: Option<Batching>,
-    /// Made for the first queue.
+    /// Created for the first queue.
     method: OnceLock<Method>,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only rings need memory of their own"))]
     bounces: Arc<Bounces>,
@@ -62,7 +62,7 @@ enum Method {
 }
 
 impl Batches {
-    /// In the way that is wanted, or the best one.
+    /// Uses the given method, or the best one.
     pub(super) fn new(wanted: Option<Batching>, bounces: Arc<Bounces>) -> Self {
         Self { wanted, method: OnceLock::new(), bounces }
     }
@@ -82,7 +82,7 @@ impl Batches {
     }
 }
 
-/// Each read by itself.
+/// Carries out each read by itself.
 fn one_by_one(queue: &mut dyn ReadQueue) {
     let mut number = 0;
     while let Some(request) = queue.next() {

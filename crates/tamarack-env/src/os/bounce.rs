@@ -1,19 +1,18 @@
-//! Memory for direct reads that are not aligned themselves: pieces of one huge page, and a small
-//! pool of longer buffers.
+//! Memory for unaligned direct reads: pieces of one huge page, and a small pool of longer buffers.
 //!
-//! A device takes a read as a list of addresses, one for each page of memory that is not next to
-//! the page before, and each costs it time. Two ordinary pages that are neighbours for a program
-//! hardly ever are in the machine; all of a huge page is. So a block that is not aligned, and
-//! touches two pages, is read nearly as fast as one that is aligned if it goes into a huge page:
+//! A device takes a read as a list of addresses, one for each page of memory that does not follow
+//! the one before, and each costs time. Neighbouring pages of a program are hardly ever neighbours
+//! in the machine, except within a huge page. So an unaligned block, which touches two pages, is
+//! read nearly as fast as an aligned one if it goes into a huge page:
 //!
 //! ```text
 //! huge page   │ piece │ piece │ piece │ …   2 MiB in pieces of 16 KiB, shared by the process
 //!                 └─ a block of 4 KiB, with the alignment's padding before and behind
 //! ```
 //!
-//! The huge page is made for the first such read, and stays. Longer reads, and those that find no
-//! piece, get a buffer of their own; of these the pool keeps at most [`IDLE_BYTES_MAX`]. So reading
-//! allocates nothing once the pool has what the reads need. One lock each, held for a few
+//! The huge page is allocated for the first such read, and stays. Longer reads, and those that find
+//! no free piece, get a buffer of their own; the pool keeps at most [`IDLE_BYTES_MAX`] of these. So
+//! reading allocates nothing once the pool has enough buffers. One lock each, held for a few
 //! instructions beside a read of 50 µs or more.
 
 use std::ops::{Deref, DerefMut};
@@ -23,19 +22,19 @@ use super::huge_pages::{HUGE_PAGE_BYTES, prefer_huge_page};
 use crate::aligned::AlignedBuffer;
 use crate::sync::{Mutex, Rank};
 
-/// The length of a piece, in bytes: one serves a read of two blocks of 4 KiB, wherever they begin.
+/// Length of a piece, in bytes: one serves a read of two blocks of 4 KiB at any position.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What one single read takes at most, in bytes; one that wants more is short.
+/// Upper bound on the buffer of a single read, in bytes; a longer read returns fewer bytes.
 pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// What the pool keeps at most while nobody reads, in bytes.
+/// Upper bound on idle memory in the pool, in bytes.
 const IDLE_BYTES_MAX: usize = 1 << 20;
 
-/// The pieces that wait for a read.
+/// Idle pieces.
 static PIECES: OnceLock<Mutex<Vec<&'static mut [u8]>>> = OnceLock::new();
 
-/// Buffers that wait for a read.
+/// Idle buffers.
 #[derive(Debug)]
 pub(super) struct Bounces {
     idle: Mutex<Vec<AlignedBuffer>>,
@@ -63,7 +62,7 @@ impl Default for Bounces {
 }
 
 impl Bounces {
-    /// Aligned memory of at least `bytes`. What it holds is of no meaning.
+    /// Returns aligned memory of at least `bytes`, with unspecified content.
     pub(super) fn take(&self, bytes: usize) -> Bounce<'_> {
         let piece = if bytes <= PIECE_BYTES { pieces().lock().pop() } else { None };
         let memory = match piece {
@@ -73,7 +72,7 @@ impl Bounces {
         Bounce { pool: self, memory: Some(memory) }
     }
 
-    /// Capacities are powers of two, so that sizes that differ a little share their buffers.
+    /// Capacities are powers of two, so that similar sizes share their buffers.
     fn take_buffer(&self, bytes: usize) -> AlignedBuffer {
         let mut idle = self.idle.lock();
         let fitting = idle.iter().rposition(|buffer| buffer.len() >= bytes).map(|at| idle.swap_remove(at));
@@ -90,10 +89,10 @@ impl Bounces {
     }
 }
 
-/// The pieces of the huge page, which the first caller makes.
+/// The pieces of the huge page, which the first call allocates.
 fn pieces() -> &'static Mutex<Vec<&'static mut [u8]>> {
     PIECES.get_or_init(|| {
-        // Of what is allocated, only the huge page in it is ever touched.
+        // Only the huge page within the allocation is ever touched.
         let memory = Box::leak(vec![0; 2 * HUGE_PAGE_BYTES].into_boxed_slice());
         let address = memory.as_ptr().addr();
         let start = address.next_multiple_of(HUGE_PAGE_BYTES) - address;
@@ -136,8 +135,8 @@ impl Drop for Bounce<'_> {
 mod tests {
     use super::*;
 
-    /// What is taken together never overlaps, is aligned and long enough, also when there are no
-    /// pieces left.
+    /// Memory in use at the same time never overlaps, is aligned and long enough, also when no
+    /// pieces are left.
     #[test]
     fn loans_do_not_overlap() {
         let pool = Bounces::default();
@@ -152,8 +151,8 @@ mod tests {
         assert!(loans.iter().enumerate().all(is_own));
     }
 
-    /// The second read of a length gets the memory of the first, and a pool that many have used
-    /// keeps no more than its limit.
+    /// The second read of a length gets the memory of the first, and a pool after many concurrent
+    /// reads keeps no more than its limit.
     #[test]
     fn buffers_are_used_again_within_the_limit() {
         let pool = Bounces::default();

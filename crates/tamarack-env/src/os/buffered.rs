@@ -1,8 +1,7 @@
 //! Files that are read and written through the operating system's page cache.
 //!
 //! Each call is one system call: `pread`, `pwrite`, `fdatasync`, `ftruncate`, `fallocate`, `fstat`,
-//! `sync_file_range`. A file keeps nothing but its descriptor, so all calls may run at the same
-//! time.
+//! `sync_file_range`. A file's only state is its descriptor, so all calls may run concurrently.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
@@ -39,8 +38,8 @@ impl File for BufferedFile {
         self.0.write_at(bytes, offset)
     }
 
-    /// Not by the standard library, which repeats an interrupted call: what the first one left
-    /// undone is unknown.
+    /// Not by the standard library, which repeats an interrupted call: what the first one completed
+    /// is unknown.
     fn sync(&self, _step: Step) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.0)?)
     }
@@ -83,8 +82,7 @@ impl File for BufferedFile {
     }
 }
 
-/// Asks the kernel to start writing, and does not hear the answer: a failure to write shows in the
-/// next sync.
+/// Starts write-back without waiting for it: the next sync reports a failure.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
 fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
@@ -96,7 +94,7 @@ fn start_writeback(file: &impl std::os::fd::AsRawFd, offset: u64, length: u64) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), start, bytes, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Where there is no such call, the next sync does all the work.
+/// Without such a call, the next sync does all the work.
 #[cfg(not(target_os = "linux"))]
 fn start_writeback<F>(_file: &F, _offset: u64, _length: u64) {}
 
@@ -106,9 +104,9 @@ mod tests {
     use super::*;
     use crate::os::TempDir;
 
-    /// What stands in for reserving space where the file system cannot: it lengthens a file with
-    /// zeros and never cuts one. The file systems that tests run on can reserve, so the
-    /// contract suite does not come this way.
+    /// The fallback where the file system cannot reserve space: it lengthens a file with zeros and
+    /// never cuts one. The file systems that tests run on can reserve, so the contract suite does
+    /// not reach it.
     #[test]
     fn extending_never_cuts() {
         let scratch = TempDir::new().unwrap();

@@ -3,17 +3,16 @@
 //! The kernel carries out such a read only if its position, its length and the address of its
 //! memory are multiples of an alignment, usually 512 or 4096 bytes. A [`DirectFile`] takes any
 //! read: an aligned one goes straight into the caller's memory, any other through a buffer of the
-//! environment's pool. The end of the file needs no alignment; there the kernel returns what there
-//! is.
+//! environment's pool. The end of the file needs no alignment; there the kernel returns fewer
+//! bytes.
 //!
 //! # Which alignment
 //!
-//! The kernel says it for each file (`statx`, from Linux 6.1 on); where it does not, 512 and then
-//! 4096 are tried. Either is proved by a real read that is aligned to this and no more, once per
-//! device. Some file systems take the flag and go through the page cache all the same (those in
-//! memory, for one): a read at an odd position that succeeds gives them away, and then, as where
-//! the flag is refused, the file is opened as any other. [`File::direct_alignment`] tells which
-//! came out.
+//! The kernel names it for each file (`statx`, from Linux 6.1 on); otherwise 512 and then 4096 are
+//! tried. Either is proved by a real read that is aligned to exactly this, once per device. Some
+//! file systems accept the flag and use the page cache all the same (those in memory, for example):
+//! a read at an odd position that succeeds shows this, and then, as where the flag is refused, the
+//! file is opened without it. [`File::direct_alignment`] returns the result.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
@@ -39,28 +38,27 @@ use crate::sync::{Mutex, Rank};
 /// The alignments that are tried where the kernel names none, in bytes.
 const ALIGNMENTS: &[usize] = &[512, 4096];
 
-/// Opens files for direct reads, and remembers what their devices answered.
+/// Opens files for direct reads, and remembers the alignments of their devices.
 #[derive(Debug)]
 pub(super) struct DirectFiles {
     bounces: Arc<Bounces>,
-    /// What trial reads showed: the alignment, or `None` where direct reads do not work.
+    /// Results of trial reads: the alignment, or `None` where direct reads do not work.
     proved: Mutex<BTreeMap<DeviceKey, Option<usize>>>,
 }
 
-/// What decides whether and how files are read directly: the device's number, and the alignment
-/// that the kernel names.
+/// The key of a trial's result: the device's number, and the alignment that the kernel names.
 type DeviceKey = (u64, Option<usize>);
 
 /// An open file whose reads bypass the page cache.
 #[derive(Debug)]
 pub(super) struct DirectFile {
-    /// The flag belongs to the open file, and changes nothing but reads and writes.
+    /// The flag belongs to the open file, and affects only reads and writes.
     file: BufferedFile,
     alignment: usize,
     bounces: Arc<Bounces>,
 }
 
-/// What a trial read showed.
+/// The result of a trial read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trial {
     Works,
@@ -69,7 +67,7 @@ enum Trial {
     TooShort,
 }
 
-/// What all trial reads together showed.
+/// The result of all trial reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proof {
     /// In bytes.
@@ -79,7 +77,7 @@ enum Proof {
 }
 
 impl DirectFiles {
-    /// None opened yet; reads that are not aligned will go through `bounces`.
+    /// Makes the opener; unaligned reads will go through `bounces`.
     pub(super) fn new(bounces: Arc<Bounces>) -> Self {
         Self { bounces, proved: Mutex::new(Rank::DirectAlignments, BTreeMap::new()) }
     }
@@ -120,17 +118,17 @@ impl DirectFiles {
     }
 }
 
-/// What the kernel says, in bytes: 0 if it does not read this file directly, `None` if it does not
-/// say.
+/// The alignment that the kernel names, in bytes: 0 if it does not read this file directly, `None`
+/// if it names none.
 fn named_alignment(file: &OpenFile) -> Option<usize> {
     let status = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_named = status.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
     is_named.then(|| status.stx_dio_mem_align.max(status.stx_dio_offset_align) as usize)
 }
 
-/// Tries the alignment that the kernel named, or else our own.
+/// Tries the alignment that the kernel named, or else the usual ones.
 fn prove(file: &OpenFile, named: Option<usize>) -> io::Result<Proof> {
-    // What reads at an odd position reads through the page cache.
+    // A file that can be read at an odd position is read through the page cache.
     match trial(file, 1)? {
         Trial::TooShort => return Ok(Proof::TooShort),
         Trial::Works => return Ok(Proof::Impossible),
@@ -146,8 +144,8 @@ fn prove(file: &OpenFile, named: Option<usize>) -> io::Result<Proof> {
     Ok(Proof::Impossible)
 }
 
-/// Reads `alignment` bytes whose position and address are multiples of that, and of no higher power
-/// of two.
+/// Reads `alignment` bytes at a position and an address that are multiples of it, and of no higher
+/// power of two.
 fn trial(file: &OpenFile, alignment: usize) -> io::Result<Trial> {
     let mut buffer = AlignedBuffer::zeroed(2 * AlignedBuffer::ALIGNMENT);
     let memory = &mut buffer[alignment..2 * alignment];
@@ -232,7 +230,7 @@ mod tests {
         path
     }
 
-    /// A file system in memory has no device to read from, whatever flags it takes.
+    /// A file system in memory has no device to read from, whatever flags it accepts.
     #[test]
     #[cfg(target_os = "linux")]
     fn files_in_memory_are_not_direct() {
@@ -246,8 +244,8 @@ mod tests {
         }
     }
 
-    /// One trial answers for all files of a device, and a file that is too short to tell anything
-    /// is read all the same.
+    /// One trial answers for all files of a device, and a file that is too short for a trial is
+    /// read all the same.
     #[test]
     fn what_a_device_answered_is_remembered() {
         let (scratch, files) = (TempDir::new().unwrap(), files());

@@ -1,10 +1,10 @@
-//! Descriptors of directories whose names are synced again and again.
+//! Cached descriptors of directories that are synced repeatedly.
 //!
-//! `fsync` of a directory needs a descriptor of it. Opening one for each sync can fail (the limit
-//! of open files is reached) after the names have changed, and the caller then knows no more than
-//! after a failed sync. So the descriptors of the last few directories stay open. A directory that
-//! was replaced by another one of the same path is noticed: `stat`, which needs no descriptor, must
-//! name the directory that is open.
+//! `fsync` of a directory needs a descriptor of it. Opening one for each sync can fail (at the
+//! limit of open files) after the names have changed, and the caller then knows no more than after
+//! a failed sync. So the descriptors of the last few directories stay open. A directory that was
+//! replaced by another one of the same path is noticed: `stat`, which needs no descriptor, must
+//! return the identity of the open directory.
 //!
 //! Tested by the contract suite, and by `tests/descriptors.rs` with no descriptor left.
 
@@ -17,11 +17,11 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::sync::{Mutex, Rank};
 
-/// How many directories stay open. A database has its own, the one above for a moment, and those of
-/// checkpoints.
+/// Number of directories that stay open. A database has its own, its parent for a moment, and those
+/// of checkpoints.
 const OPEN_MAX: usize = 4;
 
-/// The directories that were synced last.
+/// The directories synced last.
 #[derive(Debug)]
 pub(super) struct Directories(Mutex<Vec<Directory>>);
 
@@ -40,7 +40,7 @@ impl Directories {
         Self(Mutex::new(Rank::Directories, Vec::new()))
     }
 
-    /// Makes the names in the directory durable.
+    /// Syncs the names in the directory.
     pub(super) fn sync(&self, path: &Path) -> io::Result<()> {
         Ok(rustix::fs::fsync(&*self.descriptor(path)?)?)
     }

@@ -1,20 +1,19 @@
-//! A hint about memory: that a range is used as a whole and at random, so that huge pages serve it
-//! best.
+//! A hint to the operating system that a range of memory is used as a whole and at random, so that
+//! huge pages serve it best.
 //!
-//! An ordinary page holds 4 KiB and a processor remembers the addresses of one or two thousand of
-//! them, so random access to more than about 8 MiB looks up an address nearly every time; in a
-//! virtual machine each of these is looked up twice. One huge page takes the place of 512 ordinary
-//! ones. It also comes with one page fault instead of 512.
+//! An ordinary page has 4 KiB, and a processor caches the addresses of one or two thousand of them,
+//! so random access to more than about 8 MiB looks up an address nearly every time, and twice in a
+//! virtual machine. One huge page takes the place of 512 ordinary ones, and costs one page fault
+//! instead of 512.
 //!
-//! It is a hint only: what the memory holds does not change, and where there are no huge pages, or
-//! none are free, nothing happens. The price is that a range takes all of its memory with the first
-//! byte that is written.
+//! It is a hint only: the memory's content does not change, and without free huge pages nothing
+//! happens. The price is that a range takes all of its memory with the first byte that is written.
 
-/// The size of a huge page, and what it is aligned to, in bytes: that of the usual processors.
+/// Size and alignment of a huge page on the usual processors, in bytes.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Asks for huge pages for the `HUGE_PAGE_BYTES` from `address` on, which should be a multiple of
-/// that. Nothing comes of it if the address is not that of memory, or the system does not want to.
+/// Requests huge pages for the `HUGE_PAGE_BYTES` from `address` on, which should be a multiple of
+/// that. Has no effect if there is no memory at the address, or the system declines.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[expect(unsafe_code, reason = "no safe wrapper of this call exists")]
 pub fn prefer_huge_page(address: usize) {
@@ -24,7 +23,7 @@ pub fn prefer_huge_page(address: usize) {
     unsafe { libc::madvise(address as *mut libc::c_void, HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE) };
 }
 
-/// Where there is no such call, there is no such advice.
+/// Without such a call, there is no hint.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub fn prefer_huge_page(_address: usize) {}
 
@@ -33,7 +32,7 @@ pub fn prefer_huge_page(_address: usize) {}
 mod tests {
     use super::*;
 
-    /// Advice leaves memory as it is, and does not mind an address where there is none.
+    /// The hint leaves memory as it is, and accepts an address without memory.
     #[test]
     fn advice_changes_nothing_that_can_be_read() {
         let bytes = vec![7_u8; 2 * HUGE_PAGE_BYTES];

@@ -1,10 +1,10 @@
-//! The lock file that keeps a second process, or a second handle in this one, away; or, shared,
-//! those that would write.
+//! The lock file that keeps out a second process, or a second handle in this one; or, shared, keeps
+//! out writers.
 //!
-//! The file itself says nothing: it is empty, and stays when the lock ends, so its presence means
-//! nothing either. What counts is the `flock` on it, which the kernel releases with the last
-//! descriptor, so also when the process is killed. The file must not be removed while it may be
-//! locked: the next one would lock a new file of the same name.
+//! The file is empty and stays when the lock ends, so its existence means nothing. The lock is the
+//! `flock` on it, which the kernel releases with the last descriptor, so also when the process is
+//! killed. The file must not be removed while it may be locked: the next process would lock a new
+//! file of the same name.
 
 use std::fs::TryLockError;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use super::regular;
 use crate::env::Lock;
 
-/// A held lock. The descriptor is all there is to it: closing it releases the lock.
+/// A held lock. Closing its descriptor releases it.
 #[derive(Debug)]
 #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 pub(super) struct LockFile(#[expect(dead_code, reason = "only held")] std::fs::File);
@@ -29,7 +29,7 @@ impl LockFile {
         Self::held(file.try_lock(), file, path)
     }
 
-    /// Takes a share of the lock at `path`, which must be there, or fails with `WouldBlock`.
+    /// Takes a shared lock at `path`, which must exist, or fails with `WouldBlock`.
     #[expect(clippy::disallowed_types, reason = "this is what the others use instead")]
     pub(super) fn share(path: &Path) -> io::Result<Self> {
         let file = regular::open(path, std::fs::OpenOptions::new().read(true), OFlags::empty())?;

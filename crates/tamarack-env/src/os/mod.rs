@@ -1,11 +1,11 @@
 //! The operating system's files, clock, randomness and threads.
 //!
-//! In: paths and calls of the [`Env`] contract. Out: system calls, one or two for each. No state
-//! but the workers, the clock, the generator of random numbers, the number of cores, descriptors of
-//! directories, and what reads use again and again (memory, rings, threads): all that is on storage
-//! is what the operating system says it is.
+//! In: paths and calls of the [`Env`] contract. Out: one or two system calls each. The only
+//! state is the workers, the clock, the random number generator, the number of cores, descriptors
+//! of directories, and what reads reuse (memory, rings, threads): the operating system knows all
+//! that is on storage.
 //!
-//! What we rest on (Linux; other Unix systems may do):
+//! Assumptions (Linux; other Unix systems may meet them):
 //!
 //! * `fdatasync` of a file makes its bytes durable and the length needed to read them; `fsync` of a
 //!   directory its names. After either has failed, the operating system may have dropped the pages,
@@ -90,14 +90,14 @@ pub struct OsEnv {
 }
 
 impl OsEnv {
-    /// An environment whose clock starts now.
+    /// Returns an environment whose clock starts now.
     #[expect(clippy::new_ret_no_self, reason = "an environment is only ever used as a shared `dyn Env`")]
     pub fn new() -> Arc<dyn Env> {
         Self::with(None)
     }
 
-    /// An environment that carries out queues of reads in this way rather than in the best one: for
-    /// measurements and tests.
+    /// Returns an environment that carries out read queues by this method rather than the best one:
+    /// for measurements and tests.
     pub fn with_batching(batching: Batching) -> Arc<dyn Env> {
         Self::with(Some(batching))
     }
@@ -160,7 +160,7 @@ impl Env for OsEnv {
     fn space(&self, dir: &Path) -> io::Result<Option<Space>> {
         let found = rustix::fs::statvfs(dir)?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        // Without the share that is kept for the administrator.
+        // Excludes the share that is reserved for the administrator.
         Ok(Some(Space { free_bytes: bytes(found.f_bavail), total_bytes: bytes(found.f_blocks) }))
     }
 

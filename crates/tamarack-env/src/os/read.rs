@@ -1,4 +1,4 @@
-//! One read as the kernel is asked for it, and what is wanted of it.
+//! One read as the kernel gets it, and the wanted part of it.
 //!
 //! ```text
 //! file      ──┼───────────┼───────────┼───────────┼──   ┼ a multiple of the alignment
@@ -7,25 +7,25 @@
 //!        start  head                        the kernel returns less of it where the file ends
 //! ```
 //!
-//! Nothing here reads: this is the arithmetic that single reads and queues of them share.
+//! Nothing here does I/O: this is the arithmetic that single reads and queues share.
 
 use super::bounce::BUFFER_BYTES_MAX;
 
-/// An aligned read around one that is not.
+/// The aligned read around an unaligned one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
-    /// Where it begins in the file, in bytes.
+    /// Its start in the file, in bytes.
     pub(super) start: u64,
     /// Its length in bytes.
     pub(super) length: usize,
-    /// How many bytes come before the wanted ones.
+    /// Number of bytes before the wanted ones.
     head: usize,
     alignment: usize,
 }
 
 impl Span {
-    /// The aligned read that a direct read into `buffer` needs, or as much of it as fits
-    /// [`BUFFER_BYTES_MAX`]; `None` if that is aligned itself.
+    /// The aligned read for a direct read into `buffer`, cut at [`BUFFER_BYTES_MAX`]; `None` if the
+    /// read is aligned itself.
     pub(super) fn around(alignment: usize, offset: u64, buffer: &[u8]) -> Option<Self> {
         let head = (offset % alignment as u64) as usize;
         if head == 0 && buffer.len().is_multiple_of(alignment) && buffer.as_ptr().addr().is_multiple_of(alignment) {
@@ -35,24 +35,24 @@ impl Span {
         Some(Self { length: span.length.min(BUFFER_BYTES_MAX), ..span })
     }
 
-    /// The aligned read that brings `bytes` bytes from `offset`, whatever they are.
+    /// The aligned read that contains `bytes` bytes from `offset`.
     pub(super) fn covering(alignment: usize, offset: u64, bytes: usize) -> Self {
         let head = (offset % alignment as u64) as usize;
         Self { start: offset - head as u64, length: (head + bytes).next_multiple_of(alignment), head, alignment }
     }
 
-    /// The `bytes` wanted bytes among the first of the span, if all of them are there.
+    /// The `bytes` wanted bytes among the first of the span, if all of them are in it.
     pub(super) fn wanted<'a>(&self, brought: &'a [u8], bytes: usize) -> Option<&'a [u8]> {
         brought.get(self.head..)?.get(..bytes)
     }
 
-    /// Whether `count` bytes of the span decide the read: some of them are wanted, or the file ends
-    /// there. If not, the kernel stopped early and is to be asked for the rest.
+    /// True if `count` bytes of the span complete the read: some of them are wanted, or the file
+    /// ends there. If not, the kernel stopped early, and the rest must be read.
     pub(super) fn is_decided_by(&self, count: usize) -> bool {
         count > self.head || count == 0 || !count.is_multiple_of(self.alignment)
     }
 
-    /// Copies what is wanted of the first bytes of the span, and says how many these were.
+    /// Copies the wanted part of the first bytes of the span; returns its length.
     pub(super) fn copy_wanted(&self, bytes: &[u8], buffer: &mut [u8]) -> usize {
         let wanted = bytes.get(self.head..).unwrap_or_default();
         let count = wanted.len().min(buffer.len());
@@ -66,8 +66,8 @@ mod tests {
     use super::*;
     use crate::aligned::AlignedBuffer;
 
-    /// A read that is aligned in all three needs no span; one that is not in any of them does, and
-    /// its span contains it.
+    /// A read that is aligned in all three needs no span; one that is unaligned in any of them
+    /// does, and its span contains it.
     #[test]
     fn a_span_is_aligned_and_contains_what_is_wanted() {
         let buffer = AlignedBuffer::zeroed(8192);
@@ -99,8 +99,8 @@ mod tests {
         }
     }
 
-    /// A kernel that stops at a sector before the wanted bytes has not said that the file ends
-    /// there.
+    /// A kernel that stops at a sector before the wanted bytes has not reported the end of the
+    /// file.
     #[test]
     fn an_early_stop_is_not_the_end() {
         let span = Span::around(512, 4096 + 1000, &[0; 100]).expect("not aligned");

@@ -1,8 +1,9 @@
 //! Opening files that must be regular ones.
 //!
-//! A name of ours may stand for something else: a directory, a FIFO, a device. Opening a FIFO would
-//! wait for its other end for ever, so nothing is opened with a wait (`O_NONBLOCK`, which regular
-//! files ignore), and what is not a regular file is refused with an error that says what it is.
+//! One of our names may belong to something else: a directory, a FIFO, a device. Opening a FIFO
+//! would wait for its other end for ever, so files are opened without waiting (`O_NONBLOCK`, which
+//! regular files ignore), and anything that is no regular file is refused with an error that names
+//! its type.
 
 #![expect(clippy::disallowed_types, reason = "this is what the others use instead")]
 
@@ -16,11 +17,11 @@ use rustix::io::Errno;
 
 use crate::env::NotRegular;
 
-/// Opens what `options` say, with more flags.
+/// Opens a file with `options` and additional flags.
 pub(super) fn open(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<std::fs::File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match options.custom_flags(flags.bits().cast_signed()).open(path) {
-        // The answer for a socket, and for a FIFO that nobody reads.
+        // The error for a socket, and for a FIFO without a reader.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
             return Err(NotRegular("a socket, a FIFO or a device").into());
         }

@@ -1,40 +1,40 @@
-//! Reads through io_uring: many with one system call, and all of them on the device at once.
+//! Reads through io_uring: many in one system call, and all of them on the device at once.
 //!
-//! A ring is two queues in memory that the kernel shares: requests go into one, answers come out of
-//! the other, in any order. What it saves is not only waiting: the kernel hands what is submitted
-//! together to the device at once, and in a virtual machine that step costs more processor time
-//! than all the rest of a read. So a ring is not entered for each request, nor for each answer:
+//! A ring is two queues in memory shared with the kernel: requests go into one, answers come out of
+//! the other, in any order. It saves more than waiting: the kernel passes requests that are
+//! submitted together to the device at once, and in a virtual machine that step costs more
+//! processor time than all the rest of a read. So a ring is not entered for each request, nor for
+//! each answer:
 //!
 //! ```text
 //! caller   ask ──┬─ ask ────────┬─ ask ─────┬─ wait for half ─┬─ take over ─┬─ wait for half …
 //! kernel         └► first few ──┴► more … ──┴──── answers ────┴─────────────┴────────────────────
 //! ```
 //!
-//! While the caller prepares requests the device already works on those before, and while he takes
-//! over what has arrived it works on the rest.
+//! While the caller prepares requests, the device works on the earlier ones, and while the caller
+//! takes over answers, it works on the rest.
 //!
-//! Rings live in a small pool of the environment, so threads that read at the same time each have
-//! their own. Making one costs some system calls; the pool keeps [`IDLE_RINGS_MAX`]. A ring is
-//! empty before and after each queue of reads.
+//! Rings are kept in a small pool of the environment, so concurrent threads each have their own.
+//! Making one costs some system calls; the pool keeps [`IDLE_RINGS_MAX`]. A ring is empty before
+//! and after each queue of reads.
 //!
-//! Files and memory are not registered with the ring: measured, that saves a few percent of a read
-//! at most, and it would tie the memory to the ring. `bench/device` has the comparison of methods.
+//! Files and memory are not registered with the ring: in measurements, that saves a few percent of
+//! a read at most, and it would tie the memory to the ring. `bench/device` compares the methods.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! The kernel writes into the memory of a read until it answers. That memory and the open file
-//! belong to the [`Flight`], which gives neither away before the answer, and which does not end,
-//! also by a panic of the caller's, before every request that the kernel has taken is answered.
-//! When the kernel takes no more requests, those are read one by one; such a ring is not used
-//! again.
+//! belong to the [`Flight`], which releases neither before the answer, and which does not end, even
+//! if the caller panics, before every request that the kernel has taken is answered. When the
+//! kernel takes no more requests, these are read one by one, and the ring is not used again.
 //!
-//! The only `unsafe` is the push of a request, which promises just that.
+//! The only `unsafe` is the push of a request, which requires exactly this.
 //!
-//! # How it is tested
+//! # Tests
 //!
-//! By the contract suite, which must hold as well when the kernel refuses: on Linux, run it below
-//! `strace -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or
-//! `io_uring_setup:error=EPERM`, as containers do). Below, by answers that come late, fail or are
+//! The contract suite, which must also pass when the kernel refuses: on Linux, run it under `strace
+//! -f -e inject=io_uring_enter:error=EAGAIN:when=3+3` (or `EINTR`, `ENOMEM`, or
+//! `io_uring_setup:error=EPERM`, as containers do). Below: answers that come late, fail or are
 //! short, waits that a signal ends, and a caller that panics.
 
 use std::collections::VecDeque;
@@ -49,30 +49,30 @@ use super::read::Span;
 use crate::env::{ReadQueue, ReadRequest};
 use crate::sync::{Mutex, Rank, thread};
 
-/// How many requests one ring takes at once; also the depth that a device sees at most from one
-/// thread. Reads stop becoming cheaper long before.
+/// Upper bound on the requests in one ring, and so on the depth that a device sees from one thread.
+/// Reads stop becoming cheaper long before.
 const REQUESTS_MAX: usize = 128;
 
-/// What the reads of one ring take at most, in bytes, unless it is one alone.
+/// Upper bound on the memory of the reads in one ring, in bytes, except for a single read.
 const FLIGHT_BYTES_MAX: usize = 1 << 20;
 
-/// The kernel is told of so many new requests at the latest. Telling it costs as much processor
-/// time as some ten requests, so it is not done for each; but the sooner the device begins, the
-/// sooner it ends.
+/// Number of new requests after which the ring is entered. Entering costs as much processor time as
+/// some ten requests, so it is not done for each; but the sooner the device begins, the sooner it
+/// ends.
 const SUBMIT_REQUESTS: usize = 24;
 
-/// So many answers are waited for at most before they are handed over. To be woken costs about as
-/// much as to take over two or three.
+/// Upper bound on the answers awaited before they are handed over. Waking up costs about as much as
+/// handing over two or three.
 const WAIT_ANSWERS_MAX: usize = 16;
 
-/// How many rings wait for the next queue at most. One takes about 20 KiB.
+/// Upper bound on idle rings. One takes about 20 KiB.
 const IDLE_RINGS_MAX: usize = 4;
 
-/// One request's length at most, in bytes: a multiple of every alignment, and far below what the
-/// kernel takes.
+/// Upper bound on the length of a request, in bytes: a multiple of every alignment, and far below
+/// the kernel's limit.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// Rings that wait for a queue of reads.
+/// Idle rings.
 #[derive(Debug)]
 pub(super) struct Rings {
     idle: Mutex<Vec<Ring>>,
@@ -81,37 +81,37 @@ pub(super) struct Rings {
 /// An empty ring.
 struct Ring(IoUring);
 
-/// A ring at work for one queue.
+/// A ring in use for one queue.
 struct Flight<'a> {
     ring: &'a mut IoUring,
     bounces: &'a Bounces,
-    /// The reads that have not been handed over, by the number that the kernel knows them by.
+    /// Reads that have not been handed over, by their number in the kernel's requests.
     slots: Vec<Option<Slot<'a>>>,
     vacant: Vec<usize>,
-    /// Those that the kernel has not taken yet, in order.
+    /// Requests that the kernel has not taken yet, in order.
     pushed: VecDeque<usize>,
-    /// How many the kernel has taken and not answered.
+    /// Number of requests that the kernel has taken and not answered.
     unanswered: usize,
-    /// Those that are to be handed over.
+    /// Reads to be handed over.
     arrived: Vec<usize>,
-    /// What all slots read, in bytes.
+    /// Total length of the reads in all slots, in bytes.
     bytes: usize,
-    /// The kernel is not to be given any more.
+    /// No more requests may be submitted.
     is_broken: bool,
 }
 
-/// A read, and the memory that it goes to.
+/// A read and its memory.
 struct Slot<'a> {
     number: usize,
     request: ReadRequest,
     span: Span,
     memory: Bounce<'a>,
-    /// How many bytes it brought; `None` until it is answered, and if it failed.
+    /// Number of bytes read; `None` until it is answered, and if it failed.
     outcome: Option<usize>,
 }
 
 impl Rings {
-    /// A pool with one ring in it; an error where the kernel, or who guards it, does not allow
+    /// Returns a pool with one ring in it; an error where the kernel or a sandbox does not allow
     /// rings.
     pub(super) fn probe() -> io::Result<Self> {
         let ring = Ring::new()?;
@@ -119,10 +119,9 @@ impl Rings {
         Ok(Self { idle: Mutex::new(Rank::Rings, vec![ring]) })
     }
 
-    /// [`crate::Env::read_queue`]. An error if no ring can be had; nothing was asked of the queue
-    /// then.
+    /// [`crate::Env::read_queue`]. Fails if no ring is available; the queue was not touched then.
     pub(super) fn read_queue(&self, bounces: &Bounces, queue: &mut dyn ReadQueue) -> io::Result<()> {
-        // The guard of the lock must not live on while a ring is made.
+        // The lock's guard must not live on while a ring is made.
         let idle = self.idle.lock().pop();
         let mut ring = idle.map_or_else(Ring::new, Ok)?;
         if Flight::new(&mut ring.0, bounces).serve(queue) {
@@ -187,7 +186,7 @@ impl<'a> Flight<'a> {
         count == 0 || (count < REQUESTS_MAX && self.bytes < FLIGHT_BYTES_MAX)
     }
 
-    /// Gives a read to the ring, or, where that cannot be, to those that are done again alone.
+    /// Gives a read to the ring, or, where that is impossible, to those that are repeated singly.
     fn take_up(&mut self, number: usize, request: ReadRequest) {
         let span = Span::covering(request.file.direct_alignment().unwrap_or(1), request.offset, request.bytes);
         self.bytes += span.length;
@@ -225,11 +224,11 @@ impl<'a> Flight<'a> {
         self.pushed.push_back(index);
     }
 
-    /// Tells the kernel of new requests, waits for so many answers, and takes note of all that are
-    /// there. Never panics.
+    /// Submits new requests, waits for so many answers, and records all that have arrived. Never
+    /// panics.
     fn enter(&mut self, answers: usize) {
         if self.is_broken {
-            // The answers to what the kernel took come all the same.
+            // Answers to taken requests come all the same.
             thread::yield_now();
         } else if let Err(error) = self.ring.submit_and_wait(answers) {
             self.is_broken = error.kind() != io::ErrorKind::Interrupted;
@@ -248,12 +247,12 @@ impl<'a> Flight<'a> {
             }
         }
         if self.is_broken {
-            // What the kernel has not taken, it will not be given again.
+            // Requests that the kernel has not taken are not submitted again.
             self.arrived.extend(self.pushed.drain(..));
         }
     }
 
-    /// Hands over all that has arrived.
+    /// Hands over all arrived reads.
     fn hand_over(&mut self, queue: &mut dyn ReadQueue) {
         for index in std::mem::take(&mut self.arrived) {
             let slot = self.slots[index].take().expect("what arrives was taken up and not handed over");
@@ -278,7 +277,7 @@ impl Slot<'_> {
 }
 
 impl Drop for Flight<'_> {
-    /// Waits for the kernel to be done with the memory.
+    /// Waits until the kernel has finished with the memory.
     fn drop(&mut self) {
         if self.unanswered + self.pushed.len() > 0 {
             // Only a panic of the queue leads here. Nothing new is submitted, and the ring is not
@@ -315,10 +314,10 @@ mod tests {
     use crate::random::Random;
     use crate::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The position that stands for "where the file is", as pipes want it.
+    /// The position that means "the file's current position", as pipes need it.
     const HERE: u64 = u64::MAX;
 
-    /// A queue of reads that are all known, and what came of each.
+    /// A queue of known reads, with their results.
     #[derive(Default)]
     struct Known {
         requests: VecDeque<ReadRequest>,
@@ -361,7 +360,7 @@ mod tests {
     }
 
     /// Answers that come late and in another order find their reads, and the queue waits for the
-    /// last of them. One that fails is done again alone, and fails. The ring can be used again.
+    /// last of them. A failed read is repeated singly, and fails. The ring can be used again.
     #[test]
     fn waits_for_every_answer() {
         let Ok(rings) = Rings::probe() else {
@@ -384,7 +383,7 @@ mod tests {
         assert_eq!(rings.idle.lock().len(), 1, "the ring went back");
     }
 
-    /// A file that the ring finds something else in than a plain read does.
+    /// A file in which the ring finds other bytes than a plain read does.
     #[derive(Debug)]
     struct TwoFaces {
         for_the_ring: Option<OpenFile>,
@@ -422,8 +421,8 @@ mod tests {
         fn start_writeback(&self, _: u64, _: u64) {}
     }
 
-    /// Whatever a ring does with a read, whole, short, failed or not taken at all, that read alone
-    /// has to bear it, and the plain read that follows decides.
+    /// Whatever a ring does with a read (whole, short, failed or not taken at all) affects that
+    /// read alone, and the plain read that follows decides.
     #[test]
     fn what_a_ring_does_not_do_is_done_alone() {
         let Ok(rings) = Rings::probe() else { return };
@@ -454,7 +453,7 @@ mod tests {
         assert_eq!(queue.outcomes(), expected);
     }
 
-    /// Threads that read at once get a ring each, of which only some are kept.
+    /// Concurrent threads get a ring each, of which only some are kept.
     #[test]
     fn keeps_few_rings() {
         let Ok(rings) = Rings::probe() else { return };
@@ -471,8 +470,8 @@ mod tests {
         assert!((1..=IDLE_RINGS_MAX).contains(&rings.idle.lock().len()));
     }
 
-    /// A queue that panics while reads are on their way is not left before these are answered,
-    /// since the kernel has their memory; and its ring is given up.
+    /// A queue that panics with reads in flight waits until these are answered, since the kernel
+    /// uses their memory; and its ring is given up.
     #[test]
     fn a_panic_waits_for_the_answers() {
         let Ok(rings) = Rings::probe() else { return };
@@ -497,7 +496,7 @@ mod tests {
         assert_eq!(rings.idle.lock().len(), 0, "the ring did not go back");
     }
 
-    /// A signal ends the wait in the kernel early, but not the queue: the kernel still has the
+    /// A signal ends the wait in the kernel early, but not the queue: the kernel still uses the
     /// memory.
     #[test]
     #[expect(unsafe_code, reason = "signals have no safe interface")]

@@ -1,4 +1,4 @@
-//! Directories for tests and measurements, which vanish with the value that stands for them.
+//! Temporary directories for tests and measurements, removed when their value is dropped.
 
 #![expect(clippy::disallowed_methods, reason = "an environment does not remove directories; only scratch ones vanish")]
 
@@ -7,28 +7,29 @@ use std::path::{Path, PathBuf};
 
 use crate::random::Random;
 
-/// A directory of its own that is removed, with all that is in it, when the value is dropped. A
-/// process that is killed leaves it behind.
+/// A new directory that is removed with its content when the value is dropped. A killed process
+/// leaves it behind.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
 }
 
 impl TempDir {
-    /// A new directory where the system keeps temporary files; often in memory rather than on a
+    /// Creates a directory where the system keeps temporary files; often in memory rather than on a
     /// disk.
     pub fn new() -> io::Result<Self> {
         Self::below(&std::env::temp_dir())
     }
 
-    /// A new directory in `parent`, which must exist: for measurements, which need a certain disk.
+    /// Creates a directory in `parent`, which must exist: for measurements, which need a certain
+    /// disk.
     pub fn below(parent: &Path) -> io::Result<Self> {
         let path = parent.join(format!("tamarack-{:016x}", Random::from_entropy().next()));
         std::fs::create_dir(&path)?;
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -46,7 +47,7 @@ impl Drop for TempDir {
 mod tests {
     use super::*;
 
-    /// Two are never the same, and each is gone after the drop, with what was in it.
+    /// No two are the same, and each is gone after the drop, with its content.
     #[test]
     fn vanishes_when_dropped() {
         let outer = TempDir::new().unwrap();

@@ -1,11 +1,11 @@
-//! Reads by a number of threads at once: for systems where io_uring is not to be had.
+//! Reads by a thread pool: for systems without io_uring.
 //!
-//! Each direct read of a queue becomes a job; the caller hands over what is done, and waits when
-//! nothing is. Reads through the page cache stay with the caller: most of them find their bytes
-//! there, which takes less time than to wake a thread.
+//! Each direct read of a queue becomes a job; the caller hands over finished reads, and waits when
+//! there are none. The caller carries out reads through the page cache itself: most of them find
+//! their bytes there, which takes less time than waking a thread.
 //!
-//! A job owns all that it needs, so no thread ever holds on to anything of a caller's. That costs
-//! an allocation, which is little beside waking a thread.
+//! A job owns everything it needs, so no thread refers to anything of a caller. That costs an
+//! allocation, which is cheap beside waking a thread.
 //!
 //! The threads are background workers of the environment (`workers`), started with the first queue
 //! and ended with the environment.
@@ -19,21 +19,21 @@ use crate::env::{Event, Progress, ReadQueue, ReadRequest, Work, Worker};
 use crate::sync::{Mutex, Rank};
 use crate::workers::Workers;
 
-/// How many threads read. They wait nearly all of the time, so this is a depth for the device
+/// Number of reading threads. They wait nearly all of the time, so this is a depth for the device
 /// rather than a number of cores. In a trial on a virtual disk and two cores, ten reads took 339,
 /// 237, 184 and 156 µs with 2, 4, 8 and 16 of them, and a hundred 3.3, 2.1, 1.4 and 1.1 ms.
 const THREADS: usize = 16;
 
-/// How many reads of one queue wait for a thread or are with one, at most.
+/// Upper bound on the reads of one queue that wait for a thread or are with one.
 const JOBS_MAX: usize = 128;
 
-/// The threads, and what they have to do.
+/// The threads and their jobs.
 pub(super) struct ReadThreads {
     jobs: Arc<Jobs>,
     workers: Vec<Arc<dyn Worker>>,
 }
 
-/// What waits for a thread.
+/// Jobs that wait for a thread.
 struct Jobs(Mutex<VecDeque<Job>>);
 
 /// One read.
@@ -43,17 +43,17 @@ struct Job {
     queue: Arc<Done>,
 }
 
-/// What was done for one queue, and has not been handed over.
+/// Finished reads of one queue that have not been handed over.
 struct Done {
     reads: Mutex<Vec<Brought>>,
     happened: Event,
 }
 
-/// The number of a read, and what came of it.
+/// The number of a read, and its result.
 type Brought = (usize, io::Result<Vec<u8>>);
 
 impl ReadThreads {
-    /// As many threads as the system gives, up to [`THREADS`]; `None` if it gives none.
+    /// Starts up to [`THREADS`] threads, or as many as the system gives; `None` if it gives none.
     pub(super) fn start(workers: &Workers) -> Option<Self> {
         let jobs = Arc::new(Jobs(Mutex::new(Rank::ReadJobs, VecDeque::new())));
         let start = |number| workers.start(&format!("tamarack read {number}"), jobs.clone());
