@@ -120,6 +120,11 @@ pub(crate) fn memory_bytes(matches: &ArgMatches) -> u64 {
     matches.get_one("memory").copied().unwrap_or(MEMORY_BYTES_DEFAULT)
 }
 
+/// The most bytes that one write may have with that budget.
+pub(crate) fn write_bytes_max(matches: &ArgMatches) -> u64 {
+    memory_bytes(matches) / 8
+}
+
 /// The default memory budget of the engine.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 

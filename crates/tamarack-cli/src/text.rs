@@ -7,6 +7,7 @@
 //! return     \r        could be taken for part of a line's end
 //! \          \\        begins every escape
 //! not UTF-8  \xNN      one for each byte, two hexadecimal digits
+//! U+FEFF     \xNN      at the beginning, where it could be taken for a byte order mark
 //! the rest   itself
 //! ```
 //!
@@ -16,7 +17,11 @@
 
 /// Appends the escaped `bytes` to `out`.
 pub(crate) fn escape(bytes: &[u8], out: &mut Vec<u8>) {
-    for chunk in bytes.utf8_chunks() {
+    let mark = bytes.strip_prefix("\u{feff}".as_bytes());
+    if mark.is_some() {
+        out.extend(b"\\xef\\xbb\\xbf");
+    }
+    for chunk in mark.unwrap_or(bytes).utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {
             match byte {
                 b'\t' => out.extend(b"\\t"),

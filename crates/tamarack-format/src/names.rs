@@ -11,6 +11,11 @@
 
 use std::path::{Path, PathBuf};
 
+/// The largest number in a name. A database that made a thousand files each second would need nine
+/// thousand years to get there, so larger numbers are nobody's: a name with one is not that of a
+/// database's file.
+pub const FILE_NUMBER_MAX: u64 = (1 << 48) - 1;
+
 /// A file of a database, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FileName {
@@ -78,7 +83,7 @@ impl FileName {
             "CURRENT.new" => Self::CurrentNew,
             _ => {
                 let (number, kind) = name.split_once('.')?;
-                let number = number.parse().ok()?;
+                let number = number.parse().ok().filter(|number| *number <= FILE_NUMBER_MAX)?;
                 match kind {
                     "manifest" => Self::Manifest(number),
                     "wal" => Self::Wal(number),
@@ -103,12 +108,14 @@ mod tests {
             FileName::Current,
             FileName::CurrentNew,
             FileName::Manifest(7),
-            FileName::Wal(u64::MAX),
+            FileName::Wal(FILE_NUMBER_MAX),
             FileName::Table(0),
         ] {
             assert_eq!(FileName::parse(&file.name()), Some(file));
         }
-        for name in ["", "1.wal", "+000000001.wal", "0000000001.log", "lock", "0000000001.wal.bak"] {
+        for name in
+            ["", "1.wal", "+000000001.wal", "0000000001.log", "lock", "0000000001.wal.bak", "281474976710656.sst"]
+        {
             assert_eq!(FileName::parse(name), None, "{name}");
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn open(dir: &Path, options: &Resolved) -> Result<Engine> {
     let (account, cache, tables) = table_files(dir, options);
     let (manifest, manifest_dropped) = recover_manifest(dir, options, tables.clone())?;
     let version = manifest.version();
-    let files = Files::look(env.as_ref(), dir)?;
+    let files = Files::look(env.as_ref(), dir, &version)?;
     files.check_against(env.as_ref(), dir, &version)?;
     files.skip_ids(&manifest);
     let options = &with_kept_design(dir, options, &version)?;
@@ -100,7 +100,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Resolved) -> Result<Engine> {
     let (account, cache, tables) = table_files(dir, options);
     let found = Manifest::read(env, dir, options.tail, tables.clone())?.ok_or_else(|| no_database(dir))?;
     let version = found.manifest.version();
-    Files::look(env.as_ref(), dir)?.check_against(env.as_ref(), dir, &version)?;
+    Files::look(env.as_ref(), dir, &version)?.check_against(env.as_ref(), dir, &version)?;
     // A database gets its shape before its first write.
     let shape = stored_design(dir, &version)?.ok_or_else(|| no_database(dir))?.shape;
     let options = &with_kept_design(dir, options, &version)?;
@@ -192,10 +192,12 @@ struct Files {
 }
 
 impl Files {
-    fn look(env: &dyn Env, dir: &Path) -> Result<Self> {
+    /// Lists the tables of the database, in or out of `version`. Files with numbers that it cannot
+    /// have given are not its own: they stay, and do not count.
+    fn look(env: &dyn Env, dir: &Path, version: &Version) -> Result<Self> {
         let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
         let tables = names.iter().filter_map(|name| match FileName::parse(name.to_str()?)? {
-            FileName::Table(number) => Some(number),
+            FileName::Table(number) if version.may_have_made(number) => Some(number),
             _ => None,
         });
         Ok(Self { tables: tables.collect() })

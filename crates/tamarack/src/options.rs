@@ -38,6 +38,10 @@ use rows::{Unshown, options};
 /// budget that one write may take.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
+/// Maximum size of a block, in bytes: lookups read whole blocks, and compactions keep several in
+/// memory for each input.
+const BLOCK_BYTES_MAX: usize = 16 << 20;
+
 /// Default filter: a low false positive rate for little memory, and one cache line per probe.
 const DEFAULT_FILTER: &str = "blocked:bits=10,allocation=monkey";
 
@@ -146,7 +150,7 @@ options! {
 
         /// Size of a block with its trailer, in bytes, before compression. Larger blocks compress
         /// better and need a smaller index, but each lookup reads a whole block.
-        block_bytes(bytes: usize) -> usize, default "4096", range "at least 64";
+        block_bytes(bytes: usize) -> usize, default "4096", range "at least 64, at most 16 MiB";
 
         /// Size of a table file, in bytes; a run continues in another table beyond it. A compaction
         /// needs temporary space of about one table per input: smaller tables need less of it, but
@@ -282,6 +286,11 @@ impl Options {
             return Err(Error::InvalidArgument(format!("memtable_bytes of {bytes}: at most {BUFFER_MAX} are allowed")));
         }
         at_least("block_bytes", advanced.block_bytes.map(|bytes| bytes as u64), 64)?;
+        if let Some(bytes) = advanced.block_bytes.filter(|bytes| *bytes > BLOCK_BYTES_MAX) {
+            return Err(Error::InvalidArgument(format!(
+                "block_bytes of {bytes}: at most {BLOCK_BYTES_MAX} are allowed"
+            )));
+        }
         at_least("immutable_memtables_max", advanced.immutable_memtables_max.map(|count| count as u64), 1)?;
         at_least("table_bytes", advanced.table_bytes, 1)?;
         at_least("open_files_max", advanced.open_files_max.map(|count| count as u64), 1)?;
@@ -487,7 +496,7 @@ mod tests {
             ("immutable_memtables_max", 1, "at least 1", &|n| {
                 advanced(AdvancedOptions::new().immutable_memtables_max(n as usize))
             }),
-            ("block_bytes", 64, "at least 64", &|n| advanced(AdvancedOptions::new().block_bytes(n as usize))),
+            ("block_bytes", 64, "at least 64,", &|n| advanced(AdvancedOptions::new().block_bytes(n as usize))),
             ("open_files_max", 1, "at least 1", &|n| advanced(AdvancedOptions::new().open_files_max(n as usize))),
             ("table_bytes", 1, "at least 1", &|n| advanced(AdvancedOptions::new().table_bytes(n))),
             ("compaction_bytes_per_second", 1, "at least 1", &|n| {
@@ -502,6 +511,10 @@ mod tests {
         }
         assert!(row("memtable_bytes").range.contains(&format!("at most {} TiB", BUFFER_MAX.0 >> 40)));
         assert!(advanced(AdvancedOptions::new().memtable_bytes(BUFFER_MAX.0 + 1)).resolve().is_err());
+        assert!(row("block_bytes").range.contains(&format!("at most {} MiB", BLOCK_BYTES_MAX >> 20)));
+        for (bytes, is_allowed) in [(BLOCK_BYTES_MAX, true), (BLOCK_BYTES_MAX + 1, false)] {
+            assert_eq!(advanced(AdvancedOptions::new().block_bytes(bytes)).resolve().is_ok(), is_allowed);
+        }
         let bound = |most: f64| Options::new().space_amplification_max(most).resolve().map(|_| ());
         assert!(row("space_amplification_max").range.contains(&format!("at least {SPACE_BOUND_MIN}")));
         assert!(bound(SPACE_BOUND_MIN).is_ok());

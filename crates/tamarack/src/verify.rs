@@ -53,6 +53,9 @@ pub struct VerifyReport {
     /// Files that nothing names, left by a crash; opening the database removes them. Always empty
     /// for one that is open.
     pub unnamed: Vec<PathBuf>,
+    /// Files with the names of a database's files that this database cannot have made, because of
+    /// their numbers. They are ignored, and stay. Always empty for one that is open.
+    pub foreign: Vec<PathBuf>,
 }
 
 impl VerifyReport {

@@ -97,7 +97,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     if path.as_os_str() == "-" && io::stdin().is_terminal() {
         output.note("reading records from the terminal, one per line, until Ctrl-D");
     }
-    let lines = Lines::open(path)?;
+    let lines = Lines::open(path, database::write_bytes_max(matches))?;
     let acks = matches.get_one::<PathBuf>("acks").map(|path| Acks::append_to(path)).transpose()?;
     let import = Import {
         db: database::open_or_create_tuned(matches, output)?,
@@ -109,7 +109,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         batch_lines_max: *matches.get_one("batch").expect("it has a default"),
         // The engine refuses batches over an eighth of its memory; half of that leaves space for a
         // further record.
-        batch_bytes_max: database::memory_bytes(matches) / 16,
+        batch_bytes_max: database::write_bytes_max(matches) / 2,
         stored_lines: 0,
     };
     let (lines, bytes, seconds, stats) = if matches.get_flag("sorted") { import.ingest()? } else { import.run()? };
@@ -334,8 +334,9 @@ mod tests {
             ("levelling:T=10", 2, "policies are leveling:T=10"),
             ("tiering:T=1", 2, "from 2 to"),
             ("custom:buffer 4MiB; level 5MiB in 1 run", 2, "at least one and a half"),
-            (&format!("custom:{input}"), 2, "line 1: "),
-            ("custom:none.shape", 3, "none.shape: "),
+            (&format!("custom:{input}"), 2, "more than 1.0 MiB"),
+            (&format!("custom:{}", dir.file("wrong.shape", "no shape")), 2, "line 1: "),
+            ("custom:none.shape", 2, "none.shape: "),
         ] {
             let ran = run(&["import", &dir.join("none"), &input, "--policy", policy]);
             assert_eq!(ran.status, status, "{policy}: {}", ran.err);

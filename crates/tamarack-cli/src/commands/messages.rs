@@ -91,7 +91,7 @@ fn wrong_places() {
     refused(&["put", &dir.join("none/db"), "a", "b"], 2, &["does not exist; make that first"]);
     refused(&["import", db, none], 3, &["none: ", "name a file that exists"]);
     refused(&["import", db, empty], 3, &["empty: ", "directory", "name a file"]);
-    refused(&["import", db, file, "--policy", "custom:no.shape"], 3, &["no.shape: ", "name a file"]);
+    refused(&["import", db, file, "--policy", "custom:no.shape"], 2, &["no.shape: ", "name a file"]);
     refused(&["import", db, file, "--acks", &dir.join("none/acks")], 3, &["acks: ", "its directory exists"]);
     refused(&["inspect", none], 2, &["none: "]);
     refused(&["inspect", file], 2, &["file: "]);

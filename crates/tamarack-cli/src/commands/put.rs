@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
-use std::io::{self, Read};
 
 use clap::{Arg, ArgMatches};
 
 use crate::database;
+use crate::files;
 use crate::outcome::{Failure, Outcome};
 use crate::show::{Output, json};
 use crate::subcommand::{Subcommand, required_text, text_argument};
@@ -54,9 +54,7 @@ fn value(matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
     if matches.get_one::<OsString>("value").map(OsString::as_os_str) != Some(OsStr::new("-")) {
         return required_text(matches, "value");
     }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).map_err(|e| Failure::Storage(format!("standard input: {e}")))?;
-    Ok(bytes)
+    files::read_standard_input(database::write_bytes_max(matches))
 }
 
 #[cfg(test)]

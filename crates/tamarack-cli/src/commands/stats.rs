@@ -76,9 +76,12 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
+/// The most bytes of a key to look up: the largest write of a database with 1 GiB of memory.
+const KEY_BYTES_MAX: u64 = 128 << 20;
+
 /// Looks up the keys in a file.
 fn look_up(db: &Db, keys: &Path) -> Result<(), Failure> {
-    let (mut lines, mut key) = (Lines::open(keys)?, Vec::new());
+    let (mut lines, mut key) = (Lines::open(keys, KEY_BYTES_MAX)?, Vec::new());
     while let Some(line) = lines.next_line()? {
         key.clear();
         let read = text::unescape(line, &mut key);

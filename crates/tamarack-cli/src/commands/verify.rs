@@ -1,5 +1,7 @@
 //! `tamarack verify`: reads and checks all files of a database.
 
+use std::path::PathBuf;
+
 use clap::ArgMatches;
 use serde_json::Value;
 use tamarack::Options;
@@ -42,6 +44,10 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         let files = plural(report.unnamed.len() as u64, "file");
         output.note(&format!("{files} left by a crash and not in use; opening the database removes them"));
     }
+    for path in &report.foreign {
+        let why = "its number shows that this database did not make it";
+        output.note(&format!("{}: ignored, because {why}; move it elsewhere", path.display()));
+    }
 
     let problems: Vec<String> =
         report.problems.iter().map(|error| database::damage(error).unwrap_or_else(|| error.to_string())).collect();
@@ -56,7 +62,7 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
     );
     let text: Vec<&str> = problems.iter().map(String::as_str).chain([checked.as_str()]).collect();
     let texts = |items: Vec<String>| Value::from(items.into_iter().map(Value::from).collect::<Vec<_>>());
-    let unnamed = report.unnamed.iter().map(|path| path.display().to_string()).collect();
+    let paths = |paths: &[PathBuf]| texts(paths.iter().map(|path| path.display().to_string()).collect());
     let members = json::object([
         ("ok", report.is_ok().into()),
         ("tables", report.tables.into()),
@@ -66,7 +72,8 @@ fn run(matches: &ArgMatches, output: &mut Output<'_>) -> Result<Outcome, Failure
         ("wal_bytes", report.wal_bytes.into()),
         ("problems", texts(problems.clone())),
         ("torn", texts(report.torn.iter().map(database::torn).collect())),
-        ("unnamed", texts(unnamed)),
+        ("unnamed", paths(&report.unnamed)),
+        ("foreign", paths(&report.foreign)),
     ]);
     output.result(Some(&text.join("\n")), members)?;
     if report.is_ok() {

@@ -2,6 +2,7 @@
 //!
 //! * [`killed`]: an import that is killed has stored what it acknowledged, and nothing but the
 //!   beginning of its input.
+//! * [`odd_files`]: FIFOs, directories and absurd numbers under names of the database's.
 //! * [`round_trip`]: many lines go in, and each comes out again, alone, in ranges, and all of them
 //!   in order.
 //! * Here: exit statuses, standard input, a reader that goes away early, two processes that want
@@ -18,6 +19,8 @@
 
 mod full;
 mod killed;
+#[cfg(unix)]
+mod odd_files;
 mod program;
 mod round_trip;
 

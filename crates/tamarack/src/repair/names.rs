@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tamarack_env::Env;
 
 use crate::error::{Error, Result};
-use crate::format::names::FileName;
+use crate::format::names::{FILE_NUMBER_MAX, FileName};
 use crate::verify::Examination;
 
 /// The names in the directory: which numbers are free, and what is set aside as what.
@@ -32,7 +32,15 @@ impl Names {
             let name = name.to_str()?;
             FileName::parse(name.split_once(ASIDE).map_or(name, |(name, _)| name))
         });
-        let ever: Vec<FileName> = ever.collect();
+        let may_be_ours = |name: &FileName| match (name, examination.version()) {
+            (FileName::Table(number), Some(version)) => version.may_have_made(*number),
+            // A name with the largest number would leave none for the next file.
+            (FileName::Table(number) | FileName::Wal(number) | FileName::Manifest(number), _) => {
+                *number < FILE_NUMBER_MAX / 2
+            }
+            _ => true,
+        };
+        let ever: Vec<FileName> = ever.filter(may_be_ours).collect();
         let next =
             |number: fn(&FileName) -> Option<u64>| ever.iter().filter_map(number).max().map_or(1, |last| last + 1);
         let known = examination.version().map_or(1, |version| version.next_ids().table);

@@ -17,6 +17,7 @@ use super::version::{Compaction, Level, TableUse, TreeVersion, Version};
 use crate::entry::Sequence;
 use crate::format::edit::{Change, CompactionId, Edit, KeyRange, RunId, SliceSpec};
 use crate::format::meta::{TableId, TableMeta, TreeId};
+use crate::format::names::FILE_NUMBER_MAX;
 use crate::mistake::{self, Mistake};
 
 /// Maximum number of levels: with the smallest useful size ratio, 2, they hold 2^63 memtables.
@@ -173,6 +174,10 @@ impl Draft {
         let next = &mut self.version.next;
         if tables < next.table || runs < next.run || compactions < next.compaction {
             return broken(format!("ids {tables}, {runs}, {compactions} are taken back: {next:?}"));
+        }
+        // So that the numbers that are given out from here on cannot wrap.
+        if tables > FILE_NUMBER_MAX || runs.max(compactions) > u64::MAX / 2 {
+            return broken(format!("ids {tables}, {runs}, {compactions} are larger than any database needs"));
         }
         (next.table, next.run, next.compaction) = (tables, runs, compactions);
         Ok(())

@@ -53,6 +53,10 @@ pub struct Version {
     pub(super) files: Arc<TableFiles>,
 }
 
+/// The most tables that a database can have made without an edit that says so: far more than a disk
+/// has space for.
+const TABLES_AHEAD_MAX: u64 = 1 << 32;
+
 /// The next unused ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextIds {
@@ -153,6 +157,12 @@ impl Version {
     /// Returns the next unused ids.
     pub fn next_ids(&self) -> NextIds {
         self.next
+    }
+
+    /// Returns false for the number of a table that this database cannot have made since this
+    /// version: it is too far ahead, whatever edits are lost.
+    pub fn may_have_made(&self, number: u64) -> bool {
+        number < self.next.table.saturating_add(TABLES_AHEAD_MAX)
     }
 
     /// Returns the trees by their numbers.

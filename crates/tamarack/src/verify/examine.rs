@@ -100,6 +100,7 @@ impl Examination {
         }
         all.report.torn.extend(all.manifest.torn.clone());
         all.note_unnamed(dir);
+        all.note_foreign(&**env, dir)?;
         Ok(all)
     }
 
@@ -128,7 +129,7 @@ impl Examination {
         database: u64,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<()> {
-        let there: BTreeSet<u64> = self.manifest.names.iter().filter_map(FileName::table).collect();
+        let there = self.tables_there();
         let named: BTreeMap<u64, TableMeta> = self
             .version()
             .into_iter()
@@ -237,6 +238,28 @@ impl Examination {
         Ok(())
     }
 
+    /// Tables that the database may have made.
+    fn tables_there(&self) -> BTreeSet<u64> {
+        let may_be_ours = |number: &u64| self.version().is_none_or(|version| version.may_have_made(*number));
+        self.manifest.names.iter().filter_map(FileName::table).filter(may_be_ours).collect()
+    }
+
+    /// What has the ending of a database's file, but a number that it cannot have given.
+    fn note_foreign(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
+        let names = env.list(dir).map_err(|error| Error::io("database: list directory", dir, error))?;
+        let tables = self.tables_there();
+        let is_foreign = |name: &str| match FileName::parse(name) {
+            Some(FileName::Table(number)) => !tables.contains(&number),
+            Some(_) => false,
+            None => name.rsplit_once('.').is_some_and(|(number, ending)| {
+                ["sst", "wal", "manifest"].contains(&ending) && number.bytes().all(|byte| byte.is_ascii_digit())
+            }),
+        };
+        let foreign = names.iter().filter_map(|name| name.to_str()).filter(|name| is_foreign(name));
+        self.report.foreign = foreign.map(|name| dir.join(name)).collect();
+        Ok(())
+    }
+
     /// What the next opening removes.
     fn note_unnamed(&mut self, dir: &Path) {
         if self.lost_edits {
@@ -244,11 +267,11 @@ impl Examination {
         }
         let named: BTreeSet<u64> =
             self.version().into_iter().flat_map(Version::tables).map(|table| table.id().0).collect();
-        let current = self.manifest.path.clone();
+        let (current, tables) = (self.manifest.path.clone(), self.tables_there());
         let paths = self.manifest.names.iter().filter_map(|name| {
             let path = name.path(dir);
             let is_unnamed = match name {
-                FileName::Table(number) => !named.contains(number),
+                FileName::Table(number) => tables.contains(number) && !named.contains(number),
                 FileName::Manifest(_) => current.as_ref() != Some(&path),
                 FileName::CurrentNew => true,
                 _ => false,
@@ -322,7 +345,11 @@ impl Check<'_> {
         match Salvage::read(&**self.env, &path, self.database, meta.id, Some(&meta)) {
             Ok(salvage) => add_new(&mut problems, salvage.problems()),
             Err(error) => {
-                let known = problems.iter().any(|problem| problem.to_string() == error.to_string());
+                // A file that cannot be read is one problem, whoever met it.
+                let known = problems.iter().any(|problem| {
+                    matches!((problem, &error), (Error::Io { .. }, Error::Io { .. }))
+                        || problem.to_string() == error.to_string()
+                });
                 problems.extend((!known).then_some(error));
             }
         }
