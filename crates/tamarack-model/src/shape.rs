@@ -38,6 +38,10 @@ use std::str::FromStr;
 
 use crate::units::Bytes;
 
+/// A capacity of a whole number of batches and so many 64ths of one is rounded up. Not from one half
+/// on: ratios of 2.5 are common (Garnering's T/c), and capacities are rounded to bytes.
+const ROUNDED_UP_64THS: u128 = 31;
+
 /// The maximum memtable size: with it, and the largest ratio of a policy, capacities fit 64 bits.
 pub const BUFFER_MAX: Bytes = Bytes(1 << 47);
 
@@ -137,12 +141,38 @@ impl Shape {
         self.level(number).capacity.ratio(self.capacity())
     }
 
-    /// The number of nominal batches that make a level full: the ratio, rounded to the nearest
-    /// whole (halves down). At least 2 unless the ratio is 1.5.
+    /// `a_i`: bytes of a batch that arrives at a level if each flush has the memtable's size: the
+    /// memtable's size, or the `b_(i-1)` batches that make the level above full. The nominal batch if
+    /// all ratios above are whole.
+    pub fn actual_batch(&self, number: usize) -> f64 {
+        self.batch(number) as f64
+    }
+
+    /// `b_i`: the number of such batches that make a level full: its capacity in
+    /// [actual batches](Self::actual_batch), rounded to the nearest whole number, halves up. The ratio
+    /// itself if all ratios up to this level are whole. At least 1: such a level only passes data on.
     pub fn batches(&self, number: usize) -> u64 {
-        let (capacity, batch) = (u128::from(self.level(number).capacity.0), u128::from(self.nominal_batch(number).0));
-        let batches = (2 * capacity - batch).div_ceil(2 * batch);
-        u64::try_from(batches).expect("no more batches than bytes")
+        u64::try_from(self.batches_of(number, self.batch(number))).expect("no more batches than bytes")
+    }
+
+    /// `f_i`: bytes with which the level counts as full: half a batch less than `b_i` batches, and at
+    /// most its capacity. Batches vary in size, and a level that is a little short must not wait for
+    /// another one.
+    pub fn full_from(&self, number: usize) -> Bytes {
+        let batch = self.batch(number);
+        let bytes = ((2 * self.batches_of(number, batch) - 1) * batch).div_ceil(2);
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).min(self.level(number).capacity)
+    }
+
+    /// `a_i` in whole bytes: at most the buffer and all levels above together.
+    fn batch(&self, number: usize) -> u128 {
+        (1..number).fold(self.buffer.0.into(), |batch, level| batch * self.batches_of(level, batch))
+    }
+
+    /// `b_i`, given `a_i`.
+    fn batches_of(&self, number: usize, batch: u128) -> u128 {
+        let capacity = u128::from(self.level(number).capacity.0);
+        ((64 * capacity + (64 - ROUNDED_UP_64THS) * batch) / (64 * batch)).max(1)
     }
 
     /// `v_i`: the maximum number of runs that a lookup visits in the level, at rest.
@@ -164,7 +194,9 @@ impl Shape {
     /// tree. Filters reach `2^H · e^(-m ln²2)` false positives with `m` bits per entry, and no code
     /// of runs is shorter on average.
     pub fn entropy(&self) -> f64 {
-        let part = |number| self.share(number) * (self.visible_runs(number) as f64 / self.share(number)).log2();
+        // A level that a single batch fills shows no run at rest; it counts as one.
+        let runs = |number| self.visible_runs(number).max(1) as f64;
+        let part = |number| self.share(number) * (runs(number) / self.share(number)).log2();
         (1..=self.last()).map(part).sum()
     }
 

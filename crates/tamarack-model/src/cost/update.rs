@@ -16,7 +16,6 @@
 //! most when it is nearly full; [`Filling`] gives the amount at each point.
 
 use crate::shape::Shape;
-use crate::units::Bytes;
 
 /// Bytes written in a level for each byte that passes through it, including the flush into level 1:
 /// `A_i`, and `1/r_1` more for level 1.
@@ -43,7 +42,7 @@ pub fn writes_per_entry_total(shape: &Shape) -> f64 {
 /// Bytes written in one level while it fills, precomputed from a shape for repeated use.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
-    capacity: Bytes,
+    full_from: f64,
     batch: f64,
     writes_per_entry: f64,
     /// Batches of each visible run, of those that are written; not whole if they cannot be spread
@@ -58,7 +57,7 @@ pub struct Filling {
 impl Filling {
     /// Precomputes the values for this level.
     pub fn new(shape: &Shape, level: usize) -> Self {
-        let (capacity, batch) = (shape.level(level).capacity, shape.nominal_batch(level).as_f64());
+        let (full_from, batch) = (shape.full_from(level).as_f64(), shape.actual_batch(level));
         let runs = shape.visible_runs(level).max(1) as f64;
         let batches = shape.batches(level) as f64;
         let writes_per_entry = writes_per_entry(shape, level);
@@ -66,15 +65,14 @@ impl Filling {
         let per_run = (batches - 1.0) / runs;
         let merged = (writes_per_entry * batches - flushed_alone) * batch;
         let uneven = if merged > 0.0 { merged / (runs * triangle(per_run) * batch) } else { 1.0 };
-        Self { capacity, batch, writes_per_entry, per_run, uneven, merged }
+        Self { full_from, batch, writes_per_entry, per_run, uneven, merged }
     }
 
-    /// Size of the level when it is full, given its present size and nominal batches from now on:
-    /// the first size within half a batch of its capacity. The capacity itself, if all batches are
-    /// nominal and the ratio is whole.
+    /// Size of the level when it is full, given its present size and batches of
+    /// [`Shape::actual_batch`] from now on: the first size of at least [`Shape::full_from`]. The
+    /// capacity itself, if all ratios are whole and the present size is a whole number of batches.
     pub fn full_at(&self, size: f64) -> f64 {
-        let missing = self.capacity.as_f64() - self.batch / 2.0 - size;
-        size + (missing / self.batch).ceil().max(0.0) * self.batch
+        size + ((self.full_from - size) / self.batch).ceil().max(0.0) * self.batch
     }
 
     /// [`writes_per_entry()`].
@@ -105,6 +103,7 @@ fn triangle(k: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::shape::Level;
+    use crate::units::Bytes;
 
     /// A level that fills batch by batch has written, after each batch, what the formula says; and
     /// when it is full, what [`writes_per_entry()`] says.

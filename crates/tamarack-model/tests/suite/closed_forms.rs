@@ -153,29 +153,49 @@ fn whole_ratios_are_exact() {
     }
 }
 
-/// Broken ratios: levels are full with a whole number of batches all the same, so capacities are
-/// missed by up to half a batch. The sum over all levels is within a fifth of the formula for
-/// ratios from 2 up, and within a twentieth on average.
+/// The shape whose writes were a third too low while nominal batches were counted: three flushes
+/// make level 1 full, not the 2.16 of its capacity, so that two of its batches, not three, fill
+/// level 2.
+#[test]
+fn batches_are_of_whole_flushes() {
+    let level = |capacity, runs| Level { capacity: Bytes(capacity), runs };
+    check(&with_sink(100_000, vec![level(215_997, 2), level(526_805, 1)]));
+    check(&with_sink(1000, vec![level(2160, 1), level(5270, 1), level(15_300, 1)]));
+}
+
+/// Broken ratios: a level is full with a whole number of the batches that really arrive. With one
+/// run in each level, writes and runs are exactly those of the formulas. With several, runs are
+/// `v_i` or one fewer, and writes are within 8 %, 0.1 % on average (10,000 seeds).
 #[test]
 fn broken_ratios_are_close() {
-    let (mut sum, rounds) = (0.0, 200);
-    for seed in seeds(rounds) {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for seed in seeds(400) {
         let mut random = Random::new(seed);
+        let is_leveled = random.below(4) == 0;
         let mut capacity = 1000;
         let levels = (0..3).map(|_| {
-            let hundredths = 200 + random.below(1000);
+            let hundredths = 152 + random.below(1000);
             capacity = capacity * hundredths / 100;
-            Level { capacity: Bytes(capacity), runs: u32::try_from(1 + random.below(hundredths / 100)).expect("small") }
+            let runs = if is_leveled { 1 } else { 1 + random.below(hundredths / 100) };
+            Level { capacity: Bytes(capacity), runs: u32::try_from(runs).expect("small") }
         });
         let shape = with_sink(1000, levels.collect());
-        let report = run(&shape, 3 * shape.level(3).capacity.0 / 1000);
+        if is_leveled {
+            check(&shape);
+            continue;
+        }
+        let report = run(&shape, (1..=3).map(|level| shape.batches(level)).product());
         let written: f64 = report.written[..3].iter().map(|bytes| bytes.as_f64()).sum();
         let predicted: f64 = (1..=3).map(|level| update::writes_per_entry(&shape, level)).sum();
-        let off = written / report.flushed.as_f64() / predicted - 1.0;
-        assert!(off.abs() < 0.2, "seed {seed}: {off} off for\n{shape}");
-        sum += off.abs();
+        let off = (written / report.flushed.as_f64() / predicted - 1.0).abs();
+        assert!(off < 0.08, "seed {seed}: {off} off for\n{shape}");
+        for level in 1..=3 {
+            let (found, visible) = (report.runs[level - 1].most, shape.visible_runs(level) as f64);
+            assert!(found <= visible && found + 1.0 >= visible, "{found} runs in level {level} of\n{shape}");
+        }
+        (sum, count) = (sum + off, count + 1.0);
     }
-    assert!(sum / (rounds as f64) < 0.05, "{}", sum / rounds as f64);
+    assert!(sum / count < 0.001, "{} on average", sum / count);
 }
 
 /// Batches that vary by ±5 % at random change the bytes written for each byte that is flushed by
@@ -204,9 +224,10 @@ fn batches_may_vary() {
     }
 }
 
-/// Where a ratio is halfway between whole numbers, as 2.5, varying batches decide between two and
-/// three of them, which makes all that follows another. How much is written changes by less than 12
-/// % for that, in trees of 300 buffers and more, and by 5 % on average.
+/// The same where ratios are broken, or halfway between whole numbers, as 2.5: the number of
+/// batches that make a level full does not change. A batch may join another run, or a tree grow a
+/// few flushes later: writes change by less than 12 % in trees of 300 memtables and more, and by 4
+/// % on average.
 #[test]
 fn batches_may_vary_with_uneven_ratios() {
     for words in UNEVEN {
@@ -224,7 +245,7 @@ fn batches_may_vary_with_uneven_ratios() {
                 (sum, tried) = (sum + off.abs(), tried + 1.0);
             }
         }
-        assert!(sum / tried < 0.05, "{words}: {} on average", sum / tried);
+        assert!(sum / tried < 0.04, "{words}: {} on average", sum / tried);
     }
 }
 

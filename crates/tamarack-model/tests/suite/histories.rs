@@ -176,8 +176,7 @@ impl World {
                 self.tree
             );
         }
-        let (size, level) = (self.tree.level_bytes(1).0, self.shape.level(1));
-        let full = 2 * size + self.shape.buffer().0 >= 2 * level.capacity.0;
+        let full = self.tree.level_bytes(1) >= self.shape.full_from(1);
         assert!(!full || self.shape.last() == 1, "level 1 is stuck:\n{}\n{}", self.shape, self.tree);
     }
 }

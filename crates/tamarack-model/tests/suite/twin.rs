@@ -32,7 +32,13 @@ impl Twin {
     }
 
     fn is_full(&self, level: usize, size: f64) -> bool {
-        size >= self.shape.level(level).capacity.as_f64() - self.shape.nominal_batch(level).as_f64() / 2.0
+        let (mut batch, mut full) = (self.shape.buffer().as_f64(), 0.0);
+        for level in &self.shape.levels()[..level] {
+            let batches = (level.capacity.as_f64() / batch + 33.0 / 64.0).floor().max(1.0);
+            full = f64::min((batches - 0.5) * batch, level.capacity.as_f64());
+            batch *= batches;
+        }
+        size >= full
     }
 
     fn flush(&mut self, count: u64) {

@@ -31,6 +31,10 @@ const DEVICES: [(&str, Device); 3] =
 /// Upper bound on the latency of a put.
 const LATENCY_MAX: Duration = Duration::from_millis(100);
 
+/// Lower bounds on the pace at nine tenths of what a device can merge: on the mean, and on each.
+const PACE_MEAN: f64 = 0.97;
+const PACE_MIN: f64 = 0.94;
+
 const KEY_BYTES: u64 = 16;
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
@@ -258,31 +262,53 @@ const HEAD: &str = "| puts | MB/s | mean ms | p50 | p99 | p99.9 | max | behind m
 
 /// Nine tenths of what the device can merge, on all three.
 fn nine_tenths(case: Case) {
+    nine_tenths_of_each(&[1], &[case]);
+}
+
+/// Nine tenths of what the device can merge, on all three, for all seeds and all cases, which differ
+/// in how much is measured.
+///
+/// The pace is the throughput over the offered load when the last put returns. It depends on where
+/// in the rewriting of the largest level that is; so its mean is asserted, and a lower bound.
+fn nine_tenths_of_each(seeds: &[u64], cases: &[Case]) {
     println!("{HEAD}");
     for (name, device) in DEVICES {
-        let name = format!("{name}, {}, {}", case.policy, case.values.name());
-        let tree = case.grow(device, 1);
-        let all = case.measure(&tree, Arrivals::AtOnce, 1);
-        println!("{}", all.row(&format!("{name}, all")));
-        let offered = 0.9 * all.digested();
-        let most = case.measure(&tree, Arrivals::Rate(offered), 1);
-        println!("{}", most.row(&format!("{name}, {:.2}", offered / 1e6)));
-        for seen in [&all, &most] {
-            assert!(seen.max() < LATENCY_MAX, "{name}: a put took {:?}", seen.max());
-            assert!(seen.stats.levels.len() >= 3, "{name}: the tree is too small to show anything");
+        let mut paces = Vec::new();
+        for &seed in seeds {
+            let tree = cases[0].grow(device, seed);
+            let each = cases.iter().map(|case| pace_at_nine_tenths(case, &tree, name, seed));
+            paces.extend(each);
         }
-        assert!(most.rate() > 0.97 * offered, "{name}: {} of {offered} bytes per second", most.rate());
-        // Memtables as small as these are filled while a flush waits for its syncs; that is seldom,
-        // and soon over.
-        let waits = most.stats.write_stall_seconds / most.time.as_secs_f64();
-        assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
-        // A flush that fills level 1 is a run beyond its slots by rule. Growth makes all levels of
-        // some policies anew, and may leave more runs than slots anywhere.
-        let is_made_anew = ["garnering", "moose"].iter().any(|name| case.policy.starts_with(name));
-        let above = if is_made_anew { &most.above_left } else { &most.above_slots };
-        assert!(above[0] <= 1, "{name}: {above:?}");
-        assert!(above[1..].iter().all(|above| *above == 0), "{name}: {above:?}");
+        let mean = paces.iter().sum::<f64>() / paces.len() as f64;
+        assert!(mean > PACE_MEAN, "{name}: a pace of {mean} on average, {paces:.4?}");
+        assert!(paces.iter().all(|pace| *pace > PACE_MIN), "{name}: {paces:.4?}");
     }
+}
+
+/// Measures one case at nine tenths of what the device can merge in it, checks the latencies, waits
+/// and runs, and returns the pace.
+fn pace_at_nine_tenths(case: &Case, tree: &SimEnv, device: &str, seed: u64) -> f64 {
+    let name = format!("{device}, {}, {}, {} memtables", case.policy, case.values.name(), case.measured);
+    let all = case.measure(tree, Arrivals::AtOnce, seed);
+    println!("{}", all.row(&format!("{name}, all")));
+    let offered = 0.9 * all.digested();
+    let most = case.measure(tree, Arrivals::Rate(offered), seed);
+    println!("{}", most.row(&format!("{name}, {:.2}", offered / 1e6)));
+    for seen in [&all, &most] {
+        assert!(seen.max() < LATENCY_MAX, "{name}: a put took {:?}", seen.max());
+        assert!(seen.stats.levels.len() >= 3, "{name}: the tree is too small to show anything");
+    }
+    // Memtables as small as these are filled while a flush waits for its syncs; that is seldom,
+    // and soon over.
+    let waits = most.stats.write_stall_seconds / most.time.as_secs_f64();
+    assert!(waits < 0.01, "{name}: {waits} of the time was spent waiting for flushes");
+    // A flush that fills level 1 is a run beyond its slots by rule. Growth makes all levels of some
+    // policies anew, and may leave more runs than slots anywhere.
+    let is_made_anew = ["garnering", "moose"].iter().any(|name| case.policy.starts_with(name));
+    let above = if is_made_anew { &most.above_left } else { &most.above_slots };
+    assert!(above[0] <= 1, "{name}: {above:?}");
+    assert!(above[1..].iter().all(|above| *above == 0), "{name}: {above:?}");
+    most.rate() / offered
 }
 
 #[test]
@@ -330,9 +356,12 @@ fn moose_small_values() {
     nine_tenths(Case::small_values("moose:last=0.8,k=1", 60, 80));
 }
 
+/// Over a doubling of what is measured. A single point says little: from 50 to 160 memtables, with
+/// three seeds, the pace is 0.945 to 1.001 on these devices, and 0.977 on average.
 #[test]
 fn moose() {
-    nine_tenths(Case::mixed_values("moose:last=0.8,k=1", 60, 80));
+    let case = |measured| Case::mixed_values("moose:last=0.8,k=1", 60, measured);
+    nine_tenths_of_each(&[1, 2], &[60, 80, 100, 120].map(case));
 }
 
 /// A leveled tree becomes MOOSE's, and leveled again, under puts that come at nine tenths of what
@@ -358,7 +387,11 @@ fn a_change_of_policy() {
             let waits = seen.stats.write_stall_seconds / seen.time.as_secs_f64();
             assert!(waits < 0.01, "{name}, to {to}: {waits} of the time was spent waiting for flushes");
             let is_slowed = to == case.policy;
-            assert!(is_slowed || seen.rate() > 0.97 * offered, "{name}: {} of {offered} bytes per second", seen.rate());
+            assert!(
+                is_slowed || seen.rate() > PACE_MEAN * offered,
+                "{name}: {} of {offered} bytes per second",
+                seen.rate()
+            );
         }
     }
 }
