@@ -38,8 +38,8 @@ use std::str::FromStr;
 
 use crate::units::Bytes;
 
-/// A capacity of a whole number of batches and so many 64ths of one is rounded up. Not from one half
-/// on: ratios of 2.5 are common (Garnering's T/c), and capacities are rounded to bytes.
+/// A capacity of a whole number of batches and so many 64ths of one is rounded up. Not from one
+/// half on: ratios of 2.5 are common (Garnering's T/c), and capacities are rounded to bytes.
 const ROUNDED_UP_64THS: u128 = 31;
 
 /// The maximum memtable size: with it, and the largest ratio of a policy, capacities fit 64 bits.
@@ -142,22 +142,23 @@ impl Shape {
     }
 
     /// `a_i`: bytes of a batch that arrives at a level if each flush has the memtable's size: the
-    /// memtable's size, or the `b_(i-1)` batches that make the level above full. The nominal batch if
-    /// all ratios above are whole.
+    /// memtable's size, or the `b_(i-1)` batches that make the level above full. The nominal batch
+    /// if all ratios above are whole.
     pub fn actual_batch(&self, number: usize) -> f64 {
         self.batch(number) as f64
     }
 
-    /// `b_i`: the number of such batches that make a level full: its capacity in
-    /// [actual batches](Self::actual_batch), rounded to the nearest whole number, halves up. The ratio
-    /// itself if all ratios up to this level are whole. At least 1: such a level only passes data on.
+    /// `b_i`: the number of such batches that make a level full: its capacity in [actual
+    /// batches](Self::actual_batch), rounded to the nearest whole number, halves up. The ratio
+    /// itself if all ratios up to this level are whole. At least 1: such a level only passes data
+    /// on.
     pub fn batches(&self, number: usize) -> u64 {
         u64::try_from(self.batches_of(number, self.batch(number))).expect("no more batches than bytes")
     }
 
-    /// `f_i`: bytes with which the level counts as full: half a batch less than `b_i` batches, and at
-    /// most its capacity. Batches vary in size, and a level that is a little short must not wait for
-    /// another one.
+    /// `f_i`: bytes with which the level counts as full: half a batch less than `b_i` batches, and
+    /// at most its capacity. Batches vary in size, and a level that is a little short must not wait
+    /// for another one.
     pub fn full_from(&self, number: usize) -> Bytes {
         let batch = self.batch(number);
         let bytes = ((2 * self.batches_of(number, batch) - 1) * batch).div_ceil(2);

@@ -1,14 +1,14 @@
 //! Full levels, full runs, and the runs that an arriving batch joins: rules 1 and 3.
 //!
 //! **Half a batch.** Batches vary in size, so no level is filled to the byte. A capacity stands for
-//! the nearest whole number of batches ([`Shape::batches`]), and a level is full once at most half a
-//! batch of that number is missing ([`Shape::full_from`]): a level that is 2 % short does not wait
-//! for another batch.
+//! the nearest whole number of batches ([`Shape::batches`]), and a level is full once at most half
+//! a batch of that number is missing ([`Shape::full_from`]): a level that is 2 % short does not
+//! wait for another batch.
 //!
 //! These are the batches that arrive if each flush has the memtable's size, not nominal ones: a
-//! level with a ratio of 5.7 passes on six of its batches. And the half batch is subtracted from the
-//! whole number of them, not from the capacity: with a ratio of 2.5 (Garnering's T/c), two batches
-//! would otherwise tie, decided by the odd bytes of a batch or of a rounded capacity.
+//! level with a ratio of 5.7 passes on six of its batches. And the half batch is subtracted from
+//! the whole number of them, not from the capacity: with a ratio of 2.5 (Garnering's T/c), two
+//! batches would otherwise tie, decided by the odd bytes of a batch or of a rounded capacity.
 //!
 //! **A fair slot.** A level at rest holds its capacity less about one batch, since the batch that
 //! fills it is never written there. The youngest run's slot is an equal part of what older runs

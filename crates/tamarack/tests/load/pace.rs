@@ -265,8 +265,8 @@ fn nine_tenths(case: Case) {
     nine_tenths_of_each(&[1], &[case]);
 }
 
-/// Nine tenths of what the device can merge, on all three, for all seeds and all cases, which differ
-/// in how much is measured.
+/// Nine tenths of what the device can merge, on all three, for all seeds and all cases, which
+/// differ in how much is measured.
 ///
 /// The pace is the throughput over the offered load when the last put returns. It depends on where
 /// in the rewriting of the largest level that is; so its mean is asserted, and a lower bound.
