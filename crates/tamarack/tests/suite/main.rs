@@ -24,6 +24,7 @@ mod filter_rebuild;
 mod filters;
 mod format_document;
 mod format_versions;
+mod golden_database;
 mod golden_table;
 mod ingest;
 mod invalid_trees;
