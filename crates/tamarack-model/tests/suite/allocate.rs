@@ -182,9 +182,8 @@ fn fine_brute_force(curve: &Curve, runs: &[Load], bits: f64) -> f64 {
     all.fold(f64::INFINITY, f64::min)
 }
 
-/// Two and three runs of any sizes and weights, with few bits as well: within 1.5 % of a fine grid.
-/// Of 8,000 such trees 17 are above 1 %: there it would be better if two runs stayed below the
-/// first corner, with about a bit for each entry.
+/// Two and three runs of any sizes and weights, with few bits as well: within 1 % of a fine grid.
+/// The worst of 20,000 such trees (10,000 seeds, both kinds) is 0.43 % above it.
 #[test]
 fn small_trees_are_close_to_a_fine_grid() {
     let load = |(entries, weight): (u64, f64)| Load { entries: Entries(entries), weight };
@@ -197,7 +196,7 @@ fn small_trees_are_close_to_a_fine_grid() {
             let cost = false_positives(runs, allocated.iter().map(|bits| curve.rate(*bits)));
             let least = fine_brute_force(&curve, runs, bits);
             let off = cost / least.max(1e-12) - 1.0;
-            assert!(off <= 0.015, "{kind:?}, {runs:?}, {bits} bits: {cost} instead of {least}, {allocated:?}");
+            assert!(off <= 0.01, "{kind:?}, {runs:?}, {bits} bits: {cost} instead of {least}, {allocated:?}");
             off
         };
         let mut worst = check(&known, 0.50877 * entries(&known));
